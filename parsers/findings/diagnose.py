@@ -485,7 +485,7 @@ def diagnose(evidence: EvidenceSet, context: Context | None = None) -> Diagnosis
     context = context or Context()
     clues = [*line_clues(table, evidence.texts), *fact_clues(table, evidence)]
     for rule in all_rules():
-        clues += rule.look(view_for(rule, evidence, tuple(clues), context))
+        clues += rule.judge(view_for(rule, evidence, tuple(clues), context))
     harmless = {
         (clue.evidence.artefact, clue.evidence.line_no)
         for clue in clues

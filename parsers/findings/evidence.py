@@ -116,9 +116,25 @@ class Sighting:
     count: int = 1
     """How many lines of this process are like it."""
 
+    @property
+    def host(self) -> str | None:
+        """The host of its process; None = not known."""
+        if self.process is None or ":" not in self.process:
+            return None
+        return self.process.rpartition(":")[0]
+
+    @property
+    def hosts(self) -> tuple[str, ...]:
+        """The host of its process, as what a clue names; () = not known."""
+        return () if self.host is None else (self.host,)
+
     def evidence(self) -> Evidence:
         """The line as findings show it."""
         return Evidence(self.artefact, self.place.line_no, self.text)
+
+    def clue(self, symptom: str, weight: Weight, source: str, where: tuple[str, ...] = ()) -> Clue:
+        """The line as a reason to think of a symptom."""
+        return Clue(symptom, weight, source, self.evidence(), self.place, where)
 
 
 @dataclass(frozen=True, slots=True)

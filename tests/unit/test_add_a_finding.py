@@ -44,7 +44,7 @@ from busbw.parsers.findings.table import Weight
 _PURPLE = Watch("purple", r"everything turned purple")
 
 
-def _look(view):
+def _judge(view):
     lines = view.sightings("purple")
     if len({line.process for line in lines}) > 1:
         yield Clue("ib-not-detected", Weight.CERTAIN, "nccl-log", lines[0].evidence(), lines[0].place)
@@ -52,9 +52,9 @@ def _look(view):
 
 RULE = Rule(
     name="purple-pair",
-    says="Two ranks that see purple have no RDMA devices.",
+    conclusion="Two ranks that see purple have no RDMA devices.",
     watches=(_PURPLE,),
-    look=_look,
+    judge=_judge,
     fires=(Fires("a", (("ib-not-detected", "certain"),)),),
     silent=("b",),
 )

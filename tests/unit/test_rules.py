@@ -20,7 +20,7 @@ def scanner() -> Scanner:
 def clues(rule: Rule, text: str, scanner: Scanner) -> tuple[Clue, ...]:
     scan = scanner.scan([text.encode()])
     evidence = EvidenceSet((Text("example.log", scan.hits, scan.lines),))
-    return tuple(rule.look(view_for(rule, evidence, (), Context())))
+    return tuple(rule.judge(view_for(rule, evidence, (), Context())))
 
 
 @pytest.mark.parametrize(

@@ -35,10 +35,10 @@ class Rule:
     """One judgement."""
 
     name: str
-    says: str
+    conclusion: str
     """In one sentence what it concludes from what; shown in the documentation."""
     watches: tuple[Watch, ...]
-    look: Callable[[View], Iterable[Clue]]
+    judge: Callable[[View], Iterable[Clue]]
     """Reads the view and gives clues; a clue that excludes takes an entry out."""
     fires: tuple[Fires, ...]
     silent: tuple[str, ...]

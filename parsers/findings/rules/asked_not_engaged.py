@@ -12,37 +12,37 @@ from busbw.parsers.findings.evidence import Clue, View
 from busbw.parsers.findings.rules import Fires, Rule, Watch
 from busbw.parsers.findings.table import Weight
 
-_ASKED_SHARP = Watch("asked-sharp", r"NCCL_COLLNET_ENABLE set by environment to [1-9]")
+_REQUESTED_SHARP = Watch("requested-sharp", r"NCCL_COLLNET_ENABLE set by environment to [1-9]")
 _SHARP = Watch(
     "sharp",
     r"COLLNET/SHARP|Connected Coll[Nn]et|Sharp rank \d+/\d+ initialized|CollNet node threshold",
 )
-_ASKED_NVLS = Watch(
-    "asked-nvls",
+_REQUESTED_NVLS = Watch(
+    "requested-nvls",
     r"NCCL_NVLS_ENABLE set by environment to [1-9]|NCCL_ALGO set by environment to .*NVLS",
 )
 _NVLS = Watch("nvls", r"NVLS comm 0x|Connected NVLS|Connected to NVLS|NVLS Trees")
 _READY = Watch("ready", r"- Init COMPLETE|Connected all (?:rings|trees)")
 
 
-def _look(view: View) -> Iterator[Clue]:
+def _judge(view: View) -> Iterator[Clue]:
     if not view.sightings(_READY.name):
         return
-    for asked, engaged, entry in (
-        (_ASKED_SHARP, _SHARP, "sharp-not-enabled"),
-        (_ASKED_NVLS, _NVLS, "nvls-not-available"),
+    for requested, engaged, entry in (
+        (_REQUESTED_SHARP, _SHARP, "sharp-not-enabled"),
+        (_REQUESTED_NVLS, _NVLS, "nvls-not-available"),
     ):
         if view.sightings(engaged.name):
             continue
-        for line in view.sightings(asked.name)[:2]:
-            yield Clue(entry, Weight.WEAK, "nccl-log", line.evidence(), line.place)
+        for line in view.sightings(requested.name)[:2]:
+            yield line.clue(entry, Weight.WEAK, "nccl-log")
 
 
 RULE = Rule(
     name="asked-not-engaged",
-    says="SHARP or NVLS was asked for, initialisation is complete, and no line shows it in use.",
-    watches=(_ASKED_SHARP, _SHARP, _ASKED_NVLS, _NVLS, _READY),
-    look=_look,
+    conclusion="SHARP or NVLS was asked for, initialisation is complete, and no line shows it in use.",
+    watches=(_REQUESTED_SHARP, _SHARP, _REQUESTED_NVLS, _NVLS, _READY),
+    judge=_judge,
     fires=(
         Fires(
             "a:1:2 [0] NCCL INFO NCCL_COLLNET_ENABLE set by environment to 1.\na:1:2 [0] NCCL INFO"

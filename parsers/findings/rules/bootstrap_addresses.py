@@ -24,7 +24,7 @@ _FAILED = Watch(
 )
 _COMPLETE = Watch("complete", r" - Init COMPLETE")
 _RANKS = Watch("ranks", r"\brank \d+ nranks \d+")
-_OWN = re.compile(
+_PUBLISHED = re.compile(
     r"(?:Bootstrap ?: Using|NET ?: Using"
     r" interface)\s+(?:\[\d+\])?(\S+?):([0-9a-fA-F.:]+)(?:%\w+)?<\d+>"
 )
@@ -33,93 +33,57 @@ _NO_ROUTE = re.compile(r"No route to host")
 _LOOPBACK = "127."
 
 
-def _look(view: View) -> Iterator[Clue]:
-    own: dict[str, tuple[str, str, Sighting]] = {}
+def _judge(view: View) -> Iterator[Clue]:
+    published: dict[str, tuple[str, Sighting]] = {}
     for line in view.sightings(_USING.name):
-        found = _OWN.search(line.text)
-        if found and line.process and ":" in line.process:
-            own.setdefault(line.process.rpartition(":")[0], (found[1], found[2], line))
-    yield from _between_hosts(own, reached=bool(view.sightings(_COMPLETE.name)))
-    yield from _loopback(
-        own, view.sightings(_RANKS.name), failed=bool(view.sightings(_FAILED.name))
-    )
-    addresses = [address for _, address, _ in own.values()]
-    for line in view.sightings(_FAILED.name):
+        match = _PUBLISHED.search(line.text)
+        if match and line.host is not None:
+            published.setdefault(line.host, (match[2], line))
+    failures = view.sightings(_FAILED.name)
+    yield from _between_hosts(published, reached=bool(view.sightings(_COMPLETE.name)))
+    if failures:
+        yield from _loopback(published, view.sightings(_RANKS.name))
+    for line in failures:
         peer = _PEER.search(line.text)
-        if peer and addresses and _NO_ROUTE.search(line.text):
-            near = any(_same_network(peer[1], address) for address in addresses)
-            entry, other = (
-                ("firewall-blocks-ports", "socket-ifname-mismatch")
-                if near
-                else ("socket-ifname-mismatch", "firewall-blocks-ports")
-            )
-            yield Clue(
-                entry, Weight.STRONG, "nccl-log", line.evidence(), line.place, places(line.text)
-            )
-            yield Clue(
-                other, Weight.WEAK, "nccl-log", line.evidence(), line.place, places(line.text)
-            )
+        if peer and published and _NO_ROUTE.search(line.text):
+            likely, possible = "socket-ifname-mismatch", "firewall-blocks-ports"
+            if any(_same_network(peer[1], address) for address, _ in published.values()):
+                likely, possible = possible, likely
+            yield line.clue(likely, Weight.STRONG, "nccl-log", places(line.text))
+            yield line.clue(possible, Weight.WEAK, "nccl-log", places(line.text))
 
 
 def _loopback(
-    own: dict[str, tuple[str, str, Sighting]], ranks: tuple[Sighting, ...], *, failed: bool
+    published: dict[str, tuple[str, Sighting]], ranks: tuple[Sighting, ...]
 ) -> Iterator[Clue]:
     """A process that publishes a loopback address in a job of several hosts, where somebody could
     not connect."""
-    hosts = {
-        line.process.rpartition(":")[0] for line in ranks if line.process and ":" in line.process
-    } | set(own)
-    if not failed or len(hosts) < 2:
+    hosts = {line.host for line in ranks} - {None}
+    if len(hosts | set(published)) < 2:
         return
-    for host, (_, address, line) in sorted(own.items()):
+    for host, (address, line) in sorted(published.items()):
         if address.startswith(_LOOPBACK):
-            yield Clue(
-                "socket-ifname-mismatch",
-                Weight.STRONG,
-                "nccl-log",
-                line.evidence(),
-                line.place,
-                (host,),
-            )
+            yield line.clue("socket-ifname-mismatch", Weight.STRONG, "nccl-log", (host,))
 
 
-def _between_hosts(own: dict[str, tuple[str, str, Sighting]], *, reached: bool) -> Iterator[Clue]:
+def _between_hosts(published: dict[str, tuple[str, Sighting]], *, reached: bool) -> Iterator[Clue]:
     """What the published addresses of several hosts say; networks that differ say nothing where
     communicators came about (`reached`)."""
-    if len(own) < 2:
+    if len(published) < 2:
         return
-    by_address: dict[str, list[str]] = {}
-    for host, (_, address, _) in own.items():
-        by_address.setdefault(address, []).append(host)
-    shared = {address: hosts for address, hosts in by_address.items() if len(hosts) > 1}
-    networks = {address.rsplit(".", 2)[0] for _, address, _ in own.values()}
-    for host, (_, address, line) in sorted(own.items()):
-        if address in shared:
-            entry = (
-                "hostname-resolves-loopback"
-                if address.startswith(_LOOPBACK)
-                else "socket-virtual-iface"
-            )
-            yield Clue(entry, Weight.STRONG, "nccl-log", line.evidence(), line.place, (host,))
+    addresses = [address for address, _ in published.values()]
+    networks = {address.rsplit(".", 2)[0] for address in addresses}
+    for host, (address, line) in sorted(published.items()):
+        if addresses.count(address) > 1:
+            entry = "socket-virtual-iface"
+            if address.startswith(_LOOPBACK):
+                entry = "hostname-resolves-loopback"
+            yield line.clue(entry, Weight.STRONG, "nccl-log", (host,))
         elif len(networks) > 1 and not reached:
-            yield Clue(
-                "socket-ifname-mismatch",
-                Weight.WEAK,
-                "nccl-log",
-                line.evidence(),
-                line.place,
-                (host,),
-            )
-    if len({":" in address for _, address, _ in own.values()}) > 1:
-        for host, (_, _, line) in sorted(own.items()):
-            yield Clue(
-                "address-family-mismatch",
-                Weight.STRONG,
-                "nccl-log",
-                line.evidence(),
-                line.place,
-                (host,),
-            )
+            yield line.clue("socket-ifname-mismatch", Weight.WEAK, "nccl-log", (host,))
+    if len({":" in address for address in addresses}) > 1:
+        for host, (_, line) in sorted(published.items()):
+            yield line.clue("address-family-mismatch", Weight.STRONG, "nccl-log", (host,))
 
 
 def _same_network(one: str, other: str) -> bool:
@@ -134,12 +98,12 @@ _A = "node-a:11:12 [0] NCCL INFO Bootstrap : Using eth0:10.0.0.1<0>\n"
 
 RULE = Rule(
     name="bootstrap-addresses",
-    says=(
+    conclusion=(
         "One address on two hosts is a virtual interface, loopback between hosts a wrong one; no"
         " route inside the own network is a firewall."
     ),
     watches=(_USING, _FAILED, _COMPLETE, _RANKS),
-    look=_look,
+    judge=_judge,
     fires=(
         Fires(
             "node-a:11:12 [0] NCCL INFO Bootstrap : Using br0:172.19.0.1<0>\nnode-b:11:12 [0] NCCL"

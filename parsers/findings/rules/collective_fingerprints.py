@@ -29,15 +29,17 @@ _OPERATION = re.compile(r"OpType ?= ?(\w+)|^(_?[A-Z][A-Z_]+)\b")
 _SHAPE = re.compile(r"TensorShape ?= ?\[([\d, ]*)\]")
 
 
-def _look(view: View) -> Iterator[Clue]:
+def _judge(view: View) -> Iterator[Clue]:
     if not view.sightings(_MISMATCH.name):
         return
     lines = (*view.sightings(_MISMATCH.name), *view.sightings(_RANK.name))
-    prints = {found[1]: found[2] for line in lines for found in _PRINT.finditer(line.text)}
+    prints: dict[str, str] = {}
+    for line in lines:
+        prints |= {match[1]: match[2] for match in _PRINT.finditer(line.text)}
     where = tuple(f"rank {rank}" for rank in sorted(prints, key=int))
     for entry, weight in _verdicts(tuple(prints.values())):
         for line in lines[:4]:
-            yield Clue(entry, weight, "watchdog", line.evidence(), line.place, where)
+            yield line.clue(entry, weight, "watchdog", where)
 
 
 def _verdicts(prints: tuple[str, ...]) -> tuple[tuple[str, Weight], ...]:
@@ -49,20 +51,22 @@ def _verdicts(prints: tuple[str, ...]) -> tuple[tuple[str, Weight], ...]:
 
 
 def _distinct(pattern: re.Pattern[str], prints: tuple[str, ...]) -> set[str]:
-    found = (pattern.search(text) for text in prints)
-    return {
-        next(group for group in match.groups() if group is not None) for match in found if match
-    }
+    values = set()
+    for text in prints:
+        match = pattern.search(text)
+        if match:
+            values.add(next(group for group in match.groups() if group is not None))
+    return values
 
 
 RULE = Rule(
     name="collective-fingerprints",
-    says=(
+    conclusion=(
         "Fingerprints that differ in sequence number or operation are a desynchronised program, in"
         " shape alone a size mismatch."
     ),
     watches=(_MISMATCH, _RANK),
-    look=_look,
+    judge=_judge,
     fires=(
         Fires(
             "RuntimeError: Detected mismatch between collectives on ranks. Rank 3 is running"

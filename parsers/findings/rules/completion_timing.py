@@ -33,57 +33,41 @@ _WORK = Watch(
 _SECONDS = re.compile(r"(\d{4})-(\d\d)-(\d\d) (\d\d):(\d\d):(\d\d)")
 
 
-def _look(view: View) -> Iterator[Clue]:
+def _judge(view: View) -> Iterator[Clue]:
     retries = view.sightings(_RETRY.name)
-    if not retries:
+    if not retries or not (_worked(view, retries[0]) or _long_after_init(view, retries[0])):
         return
-    first = retries[0]
-    late = _worked(view, first) or _seconds_since_init(view, first)
     for line in retries[:5]:
         where = places(line.text)
-        if late:
-            yield Clue(
-                "retry-exceeded-midrun",
-                Weight.STRONG,
-                "nccl-log",
-                line.evidence(),
-                line.place,
-                where,
-            )
-            yield Clue(
-                "retry-exceeded-at-start",
-                Weight.EXCLUDES,
-                "nccl-log",
-                line.evidence(),
-                line.place,
-                where,
-            )
+        yield line.clue("retry-exceeded-midrun", Weight.STRONG, "nccl-log", where)
+        yield line.clue("retry-exceeded-at-start", Weight.EXCLUDES, "nccl-log", where)
 
 
 def _worked(view: View, first: Sighting) -> bool:
     """Three lines of work before it, in the same text."""
-    return (
-        sum(
-            line.count
-            for line in view.sightings(_WORK.name)
-            if line.place.text == first.place.text and line.place < first.place
-        )
-        >= 3
-    )
+    lines = 0
+    for line in view.sightings(_WORK.name):
+        if line.place.text == first.place.text and line.place < first.place:
+            lines += line.count
+    return lines >= 3
 
 
-def _seconds_since_init(view: View, first: Sighting) -> bool:
-    """The clock says that more than a minute passed since the last initialisation before it."""
-    then = _clock(first)
-    starts = [at for line in view.sightings(_INIT.name) if (at := _clock(line)) is not None]
-    return then is not None and any((then - at).total_seconds() > START_S for at in starts[-1:])
+def _long_after_init(view: View, first: Sighting) -> bool:
+    """More than a minute passed by the clock since the last initialisation."""
+    failure = _clock(first)
+    starts = [_clock(line) for line in view.sightings(_INIT.name)]
+    last = next((start for start in reversed(starts) if start is not None), None)
+    if failure is None or last is None:
+        return False
+    return (failure - last).total_seconds() > START_S
 
 
 def _clock(line: Sighting) -> datetime | None:
-    text = stamp(line.text)
-    found = _SECONDS.match(text) if text else None
+    match = _SECONDS.match(stamp(line.text) or "")
+    if match is None:
+        return None
     try:
-        return datetime(*(int(part) for part in found.groups())) if found else None  # type: ignore[arg-type]  # six numbers, no zone
+        return datetime(*map(int, match.groups()))  # type: ignore[arg-type]  # six numbers, no zone
     except ValueError:
         return None
 
@@ -95,12 +79,12 @@ _WARN = (
 
 RULE = Rule(
     name="completion-timing",
-    says=(
+    conclusion=(
         "Retry exceeded after training steps, benchmark rows or more than a minute since"
         " initialisation is a fault that came during the run."
     ),
     watches=(_RETRY, _INIT, _WORK),
-    look=_look,
+    judge=_judge,
     fires=(
         Fires(
             "step 9598 | loss 0.91 | 3.8 s/it\nstep 9599 | loss 0.91 | 3.8 s/it\nstep 9600 | loss"

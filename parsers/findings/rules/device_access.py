@@ -20,32 +20,26 @@ _FAILED = Watch(
 _USING = Watch("using", r"NET/IB ?: Using +\[0\]")
 
 
-def _look(view: View) -> Iterator[Clue]:
-    using = view.sightings(_USING.name)
-    served = {line.process for line in using}
+def _judge(view: View) -> Iterator[Clue]:
+    last = {line.process: line.place for line in view.sightings(_USING.name)}
     for line in view.sightings(_FAILED.name):
-        own_device = line.process in served and any(
-            use.process == line.process and use.place > line.place for use in using
-        )
-        evidence, where = line.evidence(), places(line.text)
-        if own_device:
-            yield Clue("foreign-vf-noise", Weight.WEAK, "nccl-log", evidence, line.place, where)
+        where = places(line.text)
+        if line.process in last and line.place < last[line.process]:
+            yield line.clue("foreign-vf-noise", Weight.WEAK, "nccl-log", where)
             for entry in ("container-no-ib-devices", "rdma-userspace-kernel-mismatch"):
-                yield Clue(entry, Weight.EXCLUDES, "nccl-log", evidence, line.place, where)
+                yield line.clue(entry, Weight.EXCLUDES, "nccl-log", where)
         else:
-            yield Clue(
-                "container-no-ib-devices", Weight.STRONG, "nccl-log", evidence, line.place, where
-            )
+            yield line.clue("container-no-ib-devices", Weight.STRONG, "nccl-log", where)
 
 
 RULE = Rule(
     name="device-access",
-    says=(
+    conclusion=(
         "Devices that cannot be opened are noise for a process that then uses one of its own, and"
         " missing device access for any other."
     ),
     watches=(_FAILED, _USING),
-    look=_look,
+    judge=_judge,
     fires=(
         Fires(
             "pod-a:30:97 [0] NCCL WARN NET/IB : Unable to open device mlx5_3\n",

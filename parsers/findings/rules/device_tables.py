@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from itertools import pairwise
 
 from busbw.parsers.findings.evidence import Clue, Sighting, View
 from busbw.parsers.findings.rules import Fires, Rule, Watch
@@ -24,26 +25,14 @@ _ENDED = Watch(
 _WHERE = re.compile(r"Pid\s+(\d+) on\s+(\S+) device", re.IGNORECASE)
 
 
-def _look(view: View) -> Iterator[Clue]:
+def _judge(view: View) -> Iterator[Clue]:
     ends = view.sightings(_ENDED.name)
-    before: Sighting | None = None
-    for line in view.sightings(_FIRST.name):
-        if (
-            before is not None
-            and before.artefact == line.artefact
-            and not _between(before, line, ends)
-        ):
-            one, other = _WHERE.search(before.text), _WHERE.search(line.text)
-            if one and other and one.groups() != other.groups():
-                yield Clue(
-                    "no-mpi-build",
-                    Weight.STRONG,
-                    "nccl-tests",
-                    line.evidence(),
-                    line.place,
-                    (other[2],),
-                )
-        before = line
+    for before, line in pairwise(view.sightings(_FIRST.name)):
+        if before.artefact != line.artefact or _between(before, line, ends):
+            continue
+        one, other = _WHERE.search(before.text), _WHERE.search(line.text)
+        if one and other and one.groups() != other.groups():
+            yield line.clue("no-mpi-build", Weight.STRONG, "nccl-tests", (other[2],))
 
 
 def _between(one: Sighting, other: Sighting, ends: tuple[Sighting, ...]) -> bool:
@@ -60,12 +49,12 @@ _ONE, _TWO = _TABLE.format(798, "node1", 798, "node1"), _TABLE.format(1102, "nod
 
 RULE = Rule(
     name="device-tables",
-    says=(
+    conclusion=(
         "Two device tables that both begin with rank 0, with no result between them, are two runs"
         " of one process each, not one of both."
     ),
     watches=(_FIRST, _ENDED),
-    look=_look,
+    judge=_judge,
     fires=(
         Fires(_ONE + _TWO, (("no-mpi-build", "strong"),)),
         Fires(

@@ -8,7 +8,7 @@ all proves nothing: its level may hide them.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from busbw.parsers.findings.evidence import Clue, Sighting, View
 from busbw.parsers.findings.rules import Fires, Rule, Watch
@@ -24,45 +24,34 @@ _ANY = Watch("any", r"\bNCCL_[A-Z0-9_]+ set (?:by environment )?to ")
 _VALUE = re.compile(r" set (?:by environment )?to (.*?)\.?\s*$")
 
 
-def _look(view: View) -> Iterator[Clue]:
-    speaking = {_host(line) for line in view.sightings(_ANY.name)} - {None}
+def _judge(view: View) -> Iterator[Clue]:
+    reporting = {line.host for line in view.sightings(_ANY.name)} - {None}
     for name in AGREE:
-        lines = [line for line in view.sightings(name) if _host(line) is not None]
-        values = {found[1] for line in lines if (found := _VALUE.search(line.text))}
-        hosts = {_host(line) for line in lines}
-        if len(values) > 1:
-            yield from _clues("env-differs-between-ranks", Weight.STRONG, _one_per_value(lines))
-        elif lines and len(speaking) > 1 and hosts != speaking:
+        lines = [line for line in view.sightings(name) if line.host is not None]
+        by_value: dict[str | None, Sighting] = {}
+        for line in lines:
+            match = _VALUE.search(line.text)
+            by_value.setdefault(match and match[1], line)
+        if len(by_value.keys() - {None}) > 1:
+            yield from _clues("env-differs-between-ranks", Weight.STRONG, by_value.values())
+        elif lines and len(reporting) > 1 and {line.host for line in lines} != reporting:
             yield from _clues("env-differs-between-ranks", Weight.WEAK, lines[:2])
             yield from _clues("env-not-forwarded", Weight.WEAK, lines[:2])
 
 
-def _host(line: Sighting) -> str | None:
-    return line.process.rpartition(":")[0] if line.process and ":" in line.process else None
-
-
-def _one_per_value(lines: list[Sighting]) -> list[Sighting]:
-    first: dict[str, Sighting] = {}
+def _clues(entry: str, weight: Weight, lines: Iterable[Sighting]) -> Iterator[Clue]:
     for line in lines:
-        found = _VALUE.search(line.text)
-        first.setdefault(found[1] if found else "", line)
-    return list(first.values())
-
-
-def _clues(entry: str, weight: Weight, lines: list[Sighting]) -> Iterator[Clue]:
-    for line in lines:
-        host = _host(line)
-        yield Clue(entry, weight, "nccl-log", line.evidence(), line.place, (host,) if host else ())
+        yield line.clue(entry, weight, "nccl-log", line.hosts)
 
 
 RULE = Rule(
     name="env-between-ranks",
-    says=(
+    conclusion=(
         "A variable that decides how ranks talk has two values in one job, or is printed by some"
         " hosts only."
     ),
     watches=(*_WATCHES, _ANY),
-    look=_look,
+    judge=_judge,
     fires=(
         Fires(
             "a:1:2 [0] NCCL INFO NCCL_PROTO set by environment to Simple\nb:1:2 [0] NCCL INFO"

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from busbw.parsers.findings.evidence import Clue, Sighting, View
+from busbw.parsers.findings.evidence import Clue, View
 from busbw.parsers.findings.rules import Fires, Rule, Watch
 from busbw.parsers.findings.table import Weight
 
@@ -23,54 +23,28 @@ _WITHOUT = Watch(
 )
 
 
-def _look(view: View) -> Iterator[Clue]:
-    using = {_host(line) for line in view.sightings(_WITH.name)}
+def _judge(view: View) -> Iterator[Clue]:
+    using = {line.host for line in view.sightings(_WITH.name)}
     for line in view.sightings(_DISABLED.name):
-        host = _host(line)
-        if host in using or (host is None and using):
+        if line.host in using or (line.host is None and using):
             continue
-        yield Clue(
-            "peermem-missing",
-            Weight.STRONG,
-            "nccl-log",
-            line.evidence(),
-            line.place,
-            (host,) if host else (),
-        )
-        yield Clue(
-            "gdr-unsupported-platform",
-            Weight.WEAK,
-            "nccl-log",
-            line.evidence(),
-            line.place,
-            (host,) if host else (),
-        )
+        yield line.clue("peermem-missing", Weight.STRONG, "nccl-log", line.hosts)
+        yield line.clue("gdr-unsupported-platform", Weight.WEAK, "nccl-log", line.hosts)
     for line in view.sightings(_WITHOUT.name):
-        host = _host(line)
-        if host not in using:
-            weight = Weight.STRONG if using and host is not None else Weight.WEAK
-            yield Clue(
-                "peermem-missing",
-                weight,
-                "nccl-log",
-                line.evidence(),
-                line.place,
-                (host,) if host else (),
-            )
-
-
-def _host(line: Sighting) -> str | None:
-    return line.process.rpartition(":")[0] if line.process and ":" in line.process else None
+        if line.host not in using:
+            is_alone = bool(using) and line.host is not None
+            weight = Weight.STRONG if is_alone else Weight.WEAK
+            yield line.clue("peermem-missing", weight, "nccl-log", line.hosts)
 
 
 RULE = Rule(
     name="gpudirect",
-    says=(
+    conclusion=(
         "GPUDirect RDMA is off on a host that reports it disabled, or whose channels lack /GDRDMA"
         " while other hosts have it."
     ),
     watches=(_DISABLED, _WITH, _WITHOUT),
-    look=_look,
+    judge=_judge,
     fires=(
         Fires(
             "a:1:2 [0] NCCL INFO NET/IB : GPU Direct RDMA Disabled for HCA 0 'mlx5_0'\n",

@@ -20,40 +20,31 @@ _RANK = re.compile(r"\brank (\d+) nranks (\d+) ")
 _COMM = re.compile(r"\bcommId (0x[0-9a-f]+)")
 
 
-def _look(view: View) -> Iterator[Clue]:
-    started, done = _ranks(view.sightings(_START.name)), _ranks(view.sightings(_COMPLETE.name))
+def _judge(view: View) -> Iterator[Clue]:
+    started = _ranks(view.sightings(_START.name))
+    complete = _ranks(view.sightings(_COMPLETE.name))
     for comm, ranks in started.items():
         nranks = comm[1]
-        if len(ranks) < 2 or done.get(comm):
+        if len(ranks) < 2 or complete.get(comm):
             continue
         absent = sorted(set(range(nranks)) - set(ranks))
         where = tuple(f"rank {rank}" for rank in absent[:16])
         for rank in sorted(ranks)[:2]:
             line = ranks[rank]
             if absent and len(ranks) * 2 > nranks:
-                yield Clue(
-                    "rank-not-entering", Weight.WEAK, "nccl-log", line.evidence(), line.place, where
-                )
-            yield Clue(
-                "socket-ifname-mismatch",
-                Weight.WEAK,
-                "nccl-log",
-                line.evidence(),
-                line.place,
-                where,
-            )
+                yield line.clue("rank-not-entering", Weight.WEAK, "nccl-log", where)
+            yield line.clue("socket-ifname-mismatch", Weight.WEAK, "nccl-log", where)
 
 
 def _ranks(lines: tuple[Sighting, ...]) -> dict[tuple[str, int], dict[int, Sighting]]:
     """(communicator, its size) → rank → line."""
-    found: dict[tuple[str, int], dict[int, Sighting]] = {}
+    communicators: dict[tuple[str, int], dict[int, Sighting]] = {}
     for line in lines:
         rank, comm = _RANK.search(line.text), _COMM.search(line.text)
         if rank:
-            found.setdefault((comm[1] if comm else "", int(rank[2])), {}).setdefault(
-                int(rank[1]), line
-            )
-    return found
+            key = (comm[1] if comm else "", int(rank[2]))
+            communicators.setdefault(key, {}).setdefault(int(rank[1]), line)
+    return communicators
 
 
 def _line(rank: int, state: str) -> str:
@@ -65,12 +56,12 @@ def _line(rank: int, state: str) -> str:
 
 RULE = Rule(
     name="init-progress",
-    says=(
+    conclusion=(
         "A communicator that several ranks began and none finished waits for ranks that never came,"
         " or that cannot be reached."
     ),
     watches=(_START, _COMPLETE),
-    look=_look,
+    judge=_judge,
     fires=(
         Fires(
             _line(0, "START") + _line(1, "START"),

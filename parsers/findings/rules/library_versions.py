@@ -15,26 +15,23 @@ _VERSION = Watch(
 _RELEASE = re.compile(r"version ?:? ?(\d+\.\d+(?:\.\d+)?)")
 
 
-def _look(view: View) -> Iterator[Clue]:
-    first: dict[str, Sighting] = {}
+def _judge(view: View) -> Iterator[Clue]:
+    by_release: dict[str, Sighting] = {}
     for line in view.sightings(_VERSION.name):
-        found = _RELEASE.search(line.text)
-        if found and line.process:
-            first.setdefault(found[1], line)
-    if len({line.process for line in first.values()}) < 2:
+        release = _RELEASE.search(line.text)
+        if release and line.process:
+            by_release.setdefault(release[1], line)
+    if len({line.process for line in by_release.values()}) < 2:
         return
-    for line in first.values():
-        host = (line.process.rpartition(":")[0],) if line.process and ":" in line.process else ()
-        yield Clue(
-            "nccl-version-mismatch", Weight.STRONG, "nccl-log", line.evidence(), line.place, host
-        )
+    for line in by_release.values():
+        yield line.clue("nccl-version-mismatch", Weight.STRONG, "nccl-log", line.hosts)
 
 
 RULE = Rule(
     name="library-versions",
-    says="Processes of one job print different NCCL releases.",
+    conclusion="Processes of one job print different NCCL releases.",
     watches=(_VERSION,),
-    look=_look,
+    judge=_judge,
     fires=(
         Fires(
             "a:1:2 [0] NCCL INFO NCCL version 2.27.3+cuda12.9\nb:1:2 [0] NCCL INFO NCCL version"

@@ -4,6 +4,7 @@ than once, it is a fault."""
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator
 
 from busbw.parsers.findings.evidence import Clue, Sighting, View
@@ -26,29 +27,20 @@ _OFTEN = 3
 """Times that a link may go down then: drivers are reset once or twice."""
 
 
-def _look(view: View) -> Iterator[Clue]:
+def _judge(view: View) -> Iterator[Clue]:
     lines = view.sightings(_DOWN.name)
     boots = view.sightings(_BOOT.name)
-    times: dict[tuple[str, str], int] = {}
+    times: Counter[tuple[str, str]] = Counter()
     for line in lines:
-        key = (line.artefact, _interface(line))
-        times[key] = times.get(key, 0) + line.count
+        times[line.artefact, _interface(line)] += line.count
     for line in lines:
-        often = times[line.artefact, _interface(line)]
-        starting = _starting(line, boots)
-        if not starting or often >= _OFTEN:
-            yield Clue(
-                "link-flaps",
-                Weight.STRONG,
-                "dmesg",
-                line.evidence(),
-                line.place,
-                (_interface(line),),
-            )
+        interface = _interface(line)
+        if times[line.artefact, interface] >= _OFTEN or not _is_starting(line, boots):
+            yield line.clue("link-flaps", Weight.STRONG, "dmesg", (interface,))
 
 
-def _starting(line: Sighting, boots: tuple[Sighting, ...]) -> bool:
-    """The kernel had just started; where no time is told, its first lines stand before this one."""
+def _is_starting(line: Sighting, boots: tuple[Sighting, ...]) -> bool:
+    """The kernel had just started; in a line without a time, its first lines stand before it."""
     uptime = _UPTIME.search(line.text)
     if uptime:
         return int(uptime[1]) < _STARTING_S
@@ -56,18 +48,18 @@ def _starting(line: Sighting, boots: tuple[Sighting, ...]) -> bool:
 
 
 def _interface(line: Sighting) -> str:
-    found = _INTERFACE.search(line.text)
-    return (found[1] or found[2]) if found else ""
+    match = _INTERFACE.search(line.text)
+    return (match[1] or match[2]) if match else ""
 
 
 RULE = Rule(
     name="link-history",
-    says=(
+    conclusion=(
         "A link that goes down when the machine has long been up, or again and again, flaps; once"
         " while it starts is normal."
     ),
     watches=(_DOWN, _BOOT),
-    look=_look,
+    judge=_judge,
     fires=(
         Fires("mlx5_core 0000:ca:00.0 ens1f0np0: Link down\n", (("link-flaps", "strong"),)),
         Fires(

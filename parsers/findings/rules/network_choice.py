@@ -17,68 +17,66 @@ _SOCKET = Watch("socket", r"Using network Socket|via NET/Socket/")
 _RDMA = Watch("rdma", r"Using network (?!Socket)\S|via NET/(?!Socket/)")
 _NONE = Watch("none", r"NET/IB ?: No device found")
 _LIBRARY = Watch("library", r"Failed to open libibverbs\.so|Coun?t? ?not open libibverbs")
-_MEANT = Watch(
-    "meant",
+_RDMA_SETTING = Watch(
+    "rdma-setting",
     r"NCCL_IB_(?:HCA|GID_INDEX|TC|SL|TIMEOUT|RETRY_CNT|QPS_PER_CONNECTION|ADAPTIVE_ROUTING)\b|NCCL_NET_GDR_LEVEL\b"
     r"|NCCL_IB_DISABLE set by environment to 0",
 )
 _OFF = Watch(
     "off", r"NCCL_IB_DISABLE set by environment to [1-9]|NCCL_NET set by environment to Socket"
 )
-_INSIDE = Watch("inside", r"via (?:P2P|SHM|direct shared memory)")
-_OUTSIDE = Watch("outside", r"via NET/|failed ?: |retrying")
+_INTRA_NODE = Watch("intra-node", r"via (?:P2P|SHM|direct shared memory)")
+_INTER_NODE = Watch("inter-node", r"via NET/|failed ?: |retrying")
 _RDMA_FABRICS = frozenset({"ib", "roce", "spectrum-x"})
 
 
-def _look(view: View) -> Iterator[Clue]:
+def _judge(view: View) -> Iterator[Clue]:
     sockets = view.sightings(_SOCKET.name)
     if not sockets:
         return
-    if _stays_inside(view):
+    if _is_intra_node(view):
         for entry in (
             "ib-not-detected",
             "silent-tcp-fallback",
             "tcp-single-flow-limit",
             "libibverbs-missing",
         ):
-            yield Clue(entry, Weight.EXCLUDES, "nccl-log", sockets[0].evidence(), sockets[0].place)
+            yield sockets[0].clue(entry, Weight.EXCLUDES, "nccl-log")
         return
-    meant = view.context.fabric in _RDMA_FABRICS or bool(view.sightings(_MEANT.name))
-    others = bool(view.sightings(_RDMA.name))
+    on_rdma_fabric = view.context.fabric in _RDMA_FABRICS
+    intended = on_rdma_fabric or bool(view.sightings(_RDMA_SETTING.name))
+    in_use = bool(view.sightings(_RDMA.name))
     off = view.sightings(_OFF.name)
-    if off and (view.context.fabric in _RDMA_FABRICS or others):
+    if off and (on_rdma_fabric or in_use):
         yield from _clues("ib-disabled-by-env", off)
-    elif meant and view.sightings(_LIBRARY.name):
+    elif intended and view.sightings(_LIBRARY.name):
         yield from _clues("libibverbs-missing", view.sightings(_LIBRARY.name))
-    elif meant and view.sightings(_NONE.name):
+    elif intended and view.sightings(_NONE.name):
         yield from _clues("ib-not-detected", view.sightings(_NONE.name))
-    elif (meant or others) and not off:
+    elif (intended or in_use) and not off:
         yield from _clues("silent-tcp-fallback", sockets)
 
 
-def _stays_inside(view: View) -> bool:
+def _is_intra_node(view: View) -> bool:
     """Channels were made, all of them inside one host: no network carries data."""
-    inside = view.sightings(_INSIDE.name)
-    hosts = {
-        line.process.rpartition(":")[0] for line in inside if line.process and ":" in line.process
-    }
-    return bool(inside) and len(hosts) < 2 and not view.sightings(_OUTSIDE.name)
+    lines = view.sightings(_INTRA_NODE.name)
+    hosts = {line.host for line in lines} - {None}
+    return bool(lines) and len(hosts) < 2 and not view.sightings(_INTER_NODE.name)
 
 
 def _clues(entry: str, lines: tuple[Sighting, ...]) -> Iterator[Clue]:
     for line in lines[:4]:
-        host = (line.process.rpartition(":")[0],) if line.process and ":" in line.process else ()
-        yield Clue(entry, Weight.STRONG, "nccl-log", line.evidence(), line.place, host)
+        yield line.clue(entry, Weight.STRONG, "nccl-log", line.hosts)
 
 
 RULE = Rule(
     name="network-choice",
-    says=(
+    conclusion=(
         "Sockets are a fallback where the profile, RDMA settings or other ranks show that RDMA was"
         " meant."
     ),
-    watches=(_SOCKET, _RDMA, _NONE, _MEANT, _OFF, _INSIDE, _OUTSIDE, _LIBRARY),
-    look=_look,
+    watches=(_SOCKET, _RDMA, _NONE, _RDMA_SETTING, _OFF, _INTRA_NODE, _INTER_NODE, _LIBRARY),
+    judge=_judge,
     fires=(
         Fires(
             "a:1:2 [0] NCCL INFO NCCL_IB_HCA set to mlx5\na:1:2 [0] NCCL INFO NET/IB : No device"

@@ -4,7 +4,6 @@ filtered."""
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Iterator
 
 from busbw.parsers.findings.evidence import Clue, Sighting, View
@@ -15,29 +14,22 @@ _USING = Watch("using", r"NET/IB ?: Using +\[0\]")
 _ENTRY = re.compile(r"\[\d+\][\w.+-]+:\d+")
 
 
-def _look(view: View) -> Iterator[Clue]:
-    listed: dict[str, tuple[int, Sighting]] = {}
+def _judge(view: View) -> Iterator[Clue]:
+    nics: dict[str, tuple[int, Sighting]] = {}
     for line in view.sightings(_USING.name):
-        if line.process and ":" in line.process:
-            listed.setdefault(
-                line.process.rpartition(":")[0], (len(_ENTRY.findall(line.text)), line)
-            )
-    counts = Counter(count for count, _ in listed.values())
-    if len(counts) < 2:
-        return
-    most = max(counts)
-    for host, (count, line) in sorted(listed.items()):
+        if line.host is not None:
+            nics.setdefault(line.host, (len(_ENTRY.findall(line.text)), line))
+    most = max((count for count, _ in nics.values()), default=0)
+    for host, (count, line) in sorted(nics.items()):
         if count < most:
-            yield Clue(
-                "nic-count-differs", Weight.STRONG, "nccl-log", line.evidence(), line.place, (host,)
-            )
+            yield line.clue("nic-count-differs", Weight.STRONG, "nccl-log", (host,))
 
 
 RULE = Rule(
     name="nic-lists",
-    says="A host whose NCCL uses fewer RDMA devices than the others lacks a NIC.",
+    conclusion="A host whose NCCL uses fewer RDMA devices than the others lacks a NIC.",
     watches=(_USING,),
-    look=_look,
+    judge=_judge,
     fires=(
         Fires(
             "a:1:2 [0] NCCL INFO NET/IB : Using [0]mlx5_0:1/IB [1]mlx5_1:1/IB [RO]; OOB"

@@ -1,7 +1,7 @@
 """Who is behind and who is ahead in a RAS report: counts are operations launched by the host, so
 the rank behind is the one that did not call.
 
-A report lists the smaller group apart whether it is behind or ahead: only the numbers tell. Ranks
+A report lists the smaller group separately whether it is behind or ahead: only the numbers tell. Ranks
 that all differ, or one that is ahead alone, launched calls that the others did not: the program
 took different branches.
 """
@@ -9,6 +9,7 @@ took different branches.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator
 
 from busbw.parsers.findings.evidence import Clue, Sighting, View
@@ -27,55 +28,50 @@ _LINE = re.compile(
     r"\b(?:Rank (?P<rank>\d+) has|(?P<many>\d+) ranks have) (?:launched up to operation"
     r" (?P<count>\d+)|not launched any operations)"
 )
-_OWNER = re.compile(r"on node (\S+)|, node (\S+)")
+_NODE = re.compile(r"on node (\S+)|, node (\S+)")
 
 
-def _look(view: View) -> Iterator[Clue]:
+def _judge(view: View) -> Iterator[Clue]:
     for line in view.sightings(_STATUS.name):
-        yield Clue("rank-not-entering", Weight.WEAK, "ras", line.evidence(), line.place)
-    read = [
-        (line, found) for line in view.sightings(_COUNT.name) if (found := _LINE.search(line.text))
-    ]
-    counts = [int(found["count"] or 0) for _, found in read]
-    if len(set(counts)) < 2:
+        yield line.clue("rank-not-entering", Weight.WEAK, "ras")
+    counts: list[tuple[int, re.Match[str], Sighting]] = []
+    ranks: Counter[int] = Counter()
+    for line in view.sightings(_COUNT.name):
+        match = _LINE.search(line.text)
+        if match:
+            count = int(match["count"] or 0)
+            counts.append((count, match, line))
+            ranks[count] += int(match["many"] or 1)
+    if len(ranks) < 2:
         return
-    members = [int(found["many"] or 1) for _, found in read]
-    lowest, highest = min(counts), max(counts)
-    behind = sum(many for many, count in zip(members, counts, strict=True) if count == lowest)
-    ahead = sum(many for many, count in zip(members, counts, strict=True) if count == highest)
-    scattered = len(set(counts)) > 2
-    for (line, _), count in zip(read, counts, strict=True):
-        if count == lowest:
-            yield _clue(
-                "rank-not-entering",
-                Weight.WEAK if ahead < behind and not scattered else Weight.STRONG,
-                line,
-            )
-        if scattered or ahead < behind:
-            yield _clue("collective-desync", Weight.STRONG, line)
+    scattered = len(ranks) > 2
+    few_ahead = ranks[max(ranks)] < ranks[min(ranks)]
+    for count, match, line in counts:
+        where = _where(match, line)
+        if count == min(ranks):
+            weight = Weight.WEAK if few_ahead and not scattered else Weight.STRONG
+            yield line.clue("rank-not-entering", weight, "ras", where)
+        if scattered or few_ahead:
+            yield line.clue("collective-desync", Weight.STRONG, "ras", where)
 
 
-def _clue(entry: str, weight: Weight, line: Sighting) -> Clue:
-    found, owner = _LINE.search(line.text), _OWNER.search(line.text)
-    named = (f"rank {found['rank']}",) if found and found["rank"] else ()
-    return Clue(
-        entry,
-        weight,
-        "ras",
-        line.evidence(),
-        line.place,
-        named + ((owner[1] or owner[2],) if owner else ()),
-    )
+def _where(match: re.Match[str], line: Sighting) -> tuple[str, ...]:
+    """The rank and the node that a line names."""
+    where = [f"rank {match['rank']}"] if match["rank"] else []
+    node = _NODE.search(line.text)
+    if node:
+        where.append(node[1] or node[2])
+    return tuple(where)
 
 
 RULE = Rule(
     name="ras-counts",
-    says=(
+    conclusion=(
         "Of ranks with different operation counts, few behind did not enter the collective; few"
         " ahead, or counts that all differ, are a desync."
     ),
     watches=(_COUNT, _STATUS),
-    look=_look,
+    judge=_judge,
     fires=(
         Fires(
             "  7 ranks have launched up to operation 64\n  Rank 7 has launched up to operation 60"

@@ -15,8 +15,8 @@ from busbw.parsers.findings.rules import Fires, Rule, Watch
 from busbw.parsers.findings.table import Weight
 
 _TYPES = r"(?:u?int\d{1,2}|half|float|double|bfloat16|f8e\dm\d)\s"
-# What stands ahead is asked of lines with a type alone: asked of every line, so many blanks in a
-# row would take for ever in some.
+# The look-ahead runs only on lines with a type: on every line, many blanks in a row would take
+# for ever.
 _ROW = Watch(
     "row",
     rf"^(?=\W{{0,9}}[1-9]\d{{3,19}}\s{{1,30}}\d{{1,19}}\s{{1,30}}{_TYPES}"
@@ -32,33 +32,25 @@ _RANK = Watch("rank", r"# +Rank +\d+ .*Pid +\d+ on ")
 _RANK_NUMBER = re.compile(r"# +Rank +(\d+) ")
 
 
-def _look(view: View) -> Iterator[Clue]:
-    rows, alone, ranks = (
-        view.sightings(_ROW.name),
-        view.sightings(_ALONE.name),
-        view.sightings(_RANK.name),
-    )
-    zeros = [
-        line for line in ranks if (found := _RANK_NUMBER.search(line.text)) and found[1] == "0"
-    ]
-    joined = any((found := _RANK_NUMBER.search(line.text)) and found[1] != "0" for line in ranks)
-    if joined:
-        return
+def _judge(view: View) -> Iterator[Clue]:
+    rows, alone = view.sightings(_ROW.name), view.sightings(_ALONE.name)
+    zeros = []
+    for line in view.sightings(_RANK.name):
+        match = _RANK_NUMBER.search(line.text)
+        if match and match[1] != "0":
+            return
+        if match:
+            zeros.append(line)
     processes = {line.process for line in alone if line.process}
     several = len(processes) > 1 or len(zeros) > 1
     if rows:
-        meant = len(zeros) == 1 and not several
+        may_be_intended = len(zeros) == 1 and not several
+        weight = Weight.WEAK if may_be_intended else Weight.STRONG
         for line in (*rows[:2], *alone[:1], *zeros[:2]):
-            yield Clue(
-                "no-mpi-build",
-                Weight.WEAK if meant else Weight.STRONG,
-                "nccl-tests",
-                line.evidence(),
-                line.place,
-            )
+            yield line.clue("no-mpi-build", weight, "nccl-tests")
     elif several:
         for line in (*alone[:2], *zeros[:2]):
-            yield Clue("no-mpi-build", Weight.STRONG, "nccl-log", line.evidence(), line.place)
+            yield line.clue("no-mpi-build", Weight.STRONG, "nccl-log")
 
 
 _LINE = (
@@ -68,12 +60,12 @@ _LINE = (
 
 RULE = Rule(
     name="single-ranks",
-    says=(
+    conclusion=(
         "Rows that moved data at busbw 0.00, or several processes that are each rank 0 of 1, come"
         " from processes that did not join one run."
     ),
     watches=(_ROW, _ALONE, _HEADER, _RANK),
-    look=_look,
+    judge=_judge,
     fires=(
         Fires(_LINE, (("no-mpi-build", "strong"),)),
         Fires(
