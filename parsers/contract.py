@@ -35,50 +35,50 @@ class Launches:
 
 
 def criterion(
-    wanted: Criterion, collective: str, seen: Launches, limit: Limit | None
+    term: Criterion, collective: str, launches: Launches, limit: Limit | None
 ) -> CriterionResult:
     """One number of the contract, judged."""
-    promised = wanted.busbw_gb_s if wanted.busbw_gb_s is not None else wanted.time_us
-    assert promised is not None
-    faster_is_more = wanted.busbw_gb_s is not None
+    promise = term.busbw_gb_s if term.busbw_gb_s is not None else term.time_us
+    assert promise is not None
+    faster_is_more = term.busbw_gb_s is not None
     measured = None
-    if seen.values:
+    if launches.values:
         # The quantile of a time counts from the other end: 0 is the worst launch for both.
         measured = spread.quantile(
-            seen.values, wanted.quantile if faster_is_more else 1 - wanted.quantile
+            launches.values, term.quantile if faster_is_more else 1 - term.quantile
         )
-    half = spread.half_interval(seen.values)
-    status, reason = _judged(wanted, promised, faster_is_more, measured, half, seen, limit)
+    half = spread.half_interval(launches.values)
+    status, reason = _judged(term, promise, faster_is_more, measured, half, launches, limit)
     return CriterionResult(
-        id=wanted.id,
-        case_id=wanted.case,
+        id=term.id,
+        case_id=term.case,
         collective=collective,
-        size_bytes=wanted.size,
+        size_bytes=term.size,
         unit="GB/s" if faster_is_more else "µs",
-        limit=promised,
+        limit=promise,
         measured=measured,
         half_interval=half,
-        launches=len(seen.values),
-        nodes=seen.nodes if seen.values else 0,
+        launches=len(launches.values),
+        nodes=launches.nodes if launches.values else 0,
         status=status,
         reason=reason,
         physical_limit=limit.value_gb_s if limit is not None and faster_is_more else None,
-        artefacts=seen.artefacts,
+        artefacts=launches.artefacts,
     )
 
 
 def _judged(
-    wanted: Criterion,
-    promised: float,
+    term: Criterion,
+    promise: float,
     faster_is_more: bool,
     measured: float | None,
     half: float | None,
-    seen: Launches,
+    launches: Launches,
     limit: Limit | None,
 ) -> tuple[Status, str]:
-    if faster_is_more and limit is not None and promised > limit.value_gb_s * 1.0005:
+    if faster_is_more and limit is not None and promise > limit.value_gb_s * 1.0005:
         why = (
-            f"{format_bandwidth(promised)} is above the physical limit of"
+            f"{format_bandwidth(promise)} is above the physical limit of"
             f" {format_bandwidth(limit.value_gb_s)} ({limit.formula})"
         )
         return (
@@ -89,29 +89,29 @@ def _judged(
             ),
         )
     if measured is None:
-        return Status.UNKNOWN, seen.why_not or "not measured"
+        return Status.UNKNOWN, launches.why_not or "not measured"
     if faster_is_more and limit is not None and measured > limit.value_gb_s * 1.0005:
         why = f"measured above the physical limit of {format_bandwidth(limit.value_gb_s)}"
         return (
             Status.UNKNOWN,
             f"{why}: the description of the cluster is wrong, so nothing is accepted on it",
         )
-    if len(seen.values) < wanted.trials:
+    if len(launches.values) < term.trials:
         return (
             Status.UNKNOWN,
-            f"{len(seen.values)} of {wanted.trials} launches that the contract wants",
+            f"{len(launches.values)} of {term.trials} launches that the contract wants",
         )
-    if half is not None and len(seen.values) >= MIN_LAUNCHES and abs(measured - promised) < half:
+    if half is not None and len(launches.values) >= MIN_LAUNCHES and abs(measured - promise) < half:
         return Status.UNKNOWN, "the limit lies within ±: more launches would tell"
-    met = measured >= promised if faster_is_more else measured <= promised
-    share = measured / promised - 1
+    met = measured >= promise if faster_is_more else measured <= promise
+    share = measured / promise - 1
     return (Status.PASS if met else Status.FAIL), f"{share:+.1%} against the limit"
 
 
-def headline(made: Acceptance) -> str:
+def headline(acceptance: Acceptance) -> str:
     """The answer in one sentence: the word, the count, and what decided beside the contract."""
-    return f"{made.word}: {made.told}" + (
-        f"; besides the contract: {made.besides}" if made.besides else ""
+    return f"{acceptance.word}: {acceptance.summary}" + (
+        f"; besides the contract: {acceptance.run_problem}" if acceptance.run_problem else ""
     )
 
 
@@ -126,16 +126,16 @@ def words(result: CriterionResult) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Around:
+class RunFacts:
     """What decides beside the numbers, and what else the page says."""
 
     contract: str
-    wanted_nodes: int | None
+    contract_nodes: int | None
     """Nodes that the contract is about; None = not said."""
     measured_nodes: int
     verdict: Status
     """Of the run with everything that is required besides the contract."""
-    leading: str
+    run_problem: str
     """What is wrong with the run; empty = nothing."""
     emulated: bool
     largest_bytes: int | None
@@ -146,7 +146,7 @@ class Around:
     without_suspects: str = ""
 
 
-def conclude(criteria: tuple[CriterionResult, ...], around: Around) -> Acceptance:
+def conclude(criteria: tuple[CriterionResult, ...], run: RunFacts) -> Acceptance:
     """Everything together.
 
     NOT ACCEPTED: a criterion is missed, or something that the playbook requires failed.
@@ -157,33 +157,33 @@ def conclude(criteria: tuple[CriterionResult, ...], around: Around) -> Acceptanc
     open_ = [each for each in criteria if each.status not in (Status.PASS, Status.FAIL)]
     met = len(criteria) - len(failed) - len(open_)
     missing = sum(each.measured is None for each in open_)
-    told = f"{met} of {len(criteria)} criteria met, {len(failed)} failed, {missing} not measured"
-    told += f", {len(open_) - missing} undecided" if len(open_) > missing else ""
-    if failed or around.verdict is Status.FAIL:
+    summary = f"{met} of {len(criteria)} criteria met, {len(failed)} failed, {missing} not measured"
+    summary += f", {len(open_) - missing} undecided" if len(open_) > missing else ""
+    if failed or run.verdict is Status.FAIL:
         word, status = NOT_ACCEPTED, Status.FAIL
-    elif open_ or not criteria or around.verdict is Status.UNKNOWN:
+    elif open_ or not criteria or run.verdict is Status.UNKNOWN:
         word, status = INCONCLUSIVE, Status.UNKNOWN
-    elif around.emulated:
+    elif run.emulated:
         word, status = INCONCLUSIVE, Status.UNKNOWN
-        told += "; a rehearsal: emulated hosts accept nothing"
+        summary += "; a rehearsal: emulated hosts accept nothing"
     else:
         word, status = ACCEPTED, Status.PASS
-    besides = (
-        around.leading if not failed and around.verdict in (Status.FAIL, Status.UNKNOWN) else ""
+    run_problem = (
+        run.run_problem if not failed and run.verdict in (Status.FAIL, Status.UNKNOWN) else ""
     )
     return Acceptance(
         word=word,
         status=status,
-        told=told,
-        contract=around.contract,
+        summary=summary,
+        contract=run.contract,
         criteria=criteria,
-        answers=around.answers,
-        not_measured=_not_measured(criteria, around),
-        hardware=around.hardware,
-        fingerprint=fingerprint(around.hardware),
-        suspects=around.suspects,
-        without_suspects=around.without_suspects,
-        besides=besides,
+        answers=run.answers,
+        not_measured=_not_measured(criteria, run),
+        hardware=run.hardware,
+        fingerprint=fingerprint(run.hardware),
+        suspects=run.suspects,
+        without_suspects=run.without_suspects,
+        run_problem=run_problem,
     )
 
 
@@ -200,19 +200,17 @@ def fingerprint(hardware: tuple[HardwareId, ...]) -> str:
     return hashlib.sha256("".join(lines).encode()).hexdigest()
 
 
-def _not_measured(criteria: tuple[CriterionResult, ...], around: Around) -> tuple[str, ...]:
-    found = []
-    if around.wanted_nodes is not None and around.measured_nodes < around.wanted_nodes:
-        found.append(
-            f"{around.wanted_nodes} nodes: measured on {around.measured_nodes}, which proves"
-            f" {around.measured_nodes}"
+def _not_measured(criteria: tuple[CriterionResult, ...], run: RunFacts) -> tuple[str, ...]:
+    notes = []
+    if run.contract_nodes is not None and run.measured_nodes < run.contract_nodes:
+        notes.append(
+            f"{run.contract_nodes} nodes: measured on {run.measured_nodes}, which proves"
+            f" {run.measured_nodes}"
         )
-    elif around.wanted_nodes is None:
-        found.append(
-            f"more than {around.measured_nodes} nodes: the contract names no number of nodes"
-        )
-    if around.largest_bytes is not None:
-        found.append(f"messages above {format_size(around.largest_bytes)}")
-    found += [f"{words(each)}: {each.reason}" for each in criteria if each.measured is None]
+    elif run.contract_nodes is None:
+        notes.append(f"more than {run.measured_nodes} nodes: the contract names no number of nodes")
+    if run.largest_bytes is not None:
+        notes.append(f"messages above {format_size(run.largest_bytes)}")
+    notes += [f"{words(each)}: {each.reason}" for each in criteria if each.measured is None]
     few = [each for each in criteria if each.measured is not None and each.status is Status.UNKNOWN]
-    return (*found, *(f"{words(each)}: {each.reason}" for each in few))
+    return (*notes, *(f"{words(each)}: {each.reason}" for each in few))

@@ -78,7 +78,7 @@ def subject(result: RunResult) -> str:
     """What the verdict is about, in a few words: the contract's answer, or the number, finding or
     lost node that decided."""
     if result.acceptance is not None:
-        return f"{result.acceptance.word}: {result.acceptance.told}"
+        return f"{result.acceptance.word}: {result.acceptance.summary}"
     compared = lead(result)
     if compared is not None and (compared.status is result.verdict or not result.findings):
         share = (

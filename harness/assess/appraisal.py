@@ -133,7 +133,7 @@ def _proofs(
 
 def _fitted(plan: RunPlan, hardware: Hardware, nodes: tuple[str, ...]) -> tuple[NodeHardware, ...]:
     """The rails each node has: the inventory's word, else the active ports."""
-    told = {node.node: node for node in hardware.nodes}
+    by_name = {node.node: node for node in hardware.nodes}
     found = []
     for node in plan.cluster.chosen(nodes):
         if node.data_interfaces:
@@ -142,8 +142,8 @@ def _fitted(plan: RunPlan, hardware: Hardware, nodes: tuple[str, ...]) -> tuple[
                     node.name, (), tuple((rail, 0.0) for rail in node.data_interfaces), (), None
                 )
             )
-        elif node.name in told:
-            found.append(told[node.name])
+        elif node.name in by_name:
+            found.append(by_name[node.name])
     return tuple(found)
 
 
@@ -189,7 +189,8 @@ def _faults(
         else ()
     )
     return tuple(
-        each.told() for each in sensitivity.sense(known, watches, (*proof.excluded(proven), *rates))
+        each.summary()
+        for each in sensitivity.sense(known, watches, (*proof.excluded(proven), *rates))
     )
 
 

@@ -3,6 +3,7 @@ hardware that was seen."""
 
 from __future__ import annotations
 
+import dataclasses
 import statistics
 from collections import Counter
 
@@ -22,7 +23,7 @@ from busbw.model import (
 )
 from busbw.parsers import contract as acceptance
 from busbw.parsers.blame.blame import BlameOutcome
-from busbw.parsers.contract import Around, Launches
+from busbw.parsers.contract import Launches, RunFacts
 from busbw.parsers.tools import ibverbs, nvidia_smi
 from busbw.parsers.verdict import Verdict
 from busbw.playbook.contract import Contract, Criterion
@@ -36,20 +37,20 @@ REST = "rest-"
 def conclude(
     plan: RunPlan,
     contract: Contract,
-    made: tuple[Launch, ...],
-    asked: tuple[NodeAnswer, ...],
+    launches: tuple[Launch, ...],
+    node_answers: tuple[NodeAnswer, ...],
     checks: tuple[CheckResult, ...],
     outcome: BlameOutcome,
-    appraised: Appraisal,
-    decided: Verdict,
+    appraisal: Appraisal,
+    run_verdict: Verdict,
     comparisons: tuple[Comparison, ...],
 ) -> Acceptance:
     """The answer to the contract. `comparisons`: all of the run, which may have decided beside
     it."""
-    criteria = criteria_of(contract, made, appraised)
+    criteria = criteria_of(contract, launches, appraisal)
     whole = [
         launch
-        for launch in made
+        for launch in launches
         if not launch.artefact.groups
         and launch.results
         and not launch.artefact.case.id.startswith(REST)
@@ -59,35 +60,35 @@ def conclude(
     suspects = tuple(blame.component.label for blame in outcome.blames)
     return acceptance.conclude(
         criteria,
-        Around(
+        RunFacts(
             contract=contract.title,
-            wanted_nodes=contract.nodes,
+            contract_nodes=contract.nodes,
             measured_nodes=nodes,
-            verdict=decided.status,
-            leading=_leading(decided, comparisons),
+            verdict=run_verdict.status,
+            run_problem=_run_problem(run_verdict, comparisons),
             emulated=plan.cluster.emulated,
             largest_bytes=max(sizes, default=None),
-            answers=answers(plan, made, asked, checks, outcome, appraised),
-            hardware=tuple(part for answer in asked for part in parts(answer)),
+            answers=answers(plan, launches, node_answers, checks, outcome, appraisal),
+            hardware=tuple(part for answer in node_answers for part in parts(answer)),
             suspects=suspects,
-            without_suspects=without_suspects(contract, made, criteria, appraised),
+            without_suspects=without_suspects(contract, launches, criteria, appraisal),
         ),
     )
 
 
-def _leading(decided: Verdict, comparisons: tuple[Comparison, ...]) -> str:
+def _run_problem(run_verdict: Verdict, comparisons: tuple[Comparison, ...]) -> str:
     """What decided the run beside the contract, in few words."""
     found = next(
         (
             finding.title
-            for finding in decided.findings
-            if finding.required and finding.status is decided.status
+            for finding in run_verdict.findings
+            if finding.required and finding.status is run_verdict.status
         ),
         None,
     )
     if found is not None:
         return found
-    short = next((each for each in comparisons if each.status is decided.status), None)
+    short = next((each for each in comparisons if each.status is run_verdict.status), None)
     if short is None:
         return "something that is required was not measured"
     share = short.reason if short.ratio is None else f"{short.ratio:.0%} of {short.reference.kind}"
@@ -95,44 +96,47 @@ def _leading(decided: Verdict, comparisons: tuple[Comparison, ...]) -> str:
 
 
 def criteria_of(
-    contract: Contract, made: tuple[Launch, ...], appraised: Appraisal
+    contract: Contract, launches: tuple[Launch, ...], appraisal: Appraisal
 ) -> tuple[CriterionResult, ...]:
     """Every number of the contract against the launches over all nodes."""
     return tuple(
-        _criterion(wanted, made, wanted.case, _limit(appraised, wanted))
-        for wanted in contract.criteria
+        _criterion(term, launches, term.case, _limit(appraisal, term)) for term in contract.criteria
     )
 
 
 def _criterion(
-    wanted: Criterion, made: tuple[Launch, ...], family: str, limit: Limit | None
+    term: Criterion, launches: tuple[Launch, ...], family: str, limit: Limit | None
 ) -> CriterionResult:
     own = [
         launch
-        for launch in made
+        for launch in launches
         if launch.artefact.case.family == family and not launch.artefact.groups
     ]
-    collective = own[0].artefact.case.collective.value if own else wanted.case
+    collective = own[0].artefact.case.collective.value if own else term.case
     measured = [launch for launch in own if launch.results]
-    if wanted.time_us is not None:
+    if term.time_us is not None:
         values = tuple(
             row.out_of_place.time_us
             for launch in measured
             for row in launch.results[-1].rows
-            if row.size_bytes == wanted.size and row.out_of_place is not None
+            if row.size_bytes == term.size and row.out_of_place is not None
         )
     else:
         values = next(
-            (each.values for each in gates.series(made, family) if each.size_bytes == wanted.size),
+            (
+                each.values
+                for each in gates.series(launches, family)
+                if each.size_bytes == term.size
+            ),
             (),
         )
     why_not = (
         ""
         if values
         else (
-            f"case {wanted.case} did not run"
+            f"case {term.case} did not run"
             if not measured
-            else f"{format_size(wanted.size)} is not among its sizes"
+            else f"{format_size(term.size)} is not among its sizes"
         )
     )
     artefacts = tuple(launch.artefact.stdout for launch in measured if launch.artefact.stdout)
@@ -146,12 +150,12 @@ def _criterion(
     if bad:
         values, why_not = (), f"a launch is not to be believed: {bad}"
     return acceptance.criterion(
-        wanted, collective, Launches(values, nodes, artefacts, why_not), limit
+        term, collective, Launches(values, nodes, artefacts, why_not), limit
     )
 
 
-def _limit(appraised: Appraisal, wanted: Criterion) -> Limit | None:
-    outlook = appraised.outlooks.get(wanted.case)
+def _limit(appraisal: Appraisal, term: Criterion) -> Limit | None:
+    outlook = appraisal.outlooks.get(term.case)
     return (
         outlook.expectation.limit
         if outlook is not None and outlook.expectation is not None
@@ -161,41 +165,32 @@ def _limit(appraised: Appraisal, wanted: Criterion) -> Limit | None:
 
 def without_suspects(
     contract: Contract,
-    made: tuple[Launch, ...],
+    launches: tuple[Launch, ...],
     criteria: tuple[CriterionResult, ...],
-    appraised: Appraisal,
+    appraisal: Appraisal,
 ) -> str:
     """Whether the failed criteria are met on the nodes that nothing accuses; empty = it was not
     tried."""
     failed = {each.id for each in criteria if each.status is Status.FAIL}
-    again = [launch for launch in made if launch.artefact.case.id.startswith(REST)]
-    if not failed or not again:
+    repeated = [launch for launch in launches if launch.artefact.case.id.startswith(REST)]
+    if not failed or not repeated:
         return ""
-    nodes = again[0].artefact.nodes
-    told = []
-    for wanted in contract.criteria:
-        if wanted.id in failed:
-            one = Criterion(
-                wanted.id,
-                wanted.case,
-                wanted.size,
-                wanted.busbw_gb_s,
-                wanted.time_us,
-                wanted.quantile,
-                trials=1,
-            )
-            result = _criterion(one, made, f"{REST}{wanted.case}", None)
-            told.append((wanted.id, result))
-    met = [name for name, result in told if result.status is Status.PASS]
-    shown = "; ".join(f"{name}: {_number(result)}" for name, result in told)
-    verdict = (
-        "the failures clear"
-        if len(met) == len(told)
-        else "the failures do not clear"
-        if not met
-        else f"only {', '.join(met)} clear"
-    )
-    return f"without the suspects, on {len(nodes)} nodes, {verdict} ({shown})"
+    nodes = repeated[0].artefact.nodes
+    results = []
+    for term in contract.criteria:
+        if term.id in failed:
+            once = dataclasses.replace(term, trials=1)
+            result = _criterion(once, launches, f"{REST}{term.case}", None)
+            results.append((term.id, result))
+    met = [name for name, result in results if result.status is Status.PASS]
+    shown = "; ".join(f"{name}: {_number(result)}" for name, result in results)
+    if len(met) == len(results):
+        effect = "the failures clear"
+    elif met:
+        effect = f"only {', '.join(met)} clear"
+    else:
+        effect = "the failures do not clear"
+    return f"without the suspects, on {len(nodes)} nodes, {effect} ({shown})"
 
 
 def _number(result: CriterionResult) -> str:
@@ -227,18 +222,18 @@ def parts(answer: NodeAnswer) -> tuple[HardwareId, ...]:
 
 def answers(
     plan: RunPlan,
-    made: tuple[Launch, ...],
-    asked: tuple[NodeAnswer, ...],
+    launches: tuple[Launch, ...],
+    node_answers: tuple[NodeAnswer, ...],
     checks: tuple[CheckResult, ...],
     outcome: BlameOutcome,
-    appraised: Appraisal,
+    appraisal: Appraisal,
 ) -> tuple[ProviderAnswer, ...]:
     """The six questions of a buyer to a provider, from this run where it can tell."""
     return (
-        _topology(plan, made, outcome),
-        _generation(appraised),
-        _training(made),
-        _results(made),
+        _topology(plan, launches, outcome),
+        _generation(appraisal),
+        _training(launches),
+        _results(launches),
         _tuning(checks),
         ProviderAnswer(
             "How are incidents on the fabric resolved?",
@@ -248,27 +243,27 @@ def answers(
     )
 
 
-def _topology(plan: RunPlan, made: tuple[Launch, ...], outcome: BlameOutcome) -> ProviderAnswer:
+def _topology(plan: RunPlan, launches: tuple[Launch, ...], outcome: BlameOutcome) -> ProviderAnswer:
     question = "What is the topology, and how much are the leaves oversubscribed?"
     leaf = {node.name: dict(node.labels).get("leaf") for node in plan.cluster.nodes}
     inside: list[float] = []
     across: list[float] = []
     for sample in (
-        sample for launch in made for sample in launch.samples if len(sample.nodes) == 2
+        sample for launch in launches for sample in launch.samples if len(sample.nodes) == 2
     ):
         leaves = {leaf.get(node) for node in sample.nodes}
         if None not in leaves:
             (inside if len(leaves) == 1 else across).append(sample.capacity_gb_s)
     if inside and across:
         near, far = statistics.median(inside), statistics.median(across)
-        told = (
+        text = (
             f"pairs on one leaf {format_bandwidth(near)}, across leaves {format_bandwidth(far)}"
             f" ({far / near:.0%}), one pair a leaf at a time"
         )
-        return ProviderAnswer(question, told, measured=True)
+        return ProviderAnswer(question, text, measured=True)
     # One slow node slows every ring that it is in: what a fabric gives is seen without it.
-    rest = gates.series(made, f"{REST}all-reduce")
-    whole = rest or gates.series(made, "all-reduce")
+    rest = gates.series(launches, f"{REST}all-reduce")
+    whole = rest or gates.series(launches, "all-reduce")
     if whole and outcome.reference_gb_s and (rest or not outcome.blames):
         share, count = whole[-1].median_gb_s / outcome.reference_gb_s, len(whole[-1].nodes)
         ring = (
@@ -276,11 +271,11 @@ def _topology(plan: RunPlan, made: tuple[Launch, ...], outcome: BlameOutcome) ->
             if rest
             else f"a ring over all {count} nodes"
         )
-        told = (
+        text = (
             f"{ring} gives {share:.0%} of a good pair; which nodes share a leaf is not known: label"
             " them"
         )
-        return ProviderAnswer(question, told, measured=True)
+        return ProviderAnswer(question, text, measured=True)
     return ProviderAnswer(
         question,
         "not measured: ask for leaves, uplinks and ports per leaf; label the nodes with their leaf",
@@ -288,11 +283,11 @@ def _topology(plan: RunPlan, made: tuple[Launch, ...], outcome: BlameOutcome) ->
     )
 
 
-def _generation(appraised: Appraisal) -> ProviderAnswer:
+def _generation(appraisal: Appraisal) -> ProviderAnswer:
     question = "Which generation of interconnect, at which rate?"
     kinds = Counter(
         f"{len(node.rails)} x {node.rails[0][1]:g} Gb/s {'/'.join(node.link_layers)}".rstrip()
-        for node in appraised.hardware.nodes
+        for node in appraisal.hardware.nodes
         if node.rails
     )
     if not kinds:
@@ -301,15 +296,15 @@ def _generation(appraised: Appraisal) -> ProviderAnswer:
             "the nodes list no RDMA port: ask for generation and rate of every port",
             measured=False,
         )
-    told = "; ".join(f"{text} on {count} nodes" for text, count in sorted(kinds.items()))
-    return ProviderAnswer(question, f"{told}, as the ports say", measured=True)
+    text = "; ".join(f"{text} on {count} nodes" for text, count in sorted(kinds.items()))
+    return ProviderAnswer(question, f"{text}, as the ports say", measured=True)
 
 
-def _training(made: tuple[Launch, ...]) -> ProviderAnswer:
+def _training(launches: tuple[Launch, ...]) -> ProviderAnswer:
     question = "Is it validated for training over several nodes?"
     checked = [
         launch
-        for launch in made
+        for launch in launches
         if launch.artefact.case.check > 0
         and not launch.artefact.groups
         and launch.outcome.status is Status.PASS
@@ -323,25 +318,25 @@ def _training(made: tuple[Launch, ...]) -> ProviderAnswer:
             measured=False,
         )
     largest = max(row.size_bytes for launch in checked for row in launch.results[-1].rows)
-    told = (
+    text = (
         f"collectives over {nodes} nodes with every element verified, up to {format_size(largest)};"
         " a training job of yours is still to run"
     )
-    return ProviderAnswer(question, told, measured=True)
+    return ProviderAnswer(question, text, measured=True)
 
 
-def _results(made: tuple[Launch, ...]) -> ProviderAnswer:
+def _results(launches: tuple[Launch, ...]) -> ProviderAnswer:
     question = "What does NCCL give at the sizes that matter?"
-    told = []
+    lines = []
     for family in dict.fromkeys(
         launch.artefact.case.family
-        for launch in made
+        for launch in launches
         if launch.artefact.case.purpose == "bandwidth"
     ):
-        numbers = () if family.startswith(REST) else gates.series(made, family)
+        numbers = () if family.startswith(REST) else gates.series(launches, family)
         if numbers:
             shown = sorted({len(numbers) // 2, len(numbers) - 1})
-            told.append(
+            lines.append(
                 f"{family}: "
                 + ", ".join(
                     f"{format_bandwidth(numbers[i].median_gb_s)} at"
@@ -349,9 +344,9 @@ def _results(made: tuple[Launch, ...]) -> ProviderAnswer:
                     for i in shown
                 )
             )
-    if not told:
+    if not lines:
         return ProviderAnswer(question, "not measured", measured=False)
-    return ProviderAnswer(question, "; ".join(told), measured=True)
+    return ProviderAnswer(question, "; ".join(lines), measured=True)
 
 
 def _tuning(checks: tuple[CheckResult, ...]) -> ProviderAnswer:

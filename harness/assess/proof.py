@@ -43,7 +43,7 @@ class Proof:
     """Id of the fault that it excludes where it holds."""
     status: Status
     """PASS, FAIL, or UNKNOWN = it could not be made."""
-    told: str
+    text: str
     where: tuple[str, ...] = ()
     artefact: str = ""
 
@@ -116,8 +116,8 @@ def _transport(must_see: MustSee, speaking: list[ProcessFacts], doubt: str, arte
     expected = " or ".join(must_see.networks)
     if wrong:
         networks = ", ".join(sorted({name for process in wrong for name in process.networks}))
-        told = f"{len(wrong)} of {len(speaking)} ranks use the network {networks}, not {expected}"
-        return Proof("transport", sensitivity.TCP, Status.FAIL, told, _hosts(wrong), artefact)
+        text = f"{len(wrong)} of {len(speaking)} ranks use the network {networks}, not {expected}"
+        return Proof("transport", sensitivity.TCP, Status.FAIL, text, _hosts(wrong), artefact)
     return _whole(
         "transport", sensitivity.TCP, f"every rank says that it uses {used}", doubt, artefact
     )
@@ -138,8 +138,8 @@ def _plugin(wanted: str, speaking: list[ProcessFacts], doubt: str, artefact: str
             artefact=artefact,
         )
     if without:
-        told = f"{len(without)} of {len(speaking)} ranks did not load the plugin {wanted}"
-        return Proof("plugin", sensitivity.TCP, Status.FAIL, told, _hosts(without), artefact)
+        text = f"{len(without)} of {len(speaking)} ranks did not load the plugin {wanted}"
+        return Proof("plugin", sensitivity.TCP, Status.FAIL, text, _hosts(without), artefact)
     return _whole("plugin", sensitivity.TCP, f"every rank loaded {wanted}", doubt, artefact)
 
 
@@ -162,12 +162,12 @@ def _gpudirect(speaking: list[ProcessFacts], doubt: str, artefact: str) -> Proof
         )
     without = [process for process, connection in over if connection.gdr is False]
     if without:
-        told = (
+        text = (
             f"{len(set(map(id, without)))} ranks send over the network through host memory: their"
             " channels do not end in /GDRDMA"
         )
         return Proof(
-            "gpudirect", sensitivity.NO_GPUDIRECT, Status.FAIL, told, _hosts(without), artefact
+            "gpudirect", sensitivity.NO_GPUDIRECT, Status.FAIL, text, _hosts(without), artefact
         )
     return _whole(
         "gpudirect",
@@ -178,11 +178,11 @@ def _gpudirect(speaking: list[ProcessFacts], doubt: str, artefact: str) -> Proof
     )
 
 
-def _whole(name: str, fault: str, told: str, doubt: str, artefact: str) -> Proof:
+def _whole(name: str, fault: str, text: str, doubt: str, artefact: str) -> Proof:
     """A proof holds only where every rank spoke, to its end."""
     if doubt:
-        return Proof(name, fault, Status.UNKNOWN, f"{told}, but {doubt}", artefact=artefact)
-    return Proof(name, fault, Status.PASS, told, artefact=artefact)
+        return Proof(name, fault, Status.UNKNOWN, f"{text}, but {doubt}", artefact=artefact)
+    return Proof(name, fault, Status.PASS, text, artefact=artefact)
 
 
 def _hosts(processes: list[ProcessFacts]) -> tuple[str, ...]:
@@ -205,11 +205,11 @@ def _rails_by_bytes(rails: Mapping[str, tuple[str, ...]], traffic: tuple[RailByt
             if value < IDLE_RAIL * statistics.median(known)
         ]
     if idle:
-        told = (
+        text = (
             f"{len(idle)} rails carried less than {IDLE_RAIL:.0%} of what the others of their node"
             f" did: {', '.join(idle[:8])}"
         )
-        return Proof("rails", sensitivity.MISSING_RAIL, Status.FAIL, told, tuple(idle))
+        return Proof("rails", sensitivity.MISSING_RAIL, Status.FAIL, text, tuple(idle))
     if unknown:
         return Proof(
             "rails",
@@ -244,12 +244,12 @@ def _rails_by_log(
     }
     lost = {host: names for host, names in short.items() if names}
     if lost:
-        told = "; ".join(
+        text = "; ".join(
             f"NCCL does not use {', '.join(names)} of {host}"
             for host, names in sorted(lost.items())
         )
         return Proof(
-            "rails", sensitivity.MISSING_RAIL, Status.FAIL, told, tuple(sorted(lost)), artefact
+            "rails", sensitivity.MISSING_RAIL, Status.FAIL, text, tuple(sorted(lost)), artefact
         )
     return Proof(
         "rails",
@@ -270,9 +270,9 @@ def _finding(proof: Proof) -> Finding:
         Finding(
             id=f"{proof.id}-not-proven",
             status=Status.FAIL,
-            title=proof.told,
+            title=proof.text,
             where=proof.where,
-            evidence=(Evidence(proof.artefact or "raw/cases", None, proof.told),),
+            evidence=(Evidence(proof.artefact or "raw/cases", None, proof.text),),
             confidence=Confidence.CERTAIN,
             effect=1.0 if proof.id in ("transport", "plugin") else 0.5,
         )
@@ -282,7 +282,7 @@ def _finding(proof: Proof) -> Finding:
 def uncovered(made: tuple[Proof, ...]) -> tuple[Uncovered, ...]:
     """Proofs that could not be made."""
     return tuple(
-        Uncovered(f"proof of {proof.id}", proof.told)
+        Uncovered(f"proof of {proof.id}", proof.text)
         for proof in made
         if proof.status is Status.UNKNOWN
     )
@@ -290,7 +290,7 @@ def uncovered(made: tuple[Proof, ...]) -> tuple[Uncovered, ...]:
 
 def excluded(made: tuple[Proof, ...]) -> tuple[tuple[str, str], ...]:
     """(fault id, what was proven) of the proofs that hold."""
-    return tuple((proof.excludes, proof.told) for proof in made if proof.status is Status.PASS)
+    return tuple((proof.excludes, proof.text) for proof in made if proof.status is Status.PASS)
 
 
 def log_of(run: RunDir, launch: Launch) -> NcclLog | None:

@@ -320,7 +320,7 @@ def software_versions(
         if text:
             versions.append((name, text))
     if build:
-        versions.append(("build", build.told))
+        versions.append(("build", build.summary))
     return tuple(versions)
 
 

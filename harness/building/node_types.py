@@ -116,7 +116,7 @@ def dispatcher(
     return stamp, {f"build/{name}": script for name in binaries}
 
 
-def told(groups: tuple[Group, ...]) -> str:
+def summary(groups: tuple[Group, ...]) -> str:
     """More than one kind, in a line: who is unlike the first."""
     first, *others = groups
     unlike = "; ".join(f"{fold(each.nodes)}: {each.kind.unlike(first.kind)}" for each in others)

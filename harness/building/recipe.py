@@ -122,7 +122,7 @@ class BuildOutcome:
     """Of the repository that it was fetched from."""
 
     @property
-    def told(self) -> str:
+    def summary(self) -> str:
         """Who has what, in one line."""
         if not self.builds:
             return f"{self.folder}: there on {len(self.usable)} nodes"

@@ -34,7 +34,7 @@ class Described:
     fabric: str | None
     nodes: int | None
     mtu: int | None
-    told: str
+    summary: str
     """Where it comes from, and what it is, as one line."""
     missing: tuple[str, ...]
 
@@ -54,13 +54,13 @@ def fill(args: argparse.Namespace) -> str:
     if (args.gpu is None and args.nvlink_gb_s is None) or needs_network:
         raise UsageError(
             "what the nodes say is not enough for a limit",
-            seen="; ".join(described.missing) or described.told,
+            seen="; ".join(described.missing) or described.summary,
             next_step=(
                 "give the rest by hand, it wins over what the nodes say: --gpu H100 --gpus-per-node"
                 " 8 --nics 8x400"
             ),
         )
-    return described.told
+    return described.summary
 
 
 def rdma_gbit_s(paths: list[Path]) -> tuple[float, ...]:
@@ -195,11 +195,11 @@ def _described(
         f"{nics.replace('x', ' x ')} Gb/s" if nics else "",
         fabric or "",
     ]
-    told = f"{source}: " + (
+    summary = f"{source}: " + (
         ", ".join(part for part in parts if part) or "nothing that the tables know"
     )
     if count is not None:
-        told += f", on {count} nodes"
+        summary += f", on {count} nodes"
     return Described(
         gpu,
         found.gpus_per_node,
@@ -207,7 +207,7 @@ def _described(
         fabric,
         count,
         mtu if fabric is not None else None,
-        told,
+        summary,
         missing,
     )
 
@@ -618,7 +618,7 @@ def answer_lines(found: Answer) -> str:
         )
         blocks.append([head, f"  {comparison.reason}"])
     blocks.append([f"contract: {note}" for note in found.contract_notes])
-    blocks.append([f"rdma: {line}" for line in found.rdma.told] if found.rdma is not None else [])
+    blocks.append([f"rdma: {line}" for line in found.rdma.lines] if found.rdma is not None else [])
     blocks.append(_headline(expectation))
     blocks.append(
         [

@@ -71,7 +71,7 @@ class Acceptance:
     """ACCEPTED, NOT ACCEPTED or INCONCLUSIVE."""
     status: Status
     """PASS, FAIL or UNKNOWN: the verdict of the run."""
-    told: str
+    summary: str
     """How many criteria were met, failed and not measured."""
     contract: str
     """Its title; empty = it has none."""
@@ -86,7 +86,7 @@ class Acceptance:
     """Nodes or paths that the survey accuses."""
     without_suspects: str = ""
     """Whether the failed criteria are met without them; empty = not tried."""
-    besides: str = ""
+    run_problem: str = ""
     """What is wrong with the run beside the contract, where that decided; empty = nothing."""
 
 

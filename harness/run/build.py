@@ -233,7 +233,7 @@ def _groups(
         else:
             groups.append(each)
     if len(groups) > 1:
-        context.progress("build", node_types.told(tuple(groups)))
+        context.progress("build", node_types.summary(tuple(groups)))
     return groups, problems
 
 

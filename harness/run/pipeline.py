@@ -119,7 +119,7 @@ def _binaries(
     outcome = build.build(
         context, chosen.head, chosen.nodes, known, benchmark, build.work_root(known)
     )
-    context.progress("build", outcome.told)
+    context.progress("build", outcome.summary)
     return outcome.folder, outcome.usable
 
 

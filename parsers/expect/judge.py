@@ -46,7 +46,7 @@ def judge(
     case_id = expectation.question.collective
     limit = expectation.limit
 
-    def told(status: Status, against: Reference, reason: str) -> Comparison:
+    def judged(status: Status, against: Reference, reason: str) -> Comparison:
         ratio = measured_gb_s / against.busbw_gb_s if against.busbw_gb_s else None
         return Comparison(case_id, size_bytes, measured_gb_s, against, ratio, status, reason, limit)
 
@@ -56,21 +56,21 @@ def judge(
             f"{too_much}; the description is wrong: fewer nodes, more NICs, ranks on one host, or"
             " bits taken for bytes"
         )
-        return told(Status.FAIL, Reference("physics", limit.value_gb_s, limit.formula), reason)
+        return judged(Status.FAIL, Reference("physics", limit.value_gb_s, limit.formula), reason)
     if contract_gb_s is not None:
         met = measured_gb_s >= contract_gb_s
         reason = (
             f"{measured_gb_s:g} GB/s {'meets' if met else 'misses'} the contract's"
             f" {contract_gb_s:g} GB/s"
         )
-        return told(
+        return judged(
             Status.PASS if met else Status.FAIL,
             Reference("contract", contract_gb_s, "--contract"),
             reason,
         )
     band = _band(expectation.expected, algorithm)
     if band is None:
-        return told(
+        return judged(
             Status.UNKNOWN,
             reference,
             "no band of published runs for this case; compare with peers or with an accepted run of"
@@ -82,17 +82,17 @@ def judge(
             f"figures describe messages of {format_size(LARGE_BYTES)} and more, and no curve tells"
             f" what {format_size(size_bytes)} should give"
         )
-        return told(Status.UNKNOWN, reference, reason)
+        return judged(Status.UNKNOWN, reference, reason)
     low, name = band[0] * share, band[1]
     if measured_gb_s < FAULTY * low:
-        return told(
+        return judged(
             Status.FAIL,
             reference,
             f"under {FAULTY:.0%} of {low:.0f} GB/s, where tuned systems begin ({name}): something"
             " is broken",
         )
     if measured_gb_s < low:
-        return told(
+        return judged(
             Status.WARN,
             reference,
             f"under {low:.0f} GB/s, where tuned systems begin ({name}): degraded",
@@ -101,7 +101,7 @@ def judge(
         f"as published runs ({name}, from {low:.0f} GB/s on), which alone prove no fabric; a"
         " contract, an accepted run or peers would"
     )
-    return told(Status.UNKNOWN, reference, reason)
+    return judged(Status.UNKNOWN, reference, reason)
 
 
 def published(tables: Tables, expectation: Expectation, algorithm: str | None = None) -> Matches:
@@ -202,7 +202,7 @@ class RdmaSum:
     nics: int
     sum_gb_s: float
     """Over all NICs; those that were not measured are taken as the median of the others."""
-    told: tuple[str, ...]
+    lines: tuple[str, ...]
 
 
 def rdma_sum(
@@ -224,16 +224,16 @@ def rdma_sum(
         if len(each_gbit_s) == nics
         else f"; the other {nics - len(each_gbit_s)} taken as their median"
     )
-    told = [
+    lines = [
         f"{len(each_gbit_s)} of {nics} NICs by ib_write_bw: {total:.1f} GB/s together,"
         f" {total / line_gb_s:.0%} of line rate{rest}"
     ]
     low = min(each_gbit_s)
     if low < 0.9 * statistics.median(each_gbit_s):
-        told.append(
+        lines.append(
             f"one NIC gave {low:.0f} Gb/s, the median {statistics.median(each_gbit_s):.0f}: look at"
             " it before NCCL"
         )
     if measured_gb_s is not None:
-        told.append(f"NCCL busbw over measured RDMA: {measured_gb_s / total:.0%}")
-    return RdmaSum(each_gbit_s, nics, total, tuple(told))
+        lines.append(f"NCCL busbw over measured RDMA: {measured_gb_s / total:.0%}")
+    return RdmaSum(each_gbit_s, nics, total, tuple(lines))

@@ -130,7 +130,7 @@ class Sense:
     by: str
     """What sees it, or the nearest miss; in words."""
 
-    def told(self) -> str:
+    def summary(self) -> str:
         """One line of the report."""
         left = (
             ""

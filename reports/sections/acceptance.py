@@ -45,7 +45,7 @@ class Acceptance:
     word: str
     """ACCEPTED, NOT ACCEPTED or INCONCLUSIVE."""
     status: Status
-    told: str
+    summary: str
     contract: str
     criteria: tuple[Criterion, ...]
     rest: str
@@ -58,24 +58,24 @@ class Acceptance:
 
 def view(report: ReportInput) -> Acceptance | None:
     """The block; None = the run was not about a contract."""
-    made = report.result.acceptance
-    if made is None:
+    acceptance = report.result.acceptance
+    if acceptance is None:
         return None
-    nodes = len({part.node for part in made.hardware})
-    seen = (
-        f"{phrases.count(len(made.hardware), 'part')} of {phrases.count(nodes, 'node')}, SHA-256"
-        f" over their serial numbers {made.fingerprint}"
+    nodes = len({part.node for part in acceptance.hardware})
+    hardware = (
+        f"{phrases.count(len(acceptance.hardware), 'part')} of {phrases.count(nodes, 'node')}, SHA-256"
+        f" over their serial numbers {acceptance.fingerprint}"
     )
     return Acceptance(
-        made.word,
-        made.status,
-        made.told,
-        made.contract,
-        tuple(_criterion(report, each) for each in made.criteria),
-        made.without_suspects,
-        made.not_measured,
-        made.answers,
-        seen if made.hardware else "",
+        acceptance.word,
+        acceptance.status,
+        acceptance.summary,
+        acceptance.contract,
+        tuple(_criterion(report, each) for each in acceptance.criteria),
+        acceptance.without_suspects,
+        acceptance.not_measured,
+        acceptance.answers,
+        hardware if acceptance.hardware else "",
     )
 
 

@@ -12,7 +12,7 @@ from busbw.errors import PlaybookError
 from busbw.model import CriterionResult, HardwareId, Limit, Status
 from busbw.parsers import contract as acceptance
 from busbw.parsers import verdict
-from busbw.parsers.contract import Around, Launches
+from busbw.parsers.contract import Launches, RunFacts
 from busbw.playbook import contract
 from busbw.playbook.contract import Contract, Criterion
 
@@ -20,7 +20,7 @@ GIB = 1 << 30
 PROMISE = Criterion("C1", "all-reduce", 8 * GIB, busbw_gb_s=370.0)
 LIMIT = Limit(400.0, "min(W, N g/(g-1))", (("k", "8"),))
 PARTS = (HardwareId("n1", "GPU 0", "GPU-1"),)
-AROUND = Around("Order 4711", 8, 8, Status.PASS, "all_reduce 381 GB/s", False, 8 * GIB, (), PARTS)
+FACTS = RunFacts("Order 4711", 8, 8, Status.PASS, "all_reduce 381 GB/s", False, 8 * GIB, (), PARTS)
 
 
 def seen(*values: float, why_not: str = "") -> Launches:
@@ -92,42 +92,42 @@ def test_a_time_is_met_from_below_and_its_quantile_counts_the_slow_ones() -> Non
 
 
 @pytest.mark.parametrize(
-    ("values", "around", "word", "headline"),
+    ("values", "facts", "word", "headline"),
     [
         (
             (380.0, 381.0, 382.0),
-            AROUND,
+            FACTS,
             "ACCEPTED",
             "1 of 1 criteria met, 0 failed, 0 not measured",
         ),
         (
             (350.0, 351.0, 352.0),
-            AROUND,
+            FACTS,
             "NOT ACCEPTED",
             "0 of 1 criteria met, 1 failed, 0 not measured",
         ),
-        ((), AROUND, "INCONCLUSIVE", "0 of 1 criteria met, 0 failed, 1 not measured"),
+        ((), FACTS, "INCONCLUSIVE", "0 of 1 criteria met, 0 failed, 1 not measured"),
         (
             (360.0, 371.0, 382.0),
-            AROUND,
+            FACTS,
             "INCONCLUSIVE",
             "0 of 1 criteria met, 0 failed, 0 not measured, 1 undecided",
         ),
         (
             (380.0, 381.0, 382.0),
-            dataclasses.replace(AROUND, verdict=Status.FAIL, leading="wrong data"),
+            dataclasses.replace(FACTS, verdict=Status.FAIL, run_problem="wrong data"),
             "NOT ACCEPTED",
             "1 of 1 criteria met, 0 failed, 0 not measured; besides the contract: wrong data",
         ),
         (
             (380.0, 381.0, 382.0),
-            dataclasses.replace(AROUND, verdict=Status.UNKNOWN, leading="n3 not reached"),
+            dataclasses.replace(FACTS, verdict=Status.UNKNOWN, run_problem="n3 not reached"),
             "INCONCLUSIVE",
             "1 of 1 criteria met, 0 failed, 0 not measured; besides the contract: n3 not reached",
         ),
         (
             (380.0, 381.0, 382.0),
-            dataclasses.replace(AROUND, emulated=True),
+            dataclasses.replace(FACTS, emulated=True),
             "INCONCLUSIVE",
             (
                 "1 of 1 criteria met, 0 failed, 0 not measured; a rehearsal: emulated hosts accept"
@@ -137,11 +137,11 @@ def test_a_time_is_met_from_below_and_its_quantile_counts_the_slow_ones() -> Non
     ],
 )
 def test_the_word_and_the_exit_status_say_the_same(
-    values: tuple[float, ...], around: Around, word: str, headline: str
+    values: tuple[float, ...], facts: RunFacts, word: str, headline: str
 ) -> None:
-    made = acceptance.conclude((judged(*values),), around)
+    made = acceptance.conclude((judged(*values),), facts)
     assert (made.word, acceptance.headline(made)) == (word, f"{word}: {headline}")
-    decided = verdict.Verdict(around.verdict, 0, (), ())
+    decided = verdict.Verdict(facts.verdict, 0, (), ())
     assert (
         verdict.of_contract(decided, made).exit_status
         == {"ACCEPTED": 0, "NOT ACCEPTED": 1, "INCONCLUSIVE": 3}[word]
@@ -149,18 +149,18 @@ def test_the_word_and_the_exit_status_say_the_same(
 
 
 def test_a_contract_without_criteria_is_never_accepted() -> None:
-    assert acceptance.conclude((), AROUND).word == "INCONCLUSIVE"
+    assert acceptance.conclude((), FACTS).word == "INCONCLUSIVE"
 
 
 def test_what_was_not_measured_is_named() -> None:
-    made = acceptance.conclude((judged(),), dataclasses.replace(AROUND, wanted_nodes=512))
+    made = acceptance.conclude((judged(),), dataclasses.replace(FACTS, contract_nodes=512))
     assert made.not_measured == (
         "512 nodes: measured on 8, which proves 8",
         "messages above 8 GiB",
         "all_reduce at 8 GiB: at least 370.0 GB/s: not measured",
     )
     assert (
-        acceptance.conclude((), dataclasses.replace(AROUND, wanted_nodes=None)).not_measured[0]
+        acceptance.conclude((), dataclasses.replace(FACTS, contract_nodes=None)).not_measured[0]
         == "more than 8 nodes: the contract names no number of nodes"
     )
 
@@ -168,7 +168,7 @@ def test_what_was_not_measured_is_named() -> None:
 def test_other_hardware_has_another_fingerprint() -> None:
     other = (HardwareId("n1", "GPU 0", "GPU-2"),)
     assert acceptance.fingerprint(PARTS) != acceptance.fingerprint(other)
-    assert acceptance.conclude((), AROUND).fingerprint == acceptance.fingerprint(PARTS)
+    assert acceptance.conclude((), FACTS).fingerprint == acceptance.fingerprint(PARTS)
 
 
 def test_a_contract_is_read_from_a_file_in_the_units_people_write(tmp_path: Path) -> None:

@@ -629,7 +629,7 @@ def test_the_number_of_nccl_is_held_against_what_the_nics_gave_alone(
 
 def test_one_nic_far_below_the_others_is_named_before_nccl() -> None:
     found = judge.rdma_sum((392.0, 390.0, 196.0), 3, 150.0, None)
-    assert found.told == (
+    assert found.lines == (
         "3 of 3 NICs by ib_write_bw: 122.2 GB/s together, 82% of line rate",
         "one NIC gave 196 Gb/s, the median 390: look at it before NCCL",
     )

@@ -223,13 +223,13 @@ def test_where_nvlink_binds_a_lost_rail_leaves_the_number_as_it_was() -> None:
 
 def test_the_words_of_the_sensitivity_carry_the_numbers() -> None:
     known = sensitivity.faults(8, 400.0)
-    told = [
-        each.told()
+    summary = [
+        each.summary()
         for each in sensitivity.sense(
             known, (Watch("pairs", 0.85, 0.01),), ((sensitivity.TCP, "every rank uses IB"),)
         )
     ]
-    assert told == [
+    assert summary == [
         (
             "could not see: one of 8 rails lost (leaves 88% of the node's network): pairs would"
             " give 88% of this run's number and fails below 85% (noise 1.0%)"
@@ -319,7 +319,7 @@ def test_bytes_of_the_ports_prove_rails_before_the_log_does() -> None:
         SIM.traffic("infiniband", fault, "gpu-003") for fault in ("none", sensitivity.MISSING_RAIL)
     )
     assert (
-        proofs("none", traffic=healthy)["rails"].told
+        proofs("none", traffic=healthy)["rails"].text
         == "all 8 rails of every node carried their share of the bytes"
     )
     found = proofs("none", traffic=lost)["rails"]
