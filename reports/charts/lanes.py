@@ -63,25 +63,16 @@ def draw(lanes: Lanes) -> svg.Drawing:
         )
     for number, name in enumerate(lanes.names):
         y = top + _LANE * (number + 0.5)
-        flagged = number in lanes.flagged
-        parts.append(
-            svg.label(name, left - 10, y + 4, "end", "bad" if flagged else "muted", 12, flagged)
-        )
+        parts.append(svg.name_label(name, left - 10, y + 4, "end", number in lanes.flagged))
         parts.append(svg.line(left, y, right, y, "grid", 0.75))
     for at, text in lanes.ticks:
         x = left + span * at
         parts.append(svg.line(x, bottom, x, bottom + 5, "muted"))
         parts.append(svg.label(text, x, bottom + 18, "middle"))
     for number in range(len(lanes.names)):
-        flagged = number in lanes.flagged
+        colour, cap = ("bad", "square") if number in lanes.flagged else ("good", "round")
         y = top + _LANE * (number + 0.5)
-        d = "".join(
-            f"M{svg.coordinate(left + span * mark.at)} {svg.coordinate(y)}h0"
-            for mark in lanes.marks
-            if mark.lane == number
-        )
-        if d:
-            parts.append(
-                svg.path(d, "bad" if flagged else "good", 10, cap="square" if flagged else "round")
-            )
+        spots = [(left + span * mark.at, y) for mark in lanes.marks if mark.lane == number]
+        if spots:
+            parts.append(svg.dots(spots, colour, 10, cap))
     return svg.frame(lanes.key, _WIDTH, bottom + 26, lanes.title, lanes.description, "".join(parts))

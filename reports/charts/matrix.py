@@ -146,11 +146,7 @@ def draw(matrix: Matrix) -> svg.Drawing:
     for row in _labelled(matrix, step / per_pixel):
         y = _TOP + step * (row // per_pixel + 0.5)
         worst = row in matrix.named
-        parts.append(
-            svg.label(
-                matrix.names[row], _LEFT - 6, y + 4, "end", "bad" if worst else "muted", 11, worst
-            )
-        )
+        parts.append(svg.name_label(matrix.names[row], _LEFT - 6, y + 4, "end", worst, 11))
     below = _TOP + SIDE + 16
     parts += [
         svg.label(matrix.names[0], _LEFT, below, "start"),

@@ -68,19 +68,7 @@ def draw(plot: Plot) -> svg.Drawing:
     parts += [_band(plot, band) for band in plot.bands]
     parts += [_line(plot, line) for line in reversed(plot.lines)]
     parts.append(_labels(plot))
-    parts.append(
-        svg.tag(
-            "line",
-            class_="cursor s-ink",
-            x1=0,
-            y1=TOP,
-            x2=0,
-            y2=HEIGHT - BOTTOM,
-            stroke=svg.COLOURS["ink"],
-            stroke_width=1,
-            visibility="hidden",
-        )
-    )
+    parts.append(svg.cursor(TOP, HEIGHT - BOTTOM))
     return svg.frame(plot.key, WIDTH, HEIGHT, plot.title, plot.description, "".join(parts))
 
 
@@ -98,11 +86,7 @@ def _axes(plot: Plot) -> str:
         ]
     parts.append(svg.line(LEFT, bottom, right, bottom, "muted"))
     parts.append(svg.label(plot.x_label, (LEFT + right) / 2, HEIGHT - 8, "middle"))
-    middle = (TOP + bottom) / 2
-    text = svg.label(plot.y_label, 0, 0, "middle")
-    parts.append(
-        svg.tag("g", text, transform=f"translate(14 {svg.coordinate(middle)}) rotate(-90)")
-    )
+    parts.append(svg.rotated(svg.label(plot.y_label, 0, 0, "middle"), 14, (TOP + bottom) / 2))
     return "".join(parts)
 
 
@@ -117,16 +101,13 @@ def _band(plot: Plot, band: Band) -> str:
 
 
 def _line(plot: Plot, line: Line) -> str:
-    at = [place(plot, x, y) for x, y in line.points]
-    curve = (
-        svg.path(_d(at), line.colour, 2.5 if line.bold else 1.75, line.dash) if len(at) > 1 else ""
-    )
-    if not line.markers and len(at) > 1:
-        return curve
-    dots = "".join(f"M{svg.coordinate(x)} {svg.coordinate(y)}h0" for x, y in at)
-    return curve + svg.path(
-        dots, line.colour, 6 if line.bold else 5, cap="round" if line.bold else "square"
-    )
+    stroke, dot, cap = (2.5, 6, "round") if line.bold else (1.75, 5, "square")
+    spots = [place(plot, x, y) for x, y in line.points]
+    dots = svg.dots(spots, line.colour, dot, cap)
+    if len(spots) < 2:
+        return dots
+    curve = svg.path(_d(spots), line.colour, stroke, line.dash)
+    return curve + dots if line.markers else curve
 
 
 def _labels(plot: Plot) -> str:

@@ -49,10 +49,9 @@ def draw_members(members: Members) -> svg.Drawing:
     top = 16 + _LETTER * max((len(name) for name in members.columns), default=0)
     left = 12.0
     grid = left + _CELL * len(members.columns)
-    width, height = (
-        grid + 24 + _BAR + 12 + _LETTER * max((len(row.label) for row in members.rows), default=0),
-        top + _ROW * len(members.rows) + 8,
-    )
+    longest = max((len(row.label) for row in members.rows), default=0)
+    width = grid + 24 + _BAR + 12 + _LETTER * longest
+    height = top + _ROW * len(members.rows) + 8
     parts = []
     for column, name in enumerate(members.columns):
         x = left + _CELL * (column + 0.5)
@@ -70,36 +69,20 @@ def draw_members(members: Members) -> svg.Drawing:
                     rx=3,
                 )
             )
-        text = svg.label(name, 0, 0, "start", "bad" if flagged else "muted", 12, flagged)
-        parts.append(
-            svg.tag(
-                "g",
-                text,
-                transform=(
-                    f"translate({svg.coordinate(x + 4)} {svg.coordinate(top - 8)}) rotate(-90)"
-                ),
-            )
-        )
+        parts.append(svg.rotated(svg.name_label(name, 0, 0, "start", flagged), x + 4, top - 8))
     for number, row in enumerate(members.rows):
         parts.append(_row(row, left, top + _ROW * (number + 0.5), grid))
     return svg.frame(members.key, width, height, members.title, members.description, "".join(parts))
 
 
 def _row(row: Row, left: float, y: float, grid: float) -> str:
-    colour = "bad" if row.flagged else "good"
+    # The shape differs too, not the colour alone.
+    colour, cap = ("bad", "square") if row.flagged else ("good", "round")
     spots = [left + _CELL * (column + 0.5) for column in sorted(row.members)]
     parts = [svg.line(left, y, grid, y, "grid", 0.75)]
     if len(spots) > 1:
         parts.append(svg.line(spots[0], y, spots[-1], y, colour, 2))
-    # Squares for groups with a suspect, circles for the others: the difference is not one of colour only.
-    parts.append(
-        svg.path(
-            "".join(f"M{svg.coordinate(x)} {svg.coordinate(y)}h0" for x in spots),
-            colour,
-            10,
-            cap="square" if row.flagged else "round",
-        )
-    )
+    parts.append(svg.dots([(x, y) for x in spots], colour, 10, cap))
     bar = max(1.0, min(1.0, row.share) * _BAR)
     parts.append(
         svg.tag(
@@ -195,27 +178,9 @@ def draw(strip: Strip) -> svg.Drawing:
         svg.label(strip.first, LEFT, bottom),
         svg.label(strip.last, WIDTH - RIGHT, bottom, "end"),
     ]
-    text = svg.label(strip.y_label, 0, 0, "middle")
-    parts.append(
-        svg.tag(
-            "g",
-            text,
-            transform=f"translate(14 {svg.coordinate((HEIGHT - BOTTOM + TOP) / 2)}) rotate(-90)",
-        )
-    )
-    parts.append(
-        svg.tag(
-            "line",
-            class_="cursor s-ink",
-            x1=0,
-            y1=TOP,
-            x2=0,
-            y2=HEIGHT - BOTTOM,
-            stroke=svg.COLOURS["ink"],
-            stroke_width=1,
-            visibility="hidden",
-        )
-    )
+    middle = (HEIGHT - BOTTOM + TOP) / 2
+    parts.append(svg.rotated(svg.label(strip.y_label, 0, 0, "middle"), 14, middle))
+    parts.append(svg.cursor(TOP, HEIGHT - BOTTOM))
     return svg.frame(strip.key, WIDTH, HEIGHT, strip.title, strip.description, "".join(parts))
 
 
@@ -235,23 +200,15 @@ def _names(strip: Strip) -> list[str]:
             first.setdefault(mark.name, index)
     if len(first) > _NAMES_UP_TO:
         return []
-    spots = (
-        (name, place(strip, index), _y(strip, strip.marks[index].value))
-        for name, index in first.items()
-    )
-    # Left of the mark where the text would run out of the picture.
-    return [
-        svg.label(
-            name,
-            x - 8 if x > WIDTH / 2 else x,
-            y - 9,
-            "end" if x > WIDTH / 2 else "start",
-            "bad",
-            12,
-            True,
-        )
-        for name, x, y in spots
-    ]
+    labels = []
+    for name, index in first.items():
+        x, y = place(strip, index), _y(strip, strip.marks[index].value) - 9
+        anchor = "start"
+        if x > WIDTH / 2:
+            # Left of the mark, where the text would run out of the picture.
+            x, anchor = x - 8, "end"
+        labels.append(svg.name_label(name, x, y, anchor, True))
+    return labels
 
 
 def _whiskers(strip: Strip, outlier: bool, colour: str) -> str:

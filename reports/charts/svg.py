@@ -7,6 +7,7 @@ forbidden; classes let the page's style sheet override them for dark pages and f
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 from html import escape
 
@@ -29,11 +30,9 @@ class Scale:
     def place(self, value: float) -> float:
         """Where the value lies between the ends, 0 to 1; outside them it is held at the nearer
         end."""
-        low, high, at = (
-            (math.log(v) for v in (self.low, self.high, max(value, self.low)))
-            if self.log
-            else (self.low, self.high, value)
-        )
+        low, high, at = self.low, self.high, value
+        if self.log:
+            low, high, at = math.log(low), math.log(high), math.log(max(value, self.low))
         if high <= low:
             return 0.5
         return min(1.0, max(0.0, (at - low) / (high - low)))
@@ -70,11 +69,8 @@ def linear(high: float, low: float = 0.0, most: int = 6) -> Scale:
 
 def times(low_us: float, high_us: float) -> Scale:
     """Times, base 10, a tick at each power of ten."""
-    first, last = (
-        math.floor(math.log10(max(low_us, 1e-3))),
-        math.ceil(math.log10(max(high_us, 1e-2))),
-    )
-    last = max(last, first + 1)
+    first = math.floor(math.log10(max(low_us, 1e-3)))
+    last = max(math.ceil(math.log10(max(high_us, 1e-2))), first + 1)
     return Scale(
         10.0**first,
         10.0**last,
@@ -84,10 +80,10 @@ def times(low_us: float, high_us: float) -> Scale:
 
 
 def _time(power: int) -> str:
-    unit, base = next(
-        (u, b) for u, b in (("s", 6), ("ms", 3), ("µs", 0), ("ns", -3)) if power >= b or u == "ns"
-    )
-    return f"{10 ** (power - base)} {unit}"
+    for unit, base in (("s", 6), ("ms", 3), ("µs", 0)):
+        if power >= base:
+            return f"{10 ** (power - base)} {unit}"
+    return f"{10 ** (power + 3)} ns"
 
 
 COLOURS = {
@@ -128,10 +124,12 @@ def coordinate(value: float) -> str:
 
 
 def tag(name: str, content: str = "", **attributes: str | float) -> str:
-    """One element. `stroke_width=2` becomes `stroke-width="2"`, `class_` becomes `class`; `content`
-    is markup already."""
+    """One element. `stroke_width=2` becomes `stroke-width="2"`, `class_` becomes `class`, an empty
+    attribute is not written; `content` is markup already."""
     parts = [name]
     for key, value in attributes.items():
+        if value == "":
+            continue
         text = value if isinstance(value, str) else coordinate(value)
         parts.append(f'{key.rstrip("_").replace("_", "-")}="{escape(one_line(text))}"')
     return f"<{' '.join(parts)}>{content}</{name}>" if content else f"<{' '.join(parts)}/>"
@@ -147,7 +145,6 @@ def label(
     bold: bool = False,
 ) -> str:
     """A line of text at a point."""
-    weight = {"font_weight": "700"} if bold else {}
     return tag(
         "text",
         escape(one_line(text)),
@@ -157,7 +154,39 @@ def label(
         class_=f"t-{colour}",
         fill=COLOURS[colour],
         font_size=size,
-        **weight,
+        font_weight="700" if bold else "",
+    )
+
+
+def name_label(text: str, x: float, y: float, anchor: str, flagged: bool, size: float = 12) -> str:
+    """The name of a row or column, emphasised where it is a suspect."""
+    return label(text, x, y, anchor, "bad" if flagged else "muted", size, flagged)
+
+
+def dots(spots: Iterable[tuple[float, float]], colour: str, width: float, cap: str) -> str:
+    """A mark at every spot, all of them one element; `cap` is round or square."""
+    d = "".join(f"M{coordinate(x)} {coordinate(y)}h0" for x, y in spots)
+    return path(d, colour, width, cap=cap)
+
+
+def rotated(content: str, x: float, y: float) -> str:
+    """Markup turned to read from bottom to top, its origin at the point."""
+    place = f"translate({coordinate(x)} {coordinate(y)}) rotate(-90)"
+    return tag("g", content, transform=place)
+
+
+def cursor(top: float, bottom: float) -> str:
+    """The vertical line that the page's script moves; hidden without scripts."""
+    return tag(
+        "line",
+        class_="cursor s-ink",
+        x1=0,
+        y1=top,
+        x2=0,
+        y2=bottom,
+        stroke=COLOURS["ink"],
+        stroke_width=1,
+        visibility="hidden",
     )
 
 
@@ -171,7 +200,6 @@ def line(
     dash: str = "",
 ) -> str:
     """A straight line; `dash` as in `stroke-dasharray`."""
-    dashed = {"stroke_dasharray": dash} if dash else {}
     return tag(
         "line",
         x1=x1,
@@ -181,13 +209,12 @@ def line(
         class_=f"s-{colour}",
         stroke=COLOURS[colour],
         stroke_width=width,
-        **dashed,
+        stroke_dasharray=dash,
     )
 
 
 def path(d: str, colour: str, width: float = 2, dash: str = "", cap: str = "round") -> str:
     """A stroked, unfilled path."""
-    dashed = {"stroke_dasharray": dash} if dash else {}
     return tag(
         "path",
         d=d,
@@ -197,7 +224,7 @@ def path(d: str, colour: str, width: float = 2, dash: str = "", cap: str = "roun
         stroke_width=width,
         stroke_linecap=cap,
         stroke_linejoin="round",
-        **dashed,
+        stroke_dasharray=dash,
     )
 
 
