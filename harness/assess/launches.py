@@ -132,7 +132,10 @@ def _samples(
         if frozenset(nodes) in planned:
             found.append(
                 dataclasses.replace(
-                    sample, nodes=nodes, launch=artefact.case.id, beside=artefact.beside
+                    sample,
+                    nodes=nodes,
+                    launch=artefact.case.id,
+                    concurrent_with=artefact.concurrent_with,
                 )
             )
     return tuple(found)

@@ -45,7 +45,7 @@ from busbw.parsers.blame import findings as blame_findings
 from busbw.parsers.blame.blame import BlameOutcome
 from busbw.parsers.blame.confirm import confirmation
 from busbw.parsers.blame.layer_breakdown import RailLink
-from busbw.parsers.blame.loss import Carried
+from busbw.parsers.blame.loss import PairTraffic
 from busbw.parsers.blame.parts import Fabric
 from busbw.parsers.nccl_tests.groups import GroupSample
 from busbw.parsers.stats import spikes
@@ -269,7 +269,7 @@ def _suspect_findings(
     outcome: BlameOutcome,
     samples: tuple[GroupSample, ...],
     links: tuple[RailLink, ...],
-    carried: tuple[Carried, ...],
+    carried: tuple[PairTraffic, ...],
 ) -> tuple[Finding, ...]:
     """One per suspect, with its confirmation or why there is none, and with its link baseline.
 
@@ -285,7 +285,7 @@ def _suspect_findings(
             suspect,
             confirmation(suspect, part, samples, wiring, cannot.get(part, "")),
             layer_breakdown.evidence(links, suspect.component),
-            loss.beside(carried, part, outcome.flagged, wiring),
+            loss.evidence(carried, part, outcome.flagged, wiring),
         )
         for suspect, part in zip(outcome.blames, outcome.flagged, strict=True)
     )

@@ -26,7 +26,7 @@ from busbw.run.planning import cautions
 from busbw.store.plan import RunPlan
 from busbw.survey import link_baseline
 from busbw.survey import measure as survey
-from busbw.survey.adapt import Wanted, choose
+from busbw.survey.adapt import SurveyLimits, choose
 from busbw.survey.measure_links import link_tool
 from busbw.survey.places import fabric_of
 from busbw.survey.schedule import Round, alone, shards
@@ -170,7 +170,7 @@ def _rounds(plan: RunPlan, nodes: tuple[str, ...]) -> Iterator[Round]:
     history: tuple[Round, ...] = ()
     leaves = fabric_of(plan.cluster, plan.profile.flow_hashing)
     while len(history) < ROUNDS:
-        number = choose(nodes, leaves, history, None, Wanted())
+        number = choose(nodes, leaves, history, None, SurveyLimits())
         if number is None:
             return
         yield from shards(number, book.shard_nodes)

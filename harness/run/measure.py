@@ -158,7 +158,7 @@ class Launch:
     """The node that starts the launcher."""
     groups: tuple[tuple[str, ...], ...] = ()
     order: int = 0
-    beside: str = ""
+    concurrent_with: str = ""
     """Launches with one such name run side by side."""
     log_dir: str | None = None
     """On every node, for NCCL's log of each rank; None = there is none."""
@@ -397,7 +397,7 @@ def _finish(
         problem=ending.problem,
         groups=launch.groups,
         order=launch.order,
-        beside=launch.beside,
+        concurrent_with=launch.concurrent_with,
         began=began,
         bytes_before_end=ending.bytes_before_end,
     )

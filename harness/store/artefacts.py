@@ -220,7 +220,7 @@ class CaseArtefact:
     """The groups a survey round measures at once; () = one communicator over all nodes."""
     order: int = 0
     """Place among the launches of the run."""
-    beside: str = ""
+    concurrent_with: str = ""
     """Launches with one such name ran side by side; empty = no other ran."""
     began: str = ""
     """RFC 3339, UTC, by the clock of the machine that busbw ran on; nothing is decided by it."""

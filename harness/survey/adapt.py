@@ -32,7 +32,7 @@ ALL_PATHS_UP_TO = 16
 `all_paths` asks for it."""
 TIMES_FIRST = 3
 """Times that a suspected path is measured before its ends go on to whom they have not met: so many
-launches accuse a path that is clearly bad."""
+launches flag a path that is clearly bad."""
 WORTH = 0.6
 """Share of the loss that is looked for from which on a suspicion is followed."""
 _TOLD = 4
@@ -45,8 +45,8 @@ _SHARED = (
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
-    """What a survey is to find out."""
+class SurveyLimits:
+    """The loss that a survey must detect, and whether it measures every pair."""
 
     target_loss: float = TARGET_LOSS
     all_paths: bool = False
@@ -78,19 +78,19 @@ def choose(
     fabric: Fabric,
     history: tuple[Round, ...],
     outcome: BlameOutcome | None,
-    wanted: Wanted = Wanted(),
+    limits: SurveyLimits = SurveyLimits(),
 ) -> Round | None:
-    """The next round; None = nothing is open and everything wanted was measured. `outcome`: of all
+    """The next round; None = nothing is open and every required pair was measured. `outcome`: of all
     rounds so far, None before the first."""
-    if len(nodes) < 2 or len(history) >= most_rounds(nodes, wanted):
+    if len(nodes) < 2 or len(history) >= most_rounds(nodes, limits):
         return None
     leaf = dict(fabric.leaf_of)
     met = Counter(frozenset(group) for number in history for group in number.groups)
-    doubts = tuple(s for s in outcome.open if _worth(s, fabric, wanted)) if outcome else ()
-    seek = _seeks_paths(nodes, wanted)
+    doubts = tuple(s for s in outcome.open if _worth(s, fabric, limits)) if outcome else ()
+    seek = _seeks_paths(nodes, limits)
     waits = frozenset(pair for pair in met if _may_wait(nodes, pair, met)) if seek else frozenset()
     forced, why = _forced(nodes, outcome, doubts, met, leaf, waits) if outcome else ([], [])
-    if outcome is not None and not doubts and _enough(nodes, outcome, history, wanted, leaf):
+    if outcome is not None and not doubts and _enough(nodes, outcome, history, limits, leaf):
         return None
     # Only what leaves its leaf tells of uplinks, and the same pairs tell as much again.
     uplinks = any(
@@ -121,7 +121,7 @@ def choose(
 
 def launches_needed(noise: float, target_loss: float) -> int:
     """Launches that load every node until a loss of `target_loss` is found in 999 of 1,000 cases:
-    8.6 = √30 for the accusation + 3.1.
+    8.6 = √30 to flag it + 3.1.
 
     >>> launches_needed(0.016, 0.1), launches_needed(0.04, 0.1), launches_needed(0.01, 0.3)
     (2, 8, 2)
@@ -129,57 +129,59 @@ def launches_needed(noise: float, target_loss: float) -> int:
     return max(FEWEST_LAUNCHES, min(MOST_LAUNCHES, math.ceil((8.6 * noise / target_loss) ** 2)))
 
 
-def most_rounds(nodes: tuple[str, ...], wanted: Wanted) -> int:
+def most_rounds(nodes: tuple[str, ...], limits: SurveyLimits) -> int:
     """Rounds after which a survey ends whatever is still open: what then cannot be told is said."""
-    return len(nodes) + MOST_EXTRA if _seeks_paths(nodes, wanted) else MOST_LAUNCHES + MOST_EXTRA
+    return len(nodes) + MOST_EXTRA if _seeks_paths(nodes, limits) else MOST_LAUNCHES + MOST_EXTRA
 
 
 def again_alone(
-    nodes: tuple[str, ...], outcome: BlameOutcome, made: int, wanted: Wanted = Wanted()
+    nodes: tuple[str, ...], outcome: BlameOutcome, count: int, limits: SurveyLimits = SurveyLimits()
 ) -> Round | None:
-    """Every node by itself once more, where the inside of one is suspected: a single launch accuses
-    nobody. `made`: such launches so far."""
+    """Every node by itself once more, where the inside of one is suspected: a single launch flags
+    nobody. `count`: such launches so far."""
     suspects = [
         s.account.part.names[0]
         for s in outcome.open
         if s.account.part.kind is ComponentKind.INTRA_NODE
-        and 1 - s.account.ratio >= WORTH * wanted.target_loss
+        and 1 - s.account.ratio >= WORTH * limits.target_loss
     ]
-    if not suspects or made >= MOST_ALONE:
+    if not suspects or count >= MOST_ALONE:
         return None
     why = (
         f"{', '.join(suspects[:_TOLD])}{f' and {len(suspects) - _TOLD} more' if len(suspects) > _TOLD else ''}:"
         " the inside again"
     )
-    return Round(f"alone-{made + 1}", tuple((node,) for node in nodes), why=why)
+    return Round(f"alone-{count + 1}", tuple((node,) for node in nodes), why=why)
 
 
-def _worth(doubt: Suspicion, fabric: Fabric, wanted: Wanted) -> bool:
+def _worth(doubt: Suspicion, fabric: Fabric, limits: SurveyLimits) -> bool:
     """More launches can settle it, and it is about a loss that is looked for. What hashed flows
     share only the switches' counters tell."""
     counters_only = fabric.hashed and doubt.account.part.kind in _SHARED
     # The inside of a node shows only where it is measured by itself: no pair tells more of it.
-    inside = doubt.account.part.kind is ComponentKind.INTRA_NODE
+    intra_node = doubt.account.part.kind is ComponentKind.INTRA_NODE
     return (
-        1 - doubt.account.ratio >= WORTH * wanted.target_loss and not counters_only and not inside
+        1 - doubt.account.ratio >= WORTH * limits.target_loss
+        and not counters_only
+        and not intra_node
     )
 
 
-def _seeks_paths(nodes: tuple[str, ...], wanted: Wanted) -> bool:
-    return wanted.all_paths or len(nodes) <= ALL_PATHS_UP_TO
+def _seeks_paths(nodes: tuple[str, ...], limits: SurveyLimits) -> bool:
+    return limits.all_paths or len(nodes) <= ALL_PATHS_UP_TO
 
 
 def _enough(
     nodes: tuple[str, ...],
     outcome: BlameOutcome,
     history: tuple[Round, ...],
-    wanted: Wanted,
+    limits: SurveyLimits,
     leaf: dict[str, str],
 ) -> bool:
-    if _seeks_paths(nodes, wanted):
+    if _seeks_paths(nodes, limits):
         # Few nodes meet in few rounds: they go on until a loss that is looked for would have been
         # seen.
-        fine = outcome.tolerance <= wanted.target_loss or len(history) >= MOST_LAUNCHES
+        fine = outcome.tolerance <= limits.target_loss or len(history) >= MOST_LAUNCHES
         return (
             fine
             and len({frozenset(g) for number in history for g in number.groups})
@@ -197,7 +199,7 @@ def _enough(
         if outcome.levels
         else 0.05
     )
-    needed = launches_needed(noise, wanted.target_loss)
+    needed = launches_needed(noise, limits.target_loss)
     return all(len(counts.get(node, ())) >= needed for node in nodes)
 
 
@@ -264,7 +266,7 @@ def _base(nodes: tuple[str, ...], leaf: dict[str, str], number: int) -> tuple[tu
     """The pairs that nothing but the number of the round asks for."""
     leaves = _leaves(nodes, leaf)
     widest = max(map(len, leaves))
-    inside = widest - 1 if widest % 2 == 0 else widest
+    inner_rounds = widest - 1 if widest % 2 == 0 else widest
     if len(leaves) == 1:
         return circle(nodes, number)[0]
     if widest == 1:
@@ -273,9 +275,9 @@ def _base(nodes: tuple[str, ...], leaf: dict[str, str], number: int) -> tuple[tu
     # are rounds 0, 3, 5, 7 …
     if number == 0:
         return inside_leaves(leaves, 0)
-    if number > 2 and number % 2 == 1 and number // 2 < inside:
+    if number > 2 and number % 2 == 1 and number // 2 < inner_rounds:
         return inside_leaves(leaves, number // 2)
-    before = min(inside, 1 + max(0, (number - 2) // 2))
+    before = min(inner_rounds, 1 + max(0, (number - 2) // 2))
     return across_leaves(leaves, number - before)
 
 
@@ -303,14 +305,14 @@ def _fill(
         if a not in busy and b not in busy and not (seek and frozenset((a, b)) in met):
             groups.append((a, b))
             busy |= {a, b}
-    left = [node for node in nodes if node not in busy]
-    while len(left) > 1:
-        node = left.pop(0)
-        near = left if len(left) <= 64 else left[:64]
+    free = [node for node in nodes if node not in busy]
+    while len(free) > 1:
+        node = free.pop(0)
+        near = free if len(free) <= 64 else free[:64]
         partner = min(
             near,
             key=lambda other: (met[frozenset((node, other))], leaf.get(other) != leaf.get(node)),
         )
-        left.remove(partner)
+        free.remove(partner)
         groups.append((node, partner))
     return groups

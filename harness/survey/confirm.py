@@ -40,17 +40,17 @@ class Confirming:
 def confirming(nodes: tuple[str, ...], fabric: Fabric, outcome: BlameOutcome) -> Confirming:
     """How suspects are confirmed on these nodes. Order of the nodes decides where nothing
     else does."""
-    made = _Made(nodes, dict(fabric.leaf_of), outcome)
-    return Confirming((*made.rings(), *made.paths(), *made.uplinks()), tuple(made.cannot))
+    plan = _Plan(nodes, dict(fabric.leaf_of), outcome)
+    return Confirming((*plan.rings(), *plan.paths(), *plan.uplinks()), tuple(plan.cannot))
 
 
-class _Made:
-    """One plan while it is made."""
+class _Plan:
+    """The launches of a confirmation while they are chosen."""
 
     def __init__(self, nodes: tuple[str, ...], leaf: dict[str, str], outcome: BlameOutcome) -> None:
         self._nodes, self._leaf, self._suspects = nodes, leaf, outcome.flagged
         self._bad = _nodes_of(
-            (*outcome.flagged, *(found.account.part for found in outcome.open)), leaf, nodes
+            (*outcome.flagged, *(doubt.account.part for doubt in outcome.open)), leaf, nodes
         )
         self._bad_pairs = {
             frozenset(part.names) for part in outcome.flagged if part.kind is ComponentKind.PAIR
@@ -60,16 +60,16 @@ class _Made:
     def rings(self) -> tuple[Round, ...]:
         """A ring over all nodes, or as many as one launch takes with all of the suspects in it; and
         the same without these."""
-        mine = tuple(part for part in self._suspects if part.kind in OF_NODES)
+        suspects = tuple(part for part in self._suspects if part.kind in OF_NODES)
         self.cannot += [
             (part, "it is part of every node")
             for part in self._suspects
             if part.kind is ComponentKind.RAIL_PLANE
         ]
-        if not mine:
+        if not suspects:
             return ()
         flagged = [
-            node for node in self._nodes if node in _nodes_of(mine, self._leaf, self._nodes)
+            node for node in self._nodes if node in _nodes_of(suspects, self._leaf, self._nodes)
         ][: MOST_NODES // 2]
         near = {self._leaf.get(node, "") for node in flagged}
         rest = [node for node in self._nodes if node not in flagged]
@@ -85,7 +85,7 @@ class _Made:
                         " without it"
                     ),
                 )
-                for part in mine
+                for part in suspects
             ]
             return ()
         chosen = {*flagged, *rest}
@@ -102,18 +102,19 @@ class _Made:
     def paths(self) -> tuple[Round, ...]:
         """Both ends with exchanged partners, then with each other again: as many paths at once as
         have nodes to themselves."""
-        left = [part for part in self._suspects if part.kind is ComponentKind.PAIR]
+        waiting = [part for part in self._suspects if part.kind is ComponentKind.PAIR]
         self.cannot += [
-            (part, f"{MOST_PARTS} pairs that explain more came first") for part in left[MOST_PARTS:]
+            (part, f"{MOST_PARTS} pairs that explain more came first")
+            for part in waiting[MOST_PARTS:]
         ]
-        left = left[:MOST_PARTS]
+        waiting = waiting[:MOST_PARTS]
         rounds: list[Round] = []
         number = 0
-        while left:
+        while waiting:
             number += 1
-            together, later = self._together(left)
+            together, later = self._together(waiting)
             busy = {node for part, partners in together for node in (*part.names, *partners)}
-            beside = self._beside(busy)
+            controls = self._controls(busy)
             swaps: list[list[_Pair]] = []
             for part, partners in together:
                 first, second = part.names
@@ -128,7 +129,7 @@ class _Made:
                 rounds.append(
                     Round(
                         name,
-                        (*groups, *beside),
+                        (*groups, *controls),
                         why="the nodes of suspect pairs with other partners",
                     )
                 )
@@ -142,22 +143,22 @@ class _Made:
                 rounds.append(
                     Round(
                         f"{AGAIN}{number}",
-                        (*((p[0], p[1]) for p in again), *beside),
+                        (*((p[0], p[1]) for p in again), *controls),
                         why="suspect pairs again",
                     )
                 )
-            left = later
+            waiting = later
         return tuple(rounds)
 
     def _together(
-        self, left: list[Component]
+        self, waiting: list[Component]
     ) -> tuple[list[tuple[Component, tuple[str, ...]]], list[Component]]:
         """(paths whose ends and partners are all different nodes, each with its partners; those
         that must wait for another round)."""
         together: list[tuple[Component, tuple[str, ...]]] = []
         later: list[Component] = []
         busy: set[str] = set()
-        for part in left:
+        for part in waiting:
             partners = self._partners(part.names[0], part.names[1], busy)
             if busy and (len(partners) < 2 or busy & set(part.names)):
                 later.append(part)
@@ -188,7 +189,7 @@ class _Made:
         both = [node for node in fits(first, second) if node in fits(second, first)]
         return tuple(both[:1])
 
-    def _beside(self, busy: set[str]) -> tuple[_Pair, ...]:
+    def _controls(self, busy: set[str]) -> tuple[_Pair, ...]:
         """Pairs of good nodes that are measured at the same time, to compare with."""
         free = [node for node in self._nodes if node not in busy and node not in self._bad]
         free.sort(key=lambda node: self._leaf.get(node, ""))
@@ -202,18 +203,18 @@ class _Made:
     def uplinks(self) -> tuple[Round, ...]:
         """Pairs across suspect uplinks, and pairs of the same nodes that stay inside their
         leaves."""
-        mine = [part for part in self._suspects if part.kind in _UPLINKS]
+        uplinks = [part for part in self._suspects if part.kind in _UPLINKS]
         self.cannot += [
             (part, f"{MOST_PARTS} uplinks that explain more came first")
-            for part in mine[MOST_PARTS:]
+            for part in uplinks[MOST_PARTS:]
         ]
         rounds: list[Round] = []
-        for number, part in enumerate(mine[:MOST_PARTS], 1):
+        for number, part in enumerate(uplinks[:MOST_PARTS], 1):
             here = self._good(part.names[:1])
             there = (
                 self._good(part.names[1:])
                 if part.kind is ComponentKind.LEAF_PAIR
-                else self._elsewhere(part, mine)
+                else self._elsewhere(part, uplinks)
             )
             # As many at once as can be: uplinks that half of the nodes use may carry these in full.
             count = min(len(here), len(there), MOST_NODES // 2)
@@ -231,14 +232,14 @@ class _Made:
                 continue
             here, there = here[:count], there[:count]
             across = list(zip(here, there, strict=True))
-            inside = _couples(here) + (
+            inner = _couples(here) + (
                 _couples(there) if part.kind is ComponentKind.LEAF_PAIR else []
             )
             rounds.append(
                 Round(f"{ACROSS}{number}", tuple(across), why=f"pairs by the {part.label}")
             )
             rounds.append(
-                Round(f"{INSIDE}{number}", tuple(inside), why="the same nodes inside their leaves")
+                Round(f"{INSIDE}{number}", tuple(inner), why="the same nodes inside their leaves")
             )
         return tuple(rounds)
 
@@ -248,7 +249,7 @@ class _Made:
         ]
 
     def _elsewhere(self, part: Component, uplinks: Sequence[Component]) -> list[str]:
-        """Good nodes of leaves whose uplinks nothing accuses, leaf by leaf in turn, so that no
+        """Good nodes of leaves whose uplinks are not flagged, leaf by leaf in turn, so that no
         other uplink carries much."""
         known = {name for each in uplinks for name in each.names} | set(part.names)
         by_leaf = [

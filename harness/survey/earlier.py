@@ -32,7 +32,7 @@ def take(run: RunDir, plan: RunPlan, paths: Sequence[Path]) -> tuple[GroupSample
         RunDirError: a folder is no run.
     """
     known = {node.name for node in plan.cluster.nodes}
-    found: list[GroupSample] = []
+    samples: list[GroupSample] = []
     for path in paths:
         other = run_directory.open_existing(path.resolve())
         theirs = load_plan(other)
@@ -42,25 +42,27 @@ def take(run: RunDir, plan: RunPlan, paths: Sequence[Path]) -> tuple[GroupSample
                 seen=str(path),
                 next_step="leave that run out of --with",
             )
-        mine = [sample for sample in of_run(other) if set(sample.nodes) <= known]
-        if not mine:
+        own = [sample for sample in of_run(other) if set(sample.nodes) <= known]
+        if not own:
             raise UsageError(
                 f"{path} measured no groups of these nodes",
                 seen="no survey of them in it",
                 next_step="busbw run --survey",
             )
         prefix = f"{other.run_id}/"
-        found += [
+        samples += [
             dataclasses.replace(
                 s,
                 launch=s.launch if "/" in s.launch else prefix + s.launch,
-                beside=s.beside if not s.beside or "/" in s.beside else prefix + s.beside,
+                concurrent_with=s.concurrent_with
+                if not s.concurrent_with or "/" in s.concurrent_with
+                else prefix + s.concurrent_with,
                 artefact=f"raw/{FILE}",
                 line_no=None,
             )
-            for s in mine
+            for s in own
         ]
-    pooled = tuple(dict.fromkeys(found))
+    pooled = tuple(dict.fromkeys(samples))
     artefacts.keep(run, FILE, pooled)
     return pooled
 

@@ -25,7 +25,7 @@ from busbw.run.measure import Launch, measure_together
 from busbw.store.artefacts import CaseArtefact
 from busbw.store.plan import RunPlan
 from busbw.survey import earlier, layer_breakdown, separate_launches
-from busbw.survey.adapt import Wanted, again_alone, choose
+from busbw.survey.adapt import SurveyLimits, again_alone, choose
 from busbw.survey.confirm import MOST_NODES, Confirming, confirming
 from busbw.survey.measure_links import measure_links
 from busbw.survey.places import rails_of
@@ -180,7 +180,7 @@ class _Survey:
         hung."""
         history: tuple[Round, ...] = ()
         outcome: BlameOutcome | None = None
-        while round_ := choose(self._nodes, self._fabric, history, outcome, Wanted()):
+        while round_ := choose(self._nodes, self._fabric, history, outcome, SurveyLimits()):
             reserved = self._reserved(outcome)
             if not self._affords(1 + reserved):
                 text = f"budget of {format_duration(self._settings.budget_s)} spent"
@@ -272,7 +272,9 @@ class _Survey:
             self._order += len(wave)
             if len(wave) > 1:
                 moment = rounds[first].id
-                wave = [(round_, replace(launch, beside=moment)) for round_, launch in wave]
+                wave = [
+                    (round_, replace(launch, concurrent_with=moment)) for round_, launch in wave
+                ]
             for round_, launch in wave:
                 self._say(f"{round_.why}: {_groups_text(round_)}", launch.case.id)
             artefacts = measure_together(self._context, tuple(launch for _, launch in wave))

@@ -21,14 +21,14 @@ def fabric_of(cluster: Cluster, hashing: FlowHashing | None) -> Fabric:
     # An emulated leaf has one uplink a rail: there is nothing to spread flows over.
     hashed = hashing is not None and hashing.value and not cluster.emulated
     for label in GROUPING:
-        found = tuple(
+        leaf_of = tuple(
             (node.name, value)
             for node in cluster.nodes
             for name, value in node.labels
             if name == label
         )
-        if len(found) == len(cluster.nodes):
-            return Fabric(found, hashed)
+        if len(leaf_of) == len(cluster.nodes):
+            return Fabric(leaf_of, hashed)
     return Fabric((), hashed)
 
 

@@ -11,7 +11,7 @@ from busbw.fabrics.fabric import Family
 from busbw.model import ComponentKind, Finding, Uncovered
 from busbw.parsers.blame import loss
 from busbw.parsers.blame.blame import BlameOutcome
-from busbw.parsers.blame.loss import Carried
+from busbw.parsers.blame.loss import PairTraffic
 from busbw.parsers.blame.parts import Fabric
 from busbw.parsers.tools import counters
 from busbw.store.plan import RunPlan
@@ -25,7 +25,7 @@ class Counted:
     """All pairs of a run's survey; none where the benchmark's traffic is not TCP's, which no
     kernel's counter of segments sees."""
 
-    pairs: tuple[Carried, ...]
+    pairs: tuple[PairTraffic, ...]
     uncovered: tuple[Uncovered, ...]
     """Nodes whose pairs could not be counted."""
 
@@ -41,7 +41,7 @@ class _Sent:
     line_no: int
 
 
-def count(run: RunDir, plan: RunPlan, made: tuple[Launch, ...]) -> Counted:
+def count(run: RunDir, plan: RunPlan, launches: tuple[Launch, ...]) -> Counted:
     """What each pair sent, and sent again, in each of its launches.
 
     Raises:
@@ -49,9 +49,9 @@ def count(run: RunDir, plan: RunPlan, made: tuple[Launch, ...]) -> Counted:
     """
     if plan.profile.family is not Family.TCP:
         return Counted((), ())
-    pairs: list[Carried] = []
+    pairs: list[PairTraffic] = []
     blind: dict[str, dict[str, str]] = {}
-    for launch in made:
+    for launch in launches:
         counted, why = pairs_of(run, launch)
         pairs += counted
         for node, reason in why.items():
@@ -60,16 +60,16 @@ def count(run: RunDir, plan: RunPlan, made: tuple[Launch, ...]) -> Counted:
 
 
 def findings(
-    pairs: tuple[Carried, ...], outcome: BlameOutcome, fabric: Fabric
+    pairs: tuple[PairTraffic, ...], outcome: BlameOutcome, fabric: Fabric
 ) -> tuple[Finding, ...]:
     """Who loses packets."""
     # Queues before what is slow overflow, and drop packets themselves.
     slow = {(level.sample.launch, frozenset(level.sample.nodes)) for level in outcome.explained}
     bad = {name for part in outcome.flagged if part.kind in _OF_ONE_NODE for name in part.names}
-    left = (
+    unexplained = (
         p for p in pairs if (p.launch, frozenset(p.nodes)) not in slow and not bad & set(p.nodes)
     )
-    return loss.findings(tuple(left), fabric)
+    return loss.findings(tuple(unexplained), fabric)
 
 
 def not_counted(blind: dict[str, dict[str, str]]) -> tuple[Uncovered, ...]:
@@ -89,7 +89,7 @@ def not_counted(blind: dict[str, dict[str, str]]) -> tuple[Uncovered, ...]:
     )
 
 
-def pairs_of(run: RunDir, launch: Launch) -> tuple[tuple[Carried, ...], dict[str, str]]:
+def pairs_of(run: RunDir, launch: Launch) -> tuple[tuple[PairTraffic, ...], dict[str, str]]:
     """What each pair of a launch sent, and by node why it could not be counted.
 
     Raises:
@@ -101,22 +101,22 @@ def pairs_of(run: RunDir, launch: Launch) -> tuple[tuple[Carried, ...], dict[str
     texts = {node.node: node for node in of_case(run, launch.artefact.case.id) or ()}
     each = {node: _sent(texts.get(node)) for nodes in groups for node in nodes}
     sent = {node: of_node for node, of_node in each.items() if isinstance(of_node, _Sent)}
-    found = []
+    pairs = []
     for nodes in groups:
-        mine = [sent[node] for node in nodes if node in sent]
-        if len(mine) == len(nodes):
-            most = max(mine, key=lambda of_node: of_node.retransmitted)
-            found.append(
-                Carried(
+        ends = [sent[node] for node in nodes if node in sent]
+        if len(ends) == len(nodes):
+            most = max(ends, key=lambda of_node: of_node.retransmitted)
+            pairs.append(
+                PairTraffic(
                     nodes,
                     launch.artefact.case.id,
-                    sum(n.sent for n in mine),
-                    sum(n.retransmitted for n in mine),
+                    sum(n.sent for n in ends),
+                    sum(n.retransmitted for n in ends),
                     most.path,
                     most.line_no,
                 )
             )
-    return tuple(found), {node: why for node, why in each.items() if isinstance(why, str)}
+    return tuple(pairs), {node: why for node, why in each.items() if isinstance(why, str)}
 
 
 def _sent(texts: NodeTexts | None) -> _Sent | str:

@@ -63,10 +63,10 @@ def pair_rounds(nodes: tuple[str, ...]) -> tuple[Round, ...]:
     Round(id='pairs-1', groups=(('b', 'c'),), idle=('a',), why='')
     """
     count = len(nodes) - 1 if len(nodes) % 2 == 0 else len(nodes)
-    made = [circle(nodes, number) for number in range(count)]
+    rounds = [circle(nodes, number) for number in range(count)]
     return tuple(
         Round(f"pairs-{number}", pairs, idle)
-        for number, (pairs, idle) in enumerate(made, 1)
+        for number, (pairs, idle) in enumerate(rounds, 1)
         if pairs
     )
 
@@ -96,12 +96,12 @@ def across_leaves(leaves: tuple[tuple[str, ...], ...], number: int) -> tuple[tup
     meetings = len(names) - 1 if len(names) % 2 == 0 else len(names)
     met, _ = circle(names, number % meetings)
     shift = number // meetings
-    found: list[tuple[str, str]] = []
+    pairs: list[tuple[str, str]] = []
     for first, second in met:
         here, there = leaves[int(first)], leaves[int(second)]
         turned = there[shift % len(there) :] + there[: shift % len(there)]
-        found += zip(here, turned, strict=False)
-    return tuple(found)
+        pairs += zip(here, turned, strict=False)
+    return tuple(pairs)
 
 
 def alone(nodes: tuple[str, ...]) -> Round:
@@ -116,16 +116,16 @@ def shards(number: Round, most_nodes: int) -> tuple[Round, ...]:
     >>> [s.id for s in shards(Round("pairs-1", (("a", "b"), ("c", "d"), ("e", "f"))), 4)]
     ['pairs-1-a', 'pairs-1-b']
     """
-    found: list[list[tuple[str, ...]]] = [[]]
+    batches: list[list[tuple[str, ...]]] = [[]]
     for group in number.groups:
-        if found[-1] and sum(map(len, found[-1])) + len(group) > most_nodes:
-            found.append([])
-        found[-1].append(group)
-    if len(found) == 1:
+        if batches[-1] and sum(map(len, batches[-1])) + len(group) > most_nodes:
+            batches.append([])
+        batches[-1].append(group)
+    if len(batches) == 1:
         return (number,)
     return tuple(
         Round(f"{number.id}-{_letters(i)}", tuple(groups), why=number.why)
-        for i, groups in enumerate(found)
+        for i, groups in enumerate(batches)
     )
 
 

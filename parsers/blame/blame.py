@@ -2,7 +2,7 @@
 earlier ones.
 
 A group runs at the slowest of the parts that it loads (`blame_parts`), as seen against its peers
-(`blame_levels`); the fewest parts that explain all slow groups are accused (`blame_explain`), each
+(`blame_levels`); the fewest parts that explain all slow groups are flagged (`blame_explain`), each
 with the groups that speak against it. What other parts would explain as well is said, and then no
 single one is named alone. Two things are judged this way: how fast a group was, and how steady,
 since a link that loses packets or comes and goes is fast most of the time.
@@ -25,12 +25,12 @@ from busbw.units import format_bandwidth
 CLEAN_ITERATIONS = 5
 """Iterations under load, in groups that were not slow, from which on a node is cleared."""
 EVIDENCE = 12
-"""Groups quoted for one accusation; the slowest first."""
+"""Groups quoted for one suspect; the slowest first."""
 LEAST_UNSTEADY = 0.04
-"""Standard deviation, at least, of a group's share of steady iterations: one hiccup accuses
+"""Standard deviation, at least, of a group's share of steady iterations: one hiccup flags
 nobody."""
 FEWEST_UNSTEADY = 3
-"""Unsteady groups, of two launches at least, that an accusation for unsteadiness must explain: on a
+"""Unsteady groups, of two launches at least, that an unsteady suspect must explain: on a
 loaded machine one or two always are."""
 OFTEN = 0.2
 """Share of its groups, at least, that must be unsteady: of dozens that load one node a few always
@@ -47,21 +47,21 @@ class BlameOutcome:
     reference_gb_s: float | None
     """Bus bandwidth of a good pair of nodes over all its rails; None = too few groups to know."""
     tolerance: float
-    """Loss, as a share of the reference, from which on these measurements would have accused a
+    """Loss, as a share of the reference, from which on these measurements would have flagged a
     node."""
     cleared: tuple[str, ...]
-    """Nodes that were loaded for long enough without being slow, and that nothing accuses."""
+    """Nodes that were loaded for long enough without being slow, and that are not flagged."""
     inseparable: str
     """Why the measurements cannot tell parts apart; empty = they can."""
     flagged: tuple[Component, ...] = ()
     """The parts of `blames`, in the same order."""
     open: tuple[Suspicion, ...] = ()
-    """Suspected, and measured too seldom to accuse, to clear, or to tell from others; accused parts
+    """Suspected, and measured too seldom to flag, to clear, or to tell from others; flagged parts
     that others may stand for come first."""
     levels: tuple[Level, ...] = ()
     """Every group that had peers."""
     explained: tuple[Level, ...] = ()
-    """Those of `levels` that are slow because of what is accused."""
+    """Those of `levels` that are slow because of what is flagged."""
 
 
 def solve(samples: tuple[GroupSample, ...], fabric: Fabric = Fabric()) -> BlameOutcome:  # noqa: B008 — frozen
@@ -70,8 +70,8 @@ def solve(samples: tuple[GroupSample, ...], fabric: Fabric = Fabric()) -> BlameO
 
     Unit of every bandwidth: GB/s of bus bandwidth.
     """
-    seen = levels(_largest(samples), fabric)
-    pairs = [level for level in seen if len(level.sample.nodes) > 1]
+    all_levels = levels(_largest(samples), fabric)
+    pairs = [level for level in all_levels if len(level.sample.nodes) > 1]
     if not pairs:
         why = (
             "fewer than three nodes were measured in pairs: a slow pair cannot be told from a slow"
@@ -79,63 +79,81 @@ def solve(samples: tuple[GroupSample, ...], fabric: Fabric = Fabric()) -> BlameO
             if samples
             else ""
         )
-        return BlameOutcome((), None, LEAST_LOSS, (), why, levels=seen)
-    speed = Explainer(seen, fabric).explain()
+        return BlameOutcome((), None, LEAST_LOSS, (), why, levels=all_levels)
+    speed = Explainer(all_levels, fabric).explain()
     # What is slow is unsteady too: only what the speeds do not explain is looked at.
-    known = {node for found in speed.flagged for node in _touching(found.account.part, seen)}
-    calm = tuple(level for level in steadiness(seen) if not known & set(level.sample.nodes))
+    known = {
+        node
+        for suspicion in speed.flagged
+        for node in _touching(suspicion.account.part, all_levels)
+    }
+    calm = tuple(level for level in steadiness(all_levels) if not known & set(level.sample.nodes))
     flicker = Explainer(calm, fabric, average=True).explain()
-    unsteady = tuple(found for found in flicker.flagged if _often(found, calm))
-    blames = [_blame(found, seen, speed) for found in speed.flagged] + [
-        _unsteady(found, calm, seen) for found in unsteady
+    unsteady = tuple(suspicion for suspicion in flicker.flagged if _often(suspicion, calm))
+    blames = [_blame(suspicion, all_levels, speed) for suspicion in speed.flagged] + [
+        _unsteady(suspicion, calm, all_levels) for suspicion in unsteady
     ]
-    told = (*speed.flagged, *unsteady)
+    suspicions = (*speed.flagged, *unsteady)
     order = sorted(
         range(len(blames)),
-        key=lambda i: (bool(told[i].alike), -told[i].account.gain, blames[i].component.label),
+        key=lambda i: (
+            bool(suspicions[i].alike),
+            -suspicions[i].account.gain,
+            blames[i].component.label,
+        ),
     )
-    still_open = (*(found for found in told if found.alike), *speed.open, *flicker.open)
+    still_open = (
+        *(suspicion for suspicion in suspicions if suspicion.alike),
+        *speed.open,
+        *flicker.open,
+    )
     explained = tuple(
-        {id(seen[i]): seen[i] for found in speed.flagged for i in found.account.explained}.values()
+        {
+            id(all_levels[i]): all_levels[i]
+            for suspicion in speed.flagged
+            for i in suspicion.account.explained
+        }.values()
     )
-    suspected = {name for found in (*still_open, *told) for name in found.account.part.names}
+    suspected = {
+        name for suspicion in (*still_open, *suspicions) for name in suspicion.account.part.names
+    }
     return BlameOutcome(
         blames=tuple(blames[i] for i in order),
         reference_gb_s=_reference(pairs),
         tolerance=_tolerance(pairs),
-        cleared=_cleared(seen, suspected),
+        cleared=_cleared(all_levels, suspected),
         inseparable=_inseparable(blames),
-        flagged=tuple(told[i].account.part for i in order),
+        flagged=tuple(suspicions[i].account.part for i in order),
         open=still_open,
-        levels=seen,
+        levels=all_levels,
         explained=explained,
     )
 
 
-def steadiness(seen: tuple[Level, ...]) -> tuple[Level, ...]:
-    """The levels with, in place of speed, the share of iterations that kept it, set against that of
-    the steadier half."""
-    if not seen:
+def steadiness(all_levels: tuple[Level, ...]) -> tuple[Level, ...]:
+    """The levels with, in place of speed, the share of iterations that kept it, compared
+    with that of the steadier half."""
+    if not all_levels:
         return ()
-    ranked = sorted(level.dips for level in seen)
+    ranked = sorted(level.dips for level in all_levels)
     usual = statistics.fmean(ranked[: (len(ranked) + 1) // 2])
     share = max(usual, statistics.fmean(ranked[: max(1, len(ranked) * 3 // 4)]))
-    found = []
-    for level in seen:
+    shares = []
+    for level in all_levels:
         noise = math.sqrt(share * (1 - share) / max(len(level.sample.busbw_gb_s), 1))
-        found.append(
+        shares.append(
             dataclasses.replace(
                 level,
                 ratio=min(1.0, (1 - level.dips) / (1 - share)),
                 noise=max(LEAST_UNSTEADY, noise),
             )
         )
-    return tuple(found)
+    return tuple(shares)
 
 
-def _often(found: Suspicion, calm: tuple[Level, ...]) -> bool:
+def _often(suspicion: Suspicion, calm: tuple[Level, ...]) -> bool:
     """Enough of its groups are unsteady, and not in one launch alone."""
-    groups, part = found.account.explained, found.account.part
+    groups, part = suspicion.account.explained, suspicion.account.part
     if len(groups) < FEWEST_UNSTEADY or len({calm[i].launch for i in groups}) < 2:
         return False
     # The names of other parts are no nodes'; what many groups share must stand out from its like
@@ -156,8 +174,8 @@ def _largest(samples: tuple[GroupSample, ...]) -> tuple[GroupSample, ...]:
     return tuple(s for s in samples if s.size_bytes == most[s.collective, len(s.nodes)])
 
 
-def _touching(part: Component, seen: tuple[Level, ...]) -> set[str]:
-    """Nodes whose steadiness says nothing any more once the part is accused."""
+def _touching(part: Component, all_levels: tuple[Level, ...]) -> set[str]:
+    """Nodes whose steadiness says nothing any more once the part is flagged."""
     if part.kind in (
         ComponentKind.NODE,
         ComponentKind.RAIL,
@@ -165,7 +183,7 @@ def _touching(part: Component, seen: tuple[Level, ...]) -> set[str]:
         ComponentKind.INTRA_NODE,
     ):
         return set(part.names)
-    return {node for level in seen for node in level.sample.nodes}
+    return {node for level in all_levels for node in level.sample.nodes}
 
 
 def _reference(pairs: list[Level]) -> float:
@@ -181,13 +199,13 @@ def _reference(pairs: list[Level]) -> float:
 
 
 def _tolerance(pairs: list[Level]) -> float:
-    """Smallest loss of a node that its launches would have added up to an accusation of, in 97 of
+    """Smallest loss of a node that its launches would have added up to flag it, in 97 of
     100 cases."""
     launches: dict[str, set[int]] = {}
     for level in pairs:
         for node in level.sample.nodes:
             launches.setdefault(node, set()).add(level.launch)
-    count = statistics.median(len(found) for found in launches.values())
+    count = statistics.median(len(positions) for positions in launches.values())
     noise = statistics.median(level.noise for level in pairs)
     return max(
         least_loss(tuple(pairs)),
@@ -195,9 +213,9 @@ def _tolerance(pairs: list[Level]) -> float:
     )
 
 
-def _cleared(seen: tuple[Level, ...], suspected: set[str]) -> tuple[str, ...]:
+def _cleared(all_levels: tuple[Level, ...], suspected: set[str]) -> tuple[str, ...]:
     clean: dict[str, int] = {}
-    for level in seen:
+    for level in all_levels:
         for node in level.sample.nodes:
             good = level.ratio > 1 - max(LEAST_LOSS, 2.5 * level.noise)
             clean[node] = clean.get(node, 0) + (
@@ -235,19 +253,21 @@ def _evidence(level: Level) -> Evidence:
     return Evidence(sample.artefact, sample.line_no, text)
 
 
-def _quoted(account: Account, mine: list[Level], seen: tuple[Level, ...]) -> tuple[Evidence, ...]:
+def _quoted(
+    account: Account, own: list[Level], all_levels: tuple[Level, ...]
+) -> tuple[Evidence, ...]:
     """The groups that speak against it, then what the same partners give without it: the contrast
     is part of the proof."""
-    against = sorted(mine, key=lambda level: (level.ratio, level.launch, level.sample.nodes))[
+    against = sorted(own, key=lambda level: (level.ratio, level.launch, level.sample.nodes))[
         :EVIDENCE
     ]
     names, partners = (
         set(account.part.names),
-        {node for level in mine for node in level.sample.nodes} - set(account.part.names),
+        {node for level in own for node in level.sample.nodes} - set(account.part.names),
     )
     contrast = [
         level
-        for level in seen
+        for level in all_levels
         if partners & set(level.sample.nodes)
         and not names & set(level.sample.nodes)
         and level.ratio > 1 - 2.5 * level.noise
@@ -255,13 +275,13 @@ def _quoted(account: Account, mine: list[Level], seen: tuple[Level, ...]) -> tup
     return tuple(_evidence(level) for level in (*against, *contrast[:_CONTRAST]))
 
 
-def _blame(found: Suspicion, seen: tuple[Level, ...], speed: Explanation) -> Blame:
-    account = found.account
-    mine = [seen[i] for i in account.explained]
+def _blame(suspicion: Suspicion, all_levels: tuple[Level, ...], speed: Explanation) -> Blame:
+    account = suspicion.account
+    own = [all_levels[i] for i in account.explained]
     flagged = {name for other in speed.flagged for name in other.account.part.names}
-    reference = statistics.median(level.reference_gb_s for level in mine)
-    ratio = statistics.median(level.ratio for level in mine)
-    rails = {level.sample.rail for level in mine}
+    reference = statistics.median(level.reference_gb_s for level in own)
+    ratio = statistics.median(level.ratio for level in own)
+    rails = {level.sample.rail for level in own}
     state = BlameState.INTERMITTENT if account.intermittent else BlameState.SLOW
     factor = len(rails) if None not in rails and account.part.rail is None else 1
     return Blame(
@@ -269,23 +289,25 @@ def _blame(found: Suspicion, seen: tuple[Level, ...], speed: Explanation) -> Bla
         state=state,
         capacity_gb_s=ratio * reference * factor,
         expected_gb_s=reference * factor,
-        seen_in=_quoted(account, mine, seen),
-        cleared=tuple(sorted({node for level in mine for node in level.sample.nodes} - flagged)),
-        also=found.alike,
+        seen_in=_quoted(account, own, all_levels),
+        cleared=tuple(sorted({node for level in own for node in level.sample.nodes} - flagged)),
+        also=suspicion.alike,
         slow_launches=len(account.slow_in),
         launches=len(account.slow_in) + len(account.clean_in),
     )
 
 
-def _unsteady(found: Suspicion, calm: tuple[Level, ...], seen: tuple[Level, ...]) -> Blame:
+def _unsteady(
+    suspicion: Suspicion, calm: tuple[Level, ...], all_levels: tuple[Level, ...]
+) -> Blame:
     """A part that is fast in most iterations and stumbles in too many: `capacity` is what is left
     of the time."""
-    account = found.account
-    mine = [calm[i] for i in account.explained]
-    by_sample = {id(level.sample): level for level in seen}
-    real = [by_sample[id(level.sample)] for level in mine]
+    account = suspicion.account
+    own = [calm[i] for i in account.explained]
+    by_sample = {id(level.sample): level for level in all_levels}
+    real = [by_sample[id(level.sample)] for level in own]
     reference = statistics.median(level.reference_gb_s for level in real)
-    kept = statistics.median(level.ratio for level in mine)
+    steady_share = statistics.median(level.ratio for level in own)
     texts = tuple(
         Evidence(
             level.sample.artefact,
@@ -299,34 +321,32 @@ def _unsteady(found: Suspicion, calm: tuple[Level, ...], seen: tuple[Level, ...]
     return Blame(
         component=account.part,
         state=BlameState.INTERMITTENT,
-        capacity_gb_s=kept * reference,
+        capacity_gb_s=steady_share * reference,
         expected_gb_s=reference,
         seen_in=texts,
         cleared=tuple(
-            sorted(
-                {node for level in mine for node in level.sample.nodes} - set(account.part.names)
-            )
+            sorted({node for level in own for node in level.sample.nodes} - set(account.part.names))
         ),
-        also=found.alike,
+        also=suspicion.alike,
         slow_launches=len(account.slow_in),
         launches=len(account.slow_in) + len(account.clean_in),
     )
 
 
-# What else speaks for an accusation: failed checks, ports' counters and log lines, as tie-
+# What else speaks for a suspect: failed checks, ports' counters and log lines, as tie-
 # breakers, never in place of a measurement.
 #
-# Nobody is accused here, and nobody is cleared. Where the measurements cannot separate parts, the
+# Nobody is flagged here, and nobody is cleared. Where the measurements cannot separate parts, the
 # one that other findings name comes first, and
-# says that this is why; where they can, what was found besides is quoted beside it.
+# says that this is why; where they can, other findings are quoted with it.
 
 MOST = 3
-"""Other findings quoted for one accusation."""
+"""Other findings quoted for one suspect."""
 _TELLING = (Status.FAIL, Status.WARN)
 
 
 def with_priors(outcome: BlameOutcome, findings: tuple[Finding, ...]) -> BlameOutcome:
-    """The outcome with its accusations ordered and supported by what was found besides. `findings`:
+    """The outcome with its suspects ordered and supported by other findings. `findings`:
     none of a survey's own."""
     problems = tuple(finding for finding in findings if finding.status in _TELLING)
     return dataclasses.replace(

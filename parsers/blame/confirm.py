@@ -17,7 +17,7 @@ WHOLE, REST = "whole", "rest"
 EXCHANGED, AGAIN = "confirm-exchanged-", "confirm-again-"
 """The ends of a path with other partners, and with each other again."""
 ACROSS, INSIDE = "confirm-across-", "confirm-inside-"
-"""Pairs by uplinks that are accused, and pairs of the same nodes inside their leaves."""
+"""Pairs by uplinks that are flagged, and pairs of the same nodes inside their leaves."""
 CASE = "survey-"
 """What stands before a round's id in its case's."""
 _ENDS = 2
@@ -25,7 +25,7 @@ _ENDS = 2
 
 @dataclass(frozen=True, slots=True)
 class Confirmation:
-    """What became of the confirmation of one accusation."""
+    """What became of the confirmation of one suspect."""
 
     evidence: tuple[Evidence, ...]
     """Both numbers, then what they come to; or that it is unconfirmed."""
@@ -46,19 +46,19 @@ def confirmation(
     fabric: Fabric,
     cannot: str = "",
 ) -> Confirmation:
-    """What the launches made to confirm it say of one accused part. `cannot`: why these nodes
+    """What the launches made to confirm it say of one flagged part. `cannot`: why these nodes
     cannot confirm it, empty = they can.
 
     Unit of every bandwidth: GB/s of bus bandwidth, of all rails of a pair together unless one rail
-    is accused.
+    is flagged.
     """
     if part.kind is ComponentKind.PAIR:
-        found = _path(blame, part, samples)
+        result = _path(blame, part, samples)
     elif part.kind in (ComponentKind.UPLINK, ComponentKind.LEAF_PAIR):
-        found = _uplinks(blame, part, samples, fabric)
+        result = _uplinks(blame, part, samples, fabric)
     else:
-        found = _rings(samples)
-    return found or _unconfirmed(part, cannot)
+        result = _rings(samples)
+    return result or _unconfirmed(part, cannot)
 
 
 def _unconfirmed(part: Component, cannot: str) -> Confirmation:
@@ -89,26 +89,26 @@ def _rings(samples: tuple[GroupSample, ...]) -> Confirmation | None:
         CASE + WHOLE: "all {n} nodes in one ring: {b}",
         CASE + REST: "without suspects, {n} nodes in one ring: {b}",
     }
-    found = sorted((s for s in samples if s.launch in texts), key=lambda s: s.launch, reverse=True)
-    told = tuple(
+    rings = sorted((s for s in samples if s.launch in texts), key=lambda s: s.launch, reverse=True)
+    evidence = tuple(
         Evidence(
             s.artefact,
             s.line_no,
             texts[s.launch].format(n=len(s.nodes), b=format_bandwidth(s.median_gb_s)),
         )
-        for s in found
+        for s in rings
     )
-    if len(told) == 1:
+    if len(evidence) == 1:
         return Confirmation(
             (
-                *told,
+                *evidence,
                 Evidence(
                     "run.json", None, "unconfirmed: the ring to compare with was not measured"
                 ),
             ),
             "busbw run --survey",
         )
-    return Confirmation(told) if told else None
+    return Confirmation(evidence) if evidence else None
 
 
 def _path(blame: Blame, part: Component, samples: tuple[GroupSample, ...]) -> Confirmation | None:
@@ -130,7 +130,7 @@ def _path(blame: Blame, part: Component, samples: tuple[GroupSample, ...]) -> Co
     ]
     if not again and not any(exchanged):
         return None
-    told = tuple(
+    evidence = tuple(
         Evidence(
             pair.artefact,
             None,
@@ -145,7 +145,7 @@ def _path(blame: Blame, part: Component, samples: tuple[GroupSample, ...]) -> Co
     if not again or not all(exchanged):
         text = "unconfirmed: not all of its launches could be made"
         return Confirmation(
-            (*told, Evidence("run.json", None, text)), "busbw run --survey --budget 20m"
+            (*evidence, Evidence("run.json", None, text)), "busbw run --survey --budget 20m"
         )
     good = statistics.median(pair.busbw_gb_s for pairs in exchanged for pair in pairs)
     slow_ends = [
@@ -154,20 +154,20 @@ def _path(blame: Blame, part: Component, samples: tuple[GroupSample, ...]) -> Co
         if pairs[0].busbw_gb_s < _halfway(blame, blame.expected_gb_s)
     ]
     if again[0].busbw_gb_s >= _halfway(blame, good):
-        return _said(
-            told,
+        return _conclusion(
+            evidence,
             f"not confirmed: the pair was good this time, {again[0].busbw_gb_s / good:.0%} of its"
             " ends with others",
             against=True,
         )
     if slow_ends:
-        return _said(
-            told,
+        return _conclusion(
+            evidence,
             f"not confirmed as a pair: {' and '.join(slow_ends)} slow with another partner too",
             against=True,
         )
-    return _said(
-        told, f"confirmed: {again[0].busbw_gb_s / good:.0%} of what its ends reach with others"
+    return _conclusion(
+        evidence, f"confirmed: {again[0].busbw_gb_s / good:.0%} of what its ends reach with others"
     )
 
 
@@ -175,52 +175,54 @@ def _uplinks(
     blame: Blame, part: Component, samples: tuple[GroupSample, ...], fabric: Fabric
 ) -> Confirmation | None:
     leaf = dict(fabric.leaf_of)
-    mine = [
+    own = [
         s
         for s in samples
         if all(node in leaf for node in s.nodes)
         and any(leaf[node] in part.names for node in s.nodes)
     ]
-    across = [s for s in mine if s.launch.startswith(CASE + ACROSS) and crossing(s.nodes, leaf)]
+    across = [s for s in own if s.launch.startswith(CASE + ACROSS) and crossing(s.nodes, leaf)]
     if part.kind is ComponentKind.LEAF_PAIR:
         across = [s for s in across if {leaf[node] for node in s.nodes} == set(part.names)]
-    inside = [s for s in mine if s.launch.startswith(CASE + INSIDE) and not crossing(s.nodes, leaf)]
+    local = [s for s in own if s.launch.startswith(CASE + INSIDE) and not crossing(s.nodes, leaf)]
     ways = (
         ("across", _pairs(across, part.rail)),
-        ("inside their leaf, without the uplinks", _pairs(inside, part.rail)),
+        ("inside their leaf, without the uplinks", _pairs(local, part.rail)),
     )
-    told, medians = [], []
+    evidence, medians = [], []
     for how, pairs in ways:
         if pairs:
             medians.append(statistics.median(pair.busbw_gb_s for pair in pairs))
             count = "1 pair" if len(pairs) == 1 else f"{len(pairs)} pairs at once, the median"
-            told.append(
+            evidence.append(
                 Evidence(
                     pairs[0].artefact,
                     None,
                     f"confirmation, {how}: {format_bandwidth(medians[-1])} ({count})",
                 )
             )
-    if not told:
+    if not evidence:
         return None
-    if len(told) < _ENDS:
+    if len(evidence) < _ENDS:
         text = "unconfirmed: only one of its two launches could be made"
         return Confirmation(
-            (*told, Evidence("run.json", None, text)), "busbw run --survey --budget 20m"
+            (*evidence, Evidence("run.json", None, text)), "busbw run --survey --budget 20m"
         )
     share = f"the same nodes reach {medians[0] / medians[1]:.0%} across of what they reach inside"
     if medians[0] >= _halfway(blame, medians[1]):
-        return _said(tuple(told), f"not confirmed: {share}", against=True)
-    return _said(tuple(told), f"confirmed: {share}")
+        return _conclusion(tuple(evidence), f"not confirmed: {share}", against=True)
+    return _conclusion(tuple(evidence), f"confirmed: {share}")
 
 
-def _said(told: tuple[Evidence, ...], text: str, *, against: bool = False) -> Confirmation:
+def _conclusion(
+    evidence: tuple[Evidence, ...], text: str, *, against: bool = False
+) -> Confirmation:
     settle = "busbw run --survey --budget 20m, and --with this run" if against else ""
-    return Confirmation((*told, Evidence(told[-1].artefact, None, text)), settle, against)
+    return Confirmation((*evidence, Evidence(evidence[-1].artefact, None, text)), settle, against)
 
 
 def _halfway(blame: Blame, good_gb_s: float | None) -> float:
-    """Between what the accused part was seen to give and a good one: nearer to which of them is a
+    """Between what the flagged part was seen to give and a good one: nearer to which of them is a
     new number?"""
     ratio = (blame.capacity_gb_s or 0.0) / blame.expected_gb_s if blame.expected_gb_s else 0.0
     return (good_gb_s or 0.0) * (1 + ratio) / 2
@@ -240,6 +242,6 @@ def _pairs(samples: Sequence[GroupSample], rail: int | None) -> list[_Pair]:
         if rail is None or sample.rail in (None, rail):
             by_pair.setdefault((sample.artefact, tuple(sorted(sample.nodes))), []).append(sample)
     return [
-        _Pair(nodes, sum(s.median_gb_s for s in found), artefact)
-        for (artefact, nodes), found in by_pair.items()
+        _Pair(nodes, sum(s.median_gb_s for s in members), artefact)
+        for (artefact, nodes), members in by_pair.items()
     ]

@@ -1,9 +1,9 @@
-"""Which few parts explain all slow groups: the smallest set of accusations that the measurements
+"""Which few parts explain all slow groups: the smallest set of suspects that the measurements
 need, and what else would do as well.
 
 A group runs at the slowest of its parts; a part that several groups share at once gives each of
-them its portion. A part is accused if that takes away more misfit than an accusation costs. What
-one launch can say for or against a part is bounded, so that a passing disturbance never accuses:
+them its portion. A part is flagged if that takes away more misfit than a suspect costs. What
+one launch can say for or against a part is bounded, so that a passing disturbance flags nothing:
 two launches at least must speak against it. What one group can say is bounded by how many are slow
 by chance (`blame_chance`). A part that is good in some launches and bad in others is intermittent,
 which costs more. Misfit is squared distance in standard deviations of the noise; the numbers below
@@ -48,7 +48,7 @@ UNSEEN = 1.0
 seldom takes much."""
 DECADE = 0.2
 """Loss by which such groups become ten times rarer: one in three at 10 %, three in a thousand at 50
-%. Among few groups a small loss must be seen often until it accuses; among thousands, where chance
+%. Among few groups a small loss must be seen often to be flagged; among thousands, where chance
 would have shown, twice is enough."""
 CLOSE = 1 / 3
 """A group counts as slow as the part in question if it lost two thirds as much."""
@@ -117,21 +117,21 @@ class Chance:
         """Share of the groups that are slow for no known reason."""
         return len(self._unlucky) / max(1, len(self._levels))
 
-    def bounds(self, mine: Sequence[int], depth: float) -> tuple[float, ...]:
+    def bounds(self, members: Sequence[int], depth: float) -> tuple[float, ...]:
         """What one slow group of a part can say, by `kind_of` the group. `depth`: share of what was
         predicted that it leaves."""
         enough = depth + CLOSE * (1.0 - depth)
         unseen = UNSEEN * 10 ** (-(1.0 - depth) / DECADE)
-        found = []
+        bounds = []
         for kind in _KINDS:
-            own = [i for i in mine if self.kind[i] == kind and self._open[i]]
+            own = [i for i in members if self.kind[i] == kind and self._open[i]]
             slow = bisect.bisect_right(self._ranked[kind], enough) - sum(
                 self._unlucky.get(i, math.inf) <= enough for i in own
             )
-            found.append(
+            bounds.append(
                 min(MOST, -2.0 * math.log((slow + unseen) / (self._count[kind] - len(own) + 1.0)))
             )
-        return tuple(found)
+        return tuple(bounds)
 
 
 def kind_of(level: Level) -> int:
@@ -148,7 +148,7 @@ def stands_out(ours: dict[int, list[float]], theirs: dict[int, list[float]]) -> 
     """By how much what many groups share lies below its like, less what chance makes of that.
     Negative = it does not.
 
-    Both: launch → ratios of its groups. All groups of a launch share the launch's mood: only
+    Both: launch → ratios of its groups. All groups of a launch share the launch's variance: only
     launches count as repeats.
 
     >>> round(stands_out({0: [0.8], 1: [0.82], 2: [0.8]}, {0: [1.0], 1: [1.0], 2: [1.02]}), 2)
@@ -157,7 +157,8 @@ def stands_out(ours: dict[int, list[float]], theirs: dict[int, list[float]]) -> 
     True
     """
     own, other = (
-        [statistics.fmean(found[launch]) for launch in sorted(found)] for found in (ours, theirs)
+        [statistics.fmean(by_launch[launch]) for launch in sorted(by_launch)]
+        for by_launch in (ours, theirs)
     )
     steps = [(b - a) ** 2 for values in (own, other) for a, b in itertools.pairwise(values)]
     if not steps or not own or not other:
@@ -193,7 +194,7 @@ COST = {
     ComponentKind.LEAF_PAIR: 34.0,
     ComponentKind.PAIR: 36.0,
 }
-"""Misfit that an accusation must take away: more than one launch can give, and rarer faults need a
+"""Misfit that a suspect must take away: more than one launch can give, and rarer faults need a
 little more."""
 ONE_RAIL = 1.0
 """A fault of one rail is a little less likely than one of all rails that are seen slow."""
@@ -215,7 +216,7 @@ PASSED = 2
 """Launches in which a part must be good again, after one in which it was bad, for that to be called
 a passing disturbance."""
 ALIKE = 10.0
-"""Two explanations whose misfits differ by less cannot be told apart: five standard deviations
+"""Two explanations whose misfits differ by less cannot be separated: five standard deviations
 would be 25."""
 SMALL_LEAF = 4
 """Nodes of a leaf up to which all of them being bad is no stranger than the leaf."""
@@ -223,7 +224,7 @@ LAUNCHES_OF_SHARED = 3
 """What many groups share is slow for all of them at once: a passing load looks like that in one
 launch, and seldom in three."""
 LAUNCHES_OF_HASHED_PATH = 5
-"""Hashed flows collide at random in each launch: fewer launches do not accuse a path that leaves
+"""Hashed flows collide at random in each launch: fewer launches do not flag a path that leaves
 its leaf."""
 _SHARED = (
     ComponentKind.LEAF,
@@ -236,7 +237,7 @@ _FEWEST_SHARE = 0.15
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """One part with what speaks for accusing it."""
+    """One part with what speaks for flagging it."""
 
     part: Component
     capacity: float
@@ -271,7 +272,7 @@ class Suspicion:
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """What is accused, and what is suspected on too few measurements to be accused; each in the
+    """What is flagged, and what is suspected on too few measurements to be flagged; each in the
     order in which it explains most."""
 
     flagged: tuple[Suspicion, ...]
@@ -317,28 +318,30 @@ class Explainer:
         flagged: list[Account] = []
         suspected: list[Account] = []
         while best := self._best((*flagged, *suspected)):
-            # What explains most comes first, even if it is measured too seldom to be accused:
-            # another part must not be accused in its place.
-            (flagged if self._accusable(best) else suspected).append(best)
+            # What explains most comes first, even if it is measured too seldom to be flagged:
+            # another part must not be flagged in its place.
+            (flagged if self._can_flag(best) else suspected).append(best)
             self._apply(best)
         everything = (*flagged, *suspected)
-        told = [Suspicion(account, self._alike(account, everything)) for account in everything]
-        return Explanation(tuple(told[: len(flagged)]), tuple(told[len(flagged) :]))
+        suspicions = [
+            Suspicion(account, self._alike(account, everything)) for account in everything
+        ]
+        return Explanation(tuple(suspicions[: len(flagged)]), tuple(suspicions[len(flagged) :]))
 
-    def _best(self, taken: Sequence[Account]) -> Account | None:
-        """The part that explains most of what is not explained yet, of those that are to be accused
+    def _best(self, accounts: Sequence[Account]) -> Account | None:
+        """The part that explains most of what is not explained yet, of those that are to be flagged
         or suspected."""
-        known = {account.part for account in taken}
+        known = {account.part for account in accounts}
         for part in self._parts:
             if part not in self._accounts:
                 self._accounts[part] = self._account(part)
-        found = [
+        candidates = [
             a
             for part, a in self._accounts.items()
-            if a is not None and part not in known and (self._accusable(a) or self._doubtful(a))
+            if a is not None and part not in known and (self._can_flag(a) or self._doubtful(a))
         ]
         return max(
-            found,
+            candidates,
             key=lambda a: (a.gain - _cost(a), a.part.kind is ComponentKind.NODE, a.part.label),
             default=None,
         )
@@ -392,25 +395,25 @@ class Explainer:
             near = list(range(len(self._levels)))
         else:
             near = self._by_node.get(part.names[0], [])
-        mine = [i for i in near if part.rail in (None, self._levels[i].sample.rail)]
+        members = [i for i in near if part.rail in (None, self._levels[i].sample.rail)]
         # A node by itself loads its inside and nothing else.
-        inside = part.kind is ComponentKind.INTRA_NODE
-        mine = [i for i in mine if (len(self._levels[i].sample.nodes) == 1) is inside]
+        intra_node = part.kind is ComponentKind.INTRA_NODE
+        members = [i for i in members if (len(self._levels[i].sample.nodes) == 1) is intra_node]
         shared = part.kind in (ComponentKind.UPLINK, ComponentKind.LEAF_PAIR)
         if shared or part.kind is ComponentKind.PAIR:
-            mine = [i for i in mine if part in self._shares(i)]
+            members = [i for i in members if part in self._shares(i)]
         together: dict[tuple[int, int | None], float] = {}
-        for i in mine if shared else ():
+        for i in members if shared else ():
             level = self._levels[i]
             key = (level.launch, level.sample.rail)
             together[key] = together.get(key, 0.0) + self._shares(i)[part]
         # Each rail has uplinks of its own: groups share them with groups of the same rail.
-        found = tuple(
+        portions = tuple(
             (i, together[self._levels[i].launch, self._levels[i].sample.rail] if shared else 1.0)
-            for i in mine
+            for i in members
         )
-        self._portions[part] = found
-        return found
+        self._portions[part] = portions
+        return portions
 
     def _account(self, part: Component) -> Account | None:
         """What speaks for and against the part, beyond what is explained already; None = nothing
@@ -432,14 +435,14 @@ class Explainer:
             carried[len(carried) * 3 // 4],
             carried[-1],
         }
-        found = [self._at(part, items, slow, capacity) for capacity in levels]
+        accounts = [self._at(part, items, slow, capacity) for capacity in levels]
         if self._average and part.kind not in _SHARED:
-            found.append(
+            accounts.append(
                 self._at(
                     part, items, slow, statistics.fmean(self._levels[i].ratio * w for i, w in items)
                 )
             )
-        return max(found, key=lambda account: account.gain)
+        return max(accounts, key=lambda account: account.gain)
 
     def _at(
         self,
@@ -467,11 +470,11 @@ class Explainer:
         ratio = statistics.median(min(self._predicted[i], capacity / w) for i, w in slow)
         steady = sum(by_launch.values())
         slow_in = tuple(launch for launch, gain in by_launch.items() if gain > 0)
-        touched = {
+        loaded = {
             self._levels[i].launch for i, w in items if portion_of(capacity, w) < self._predicted[i]
         }
         clean_in = tuple(
-            launch for launch in by_launch if launch in touched and launch not in slow_in
+            launch for launch in by_launch if launch in loaded and launch not in slow_in
         )
         explained = tuple(i for i, _ in slow if by_launch[self._levels[i].launch] > 0)
         flickering = (
@@ -498,7 +501,7 @@ class Explainer:
             level.noise, ROUGH if level.ratio < predicted else EVEN
         )
 
-    def _accusable(self, account: Account) -> bool:
+    def _can_flag(self, account: Account) -> bool:
         fewest, slow_in = (
             LAUNCHES_OF_SHARED if account.part.kind in _SHARED else 2,
             set(account.slow_in),
@@ -529,7 +532,7 @@ class Explainer:
         part = account.part
         # Where too few groups shared it to fill it, they say nothing of it.
         portions = {i: portion_of(account.capacity, weight) for i, weight in self._loaded(part)}
-        mine = {i for i, portion in portions.items() if portion < 1.0}
+        own = {i for i, portion in portions.items() if portion < 1.0}
         only = part.kind is ComponentKind.LEAF_PAIR and self._leaves == 2
         across = part.kind in (ComponentKind.UPLINK, ComponentKind.LEAF_PAIR) and not only
         scale = statistics.median(level.reference_gb_s for level in self._levels)
@@ -538,7 +541,7 @@ class Explainer:
         for index, level in enumerate(self._levels):
             if len(level.sample.nodes) == 1 or portions.get(index, 0.0) >= 1.0:
                 continue
-            if index in mine or (
+            if index in own or (
                 (level.crosses or not across)
                 and (
                     part.kind is ComponentKind.RAIL_PLANE or part.rail in (None, level.sample.rail)
@@ -547,13 +550,13 @@ class Explainer:
                 # Launches in which all leave their leaf have no peers of their own: then what
                 # counts is what was measured.
                 value = level.ratio * (level.reference_gb_s / scale if only else 1.0)
-                (ours if index in mine else theirs).setdefault(level.launch, []).append(value)
+                (ours if index in own else theirs).setdefault(level.launch, []).append(value)
         return stands_out(ours, theirs)
 
     def _doubtful(self, account: Account) -> bool:
         """Worth another launch; what was bad once and good again and again since then has
         passed."""
-        # What being bad at times costs is asked of an accusation, not of another look.
+        # What being bad at times costs counts against a flag, not against another launch.
         return (
             account.weight + (FLICKER if account.intermittent else 0.0) >= self._open
             and 1.0 - account.ratio >= max(LEAST_LOSS, self._least / 2)
@@ -572,7 +575,7 @@ class Explainer:
                     self._accounts.pop(part, None)
 
     def _alike(self, account: Account, flagged: Sequence[Account]) -> tuple[Component, ...]:
-        """Parts that, accused in its place, would leave about the same misfit."""
+        """Parts that, flagged in its place, would leave about the same misfit."""
         self._predicted, self._learnt = [1.0] * len(self._levels), False
         for other in flagged:
             if other is not account:
@@ -596,14 +599,14 @@ class Explainer:
 
     def _members(self, part: Component) -> tuple[Component, ...]:
         """The nodes of a leaf so small that all of them may be bad by themselves."""
-        found = sorted(
+        nodes = sorted(
             node
             for node in self._by_node
             if part.kind is ComponentKind.LEAF and self._leaf.get(node) == part.names[0]
         )
         kind = ComponentKind.NODE if part.rail is None else ComponentKind.RAIL
         return tuple(
-            Component(kind, (node,), part.rail) for node in found if len(found) <= SMALL_LEAF
+            Component(kind, (node,), part.rail) for node in nodes if len(nodes) <= SMALL_LEAF
         )
 
 
@@ -612,6 +615,6 @@ def _cost(account: Account) -> float:
 
 
 def _contains(whole: Component, part: Component) -> bool:
-    """The same part with one rail less general: an accused node's only rail is not another
+    """The same part with one rail less general: a flagged node's only rail is not another
     explanation."""
     return whole.rail is None and part.names == whole.names and part.rail is not None

@@ -1,4 +1,4 @@
-"""What an accusation reads like, and each measured group against its peers: findings and
+"""What a suspect reads like, and each measured group against its peers: findings and
 comparisons from one `BlameOutcome`."""
 
 from __future__ import annotations
@@ -35,30 +35,30 @@ _IDS = {
     ComponentKind.RAIL_PLANE: "slow-rail-plane",
 }
 PASSING = 0.15
-"""Loss of one group in one launch, that no accusation explains, from which on it is told: good
+"""Loss of one group in one launch, that no suspect explains, from which on it is reported: good
 nodes differ by 5 to 10 % (measurement.md)."""
 _PROVED_BY = 3
-"""Launches in which an accused part was slow, from which on the accusation is likely rather than
+"""Launches in which a flagged part was slow, from which on the suspect is likely rather than
 possible."""
 
 
 def blame_finding(
     blame: Blame,
     confirmed: Confirmation = NO_CONFIRMATION,
-    besides: tuple[Evidence, ...] = (),
-    lost: tuple[Evidence, ...] = (),
+    other_evidence: tuple[Evidence, ...] = (),
+    loss_evidence: tuple[Evidence, ...] = (),
 ) -> Finding:
-    """A part accused by measurements, as a finding with both numbers in its title.
+    """A part flagged by measurements, as a finding with both numbers in its title.
 
     Args:
-        besides: what else speaks of it, such as its link baseline.
-        lost: that packets are lost over it.
+        other_evidence: such as its link baseline.
+        loss_evidence: that packets are lost over it.
     """
     part = blame.component
     ratio = (blame.capacity_gb_s or 0.0) / blame.expected_gb_s if blame.expected_gb_s else 0.0
     finding_id = "not-separated" if blame.also else _IDS[part.kind]
     cause, fixes = table.entry(finding_id).cause, _fixes(finding_id, part)
-    if lost:
+    if loss_evidence:
         cause += " Packets are lost there, by a fault or in the queue before it."
         fixes += table.fixes("packets-lost")
     settle = filter(None, (confirmed.would_settle, _settles(blame)))
@@ -67,7 +67,7 @@ def blame_finding(
         status=Status.FAIL,
         title=_title(blame, ratio),
         where=(part.label, *(other.label for other in blame.also)),
-        evidence=(*blame.seen_in, *confirmed.evidence, *besides, *lost),
+        evidence=(*blame.seen_in, *confirmed.evidence, *other_evidence, *loss_evidence),
         cause=cause,
         fixes=fixes,
         verify=("busbw run --survey",),
@@ -118,37 +118,46 @@ def _confidence(blame: Blame) -> Confidence:
 def compare_groups(
     case_id: str, groups: tuple[tuple[str, ...], ...], artefact: str, outcome: BlameOutcome
 ) -> tuple[Comparison, ...]:
-    """Each group of one launch against its peers, by its slowest rail: FAIL where an accused part
+    """Each group of one launch against its peers, by its slowest rail: FAIL where a flagged part
     explains that it is slow.
 
-    A group that is slow and that nothing accused explains is WARN where it was not seen again,
+    A group that is slow and that nothing flagged explains is WARN where it was not seen again,
     UNKNOWN while the suspicion is open: something passed by, or more is to be measured. `groups`:
     the groups that were measured, of which some may have had no peers.
     """
     worst: dict[frozenset[str], dict[str, Level]] = defaultdict(dict)
     for level in outcome.levels:
-        seen = worst[frozenset(level.sample.nodes)]
-        if level.sample.artefact not in seen or level.ratio < seen[level.sample.artefact].ratio:
-            seen[level.sample.artefact] = level
+        by_artefact = worst[frozenset(level.sample.nodes)]
+        if (
+            level.sample.artefact not in by_artefact
+            or level.ratio < by_artefact[level.sample.artefact].ratio
+        ):
+            by_artefact[level.sample.artefact] = level
     explained = {id(level) for level in outcome.explained}
-    doubtful = [set(found.account.part.names) for found in outcome.open]
+    doubtful = [set(doubt.account.part.names) for doubt in outcome.open]
     reference = Reference("peers", None, "peers in this run")
     results = []
     for nodes in sorted(dict.fromkeys(groups)):
-        seen = worst[frozenset(nodes)]
-        if artefact not in seen:
+        by_artefact = worst[frozenset(nodes)]
+        if artefact not in by_artefact:
             reason = outcome.inseparable or "no peers to compare with"
             results.append(
                 Comparison(case_id, 0, None, reference, None, Status.UNKNOWN, reason, nodes=nodes)
             )
             continue
         status = _status(
-            seen[artefact],
-            id(seen[artefact]) in explained,
+            by_artefact[artefact],
+            id(by_artefact[artefact]) in explained,
             any(names <= set(nodes) for names in doubtful),
         )
         results.append(
-            _compared(case_id, nodes, seen[artefact], status, _why(status, tuple(seen.values())))
+            _compared(
+                case_id,
+                nodes,
+                by_artefact[artefact],
+                status,
+                _why(status, tuple(by_artefact.values())),
+            )
         )
     return tuple(results)
 
@@ -183,23 +192,23 @@ def _why(status: Status, launches: tuple[Level, ...]) -> str:
 
 
 def _compared(
-    case_id: str, nodes: tuple[str, ...], found: Level, status: Status, why: str
+    case_id: str, nodes: tuple[str, ...], level: Level, status: Status, why: str
 ) -> Comparison:
-    rail = "" if found.sample.rail is None else f"rail {found.sample.rail}: "
-    where = "groups across leaves" if found.crosses else "groups"
+    rail = "" if level.sample.rail is None else f"rail {level.sample.rail}: "
+    where = "groups across leaves" if level.crosses else "groups"
     reference = Reference(
         "peers",
-        found.reference_gb_s,
+        level.reference_gb_s,
         f"peers in this run: the good level of {where} of the same launch",
     )
-    measured = found.ratio * found.reference_gb_s
-    reason = f"{rail}{found.ratio:.0%} of its peers, noise {found.noise:.1%}{why}"
+    measured = level.ratio * level.reference_gb_s
+    reason = f"{rail}{level.ratio:.0%} of its peers, noise {level.noise:.1%}{why}"
     return Comparison(
         case_id,
-        found.sample.size_bytes,
+        level.sample.size_bytes,
         measured,
         reference,
-        found.ratio,
+        level.ratio,
         status,
         reason,
         nodes=nodes,

@@ -1,7 +1,7 @@
 """What each group achieved as a share of what its peers did, with the noise of that share.
 
 Groups of one launch start each iteration together (`-z 3`), so what slows all of them in the same
-iteration is the system's, not a part's: each iteration is first set against what the launch as a
+iteration is the system's, not a part's: each iteration is first compared with what the launch as a
 whole did in it. A group's level is the mean of the middle half of its iterations. Levels are
 compared inside one class (same operation, size, number of nodes, one rail or all) and, where a
 launch has enough groups, inside the launch: a cluster that drifts is slow for everybody.
@@ -33,7 +33,7 @@ FEWEST_ABOVE = 5
 """Groups above the good level from which on their distances tell the noise."""
 LEAST_LOSS = 0.05
 """Smallest loss that is called slow."""
-APART = 4.0
+DEVIATIONS = 4.0
 """A loss must exceed this many standard deviations of what good nodes differ by."""
 FEWEST_TO_DIFFER = 6
 DIP = 0.7
@@ -43,7 +43,7 @@ _Class = tuple[str, int, int, int, bool]
 
 @dataclass(frozen=True, slots=True)
 class Level:
-    """One group in one launch, set against its peers."""
+    """One group in one launch, compared with its peers."""
 
     sample: GroupSample
     launch: int
@@ -105,11 +105,11 @@ def levels(samples: tuple[GroupSample, ...], fabric: Fabric) -> tuple[Level, ...
     by_class: dict[_Class, list[int]] = {}
     for index, sample in enumerate(samples):
         by_class.setdefault(_class_of(sample), []).append(index)
-    found: dict[int, Level] = {}
+    by_index: dict[int, Level] = {}
     for members in by_class.values():
         if len({frozenset(samples[i].nodes) for i in members}) >= FEWEST_GROUPS:
-            found |= _of_class(samples, members, order, leaf, len(set(leaf.values())))
-    return tuple(found[index] for index in sorted(found))
+            by_index |= _of_class(samples, members, order, leaf, len(set(leaf.values())))
+    return tuple(by_index[index] for index in sorted(by_index))
 
 
 def _launch(sample: GroupSample) -> str:
@@ -117,7 +117,7 @@ def _launch(sample: GroupSample) -> str:
 
 
 def _moment(sample: GroupSample) -> str:
-    return sample.beside or _launch(sample)
+    return sample.concurrent_with or _launch(sample)
 
 
 def _class_of(sample: GroupSample) -> _Class:
@@ -182,7 +182,7 @@ def _steadied(
     launch, without what all groups had in common."""
     import numpy as np
 
-    found: dict[int, tuple[float, float, float]] = {}
+    steady: dict[int, tuple[float, float, float]] = {}
     by_count: dict[int, list[int]] = {}
     for index in launched:
         by_count.setdefault(len(samples[index].busbw_gb_s), []).append(index)
@@ -206,8 +206,8 @@ def _steadied(
         for index, *numbers in zip(
             members, level.tolist(), noise.tolist(), dips.tolist(), strict=True
         ):
-            found[index] = (numbers[0], numbers[1] if count > 2 else 0.0, numbers[2])
-    return found
+            steady[index] = (numbers[0], numbers[1] if count > 2 else 0.0, numbers[2])
+    return steady
 
 
 def _best(
@@ -231,7 +231,7 @@ def _against_crossing_peers(
     ratio: dict[int, float],
     leaves: int,
 ) -> None:
-    """Groups that leave their leaf are set against each other, launch by launch: uplinks may be
+    """Groups that leave their leaf are compared with each other, launch by launch: uplinks may be
     narrower than nodes by design.
 
     Between two leaves all of them share the same uplinks, and have no peers if these are slow: then
@@ -271,9 +271,9 @@ def least_loss(levels: tuple[Level, ...], *, hashed: bool = False) -> float:
         ):
             ratios.setdefault((node, level.sample.rail), []).append(level.ratio)
     # The higher median: with two launches one bad partner must not make a rail look bad.
-    apart = (
-        spread(statistics.median_high(found) for found in ratios.values())
+    scatter = (
+        spread(statistics.median_high(values) for values in ratios.values())
         if len(ratios) >= FEWEST_TO_DIFFER
         else 0.0
     )
-    return max(LEAST_LOSS, APART * apart)
+    return max(LEAST_LOSS, DEVIATIONS * scatter)

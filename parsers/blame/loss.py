@@ -4,7 +4,7 @@ judged by the one blame model.
 A link that loses one packet in a hundred is nearly as fast as a good one while a few streams fill
 it, and its groups stumble no more often than a loaded machine's do; the kernel's counters show it
 at once. What is slow makes queues overflow and segments be sent again as well, so that only pairs
-are looked at that nothing accused explains.
+are judged that no suspect explains.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ LOOK = (
 
 
 @dataclass(frozen=True, slots=True)
-class Carried:
+class PairTraffic:
     """What the two nodes of a pair sent during one launch, both together."""
 
     nodes: tuple[str, ...]
@@ -58,20 +58,21 @@ class Carried:
         return self.retransmitted / self.sent
 
 
-def levels(pairs: Iterable[Carried], fabric: Fabric) -> tuple[Level, ...]:
-    """What a stream would keep of its bandwidth over each pair, set against the usual; () = too few
-    pairs.
+def levels(pairs: Iterable[PairTraffic], fabric: Fabric) -> tuple[Level, ...]:
+    """What a stream would keep of its bandwidth over each pair, compared with the usual;
+    () = too few pairs.
 
     With a share p sent again a TCP stream gets in proportion to 1/√p (Mathis, Semke, Mahdavi, Ott
     1997), so that four times the usual is half.
     """
-    seen = [pair for pair in pairs if pair.sent >= FEWEST_SEGMENTS]
-    if len({frozenset(pair.nodes) for pair in seen}) < FEWEST_PAIRS:
+    counted = [pair for pair in pairs if pair.sent >= FEWEST_SEGMENTS]
+    if len({frozenset(pair.nodes) for pair in counted}) < FEWEST_PAIRS:
         return ()
     # The better quarter: with two bad nodes of four most pairs are bad.
-    usual = max(USUAL, statistics.quantiles((pair.share for pair in seen), n=4)[0])
+    usual = max(USUAL, statistics.quantiles((pair.share for pair in counted), n=4)[0])
     order = {
-        name: position for position, name in enumerate(dict.fromkeys(pair.launch for pair in seen))
+        name: position
+        for position, name in enumerate(dict.fromkeys(pair.launch for pair in counted))
     }
     leaf = dict(fabric.leaf_of)
     return tuple(
@@ -84,34 +85,37 @@ def levels(pairs: Iterable[Carried], fabric: Fabric) -> tuple[Level, ...]:
             crossing(pair.nodes, leaf),
             0.0,
         )
-        for pair in seen
+        for pair in counted
     )
 
 
-def findings(pairs: tuple[Carried, ...], fabric: Fabric) -> tuple[Finding, ...]:
+def findings(pairs: tuple[PairTraffic, ...], fabric: Fabric) -> tuple[Finding, ...]:
     """A warning for each part whose pairs send far more again than others; () = none. `pairs`: none
     that is slow and explained."""
-    seen = levels(pairs, fabric)
-    if not seen:
+    all_levels = levels(pairs, fabric)
+    if not all_levels:
         return ()
-    return tuple(_finding(found, seen) for found in Explainer(seen, fabric).explain().flagged)
+    return tuple(
+        _finding(suspicion, all_levels)
+        for suspicion in Explainer(all_levels, fabric).explain().flagged
+    )
 
 
-def beside(
-    pairs: Iterable[Carried], part: Component, flagged: Iterable[Component], fabric: Fabric
+def evidence(
+    pairs: Iterable[PairTraffic], part: Component, flagged: Iterable[Component], fabric: Fabric
 ) -> tuple[Evidence, ...]:
-    """That the pairs over a part that is slow lose packets, beside those over nothing that is
-    accused; () = they do not, or it is not known.
+    """That the pairs over a part that is slow lose packets, compared with pairs without a
+    suspect; () = they do not, or it is not known.
 
     It tells a lossy or narrow link from a node that is slow by itself; not a link that drops from
     one whose queue overflows.
     """
     leaf = dict(fabric.leaf_of)
-    own = _counted_as(part)
-    bad = {_counted_as(each) for each in flagged} - {own}
-    mine: list[Carried] = []
-    shared: list[Carried] = []
-    others: list[Carried] = []
+    place = _counted_as(part)
+    bad = {_counted_as(each) for each in flagged} - {place}
+    own: list[PairTraffic] = []
+    shared: list[PairTraffic] = []
+    others: list[PairTraffic] = []
     for pair in pairs:
         if pair.sent < FEWEST_SEGMENTS:
             continue
@@ -119,22 +123,22 @@ def beside(
             (load.part.kind, load.part.names)
             for load in loads(_sample(pair), leaf, len(set(leaf.values())))
         }
-        if own in over:
-            (shared if over & bad else mine).append(pair)
+        if place in over:
+            (shared if over & bad else own).append(pair)
         elif not over & bad:
             others.append(pair)
-    mine = mine or shared
-    if not mine or not others:
+    own = own or shared
+    if not own or not others:
         return ()
-    share, usual = (statistics.median(pair.share for pair in each) for each in (mine, others))
+    share, usual = (statistics.median(pair.share for pair in each) for each in (own, others))
     if share < max(USUAL, _FAR_MORE * usual):
         return ()
-    worst = max(mine, key=lambda pair: pair.share)
-    launches = len({pair.launch for pair in mine})
-    whose = f"of {part.names[0]}" if own[0] is ComponentKind.NODE else "over it"
+    worst = max(own, key=lambda pair: pair.share)
+    launches = len({pair.launch for pair in own})
+    whose = f"of {part.names[0]}" if place[0] is ComponentKind.NODE else "over it"
     text = (
         f"TCP segments sent again by the pairs {whose}: {share:.2%}, in {launches} launches; by"
-        f" pairs over nothing accused: {usual:.2%}"
+        f" pairs without a suspect: {usual:.2%}"
     )
     return (Evidence(worst.artefact, worst.line_no, text),)
 
@@ -144,20 +148,20 @@ def _counted_as(part: Component) -> tuple[ComponentKind, tuple[str, ...]]:
     return (ComponentKind.NODE if part.kind is ComponentKind.RAIL else part.kind, part.names)
 
 
-def _sample(pair: Carried) -> GroupSample:
+def _sample(pair: PairTraffic) -> GroupSample:
     return GroupSample(
         pair.nodes, pair.sent, (pair.share,), pair.artefact, pair.line_no, pair.launch
     )
 
 
-def _finding(found: Suspicion, seen: tuple[Level, ...]) -> Finding:
-    account = found.account
-    mine = sorted(
-        (seen[i] for i in account.explained), key=lambda level: -level.sample.busbw_gb_s[0]
+def _finding(suspicion: Suspicion, all_levels: tuple[Level, ...]) -> Finding:
+    account = suspicion.account
+    own = sorted(
+        (all_levels[i] for i in account.explained), key=lambda level: -level.sample.busbw_gb_s[0]
     )
-    others = [level for i, level in enumerate(seen) if i not in set(account.explained)]
-    names = (account.part.label, *(part.label for part in found.alike))
-    share = statistics.median(level.sample.busbw_gb_s[0] for level in mine)
+    others = [level for i, level in enumerate(all_levels) if i not in set(account.explained)]
+    names = (account.part.label, *(part.label for part in suspicion.alike))
+    share = statistics.median(level.sample.busbw_gb_s[0] for level in own)
     rest = (
         "; of the other pairs"
         f" {statistics.median(level.sample.busbw_gb_s[0] for level in others):.2%}"
@@ -173,18 +177,18 @@ def _finding(found: Suspicion, seen: tuple[Level, ...]) -> Finding:
         and account.part.kind not in (ComponentKind.UPLINK, ComponentKind.LEAF_PAIR)
         else "lose"
     )
-    apart = "; these measurements cannot separate them" if found.alike else ""
+    separation = "; these measurements cannot separate them" if suspicion.alike else ""
     return Finding(
         id="packets-lost",
         status=Status.WARN,
         title=(
             f"{' or '.join(names)} {what} packets: {share:.2%} of the TCP segments were sent again,"
-            f" {launches}{rest}{apart}"
+            f" {launches}{rest}{separation}"
         ),
         where=names,
         evidence=tuple(
             _quoted(level)
-            for level in (*mine[:_EVIDENCE], *sorted(others, key=_partner_of(mine))[:3])
+            for level in (*own[:_EVIDENCE], *sorted(others, key=_partner_of(own))[:3])
         ),
         cause=(
             "a cable, a port or a queue on its way that drops packets; bandwidth hardly shows it,"
@@ -192,7 +196,7 @@ def _finding(found: Suspicion, seen: tuple[Level, ...]) -> Finding:
         ),
         fixes=(Fix(f"look at the counters of {names[0]} and of the switch's port", LOOK),),
         verify=("busbw run --survey",),
-        confidence=Confidence.POSSIBLE if found.alike else Confidence.LIKELY,
+        confidence=Confidence.POSSIBLE if suspicion.alike else Confidence.LIKELY,
         also=tuple(f"{name} loses packets" for name in names[1:]),
         would_settle=(
             "iperf3 -u -b RATE between these nodes, and between others: its lost datagrams",
@@ -200,9 +204,9 @@ def _finding(found: Suspicion, seen: tuple[Level, ...]) -> Finding:
     )
 
 
-def _partner_of(mine: list[Level]) -> Callable[[Level], tuple[bool, float]]:
+def _partner_of(own: list[Level]) -> Callable[[Level], tuple[bool, float]]:
     """Sorts first what the same partners lose with others: the contrast is part of the proof."""
-    partners = {node for level in mine for node in level.sample.nodes}
+    partners = {node for level in own for node in level.sample.nodes}
     return lambda level: (not partners & set(level.sample.nodes), level.sample.busbw_gb_s[0])
 
 

@@ -55,8 +55,8 @@ def portion_of(capacity: float, together: float) -> float:
 
 def crossing(nodes: tuple[str, ...], leaf: dict[str, str]) -> bool:
     """The group leaves its leaf; False where a leaf is not known."""
-    found = {leaf.get(node) for node in nodes}
-    return len(found) > 1 and None not in found
+    leaves = {leaf.get(node) for node in nodes}
+    return len(leaves) > 1 and None not in leaves
 
 
 def loads(sample: GroupSample, leaf: dict[str, str], leaves: int) -> tuple[Load, ...]:
@@ -71,15 +71,15 @@ def loads(sample: GroupSample, leaf: dict[str, str], leaves: int) -> tuple[Load,
     if len(nodes) == 1:
         return (Load(Component(ComponentKind.INTRA_NODE, nodes), 1.0),)
     of_node, of_path = _shares(sample)
-    found = [Load(Component(ComponentKind.NODE, (node,)), of_node) for node in nodes]
+    entries = [Load(Component(ComponentKind.NODE, (node,)), of_node) for node in nodes]
     if rail is not None:
-        found += [Load(Component(ComponentKind.RAIL, (node,), rail), of_node) for node in nodes]
-        found.append(Load(Component(ComponentKind.RAIL_PLANE, (), rail), of_node))
+        entries += [Load(Component(ComponentKind.RAIL, (node,), rail), of_node) for node in nodes]
+        entries.append(Load(Component(ComponentKind.RAIL_PLANE, (), rail), of_node))
     for ends, share in _paths(sample, of_path):
-        found.append(Load(Component(ComponentKind.PAIR, ends), share))
+        entries.append(Load(Component(ComponentKind.PAIR, ends), share))
         if rail is not None:
-            found.append(Load(Component(ComponentKind.PAIR, ends, rail), share))
-    return (*found, *_of_leaves(sample, leaves, leaf, of_path))
+            entries.append(Load(Component(ComponentKind.PAIR, ends, rail), share))
+    return (*entries, *_of_leaves(sample, leaves, leaf, of_path))
 
 
 def _shares(sample: GroupSample) -> tuple[float, float]:
@@ -110,7 +110,7 @@ def _of_leaves(
     if leaves < 2:
         return []
     rails = (None,) if sample.rail is None else (None, sample.rail)
-    found = [
+    entries = [
         Load(Component(ComponentKind.LEAF, (name,), rail), 1.0)
         for name in _leaves_of(sample, leaf)
         for rail in rails
@@ -128,8 +128,8 @@ def _of_leaves(
             parts += [
                 Component(ComponentKind.UPLINK, (end,), rail) for end in ends for rail in rails
             ]
-        found += [Load(part, edges * of_path) for part in parts]
-    return found
+        entries += [Load(part, edges * of_path) for part in parts]
+    return entries
 
 
 def _leaves_of(sample: GroupSample, leaf: dict[str, str]) -> tuple[str, ...]:

@@ -146,7 +146,7 @@ class GroupSample:
     collective: str = "all_reduce"
     """`alltoall`, or any other for the bytes of a ring."""
     ranks_per_node: int = 1
-    beside: str = ""
+    concurrent_with: str = ""
     """Launches with one such name ran side by side, and shared what lies between their nodes; empty
     = no other ran."""
 

@@ -121,8 +121,8 @@ def _suspect(blame: Blame, groups: tuple[Group, ...], usual: _Usual, holds: Hold
         if blame.capacity_gb_s is not None and blame.expected_gb_s
         else None
     )
-    held = [group for group in groups if group.flagged and holds(group.nodes, group.rail)]
-    worst = heapq.nsmallest(_SHOWN, held, key=_share_in(usual))
+    including = [group for group in groups if group.flagged and holds(group.nodes, group.rail)]
+    worst = heapq.nsmallest(_SHOWN, including, key=_share_in(usual))
     # Without the groups themselves, what the blame kept of them.
     against = tuple(_measured(group, usual) for group in worst) or tuple(
         Measured(e.text, e.artefact) for e in blame.seen_in[:_SHOWN]
@@ -136,7 +136,7 @@ def _suspect(blame: Blame, groups: tuple[Group, ...], usual: _Usual, holds: Hold
         blame.frequency,
         tuple(part.label for part in blame.also),
         against,
-        len(held) or len(blame.seen_in),
+        len(including) or len(blame.seen_in),
         _clearing(blame, groups, usual),
         phrases.nodes(blame.cleared),
     )

@@ -66,8 +66,8 @@ def view(report: ReportInput) -> Pairs | None:
             pair = (a, b) if a < b else (b, a)
             # Of several launches and rails the slowest counts, as everywhere in this picture.
             pairs[pair] = min(pairs.get(pair, group.busbw_gb_s), group.busbw_gb_s)
-    seen = {node for pair in pairs for node in pair}
-    names = tuple(node for node in report.result.nodes if node in seen)
+    ends = {node for pair in pairs for node in pair}
+    names = tuple(node for node in report.result.nodes if node in ends)
     if len(names) < _NODES or len(pairs) < _ENOUGH * len(names) * (len(names) - 1) / 2:
         return None
     place = {name: index for index, name in enumerate(names)}

@@ -26,7 +26,7 @@ from busbw.parsers.blame import blame
 from busbw.parsers.blame.blame import BlameOutcome
 from busbw.parsers.blame.parts import Fabric
 from busbw.parsers.nccl_tests.groups import GroupSample
-from busbw.survey.adapt import TARGET_LOSS, Wanted, choose
+from busbw.survey.adapt import TARGET_LOSS, SurveyLimits, choose
 from busbw.survey.schedule import Round
 
 LAUNCH_S = 30.0
@@ -51,7 +51,7 @@ class Trial:
     plan_s: float
 
 
-def survey(world: World, most_launches: int, wanted: Wanted) -> Trial:
+def survey(world: World, most_launches: int, limits: SurveyLimits) -> Trial:
     """One survey from its first launch to its end."""
     cluster = Cluster(world)
     fabric = Fabric(tuple(cluster.leaf.items()), hashed=world.routing == "hashed")
@@ -61,7 +61,7 @@ def survey(world: World, most_launches: int, wanted: Wanted) -> Trial:
     plan_s = solve_s = 0.0
     while len(history) < most_launches:
         began = time.process_time()
-        number = choose(cluster.nodes, fabric, history, outcome, wanted)
+        number = choose(cluster.nodes, fabric, history, outcome, limits)
         plan_s = max(plan_s, time.process_time() - began)
         if number is None:
             break
@@ -188,7 +188,7 @@ def main() -> None:
                 survey(
                     replace(world, culprits=chosen, seed=rng.randrange(1 << 30)),
                     args.most,
-                    Wanted(args.target, args.all_paths),
+                    SurveyLimits(args.target, args.all_paths),
                 )
             )
             if args.verbose and not found[-1].exact:

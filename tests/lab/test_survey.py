@@ -294,7 +294,7 @@ def test_the_shards_of_a_round_are_launched_side_by_side_and_judged_as_one_momen
     assert {c["status"] for c in run["cases"]} == {"PASS"}, run["findings"]
     raw = tmp_path / "latest" / "raw"
     outcomes = [json.loads((raw / "cases" / name / "outcome.json").read_text()) for name in made]
-    assert [each["beside"] for each in outcomes] == ["pairs-1-a", "pairs-1-a"]
+    assert [each["concurrent_with"] for each in outcomes] == ["pairs-1-a", "pairs-1-a"]
     # The second was started before the first was asked how far it is: commands of one node are
     # numbered in their order.
     labels = [

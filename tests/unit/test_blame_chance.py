@@ -15,7 +15,7 @@ from busbw.parsers.blame.blame import BlameOutcome
 from busbw.parsers.blame.explain import student
 from busbw.parsers.blame.parts import Fabric
 from busbw.parsers.nccl_tests.groups import GroupSample
-from busbw.survey.adapt import MOST_ALONE, Wanted, again_alone, choose
+from busbw.survey.adapt import MOST_ALONE, SurveyLimits, again_alone, choose
 from busbw.survey.schedule import Round, alone
 
 TESTS = Path(__file__).parents[1]
@@ -33,7 +33,7 @@ def survey(world: World) -> tuple[BlameOutcome, int]:
     history: tuple[Round, ...] = ()
     samples: tuple[GroupSample, ...] = ()
     outcome: BlameOutcome | None = None
-    while number := choose(cluster.nodes, fabric, history, outcome, Wanted()):
+    while number := choose(cluster.nodes, fabric, history, outcome, SurveyLimits()):
         samples += cluster.measure(number.groups)
         history += (number,)
         outcome = blame.solve(samples, fabric)

@@ -13,7 +13,7 @@ import pytest
 
 from busbw.model import Component, ComponentKind, Confidence, Finding, Status
 from busbw.parsers.blame import loss
-from busbw.parsers.blame.loss import Carried
+from busbw.parsers.blame.loss import PairTraffic
 from busbw.parsers.blame.parts import Fabric
 from busbw.parsers.tools import counters
 from busbw.store import artefacts, run_directory
@@ -31,7 +31,7 @@ NODES = tuple(f"n{i}" for i in range(8))
 )
 def test_recorded_surveys_name_who_loses_packets_and_nobody_else(survey: dict[str, object]) -> None:
     pairs = tuple(
-        Carried(tuple(nodes), launch, sent, again, "raw/x.txt")
+        PairTraffic(tuple(nodes), launch, sent, again, "raw/x.txt")
         for launch, nodes, sent, again in survey["pairs"]
     )  # type: ignore[attr-defined]
     found = loss.findings(pairs, Fabric(tuple(survey["leaf_of"].items())))  # type: ignore[attr-defined]
@@ -44,7 +44,7 @@ def test_recorded_surveys_name_who_loses_packets_and_nobody_else(survey: dict[st
 
 def rounds(
     count: int, seed: int, lossy: dict[frozenset[str], float], usual: float = 0.0003
-) -> tuple[Carried, ...]:
+) -> tuple[PairTraffic, ...]:
     """`lossy`: share that is lost more, by a node or by both nodes of a path."""
     dice, found = random.Random(seed), []
     for number in range(count):
@@ -52,12 +52,14 @@ def rounds(
             share = usual + sum(more for names, more in lossy.items() if names <= set(pair))
             again = sum(dice.random() < share for _ in range(6000))
             found.append(
-                Carried(pair, f"survey-pairs-{number + 1}", 6000, again, f"raw/{number}.txt", 25)
+                PairTraffic(
+                    pair, f"survey-pairs-{number + 1}", 6000, again, f"raw/{number}.txt", 25
+                )
             )
     return tuple(found)
 
 
-def told(pairs: tuple[Carried, ...]) -> Finding:
+def told(pairs: tuple[PairTraffic, ...]) -> Finding:
     (finding,) = loss.findings(pairs, Fabric(()))
     return finding
 
@@ -93,7 +95,7 @@ def test_two_nodes_and_a_path_are_told_apart() -> None:
         (
             *twice,
             *(
-                Carried(p.nodes, f"{p.launch}-again", p.sent, p.retransmitted, p.artefact)
+                PairTraffic(p.nodes, f"{p.launch}-again", p.sent, p.retransmitted, p.artefact)
                 for p in twice
             ),
         )
@@ -110,7 +112,7 @@ def test_one_launch_accuses_nobody_and_little_traffic_says_nothing() -> None:
     lossy = {frozenset({"n3"}): 0.05}
     assert loss.findings(rounds(1, 1, lossy), Fabric(())) == ()
     few = tuple(
-        Carried(p.nodes, p.launch, 600, p.retransmitted // 10, p.artefact)
+        PairTraffic(p.nodes, p.launch, 600, p.retransmitted // 10, p.artefact)
         for p in rounds(4, 1, lossy)
     )
     assert loss.levels(few, Fabric(())) == ()
@@ -195,15 +197,15 @@ def test_what_is_slow_says_whether_packets_are_lost_there_and_beside_what_is_usu
         Component(ComponentKind.RAIL, ("n1",), 2),
         Component(ComponentKind.NODE, ("n6",)),
     )
-    (said,) = loss.beside(pairs, node, (node, other), Fabric(()))
+    (said,) = loss.evidence(pairs, node, (node, other), Fabric(()))
     assert re.fullmatch(
-        r"TCP segments sent again by the pairs of n1: [34]\.\d\d%, in 3 launches; by pairs over"
-        r" nothing accused: 0\.0\d%",
+        r"TCP segments sent again by the pairs of n1: [34]\.\d\d%, in 3 launches; by pairs"
+        r" without a suspect: 0\.0\d%",
         said.text,
     ), said.text
-    assert loss.beside(pairs, rail, (rail, other), Fabric(())) == (said,), "counted per node"
+    assert loss.evidence(pairs, rail, (rail, other), Fabric(())) == (said,), "counted per node"
     assert (
-        loss.beside(
+        loss.evidence(
             pairs,
             Component(ComponentKind.NODE, ("n2",)),
             (node, other, Component(ComponentKind.NODE, ("n2",))),
@@ -211,9 +213,9 @@ def test_what_is_slow_says_whether_packets_are_lost_there_and_beside_what_is_usu
         )
         == ()
     )
-    assert loss.beside((), node, (node,), Fabric(())) == ()
+    assert loss.evidence((), node, (node,), Fabric(())) == ()
     leaves = Fabric(tuple((name, f"leaf{int(name[1:]) // 4}") for name in NODES))
     narrow = rounds(4, 5, {frozenset({a, b}): 0.05 for a in NODES[:4] for b in NODES[4:]})
     between = Component(ComponentKind.LEAF_PAIR, ("leaf0", "leaf1"))
-    (said,) = loss.beside(narrow, between, (between,), leaves)
+    (said,) = loss.evidence(narrow, between, (between,), leaves)
     assert said.text.startswith("TCP segments sent again by the pairs over it: "), said.text

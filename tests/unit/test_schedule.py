@@ -14,7 +14,7 @@ from busbw.parsers.blame.blame import BlameOutcome
 from busbw.parsers.blame.explain import Account, Suspicion
 from busbw.parsers.blame.parts import Fabric
 from busbw.parsers.nccl_tests.groups import GroupSample
-from busbw.survey.adapt import Wanted, choose, launches_needed
+from busbw.survey.adapt import SurveyLimits, choose, launches_needed
 from busbw.survey.schedule import (
     Round,
     across_leaves,
@@ -38,10 +38,10 @@ def survey(
     nodes: tuple[str, ...],
     fabric: Fabric,
     outcome: BlameOutcome = HEALTHY,
-    wanted: Wanted = Wanted(),  # noqa: B008
+    limits: SurveyLimits = SurveyLimits(),  # noqa: B008
 ) -> tuple[Round, ...]:
     history: tuple[Round, ...] = ()
-    while number := choose(nodes, fabric, history, outcome if history else None, wanted):
+    while number := choose(nodes, fabric, history, outcome if history else None, limits):
         history += (number,)
     return history
 

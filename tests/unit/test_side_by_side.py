@@ -66,7 +66,7 @@ def launches(tmp_path: Path, script: str) -> tuple[Launch, ...]:
                 f"job/{case.id}",
                 "n1",
                 groups=((node,),),
-                beside="pairs-1",
+                concurrent_with="pairs-1",
             )
         )
     return tuple(found)
@@ -93,7 +93,9 @@ def test_launches_side_by_side_run_at_the_same_time(tmp_path: Path) -> None:
 
     def use(here: Context) -> None:
         made = measure_together(here, launches(tmp_path, MEETS))
-        assert [(each.case.id, each.state, each.exit_status, each.beside) for each in made] == [
+        assert [
+            (each.case.id, each.state, each.exit_status, each.concurrent_with) for each in made
+        ] == [
             ("survey-pairs-1-n1", "ended", 0, "pairs-1"),
             ("survey-pairs-1-n2", "ended", 0, "pairs-1"),
         ]
@@ -186,7 +188,7 @@ def test_launches_side_by_side_are_one_moment_for_what_they_share() -> None:
             (10.0, 10.1, 9.9),
             "raw/x",
             launch=f"survey-{number}-{shard}",
-            beside=number if together else "",
+            concurrent_with=number if together else "",
         )
         for together, number in ((True, "pairs-1"), (False, "pairs-2"))
         for shard, pair in zip("abcd", pairs, strict=True)
