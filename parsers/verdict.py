@@ -99,23 +99,23 @@ def check_findings(checks: tuple[CheckResult, ...]) -> tuple[Finding, ...]:
             key = (
                 check.check_id,
                 check.status,
-                check.found,
+                check.seen,
                 check.expected,
                 check.reason,
                 check.required,
             )
             grouped.setdefault(key, []).append(check)
     findings = []
-    for (check_id, status, found, expected, reason, required), members in grouped.items():
+    for (check_id, status, seen, expected, reason, required), members in grouped.items():
         evidence = tuple(m.evidence for m in members if m.evidence)[:8]
-        title = f"{check_id}: {found}" + (f" ({reason})" if reason else "")
+        title = f"{check_id}: {seen}" + (f" ({reason})" if reason else "")
         findings.append(
             Finding(
                 id=check_id,
                 status=status,
                 title=title,
                 where=tuple(m.node for m in members),
-                evidence=evidence or (Evidence("raw/preflight.json", None, reason or found),),
+                evidence=evidence or (Evidence("raw/preflight.json", None, reason or seen),),
                 cause=f"expected {expected}" if expected else "",
                 verify=(members[0].command,) if members[0].command else (),
                 confidence=Confidence.CERTAIN if status is Status.FAIL else Confidence.POSSIBLE,

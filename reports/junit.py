@@ -142,8 +142,8 @@ def _checks(result: RunResult) -> list[_Case]:
 
 
 def _check(check: CheckResult) -> _Case:
-    message = ", ".join(filter(None, (check.found, check.reason))) or phrases.LABELS[check.status]
-    lines = [f"found: {check.found}", f"expected: {check.expected}", f"command: {check.command}"]
+    message = ", ".join(filter(None, (check.seen, check.reason))) or phrases.LABELS[check.status]
+    lines = [f"found: {check.seen}", f"expected: {check.expected}", f"command: {check.command}"]
     lines += [f"reason: {check.reason}"] if check.reason else []
     lines += (
         [f"seen: {check.evidence.artefact}: {check.evidence.text}"]

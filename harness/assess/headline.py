@@ -186,7 +186,7 @@ def not_covered(
     advisory: dict[tuple[str, str], list[str]] = {}
     for check in checks:
         if check.status is Status.UNKNOWN and not check.required:
-            reason = check.reason or check.found
+            reason = check.reason or check.seen
             advisory.setdefault((check.check_id, reason), []).append(check.node)
     for (check_id, reason), nodes in advisory.items():
         uncovered.append(Uncovered(check_id, f"{reason} ({len(nodes)} nodes)"))

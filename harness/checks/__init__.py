@@ -161,7 +161,7 @@ class RuleResult:
 
     check_id: str
     status: Status
-    found: str
+    seen: str
     """In a few words that are equal on equal nodes: no temperatures, loads or times that differ
     without meaning anything."""
     expected: str
@@ -170,7 +170,7 @@ class RuleResult:
     line_no: int | None = None
     """Line of the section's output that shows it, from 1; None = all of it."""
     values: tuple[tuple[str, float | bool | str], ...] = ()
-    """What was found, by the names that the symptom table's expressions read."""
+    """What was measured, by the names that the symptom table's expressions read."""
 
     def with_values(self, **values: float | bool | str | None) -> RuleResult:
         """The same ruling with these values; None = not known, and left out."""
@@ -178,7 +178,7 @@ class RuleResult:
         # Written out: `dataclasses.replace` takes several times as long, and a thousand nodes give
         # ten thousand rulings.
         return RuleResult(
-            self.check_id, self.status, self.found, self.expected, self.reason, self.line_no, known
+            self.check_id, self.status, self.seen, self.expected, self.reason, self.line_no, known
         )
 
 
@@ -202,14 +202,14 @@ def unknown(
             check_id, answer.node.name, Status.UNKNOWN, "no answer", expected, command, reason=why
         )
     if output.timed_out:
-        found, why = "timed out", f"{command} did not end within its time limit"
+        seen, why = "timed out", f"{command} did not end within its time limit"
     elif output.missing:
-        found, why = (
+        seen, why = (
             "tool missing",
             f"{command.split()[0]} is not installed on the node or not on PATH",
         )
     elif output.cut:
-        found, why = (
+        seen, why = (
             "output cut off",
             f"{command} printed more than {MAX_OUTPUT_BYTES >> 10} KiB; the rest was not read",
         )
@@ -219,7 +219,7 @@ def unknown(
         check_id,
         answer.node.name,
         Status.UNKNOWN,
-        found,
+        seen,
         expected,
         command,
         why,
@@ -266,8 +266,8 @@ def results_of(
     whole = evidence_of(answer, output)
     results = []
     for check_id in ids:
-        said = by_id.get(check_id)
-        if said is None:
+        judged = by_id.get(check_id)
+        if judged is None:
             why = f"exit status {output.exit_status}; not a text that {command} is known to print"
             results.append(
                 CheckResult(
@@ -282,19 +282,19 @@ def results_of(
                 )
             )
             continue
-        evidence = whole if said.line_no is None else evidence_of(answer, output, said.line_no)
-        found = CheckResult(
+        evidence = whole if judged.line_no is None else evidence_of(answer, output, judged.line_no)
+        result = CheckResult(
             check_id,
             answer.node.name,
-            said.status,
-            said.found,
-            said.expected,
+            judged.status,
+            judged.seen,
+            judged.expected,
             command,
-            said.reason,
+            judged.reason,
             evidence,
-            values=said.values,
+            values=judged.values,
         )
-        results.append(found)
+        results.append(result)
     return tuple(results)
 
 

@@ -288,7 +288,7 @@ def _ats(answer: NodeAnswer, virtual: bool) -> tuple[CheckResult, ...]:
                 "pci.ats",
                 answer.node.name,
                 result.status,
-                result.found,
+                result.seen,
                 result.expected,
                 command,
                 result.reason,

@@ -80,7 +80,7 @@ def drain_reason(report: CheckReport) -> str:
     ids_by_text: dict[str, list[str]] = {}
     for check in bad:
         why = f" ({check.reason})" if check.status is Status.UNKNOWN and check.reason else ""
-        ids_by_text.setdefault(f"{check.found}{why}", []).append(check.check_id)
+        ids_by_text.setdefault(f"{check.seen}{why}", []).append(check.check_id)
     reasons = [f"{', '.join(dict.fromkeys(ids))} {text}" for text, ids in ids_by_text.items()]
     more = f"; and {len(reasons) - 3} more" if len(reasons) > 3 else ""
     return one_line(
@@ -161,7 +161,7 @@ def _folded(checks: Iterable[CheckResult]) -> tuple[Same, ...]:
     groups: dict[tuple[str, str, str, str, bool], list[CheckResult]] = {}
     for check in checks:
         groups.setdefault(
-            (check.check_id, check.found, check.expected, check.reason, check.required), []
+            (check.check_id, check.seen, check.expected, check.reason, check.required), []
         ).append(check)
     return tuple(Same(members[0], tuple(c.node for c in members)) for members in groups.values())
 
@@ -175,7 +175,7 @@ def _problem(check_ids: tuple[str, ...], answers: tuple[Same, ...]) -> list[Line
     for number, same in enumerate(answers[:_ANSWERS]):
         which = f"   on {_few(same.nodes)}" if len(answers) > 1 else ""
         why = f"  ({phrases.cut(same.example.reason, _TEXT)})" if same.example.reason else ""
-        answer = f"{phrases.cut(same.example.found, _TEXT)}{why}{which}"
+        answer = f"{phrases.cut(same.example.seen, _TEXT)}{why}{which}"
         lines.append(_detail("" if number else "found", answer))
     if len(answers) > _ANSWERS:
         lines.append(_detail("", f"{len(answers) - _ANSWERS} more answers in check.json"))
@@ -199,7 +199,7 @@ def _not_checked(report: CheckReport) -> list[str]:
     """Advisory checks without an answer, by reason; and how many do not apply."""
     reasons: dict[tuple[str, tuple[str, ...]], list[str]] = {}
     for same in _folded(c for c in report.checks if c.status is Status.UNKNOWN and not c.required):
-        reasons.setdefault((same.example.reason or same.example.found, same.nodes), []).append(
+        reasons.setdefault((same.example.reason or same.example.seen, same.nodes), []).append(
             same.example.check_id
         )
     found = [
@@ -258,7 +258,7 @@ def fabric_lines(report: FabricReport, run_dir: str) -> tuple[str, ...]:
 
 def _fabric_problem(check: CheckResult) -> list[str]:
     lines = [f"{phrases.state(check.status)}  {check.check_id}  {check.node}"]
-    for number, part in enumerate(check.found.split("; ")):
+    for number, part in enumerate(check.seen.split("; ")):
         lines.append(f"      {'' if number else 'found':<9} {part}")
     if check.reason:
         lines.append(f"      reason    {check.reason}")

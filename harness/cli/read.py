@@ -137,7 +137,7 @@ class _Check:
 
     check_id: str
     status: str
-    found: str
+    seen: str
     expected: str
     reason: str
 
@@ -215,7 +215,7 @@ def _other(document: Document) -> _Other:
         summary,
         document.records,
         tuple(
-            _Check(each.check_id, each.status.value, each.found, each.expected, each.reason)
+            _Check(each.check_id, each.status.value, each.seen, each.expected, each.reason)
             for each in judged(document)
         ),
     )
@@ -297,7 +297,7 @@ def _lines(text: ReadText) -> Iterator[str]:
 def _check_lines(document: Document) -> Iterator[str]:
     for check in judged(document):
         if check.status in (Status.FAIL, Status.WARN):
-            text = f"{check.found}; expected: {check.expected}"
+            text = f"{check.seen}; expected: {check.expected}"
             yield f"  {check.status.value:<4} {check.check_id:<17} {one_line(text)}"
 
 

@@ -116,7 +116,7 @@ def _answers(checks: tuple[CheckResult, ...], check_id: str) -> str:
     """What the nodes answered, each answer with its count; empty = no node answered the check."""
     return _counted(
         Counter(
-            check.found
+            check.seen
             for check in checks
             if check.check_id == check_id and check.status not in _UNANSWERED
         )
@@ -126,7 +126,7 @@ def _answers(checks: tuple[CheckResult, ...], check_id: str) -> str:
 def _usual_answer(checks: tuple[CheckResult, ...], check_id: str) -> str:
     """The answer of most nodes: one node that lost a port is a fault to find, not another kind of
     cluster."""
-    passed = [c.found for c in checks if c.check_id == check_id and c.status is Status.PASS]
+    passed = [c.seen for c in checks if c.check_id == check_id and c.status is Status.PASS]
     counts = Counter(passed)
     return min(counts, key=lambda text: (-counts[text], text), default="")
 
@@ -140,7 +140,7 @@ def _machine(parts: Parts) -> tuple[tuple[str, str], ...]:
     answers: dict[str, Counter[str]] = {}
     for check in parts.checks:
         if check.status not in _UNANSWERED:
-            answers.setdefault(check.check_id, Counter())[check.found] += 1
+            answers.setdefault(check.check_id, Counter())[check.seen] += 1
     versions = [(name, value) for name, value in parts.versions if name not in ("busbw", "build")]
     return (*versions, *((check_id, _counted(each)) for check_id, each in sorted(answers.items())))
 

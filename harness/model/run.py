@@ -98,7 +98,7 @@ class CheckResult:
     """Dotted, as in the table of checks: `rdma.devices`."""
     node: str
     status: Status
-    found: str
+    seen: str
     """What the node said, in a few words that are equal on equal nodes (they are folded)."""
     expected: str
     command: str

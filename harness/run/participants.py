@@ -200,7 +200,7 @@ def choose(context: Context, answers: tuple[NodeAnswer, ...]) -> Participants:
     failed: dict[str, str] = {}
     for check in frame.judge(frame.families(), answers, frame.everything(NEEDED)):
         if check.check_id in NEEDED and check.status is Status.FAIL:
-            failed.setdefault(check.node, f"{check.check_id}: {check.found}")
+            failed.setdefault(check.node, f"{check.check_id}: {check.seen}")
     by_name = {answer.node.name: answer for answer in answers}
     taken: list[str] = []
     excluded: list[Excluded] = []

@@ -61,7 +61,7 @@ def _result(
     check_id: str,
     node: str,
     status: Status,
-    found: str,
+    seen: str,
     expected: str,
     evidence: Evidence | None = None,
     reason: str = "",
@@ -69,7 +69,7 @@ def _result(
     # What only another tool tells is a gap, not a reason to withhold a verdict on the rest.
     required = status is not Status.UNKNOWN or check_id not in (ERRORS, LINK_RATE)
     return CheckResult(
-        check_id, node, status, found, expected, _COMMANDS[check_id], reason, evidence, required
+        check_id, node, status, seen, expected, _COMMANDS[check_id], reason, evidence, required
     )
 
 

@@ -377,8 +377,8 @@ def from_checks(checks: Iterable[CheckResult]) -> tuple[Fact, ...]:
     return tuple(
         Fact(
             f"preflight:{check.check_id}",
-            (("status", check.status.value.lower()), ("found_text", check.found), *check.values),
-            check.evidence or Evidence(check.command, None, f"{check.node}: {check.found}"),
+            (("status", check.status.value.lower()), ("found_text", check.seen), *check.values),
+            check.evidence or Evidence(check.command, None, f"{check.node}: {check.seen}"),
             (check.node,),
         )
         for check in checks

@@ -24,7 +24,7 @@ class Answer:
     required: bool
     nodes: str
     count: int
-    found: str
+    seen: str
     expected: str
     reason: str
     command: str
@@ -156,7 +156,7 @@ def _answers(checks: tuple[CheckResult, ...]) -> tuple[Answer, ...]:
         key = (
             check.check_id,
             check.status,
-            check.found,
+            check.seen,
             check.expected,
             check.reason,
             check.required,
@@ -169,13 +169,13 @@ def _answers(checks: tuple[CheckResult, ...]) -> tuple[Answer, ...]:
             required,
             phrases.nodes(member.node for member in members),
             len(members),
-            found,
+            seen,
             expected,
             reason,
             members[0].command,
             tuple(member.evidence for member in members if member.evidence is not None)[:_EVIDENCE],
         )
-        for (check_id, status, found, expected, reason, required), members in same.items()
+        for (check_id, status, seen, expected, reason, required), members in same.items()
     )
 
 

@@ -262,7 +262,7 @@ class Checked:
             for check in self.report["checks"]
             if (check["check_id"], check["node"]) == (check_id, node)
         ]
-        return one["status"], one["found"], one["reason"]
+        return one["status"], one["seen"], one["reason"]
 
     @property
     def failed(self) -> set[tuple[str, str]]:

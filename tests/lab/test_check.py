@@ -58,7 +58,7 @@ class Ended:
     def of(self, check_id: str) -> dict[str, tuple[str, str, str]]:
         """{node: (status, found, reason)} of one check."""
         return {
-            c["node"]: (c["status"], c["found"], c["reason"])
+            c["node"]: (c["status"], c["seen"], c["reason"])
             for c in self.report["checks"]
             if c["check_id"] == check_id
         }

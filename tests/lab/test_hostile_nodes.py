@@ -50,7 +50,7 @@ class Seen:
         (one,) = [
             c for c in self.report["checks"] if (c["check_id"], c["node"]) == (check_id, node)
         ]
-        return one["status"], one["found"], one["reason"]
+        return one["status"], one["seen"], one["reason"]
 
     def statuses(self, node: str, *families: str) -> dict[str, str]:
         """{check: status} of these families on a node, without those that do not apply."""

@@ -137,7 +137,7 @@ def command(lab: LabState, out: Path, *words: str) -> Ended:
     for check in result["checks"]:
         if check["status"] in ("FAIL", "UNKNOWN"):
             told[check["node"]] = (
-                f"{told.get(check['node'], '')}; {check['check_id']}: {check['found']}"
+                f"{told.get(check['node'], '')}; {check['check_id']}: {check['seen']}"
                 f" {check['reason']}"
             )
     for finding in result.get("findings", ()):

@@ -104,7 +104,7 @@ def test_a_firewall_a_missing_login_and_a_small_mtu_on_the_switch_are_named_with
         ("ssh.node_to_node", "node4"),
         ("sw.mpi_hello", "node1"),
     ]
-    said = {(found["check_id"], found["node"]): found["found"] for found in report["checks"]}
+    said = {(found["check_id"], found["node"]): found["seen"] for found in report["checks"]}
     assert (
         said["cross.tcp_ports", "node3"]
         == "6 of 6 connections from 3 nodes (node1, node2, node4) failed: timed out"

@@ -355,7 +355,7 @@ def test_a_link_at_half_rate_is_named_with_both_ends(tool: str) -> None:
         Status.FAIL,
     )
     assert (
-        found.found
+        found.seen
         == "gpu-003 mlx5_2 – leaf-12 port 3: 200 Gb/s (4X HDR), 7 of 8 of its like run at 400 Gb/s"
     )
 
@@ -365,7 +365,7 @@ def test_a_lost_lane_is_told_with_what_the_tool_says_it_could_be() -> None:
         topology(as_iblinkinfo(changed("gpu-003 mlx5_2", width="2X", hint="Could be 4X")))
     )
     assert (
-        found.found
+        found.seen
         == "gpu-003 mlx5_2 – leaf-12 port 3: 200 Gb/s (2X NDR), 7 of 8 of its like run at 400 Gb/s"
         " (Could be 4X)"
     )
@@ -379,7 +379,7 @@ def test_a_slow_uplink_belongs_to_the_fabric_and_to_no_node() -> None:
         for c in healthy()
     ]
     (found,) = bad(topology(as_ibnetdiscover(cables)))
-    assert (found.node, found.found[:36]) == (FABRIC, "leaf-13 port 34 – spine-2 port 4: 20")
+    assert (found.node, found.seen[:36]) == (FABRIC, "leaf-13 port 34 – spine-2 port 4: 20")
 
 
 def test_a_rail_on_the_wrong_leaf_is_named_with_where_it_belongs() -> None:
@@ -388,7 +388,7 @@ def test_a_rail_on_the_wrong_leaf_is_named_with_where_it_belongs() -> None:
     )
     assert (found.check_id, found.node, found.status) == ("cross.rail_map", "gpu-007", Status.FAIL)
     assert (
-        found.found == "rail 1 (mlx5_1) on leaf-20 port 9; 3 nodes of its group have it on leaf-21"
+        found.seen == "rail 1 (mlx5_1) on leaf-20 port 9; 3 nodes of its group have it on leaf-21"
     )
     assert (
         found.expected
@@ -412,7 +412,7 @@ def test_groups_that_the_inventory_states_rule_over_what_the_cabling_shows() -> 
     found = topology(as_ibnetdiscover(cables), known=Known(nodes))
     assert found.groups == (NODES[:4], NODES[4:])
     (odd,) = bad(found)
-    assert (odd.node, odd.found.count("3 nodes of its group have it on leaf-1")) == (
+    assert (odd.node, odd.seen.count("3 nodes of its group have it on leaf-1")) == (
         "gpu-002",
         RAILS,
     )
@@ -431,7 +431,7 @@ def test_two_cables_that_changed_places_are_told_as_such() -> None:
     ]
     (found,) = bad(topology(as_ibnetdiscover(cables)))
     assert (
-        found.found
+        found.seen
         == "rail 0 (mlx5_0) on leaf-13 port 2; 3 nodes of its group have it on leaf-10; changed"
         " places with rail 3 (mlx5_3); rail 3 (mlx5_3) on leaf-10 port 2; 3 nodes of its group"
         " have it on leaf-13; changed places with rail 0 (mlx5_0)"
@@ -446,7 +446,7 @@ def test_a_rail_without_a_far_end_and_a_port_that_is_not_active_are_faults() -> 
     )
     rails = tuple(f"mlx5_{rail}" for rail in range(RAILS))
     found = bad(topology(text, known=Known(tuple(Node(name, rails=rails) for name in NODES))))
-    assert [(check.check_id, check.node, check.found) for check in found] == [
+    assert [(check.check_id, check.node, check.seen) for check in found] == [
         ("cross.rail_map", "gpu-005", "rail 3 (mlx5_3): nothing at its far end"),
         ("fabric.link_state", "gpu-005", "gpu-005 mlx5_3 – nothing: Down / Polling"),
     ]
@@ -467,7 +467,7 @@ def test_errors_are_told_at_the_link_and_waits_are_not_errors() -> None:
         "## Thresholds: \n##          4 PMA query failures\n## Suppressed:\n"
     )
     found = topology(as_ibnetdiscover(healthy()), errors)
-    assert [(check.check_id, check.node, check.status, check.found) for check in bad(found)] == [
+    assert [(check.check_id, check.node, check.status, check.seen) for check in bad(found)] == [
         (
             "fabric.errors",
             "gpu-007",
@@ -488,7 +488,7 @@ def test_counters_of_ibdiagnet_are_read_whichever_width_they_have() -> None:
     found = topology(as_ibdiagnet(healthy()) + table)
     (check,) = bad(found)
     assert (
-        check.found == "leaf-10 port 2 (link gpu-002 mlx5_0 – leaf-10 port 2): LinkDownedCounter 1,"
+        check.seen == "leaf-10 port 2 (link gpu-002 mlx5_0 – leaf-10 port 2): LinkDownedCounter 1,"
         " SymbolErrorCounter 131071"
     )
 
@@ -499,7 +499,7 @@ def test_a_node_that_the_fabric_does_not_show_is_not_known_and_not_well() -> Non
     )
     assert found.missing == ("gpu-008",)
     (check,) = [check for check in checks.judge(found) if check.node == "gpu-008"]
-    assert (check.check_id, check.status, check.found) == (
+    assert (check.check_id, check.status, check.seen) == (
         "fabric.nodes",
         Status.UNKNOWN,
         "not found",

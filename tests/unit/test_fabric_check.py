@@ -85,7 +85,7 @@ def test_what_was_concluded_can_be_concluded_again_from_the_run_alone(
     (tmp_path / "link.txt").unlink()
     found = fabric.load(run_directory.open_existing(tmp_path / "runs/latest"))
     assert found is not None
-    assert [check.found for check in found.checks if check.status == "FAIL"] == [HALF]
+    assert [check.seen for check in found.checks if check.status == "FAIL"] == [HALF]
     assert [(leaf.name, leaf.nodes) for leaf in found.topology.leaves] == [
         ("leaf01", ("gpu-001", "gpu-002", "gpu-003"))
     ]

@@ -98,7 +98,7 @@ def test_a_failure_says_the_same_in_attribute_and_body() -> None:
 
 def test_an_advisory_failure_passes_and_is_told() -> None:
     plain = RUNS.healthy().result
-    check = replace(plain.checks[0], status=Status.FAIL, found="8.1", required=False)
+    check = replace(plain.checks[0], status=Status.FAIL, seen="8.1", required=False)
     root = ElementTree.fromstring(junit.render(replace(plain, checks=(check, *plain.checks[1:]))))
     assert root.findall(".//failure") == []
     assert "FAIL (advisory) busbw.checks.gpu-000 node.reach" in "".join(root.itertext())

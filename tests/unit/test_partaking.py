@@ -55,14 +55,14 @@ def test_a_node_without_room_or_right_to_write_is_found_without_writing(
     text: str, status: Status, found: str
 ) -> None:
     (result,) = cross.PARTICIPATION_FAMILY.judge(answer("n1", "n1", text))
-    assert (result.check_id, result.status, result.found) == ("sw.room", status, found)
+    assert (result.check_id, result.status, result.seen) == ("sw.room", status, found)
 
 
 def named(*pairs: tuple[str, str]) -> dict[str, tuple[Status, str]]:
     results: tuple[CheckResult, ...] = cross.PARTICIPATION_FAMILY.compare(
         tuple(answer(node, host) for node, host in pairs)
     )
-    return {result.node: (result.status, result.found) for result in results}
+    return {result.node: (result.status, result.seen) for result in results}
 
 
 def test_of_two_nodes_with_one_name_the_one_that_the_inventory_calls_so_keeps_it() -> None:

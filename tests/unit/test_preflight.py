@@ -176,12 +176,12 @@ def test_each_of_the_texts_for_no_hca_fails(
     stdout: str, stderr: str, status: int, found: str
 ) -> None:
     (result,) = check("rdma.devices", answer_of(ibv_devices=(stdout, stderr, status)))
-    assert (result.status, result.found) == (Status.FAIL, found)
+    assert (result.status, result.seen) == (Status.FAIL, found)
 
 
 def test_a_rail_of_the_inventory_that_is_not_there_fails_and_is_named() -> None:
     (result,) = check("rdma.devices", answer_of(Node("n1", rails=("mlx5_0", "mlx5_1"))))
-    assert (result.status, result.found) == (Status.FAIL, "1 devices: mlx5_0; missing mlx5_1")
+    assert (result.status, result.seen) == (Status.FAIL, "1 devices: mlx5_0; missing mlx5_1")
 
 
 def test_a_missing_tool_is_unknown_and_says_which() -> None:
@@ -196,7 +196,7 @@ def test_a_missing_tool_is_unknown_and_says_which() -> None:
 
 def test_a_hanging_tool_is_unknown_and_says_so() -> None:
     (result,) = check("gpu.count", answer_of(nvidia_smi_list=("", "", 124)))
-    assert (result.status, result.found, result.reason) == (
+    assert (result.status, result.seen, result.reason) == (
         Status.UNKNOWN,
         "timed out",
         "nvidia-smi -L did not end within its time limit",
@@ -205,7 +205,7 @@ def test_a_hanging_tool_is_unknown_and_says_so() -> None:
 
 def test_fewer_gpus_than_the_inventory_says_fail() -> None:
     (result,) = check("gpu.count", answer_of(Node("n1", gpus=8)))
-    assert (result.status, result.found, result.expected) == (
+    assert (result.status, result.seen, result.expected) == (
         Status.FAIL,
         "2 x NVIDIA H100 80GB HBM3",
         "8 GPUs",
@@ -219,7 +219,7 @@ def test_no_vendor_package_is_a_fact_and_a_small_memlock_a_failure() -> None:
     assert check("rdma.ofed", answer)[0].status is Status.PASS
     assert (
         check("os.limits.memlock", answer)[0].status,
-        check("os.limits.memlock", answer)[0].found,
+        check("os.limits.memlock", answer)[0].seen,
     ) == (Status.FAIL, "8192 KiB")
 
 
@@ -345,7 +345,7 @@ def test_a_text_that_a_check_stumbles_over_costs_one_node_its_answer_and_nobody_
     family = CheckFamily("x", checks, (), stumble, fall)
     nodes = tuple(NodeAnswer(Node(name), {}, "raw/x", None) for name in ("good", "odd"))
     results = frame.judge((family,), nodes, Policy("lab", ("x.y", "cross.z"), ()))
-    told = {(r.check_id, r.node): (r.status, r.found) for r in results}
+    told = {(r.check_id, r.node): (r.status, r.seen) for r in results}
     assert told[("x.y", "good")] == (Status.PASS, "well")
     assert told[("x.y", "odd")] == (Status.UNKNOWN, "not understood")
     assert {told[("cross.z", name)] for name in ("good", "odd")} == {

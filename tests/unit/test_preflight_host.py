@@ -65,7 +65,7 @@ def results(check_id: str, *answers: NodeAnswer) -> tuple[CheckResult, ...]:
 
 def told(check_id: str, sections: Sections, **more: object) -> tuple[Status, str]:
     (result,) = results(check_id, answer(sections, **more))  # type: ignore[arg-type]  # passed on as given
-    return result.status, result.found
+    return result.status, result.seen
 
 
 P, W, F, U, S = Status.PASS, Status.WARN, Status.FAIL, Status.UNKNOWN, Status.SKIPPED
@@ -248,7 +248,7 @@ def test_what_differs_from_most_nodes_is_told_with_its_own_severity(
     found = {r.node: r for r in results(check_id, *answers)}
     assert [found[f"n{i}"].status for i in range(4)] == [P, P, P, severity]
     assert found["n3"].expected.endswith("(3 of 4)")
-    assert found["n3"].found != found["n0"].found
+    assert found["n3"].seen != found["n0"].seen
 
 
 @pytest.mark.parametrize("check_id", [row[0] for row in COMPARED])

@@ -51,7 +51,7 @@ def results(check_id: str, *answers: NodeAnswer) -> tuple[CheckResult, ...]:
 
 def verdict(check_id: str, **sections: str | tuple[str, str, int]) -> tuple[Status, str]:
     (result,) = results(check_id, answer(**sections))
-    return result.status, result.found
+    return result.status, result.seen
 
 
 @pytest.mark.parametrize(
@@ -74,21 +74,21 @@ def test_a_gpu_that_is_not_well_is_named(
 ) -> None:
     gpu = dataclasses.replace(GOOD, **change)  # type: ignore[arg-type]  # the fields are named by the table above
     said = {r.check_id: r for r in gpu_state.rule((gpu,))}[check_id]
-    assert (said.status, said.found) == (status, found)
+    assert (said.status, said.seen) == (status, found)
 
 
 def test_leftover_memory_and_foreign_processes_warn() -> None:
     held = dataclasses.replace(GOOD, memory_used_mib=40000.0)
-    assert gpu_state.processes((4711,), (GOOD,)).found == "in use by 1 processes"
+    assert gpu_state.processes((4711,), (GOOD,)).seen == "in use by 1 processes"
     assert (
-        gpu_state.processes((), (held,)).found
+        gpu_state.processes((), (held,)).seen
         == "more than 1024 MiB held on GPU 0 by no process that is shown"
     )
     assert gpu_state.processes((), (GOOD,)).status is Status.PASS
 
 
 def test_a_narrow_pcie_link_fails() -> None:
-    assert gpu_state.pcie_width((dataclasses.replace(GOOD, width=8.0),)).found == "GPU 0: x8 of x16"
+    assert gpu_state.pcie_width((dataclasses.replace(GOOD, width=8.0),)).seen == "GPU 0: x8 of x16"
 
 
 def test_links_down_or_missing_from_an_sxm_card_fail_and_a_pcie_card_may_have_none() -> None:
@@ -102,7 +102,7 @@ def test_links_down_or_missing_from_an_sxm_card_fail_and_a_pcie_card_may_have_no
     few = gpu_fabric.nvlinks(
         nvidia_smi.parse_nvlink(f"GPU 0: NVIDIA H100 80GB HBM3 (UUID: GPU-1)\n{twelve}")
     )
-    assert (few.status, few.found) == (Status.FAIL, "links missing: GPU 0: 12 of 18")
+    assert (few.status, few.seen) == (Status.FAIL, "links missing: GPU 0: 12 of 18")
     assert verdict("gpu.nvlink_status", gpu_nvlink="GPU 0: NVIDIA L40S (UUID: GPU-1)\n") == (
         Status.SKIPPED,
         "no NVLink",
@@ -207,7 +207,7 @@ def test_a_roce_port_needs_an_ipv4_gid_of_version_two() -> None:
 def test_an_adapter_on_half_its_lanes_fails_and_an_idle_gpu_is_not_an_adapter() -> None:
     line = "pci 0000:1a:00.0 0x15b3 0x020700 width {} 16 speed 32.0 32.0 numa 0\n"
     assert pcie.adapter_links(pci.parse_devices(line.format(16))).status is Status.PASS
-    assert pcie.adapter_links(pci.parse_devices(line.format(8))).found == "0000:1a:00.0 x8 of x16"
+    assert pcie.adapter_links(pci.parse_devices(line.format(8))).seen == "0000:1a:00.0 x8 of x16"
     assert (
         pcie.adapter_links(
             pci.parse_devices(line.replace("0x15b3 0x020700", "0x10de 0x030200").format(8))
@@ -242,7 +242,7 @@ def test_a_gpu_far_from_every_nic_warns() -> None:
         "\tGPU0\tGPU1\tNIC0\tNUMA Affinity\nGPU0\t X \tNV18\tPIX\t0\nGPU1\tNV18\t X \tSYS\t1\n"
     )
     assert matrix is not None
-    assert gpu_fabric.affinity(matrix).found == "GPU1: only SYS to every NIC"
+    assert gpu_fabric.affinity(matrix).seen == "GPU1: only SYS to every NIC"
 
 
 @pytest.mark.parametrize(
@@ -306,7 +306,7 @@ def test_output_that_was_cut_off_is_unknown() -> None:
 def test_the_odd_node_out_fails_and_the_majority_is_what_is_expected() -> None:
     nodes = [answer(f"n{i}", gpu_query=HEAD + "0, NVIDIA H100, 550.54.14, 96\n") for i in range(3)]
     nodes.append(answer("n3", gpu_query=HEAD + "0, NVIDIA H100, 535.161.08, 96\n"))
-    found = {r.node: (r.status, r.found, r.expected) for r in results("cross.driver", *nodes)}
+    found = {r.node: (r.status, r.seen, r.expected) for r in results("cross.driver", *nodes)}
     expected = "the same on all nodes: 1 x 550.54.14 (3 of 4)"
     assert found["n0"] == (Status.PASS, "1 x 550.54.14", expected)
     assert found["n3"] == (Status.FAIL, "1 x 535.161.08", expected)

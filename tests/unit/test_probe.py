@@ -140,7 +140,7 @@ def keep(
 
 def told(run: RunDir, check_id: str) -> list[tuple[str, Status, str, str]]:
     return [
-        (check.node, check.status, check.found, check.reason)
+        (check.node, check.status, check.seen, check.reason)
         for check in derived.load(run)
         if check.check_id == check_id
     ]

@@ -37,7 +37,7 @@ COPIES = (FIXTURES / "nvbandwidth.txt").read_text()
 def test_a_gpu_whose_copies_are_slower_than_its_like_is_named_with_the_direction() -> None:
     good = answer("gpu-002", copies=COPIES.replace("21.02", "55.39"))
     found = gpu_bench.copied((answer("gpu-001", copies=COPIES), good))
-    assert [(check.node, check.status, check.found) for check in found] == [
+    assert [(check.node, check.status, check.seen) for check in found] == [
         ("gpu-001", Status.FAIL, "GPU 2 host_to_device_memcpy_ce: 21.0 of 55.4 GB/s"),
         ("gpu-002", Status.PASS, "alike"),
     ]
@@ -58,14 +58,14 @@ def test_one_gpu_alone_is_not_compared_with_itself() -> None:
 
 def test_a_node_without_nvbandwidth_is_not_known() -> None:
     (check,) = gpu_bench.copied((answer("gpu-001", status=127),))
-    assert (check.status, check.found) == (Status.UNKNOWN, "tool missing")
+    assert (check.status, check.seen) == (Status.UNKNOWN, "tool missing")
 
 
 def test_what_dcgm_found_is_told_per_test_and_gpu() -> None:
     (check,) = gpu_bench.diagnosed(
         answer("gpu-001", diagnosis=(FIXTURES / "dcgm4.json").read_text()), 2
     )
-    assert (check.status, check.found) == (
+    assert (check.status, check.seen) == (
         Status.FAIL,
         "pcie GPU 1: Detected 3 PCIe replays for GPU 1, above the limit.",
     )
@@ -76,7 +76,7 @@ def test_what_dcgm_found_is_told_per_test_and_gpu() -> None:
 def test_a_diagnosis_that_did_not_start_is_not_known_with_its_words() -> None:
     said = "Error: unable to establish a connection to the specified host: localhost\n"
     (check,) = gpu_bench.diagnosed(answer("gpu-001", diagnosis=said), 1)
-    assert (check.status, check.found, check.reason) == (
+    assert (check.status, check.seen, check.reason) == (
         Status.UNKNOWN,
         "did not run",
         said.strip(),
@@ -183,7 +183,7 @@ def test_a_gpu_whose_matrix_product_is_slower_than_its_like_is_named(
     )
     out = capsys.readouterr().out
     (found,) = (c for c in report(tmp_path, "gpus.json")["checks"] if c["check_id"] == "gpu.matmul")
-    assert (status, found["status"], found["found"]) == (
+    assert (status, found["status"], found["seen"]) == (
         1,
         "FAIL",
         "GPU 2: 343.6 of 687.2 TFLOP/s",
@@ -231,7 +231,7 @@ def test_without_a_product_to_compare_the_answer_is_unknown_with_its_reason_and_
     (check,) = gpu_bench.compared(
         (NodeAnswer(Node("n1"), {"matmul": section}, "raw/gpus/n1.txt", None),)
     )
-    assert (check.status, check.found, check.reason, check.required) == (
+    assert (check.status, check.seen, check.reason, check.required) == (
         Status.UNKNOWN,
         found,
         reason,
@@ -250,8 +250,8 @@ def test_a_product_is_judged_against_all_gpus_of_its_model_on_all_nodes() -> Non
         )
 
     first, second = gpu_bench.compared((printed("n1", 700.0, 690.0), printed("n2", 710.0, 500.0)))
-    assert (first.status, first.found) == (Status.PASS, "alike")
-    assert (second.status, second.found) == (Status.FAIL, "GPU 1: 500 of 695 TFLOP/s")
+    assert (first.status, first.seen) == (Status.PASS, "alike")
+    assert (second.status, second.seen) == (Status.FAIL, "GPU 1: 500 of 695 TFLOP/s")
 
 
 @pytest.fixture
@@ -334,7 +334,7 @@ def test_limits_and_environment_are_those_of_the_container(
 
     main(["check", "-w", "gpu-001", "-p", "tcp", "--transport", "local", "--inside", prefix])
     capsys.readouterr()
-    said = {c["check_id"]: c["found"] for c in report(tmp_path, "check.json")["checks"]}
+    said = {c["check_id"]: c["seen"] for c in report(tmp_path, "check.json")["checks"]}
     assert (said["os.limits.memlock"], said["sw.env_leftovers"]) == ("64 KiB", "NCCL_DEBUG")
     assert (tmp_path / "log").read_text().startswith(f"{prefix.partition(' ')[2]} sh")
 

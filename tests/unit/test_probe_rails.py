@@ -20,7 +20,7 @@ def told(
 ) -> list[tuple[str, Status, str]]:
     own = {node: tuple(each for each in attempts if each.node == node) for node in nodes}
     return [
-        (check.node, check.status, check.found)
+        (check.node, check.status, check.seen)
         for check in judged(nodes, own, {})
         if check.check_id == check_id
     ]
