@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from busbw.assess.launches import Launch
+from typing import TYPE_CHECKING
+
 from busbw.inventory.hostlist import fold
 from busbw.model import (
     BenchmarkRow,
@@ -13,10 +14,14 @@ from busbw.model import (
     Status,
     Uncovered,
 )
-from busbw.parsers.blame.blame import BlameOutcome
-from busbw.parsers.verdict import Verdict
-from busbw.store.plan import RunPlan
 from busbw.units import format_bandwidth, format_size
+
+if TYPE_CHECKING:
+    # A check says its headline too, and needs none of the judges behind these.
+    from busbw.assess.launches import Launch
+    from busbw.parsers.blame.blame import BlameOutcome
+    from busbw.parsers.verdict import Verdict
+    from busbw.store.plan import RunPlan
 
 EMULATED = (
     "Emulated: host memory over MPI in an embedded lab; no number here says anything about real"
