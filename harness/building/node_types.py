@@ -44,7 +44,7 @@ class NodeKind:
             for f in fields(self)
         )
         return ", ".join(
-            f"{name} {_said(own)} (there {_said(theirs)})"
+            f"{name} {_text(own)} (there {_text(theirs)})"
             for name, own, theirs in pairs
             if own != theirs
         )
@@ -71,16 +71,16 @@ def kind(chain: Toolchain, known: NodeFacts, *, cuda: bool) -> NodeKind:
 def group(kinds: Mapping[str, NodeKind], head: str) -> tuple[Group, ...]:
     """The distinct kinds in the order of their first nodes, the head's before all; the head builds
     for its own, else a kind's first node."""
-    found: dict[NodeKind, list[str]] = {kinds[head]: []}
+    groups: dict[NodeKind, list[str]] = {kinds[head]: []}
     for node, its in kinds.items():
-        found.setdefault(its, []).append(node)
+        groups.setdefault(its, []).append(node)
     return tuple(
         Group(its, head if head in nodes else nodes[0], tuple(nodes))
-        for its, nodes in found.items()
+        for its, nodes in groups.items()
     )
 
 
-def apart(its: NodeKind, head: NodeKind) -> str:
+def incompatible(its: NodeKind, head: NodeKind) -> str:
     """Why ranks of two kinds cannot be in one launch; empty = they can."""
     if its.machine != head.machine:
         return (
@@ -89,7 +89,7 @@ def apart(its: NodeKind, head: NodeKind) -> str:
         )
     if its.nccl != head.nccl:
         return (
-            f"NCCL {_said(its.nccl)}, where the head has {_said(head.nccl)}: NCCL refuses ranks of"
+            f"NCCL {_text(its.nccl)}, where the head has {_text(head.nccl)}: NCCL refuses ranks of"
             " different versions"
         )
     return ""
@@ -123,7 +123,7 @@ def summary(groups: tuple[Group, ...]) -> str:
     return f"{len(groups)} kinds of nodes: {fold(first.nodes)}; {unlike}"
 
 
-def _said(value: object) -> str:
+def _text(value: object) -> str:
     if isinstance(value, tuple):
         return " ".join(value) or "none"
     return "none" if value is None else str(value)

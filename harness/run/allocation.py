@@ -34,23 +34,23 @@ def allocation(context: Context, head: str, nodes: tuple[str, ...]) -> SlurmFact
     done = artefacts.load(context.run, "slurm.json", SlurmFacts)
     if done is not None and done.job == plan.slurm_job:
         return done
-    found = _ask(context, head, plan.slurm_job)
-    outside = set(nodes) - set(found.nodes)
+    facts = _ask(context, head, plan.slurm_job)
+    outside = set(nodes) - set(facts.nodes)
     if outside:
         raise LaunchError(
-            f"{fold(outside)} not in Slurm job {found.job}",
-            seen=f"its nodes: {fold(found.nodes)}",
+            f"{fold(outside)} not in Slurm job {facts.job}",
+            seen=f"its nodes: {fold(facts.nodes)}",
             next_step=f"-w {fold(set(nodes) - outside)}, or an allocation of all of them",
         )
     if done is not None:
         context.run.set_aside("slurm.json")
-    artefacts.keep(context.run, "slurm.json", found)
+    artefacts.keep(context.run, "slurm.json", facts)
     context.progress(
         "slurm",
-        f"job {found.job} on {fold(found.nodes)}; srun"
-        f" --mpi={found.mpi or 'none that Open MPI can use'}",
+        f"job {facts.job} on {fold(facts.nodes)}; srun"
+        f" --mpi={facts.mpi or 'none that Open MPI can use'}",
     )
-    return found
+    return facts
 
 
 def _ask(context: Context, head: str, job: str) -> SlurmFacts:
@@ -62,10 +62,10 @@ def _ask(context: Context, head: str, job: str) -> SlurmFacts:
             label="squeue",
         )
     )
-    said = queued.out().strip()
-    match = re.fullmatch(r"RUNNING (\S+)", said)
+    state = queued.out().strip()
+    match = re.fullmatch(r"RUNNING (\S+)", state)
     if not queued.ok or match is None:
-        why = queued.problem or queued.err().strip() or said or f"exit status {queued.exit_status}"
+        why = queued.problem or queued.err().strip() or state or f"exit status {queued.exit_status}"
         raise LaunchError(
             f"Slurm job {job} does not run",
             seen=f"squeue on {head}: {why}",

@@ -21,8 +21,8 @@ from busbw.store import artefacts
 
 FILE = "build.json"
 PROVE_DEADLINE_S = 90.0
-_BESIDE = "$ORIGIN"
-"""The loader takes what lies beside the binary."""
+_ORIGIN = "$ORIGIN"
+"""The loader takes what lies next to the binary."""
 
 
 def work_root(known: Mapping[str, NodeFacts]) -> str:
@@ -66,7 +66,7 @@ def build(
     outcome = (
         _built(context, head, nodes, known, benchmark, root)
         if benchmark.directory is None
-        else _found(context, benchmark, nodes)
+        else _existing(context, benchmark, nodes)
     )
     outcome = dataclasses.replace(
         outcome,
@@ -86,20 +86,20 @@ def _still_there(context: Context, done: BuildOutcome) -> bool:
     } or dict.fromkeys(done.usable, done.folder)
     here = [node for node in done.usable if node in context.fleet.sessions]
     now = _prove(context, {node: places[node] for node in here})
-    wanted = {proof.node: proof.hashes for proof in done.proofs}
-    if any(node not in now or now[node].hashes != wanted[node] for node in here):
+    expected = {proof.node: proof.hashes for proof in done.proofs}
+    if any(node not in now or now[node].hashes != expected[node] for node in here):
         return False
     return done.folder in places.values() or not _present(context, done.folder, tuple(here))[1]
 
 
-def _found(context: Context, benchmark: Benchmark, nodes: tuple[str, ...]) -> BuildOutcome:
+def _existing(context: Context, benchmark: Benchmark, nodes: tuple[str, ...]) -> BuildOutcome:
     """Binaries that are there already."""
     folder = benchmark.directory or ""
     proofs = _prove(context, dict.fromkeys(nodes, folder))
-    wanted = {f"{collective}_perf" for collective in _collectives(context)}
+    programs = {f"{collective}_perf" for collective in _collectives(context)}
     lacking = {
         node: (
-            sorted(wanted - {name for name, _ in proofs[node].hashes})
+            sorted(programs - {name for name, _ in proofs[node].hashes})
             if node in proofs
             else ["*_perf"]
         )
@@ -139,7 +139,7 @@ def _built(
     plans = {each.builder: _plan(context, benchmark, each.kind, root) for each in groups}
     for each in groups:
         context.progress(
-            "build", f"{plans[each.builder].stamp} on {each.builder}{_told(each.kind)}"
+            "build", f"{plans[each.builder].stamp} on {each.builder}{_versions(each.kind)}"
         )
     commands = {builder: building.build_command(plan) for builder, plan in plans.items()}
     answers = {
@@ -157,10 +157,10 @@ def _built(
                 raise error
             problems.append(f"{fold(each.nodes)}: {error.what}: {error.seen}")
             continue
-        found = _distribute(context, plan, each)
-        usable, wrong = _judged(plan, each, found)
+        group_proofs = _distribute(context, plan, each)
+        usable, wrong = _judged(plan, each, group_proofs)
         problems += wrong
-        proofs |= found
+        proofs |= group_proofs
         reused = answer.out().startswith("reused")
         builds.append(
             KindBuild(
@@ -209,12 +209,12 @@ def _groups(
         if isinstance(a, CommandResult) and a.ok
     }
     silent = Toolchain(head, None, None, None, None, None, None, None, False, ())
-    found = {
+    kinds = {
         node: node_types.kind(chains.get(node, silent), known[node], cuda=cuda)
         for node in nodes
         if node in chains or node == head
     }
-    lacks = _lacking(found[head], head, cuda=cuda)
+    lacks = _lacking(kinds[head], head, cuda=cuda)
     if lacks is not None:
         raise lacks
     groups, problems = (
@@ -222,12 +222,14 @@ def _groups(
         [
             f"{node} does not say what it has to build with: not measured in this run"
             for node in nodes
-            if node not in found
+            if node not in kinds
         ],
     )
-    for each in node_types.group(found, head):
+    for each in node_types.group(kinds, head):
         missing = _lacking(each.kind, each.builder, cuda=cuda)
-        reason = node_types.apart(each.kind, found[head]) or (missing.what if missing else "")
+        reason = node_types.incompatible(each.kind, kinds[head]) or (
+            missing.what if missing else ""
+        )
         if reason:
             problems.append(f"{fold(each.nodes)}: {reason}: not measured in this run")
         else:
@@ -293,14 +295,14 @@ def _plan(context: Context, benchmark: Benchmark, kind: NodeKind, root: str) -> 
             # Nothing runs on a GPU there: one target is enough, and the loader takes the stand-ins
             # that lie beside the binaries.
             make += ("NVCC_GENCODE=-gencode=arch=compute_90,code=sm_90",)
-            path = [_BESIDE, *path]
+            path = [_ORIGIN, *path]
         else:
             make += (f"NVCC_GENCODE={targets}",) if targets else ()
             path = [nccl[1].rpartition("/")[0], f"{kind.cuda_home}/lib64", *path]
     return building.plan(sources, make, repr(kind), root, nccl=nccl, run_path=":".join(path))
 
 
-def _told(kind: NodeKind) -> str:
+def _versions(kind: NodeKind) -> str:
     return (
         ""
         if kind.cuda is None
@@ -329,20 +331,20 @@ def _distribute(context: Context, plan: BuildPlan, group: Group) -> dict[str, Pr
     already), then prove all."""
     builder, places = group.builder, dict.fromkeys(group.nodes, f"{plan.directory}/build")
     proofs = _prove(context, places)
-    wanted = proofs[builder].hashes if builder in proofs else ()
+    hashes = proofs[builder].hashes if builder in proofs else ()
     lacking = tuple(
         node
         for node in places
-        if node != builder and (node not in proofs or proofs[node].hashes != wanted)
+        if node != builder and (node not in proofs or proofs[node].hashes != hashes)
     )
     if not lacking:
         return proofs
     packed = context.fleet.sessions[builder].run(building.pack_command(plan.directory))
     if not packed.ok or not packed.stdout:
-        seen = packed.problem or packed.err().strip() or f"exit status {packed.exit_status}"
+        reason = packed.problem or packed.err().strip() or f"exit status {packed.exit_status}"
         raise BuildError(
             f"the binaries cannot be read back from {builder}",
-            seen=seen,
+            seen=reason,
             next_step="look at the disk of that node",
         )
     _unpack(context, plan.directory, packed.stdout, lacking)
@@ -376,16 +378,16 @@ def _judged(
 ) -> tuple[tuple[str, ...], list[str]]:
     """(nodes of the group that have what its builder built, what is wrong)."""
     nodes, builder = group.nodes, group.builder
-    wanted = proofs[builder].hashes if builder in proofs else ()
+    hashes = proofs[builder].hashes if builder in proofs else ()
     usable = tuple(
-        node for node in nodes if wanted and node in proofs and proofs[node].hashes == wanted
+        node for node in nodes if hashes and node in proofs and proofs[node].hashes == hashes
     )
     problems = [
         f"{node} does not have the binaries that {builder} built"
         for node in nodes
         if node not in usable
     ]
-    if plan.nccl_library and not plan.run_path.startswith(_BESIDE):
+    if plan.nccl_library and not plan.run_path.startswith(_ORIGIN):
         taken = {
             proofs[node].nccl: node for node in usable if proofs[node].nccl != plan.nccl_library
         }

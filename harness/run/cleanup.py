@@ -38,14 +38,14 @@ def after(context: Context, directory: str, nodes: tuple[str, ...]) -> None:
     answers = context.fleet.run(
         {node: remove for node in nodes if node in context.fleet.sessions}, deadline_s=70
     )
-    left = [
+    silent = [
         answer.node for answer in answers if not (isinstance(answer, CommandResult) and answer.ok)
     ]
-    if left:
+    if silent:
         path = os.path.relpath(context.run.path)
         context.progress(
             "run",
-            f"{fold(left)} did not answer at the end, so that something may run on there: busbw"
+            f"{fold(silent)} did not answer at the end, so that something may run on there: busbw"
             f" cleanup {path}",
         )
 
@@ -72,8 +72,8 @@ def _cleaned(
         return Cleaned(answer.node, 0, (), why)
     out = answer.out() + ("" if isinstance(forgotten, Unreachable) else forgotten.out())
     ended = re.search(r"^killed (\d+)$", out, re.M)
-    left = re.findall(r"^left (.+)$", out, re.M)
-    problems = [f"{path} cannot be removed" for path in left]
+    remaining = re.findall(r"^left (.+)$", out, re.M)
+    problems = [f"{path} cannot be removed" for path in remaining]
     problems += [f"the temporary key may remain: {text}"] if (text := _why_not(forgotten)) else []
     if isinstance(again, Unreachable) or again.out().strip() != "killed 0":
         problems.append("processes of the run do not end")

@@ -122,19 +122,19 @@ def _build(plan: RunPlan, benchmark: Benchmark) -> Iterator[str]:
 
 def _interleaved(plan: RunPlan, place: Place, nodes: tuple[str, ...]) -> Iterator[str]:
     """The launches of the first round of a sweep, treatment nodes or a soak."""
-    wanted = plan.interleaving
-    if wanted is None:
+    planned = plan.interleaving
+    if planned is None:
         return
-    control = tuple(node for node in nodes if node not in wanted.treatment)
+    control = tuple(node for node in nodes if node not in planned.treatment)
     yield ""
-    if wanted.soak_s is not None:
-        yield f"# soak: these launches again and again for {wanted.soak_s:g} s"
+    if planned.soak_s is not None:
+        yield f"# soak: these launches again and again for {planned.soak_s:g} s"
     else:
-        yield f"# interleaved: {wanted.least} to {wanted.most} rounds of these launches"
-    for case in wanted.cases:
-        for variables in wanted.settings or ((),):
+        yield f"# interleaved: {planned.least} to {planned.most} rounds of these launches"
+    for case in planned.cases:
+        for variables in planned.settings or ((),):
             own = dataclasses.replace(case, env=(*case.env, *variables))
-            for group in (control, wanted.treatment) if wanted.treatment else (nodes,):
+            for group in (control, planned.treatment) if planned.treatment else (nodes,):
                 yield ""
                 yield _launched(plan, place, own, group)
 

@@ -150,7 +150,7 @@ def take_files(run: RunDir, nodes: tuple[Node, ...], names: Sequence[str]) -> Fa
     """
     texts = []
     for number, source in enumerate(intake.expand(names), 1):
-        content = _whole(source)
+        content = _content(source)
         path = run.write_raw(f"fabric/files/{number}.txt", content)
         texts.append(FabricText("file", source.name, path, None, 0, ""))
     if not texts:
@@ -164,13 +164,13 @@ def take_files(run: RunDir, nodes: tuple[Node, ...], names: Sequence[str]) -> Fa
     return artefact
 
 
-def _whole(source: intake.Source) -> bytes:
-    found = bytearray()
+def _content(source: intake.Source) -> bytes:
+    content = bytearray()
     for chunk in source.open():
-        found += chunk
-        if len(found) > MOST_BYTES:
+        content += chunk
+        if len(content) > MOST_BYTES:
             raise ReadError(
                 f"{source.name} is larger than {MOST_BYTES >> 20} MiB",
                 next_step="give the tool's output alone",
             )
-    return bytes(found)
+    return bytes(content)

@@ -23,9 +23,9 @@ _ENDING = ("forget.sh", "end_session.sh")
 _SWEEPING = ("forget.sh", "sweep.sh")
 
 
-def _script(label: str, files: tuple[str, ...], *words: str, timeout_s: float) -> Command:
+def _script(label: str, files: tuple[str, ...], *arguments: str, timeout_s: float) -> Command:
     """The shell files as one command with these arguments."""
-    argv = ("sh", "-c", shell.load(_PACKAGE, *files), f"busbw-{label}", *words)
+    argv = ("sh", "-c", shell.load(_PACKAGE, *files), f"busbw-{label}", *arguments)
     return Command(argv, timeout_s=timeout_s, label=label)
 
 
@@ -60,7 +60,7 @@ def start(
     return dataclasses.replace(command, stdin=script.encode())
 
 
-def found(directory: str) -> Command:
+def exists(directory: str) -> Command:
     """Exit status 0 = the job was started, now or by an earlier busbw."""
     return Command(("test", "-s", f"{directory}/pid"), timeout_s=30, label="found")
 
@@ -68,8 +68,8 @@ def found(directory: str) -> Command:
 def poll(directory: str, seen_bytes: int) -> Command:
     """Waits up to `POLL_WAIT_S` for more output than `seen_bytes`, or for the end; gives the state
     and the new output."""
-    words = (directory, str(seen_bytes), str(POLL_WAIT_S))
-    return _script("poll", ("poll.sh",), *words, timeout_s=POLL_WAIT_S + 20)
+    arguments = (directory, str(seen_bytes), str(POLL_WAIT_S))
+    return _script("poll", ("poll.sh",), *arguments, timeout_s=POLL_WAIT_S + 20)
 
 
 def parse_poll(stdout: bytes) -> PollAnswer | None:

@@ -63,15 +63,15 @@ def access(
     others = tuple(node for node in nodes if node != place.head) if by_ssh else ()
     refused = _refused(context, place, others) if others else {}
     if not context.plan.temporary_keys and _few(refused, others):
-        nodes, refused = _left_out(context, nodes, refused), {}
+        nodes, refused = _without(context, nodes, refused), {}
     if not refused:
         yield place, nodes
         return
-    node, seen = next(iter(refused.items()))
+    node, reason = next(iter(refused.items()))
     if not context.plan.temporary_keys:
         raise LaunchError(
             f"{place.head} cannot log in to {fold(refused)} by ssh, which mpirun needs",
-            seen=f"{node}: {seen}",
+            seen=f"{node}: {reason}",
             next_step=(
                 "allow it yourself, or run again with --temporary-keys (a key for this run only,"
                 " removed at the end)"
@@ -86,16 +86,16 @@ def access(
         ready = dataclasses.replace(place, ssh_config=config)
         still = _refused(context, ready, others)
         if still and not _few(still, others):
-            node, seen = next(iter(still.items()))
+            node, reason = next(iter(still.items()))
             raise LaunchError(
                 f"{place.head} cannot log in to {fold(still)} even with a temporary key",
-                seen=f"{node}: {seen}",
+                seen=f"{node}: {reason}",
                 next_step=(
                     "the nodes may forbid keys or this path: ask their administrator for ssh"
                     " between nodes"
                 ),
             )
-        yield ready, _left_out(context, nodes, still) if still else nodes
+        yield ready, _without(context, nodes, still) if still else nodes
     finally:
         _remove(context, place.head, directory, mark, allowed)
 
@@ -105,7 +105,7 @@ def _few(refused: dict[str, str], others: tuple[str, ...]) -> bool:
     return 0 < len(refused) <= len(others) // 4
 
 
-def _left_out(context: Context, nodes: tuple[str, ...], refused: dict[str, str]) -> tuple[str, ...]:
+def _without(context: Context, nodes: tuple[str, ...], refused: dict[str, str]) -> tuple[str, ...]:
     """The others, after what is wrong with these was kept and told."""
     before = artefacts.load(context.run, "left-out.json", LeftOut)
     if before is None:
@@ -113,11 +113,11 @@ def _left_out(context: Context, nodes: tuple[str, ...], refused: dict[str, str])
         artefacts.keep(
             context.run,
             "left-out.json",
-            LeftOut(tuple(Excluded(node, f"{why}: {seen}") for node, seen in refused.items())),
+            LeftOut(tuple(Excluded(node, f"{why}: {reason}") for node, reason in refused.items())),
         )
-    for node, seen in refused.items():
+    for node, reason in refused.items():
         context.progress(
-            "keys", f"{node} takes no part: the head node cannot log in to it by ssh: {seen}"
+            "keys", f"{node} takes no part: the head node cannot log in to it by ssh: {reason}"
         )
     return tuple(node for node in nodes if node not in refused)
 
@@ -130,10 +130,10 @@ def _refused(context: Context, place: Place, others: tuple[str, ...]) -> dict[st
         label="login",
     )
     result = context.fleet.sessions[place.head].run(command)
-    said = dict(re.findall(r"^no (\S+) ?(.*)$", result.out(), re.M))
+    reasons = dict(re.findall(r"^no (\S+) ?(.*)$", result.out(), re.M))
     fine = set(re.findall(r"^ok (\S+)$", result.out(), re.M))
     unanswered = result.problem or result.err().strip() or "no answer"
-    return {node: said.get(node, unanswered) for node in others if node not in fine}
+    return {node: reasons.get(node, unanswered) for node in others if node not in fine}
 
 
 def _install(
@@ -147,17 +147,17 @@ def _install(
     """Make the key on the head, allow it on the others, write what its ssh must know; returns the
     path of that ssh_config."""
     head = context.fleet.sessions[place.head]
-    made = head.run(
+    created = head.run(
         Command(
             ("sh", "-c", _script("make_key.sh"), "busbw-key", directory, mark),
             timeout_s=30,
             label="key",
         )
     )
-    if not made.ok:
+    if not created.ok:
         raise LaunchError(
             f"no temporary key could be made on {place.head}",
-            seen=made.problem or made.err().strip(),
+            seen=created.problem or created.err().strip(),
         )
     peers = [
         _peer(answer)
@@ -170,7 +170,7 @@ def _install(
     # came.
     allowed += others
     context.fleet.run(
-        dict.fromkeys(others, allow(mark, b"restrict " + made.stdout.strip())), deadline_s=40
+        dict.fromkeys(others, allow(mark, b"restrict " + created.stdout.strip())), deadline_s=40
     )
     files = {
         "config": _ssh_config(peers, directory),
@@ -197,13 +197,13 @@ def _command(file: str, label: str) -> Command:
 
 
 def _peer(answer: CommandResult) -> _Peer:
-    words = dict(re.findall(r"^(user|address|port) (\S+)$", answer.out(), re.M))
+    fields = dict(re.findall(r"^(user|address|port) (\S+)$", answer.out(), re.M))
     keys = tuple(re.findall(r"^[^#\s]\S* ((?:ssh|ecdsa)-\S+ \S+)$", answer.out(), re.M))
     return _Peer(
         answer.node,
-        words.get("user", "root"),
-        words.get("address", answer.node),
-        words.get("port", "22"),
+        fields.get("user", "root"),
+        fields.get("address", answer.node),
+        fields.get("port", "22"),
         keys,
     )
 
@@ -256,13 +256,13 @@ def _lines_of(mark: str) -> str:
 def _remove(context: Context, head: str, directory: str, mark: str, allowed: list[str]) -> None:
     commands = dict.fromkeys(allowed, forget(mark))
     answers = context.fleet.run(commands, deadline_s=40) if commands else ()
-    left = [
+    remaining = [
         answer.node for answer in answers if not (isinstance(answer, CommandResult) and answer.ok)
     ]
-    if left:
+    if remaining:
         context.progress(
             "keys",
-            f"the temporary key may remain on {fold(left)}: remove the line ending in {mark} from"
+            f"the temporary key may remain on {fold(remaining)}: remove the line ending in {mark} from"
             " ~/.ssh/authorized_keys",
         )
     context.fleet.run(

@@ -57,17 +57,17 @@ def running(
         LaunchError: kubectl refused it, or the workers were not ready in time; `seen` says what
         each was waiting for.
     """
-    words = kubectl(job.namespace, context)
+    prefix = kubectl(job.namespace, context)
     if _has_ended(
-        _kubectl(words, "get", "mpijob", job.name, "--ignore-not-found", "--output=json")
+        _kubectl(prefix, "get", "mpijob", job.name, "--ignore-not-found", "--output=json")
     ):
         progress("pods", f"MPIJob {job.name} has ended: made anew")
-        _kubectl(words, "delete", "mpijob", job.name, "--wait=true", "--ignore-not-found")
-    applied = _kubectl(words, "apply", "-f", "-", stdin=mpijob.manifest(job).encode())
+        _kubectl(prefix, "delete", "mpijob", job.name, "--wait=true", "--ignore-not-found")
+    applied = _kubectl(prefix, "apply", "-f", "-", stdin=mpijob.manifest(job).encode())
     if not applied.ok:
         raise LaunchError(
             f"kubectl does not take the MPIJob {job.name}",
-            seen=_said(applied),
+            seen=_reason(applied),
             next_step=(
                 "is the MPI operator (kubeflow.org/v2beta1) there? kubectl get crd"
                 " mpijobs.kubeflow.org"
@@ -75,18 +75,18 @@ def running(
         )
     try:
         progress("pods", f"MPIJob {job.name}: waiting for {job.workers} workers")
-        _await_ready(job, words, ready_s)
+        _await_ready(job, prefix, ready_s)
         yield
     finally:
         deleted = _kubectl(
-            words, "delete", "mpijob", job.name, "--wait=false", "--ignore-not-found"
+            prefix, "delete", "mpijob", job.name, "--wait=false", "--ignore-not-found"
         )
         progress(
             "pods",
             (
                 f"MPIJob {job.name} deleted"
                 if deleted.ok
-                else f"MPIJob {job.name} may be left: {_said(deleted)}"
+                else f"MPIJob {job.name} may be left: {_reason(deleted)}"
             ),
         )
 
@@ -94,21 +94,22 @@ def running(
 def keep_logs(job: MpiJob, context: str | None, run: RunDir) -> None:
     """What the workers' containers printed, and the events about their pods, as raw/kubernetes/…;
     what cannot be had is said there."""
-    words = kubectl(job.namespace, context)
+    prefix = kubectl(job.namespace, context)
     for pod in mpijob.pods(job):
-        told = _kubectl(words, "logs", pod, "--all-containers", "--tail=2000")
-        run.write_raw(f"kubernetes/{pod}.log", told.stdout if told.ok else _said(told).encode())
-    events = _kubectl(words, "get", "events", "--sort-by=.lastTimestamp")
-    run.write_raw("kubernetes/events.txt", events.stdout if events.ok else _said(events).encode())
+        logs = _kubectl(prefix, "logs", pod, "--all-containers", "--tail=2000")
+        run.write_raw(f"kubernetes/{pod}.log", logs.stdout if logs.ok else _reason(logs).encode())
+    events = _kubectl(prefix, "get", "events", "--sort-by=.lastTimestamp")
+    run.write_raw("kubernetes/events.txt", events.stdout if events.ok else _reason(events).encode())
 
 
 def inventory(job: MpiJob, context: str | None) -> str:
     """The workers as an inventory of busbw's own form: each by the name under which the others
     reach it."""
     labels = {NAMESPACE: job.namespace, CONTEXT: context}
-    told = {name: value for name, value in labels.items() if value}
+    present = {name: value for name, value in labels.items() if value}
     nodes = [
-        {"name": f"{pod}.{job.name}", "gpus": max(job.gpus, 1)} | ({"labels": told} if told else {})
+        {"name": f"{pod}.{job.name}", "gpus": max(job.gpus, 1)}
+        | ({"labels": present} if present else {})
         for pod in mpijob.pods(job)
     ]
     return json.dumps({"launcher": mpijob.LAUNCHER.name, "nodes": nodes}, indent=1)
@@ -128,12 +129,12 @@ def _has_ended(answer: CommandResult) -> bool:
         return False
 
 
-def _await_ready(job: MpiJob, words: tuple[str, ...], ready_s: float) -> None:
+def _await_ready(job: MpiJob, prefix: tuple[str, ...], ready_s: float) -> None:
     end = time.monotonic() + ready_s
     waiting: dict[str, str] = {}
     while True:
         listed = _kubectl(
-            words,
+            prefix,
             "get",
             "pods",
             f"--selector=training.kubeflow.org/job-name={job.name}",
@@ -142,7 +143,7 @@ def _await_ready(job: MpiJob, words: tuple[str, ...], ready_s: float) -> None:
         waiting = (
             dict.fromkeys(mpijob.pods(job), "not there yet") | _states(listed)
             if listed.ok
-            else {job.name: _said(listed)}
+            else {job.name: _reason(listed)}
         )
         waiting = {pod: state for pod, state in waiting.items() if state and "-launcher" not in pod}
         if not waiting:
@@ -152,7 +153,7 @@ def _await_ready(job: MpiJob, words: tuple[str, ...], ready_s: float) -> None:
             raise LaunchError(
                 f"{len(waiting)} of {job.workers} workers were not ready within {ready_s:.0f} s",
                 seen=f"{pod}: {state}",
-                next_step=f"{' '.join(words)} describe pod {pod}",
+                next_step=f"{' '.join(prefix)} describe pod {pod}",
             )
         time.sleep(_PAUSE_S)
 
@@ -184,11 +185,11 @@ def _waits(status: dict[str, object]) -> str:
     return reasons[0] if reasons else str(status.get("phase", "unknown"))
 
 
-def _kubectl(words: tuple[str, ...], *rest: str, stdin: bytes = b"") -> CommandResult:
+def _kubectl(prefix: tuple[str, ...], *rest: str, stdin: bytes = b"") -> CommandResult:
     session = LocalTransport().connect(Node("localhost"), 5.0)
     assert not isinstance(session, Unreachable)  # this machine is always reached
-    return session.run(Command((*words, *rest), stdin=stdin, timeout_s=_ASK_S))
+    return session.run(Command((*prefix, *rest), stdin=stdin, timeout_s=_ASK_S))
 
 
-def _said(result: CommandResult) -> str:
+def _reason(result: CommandResult) -> str:
     return result.problem or result.err().strip() or f"exit status {result.exit_status}"

@@ -256,7 +256,7 @@ def _forget_earlier(context: Context, launch: Launch, head: Session) -> None:
         # It was given up, and a part of it may have been ended where it could be.
         _end(context, launch, head)
         _remove(context, launch, head)
-    if taken(context, launch.case.id) and not head.run(job.found(launch.directory)).ok:
+    if taken(context, launch.case.id) and not head.run(job.exists(launch.directory)).ok:
         # An earlier try was killed before its launch: what has moved since then is not this
         # launch's.
         forget(context, launch.case.id)

@@ -40,21 +40,21 @@ class Occupation:
 def look(context: Context, answers: tuple[NodeAnswer, ...], head: str) -> Occupation:
     """From what the nodes answered; on a cluster of Slurm's the head is asked once whose jobs are
     on them."""
-    found: list[Occupant] = []
+    occupants: list[Occupant] = []
     hidden: dict[str, list[str]] = {}
     for answer in answers:
-        found += occupied.occupants(answer, facts(answer).user_id)
+        occupants += occupied.occupants(answer, facts(answer).user_id)
         for text in occupied.unseen(answer):
             hidden.setdefault(text, []).append(answer.node.name)
     if any(occupied.schedules(answer) for answer in answers):
         jobs, problem = _jobs(context, answers, head)
-        found += jobs
+        occupants += jobs
         if problem:
             hidden.setdefault(f"Slurm jobs of others: {problem}", []).extend(
                 a.node.name for a in answers
             )
     return Occupation(
-        tuple(found), tuple(f"{text} ({fold(nodes)})" for text, nodes in hidden.items())
+        tuple(occupants), tuple(f"{text} ({fold(nodes)})" for text, nodes in hidden.items())
     )
 
 
@@ -72,11 +72,11 @@ def refuse(context: Context, occupation: Occupation, nodes: tuple[str, ...]) -> 
         owner = f"of {each.owner}" if each.owner else "of an owner that is not seen from here"
         nodes_by_job.setdefault(f"{each.what} {owner}", []).append(each.node)
     jobs = [f"{fold(names)}: {job}" for job, names in nodes_by_job.items()]
-    seen = "; ".join(jobs[:_SHOWN])
+    listed = "; ".join(jobs[:_SHOWN])
     if len(jobs) > _SHOWN:
-        seen += f"; and {len(jobs) - _SHOWN} more"
+        listed += f"; and {len(jobs) - _SHOWN} more"
     if context.plan.force:
-        context.progress("check", f"measured beside others, as asked for: {seen}")
+        context.progress("check", f"measured beside others, as asked for: {listed}")
         return
     # The next try has to ask again: by then they may be free.
     context.run.set_aside("preflight.json")
@@ -85,7 +85,7 @@ def refuse(context: Context, occupation: Occupation, nodes: tuple[str, ...]) -> 
     what = f"{len(names)} of {len(nodes)} nodes are in use by somebody else"
     raise BusyError(
         what,
-        seen=seen,
+        seen=listed,
         next_step=f"wait, leave them out (-x {busy}), or measure beside them with --force",
     )
 
@@ -104,7 +104,7 @@ def _jobs(
         return [], f"squeue on {head}: {text}"
     names = _names(answers)
     users = {each.node.name: facts(each).user_id for each in answers}
-    found = []
+    others = []
     for job in squeue.parse(answer.out()):
         try:
             places = expand(job.nodes)
@@ -113,18 +113,18 @@ def _jobs(
         for place in places:
             node = names.get(place)
             if node is not None and job.user_id != users.get(node):
-                found.append(Occupant(node, f"Slurm job {job.number}", job.user))
-    return found, ""
+                others.append(Occupant(node, f"Slurm job {job.number}", job.user))
+    return others, ""
 
 
 def _names(answers: tuple[NodeAnswer, ...]) -> Mapping[str, str]:
     """Inventory name by every name a node goes by."""
-    found: dict[str, str] = {}
+    names: dict[str, str] = {}
     for answer in answers:
         for name in (facts(answer).host_name, answer.node.name):
             if name:
-                found[name] = found[name.partition(".")[0]] = answer.node.name
-    return found
+                names[name] = names[name.partition(".")[0]] = answer.node.name
+    return names
 
 
 # Settling which fabric a run is on, once its nodes have answered and before anything is launched.
@@ -156,13 +156,13 @@ def settle_slots(context: Context, known: Mapping[str, NodeFacts]) -> Context:
     """
     plan = context.plan
     wrong = {
-        node.name: (node.slots, seen.gpus)
+        node.name: (node.slots, node_facts.gpus)
         for node in plan.cluster.nodes
         if node.slots is not None
         and node.gpus is None
-        and (seen := known.get(node.name))
-        and seen.gpus
-        and seen.gpus != node.slots
+        and (node_facts := known.get(node.name))
+        and node_facts.gpus
+        and node_facts.gpus != node.slots
     }
     if not wrong or plan.ranks_per_node is not None:
         return context

@@ -138,9 +138,10 @@ def _cases(context: Context, place: Place, nodes: tuple[str, ...]) -> None:
             return
     interleaved.measure_interleaved(context, place, nodes, order)
     order = repeat.repeat(context, place, nodes, order)
-    wanted = plan.playbook.survey
+    survey_options = plan.playbook.survey
     if len(nodes) > 1 and (
-        wanted.when == "always" or (wanted.when == "on-shortfall" and survey.falls_short(context))
+        survey_options.when == "always"
+        or (survey_options.when == "on-shortfall" and survey.falls_short(context))
     ):
         survey.survey(context, place, nodes, ranks_per_node, order)
         without_suspects.measure(context, place, nodes)

@@ -88,8 +88,8 @@ class Prepared:
     """What the user should know before it starts."""
 
 
-def prepare(options: RunOptions, started: str, kept: ExitStack) -> Prepared:
-    """A new run, a run to go on with, or a recording to run again. Until `kept` is closed no other
+def prepare(options: RunOptions, started: str, stack: ExitStack) -> Prepared:
+    """A new run, a run to go on with, or a recording to run again. Until `stack` is closed no other
     process works on its directory.
 
     Raises:
@@ -103,35 +103,35 @@ def prepare(options: RunOptions, started: str, kept: ExitStack) -> Prepared:
         plan = assess.load_plan(recording)
         run = run_directory.create(options.out, started, f"{plan.playbook.name}-replay")
         run.write_raw("plan.json", recording.read_raw("plan.json") or b"")
-        if (held_against := recording.read_raw(earlier.FILE)) is not None:
-            run.write_raw(earlier.FILE, held_against)
+        if (content := recording.read_raw(earlier.FILE)) is not None:
+            run.write_raw(earlier.FILE, content)
         reach = artefacts.load(recording, "reach.json", ReachArtefact)
         transport: Transport = ReplayTransport(recording, reach.unreachable if reach else ())
-        made = sources.kept(recording) or benchmark(options, plan)
-        sources.keep(run, made)
+        payload = sources.kept(recording) or benchmark(options, plan)
+        sources.keep(run, payload)
         return Prepared(
-            run, plan, transport, made, (f"replay of {recording.run_id}: no node is contacted",)
+            run, plan, transport, payload, (f"replay of {recording.run_id}: no node is contacted",)
         )
     if options.resume:
         run = run_directory.open_existing(options.resume)
         plan = assess.load_plan(run)
         enter_lab(plan)
-        kept.enter_context(run_directory.held(run))
-        made = _begun_with(run, options, plan)
+        stack.enter_context(run_directory.held(run))
+        payload = _begun_with(run, options, plan)
         set_aside_unfinished(run)
         plan = dataclasses.replace(
             plan, force=plan.force or options.force, slurm_job=_slurm_job(os.environ)
         )
     else:
         plan = new_plan(options, started=started)
-        made = benchmark(options, plan)
+        payload = benchmark(options, plan)
         run = run_directory.create(options.out, started, plan.playbook.name)
-        kept.enter_context(run_directory.held(run))
-        sources.keep(run, made)
+        stack.enter_context(run_directory.held(run))
+        sources.keep(run, payload)
         plan = dataclasses.replace(plan, run_id=run.run_id)
         artefacts.keep(run, "plan.json", plan)
-        if held := earlier.collect(options.out, plan):
-            artefacts.keep(run, earlier.FILE, held)
+        if earlier_runs := earlier.collect(options.out, plan):
+            artefacts.keep(run, earlier.FILE, earlier_runs)
     transport = make(
         plan.transport,
         ssh_config=plan.cluster.ssh_config,
@@ -140,17 +140,17 @@ def prepare(options: RunOptions, started: str, kept: ExitStack) -> Prepared:
     notes = [
         (
             f"{fold(node.name for node in plan.cluster.nodes)} from {plan.cluster.source}; head"
-            f" {plan.head}; {_profile_told(plan)}"
+            f" {plan.head}; {_profile_note(plan)}"
         ),
         *plan.cluster.notes,
-        *_benchmark_told(made),
+        *_benchmark_notes(payload),
     ]
     notes += [
         f"found in your shell, ignored: {item.partition('=')[0]}; pass it with --env"
         for item in plan.stray
     ]
     notes += cautions(plan)
-    return Prepared(run, plan, transport, made, tuple(notes))
+    return Prepared(run, plan, transport, payload, tuple(notes))
 
 
 def enter_lab(plan: RunPlan) -> None:
@@ -198,12 +198,12 @@ def _what(options: RunOptions, cluster: Cluster) -> tuple[Profile, Playbook, Int
     """The fabric, the playbook, and what of it is interleaved."""
     book = _book(options, emulated=cluster.emulated)
     fabric = _fabric(options.profile or book.fabric or cluster.fabric)
-    wanted = interleaving_plan.settings(options.sweep)
-    interleaving_plan.refuse_unsafe(wanted, fabric)
+    settings = interleaving_plan.settings(options.sweep)
+    interleaving_plan.refuse_unsafe(settings, fabric)
     treatment = expand(options.treatment) if options.treatment else ()
     soak_s = None if options.duration is None else _seconds("--duration", options.duration)
     book, interleaving = interleaving_plan.interleave(
-        book, tuple(node.name for node in cluster.nodes), wanted, treatment, soak_s
+        book, tuple(node.name for node in cluster.nodes), settings, treatment, soak_s
     )
     return fabric, book, interleaving
 
@@ -241,12 +241,12 @@ def _book(options: RunOptions, *, emulated: bool) -> Playbook:
         PlaybookError: one of them is wrong, or the playbook is about a contract and there is none.
     """
     book = playbook.load(options.playbook, emulated=emulated)
-    given = options.contract
-    if given is not None:
+    path = options.contract
+    if path is not None:
         book = dataclasses.replace(
             book,
             contract=contract.load(
-                given, frozenset(case.id for case in book.cases if not case.repeats)
+                path, frozenset(case.id for case in book.cases if not case.repeats)
             ),
         )
     budget = options.budget
@@ -284,7 +284,7 @@ def _seconds(option: str, text: str) -> float:
     return seconds
 
 
-def _profile_told(plan: RunPlan) -> str:
+def _profile_note(plan: RunPlan) -> str:
     if plan.profile.name == profile.UNDETECTED:
         return "the fabric profile is detected from the nodes' answers"
     return f"profile {plan.profile.name}"
@@ -293,14 +293,14 @@ def _profile_told(plan: RunPlan) -> str:
 def cautions(plan: RunPlan) -> list[str]:
     """What is known against values that the playbook, a case or --env sets; each once."""
     facts = FabricFacts()
-    found = [
+    texts = [
         text
         for case in plan.playbook.cases
         for text in env.cautions(
             plan.profile, env.resolve_env(plan.profile, plan.playbook, case, plan.overrides, facts)
         )
     ]
-    return list(dict.fromkeys(found))
+    return list(dict.fromkeys(texts))
 
 
 def set_aside_unfinished(run: RunDir) -> None:
@@ -340,12 +340,12 @@ def benchmark(options: RunOptions, plan: RunPlan, *, fetch: bool = True) -> Benc
         BuildError: the address does not give it.
     """
     if options.nccl_tests:
-        made = sources.take(options.nccl_tests, fetch=fetch)
+        payload = sources.take(options.nccl_tests, fetch=fetch)
         # Where no GPU is, what stands in for CUDA's runtime and NCCL is built beside it.
         return (
-            sources.with_files(made, _packaged("shim", "busbw-shim/"))
-            if made.cuda and plan.cluster.emulated
-            else made
+            sources.with_files(payload, _packaged("shim", "busbw-shim/"))
+            if payload.cuda and plan.cluster.emulated
+            else payload
         )
     if plan.playbook.payload == "lab":
         return Benchmark(recipe.archive(_packaged("payload", "")))
@@ -375,12 +375,12 @@ def _begun_with(run: RunDir, options: RunOptions, plan: RunPlan) -> Benchmark:
     """
     first = sources.kept(run)
     if first is None:
-        made = benchmark(options, plan)
-        sources.keep(run, made)
-        return made
+        payload = benchmark(options, plan)
+        sources.keep(run, payload)
+        return payload
     if options.nccl_tests and options.nccl_tests != first.origin:
-        made = benchmark(options, plan)
-        if (made.sources, made.directory) != (first.sources, first.directory):
+        payload = benchmark(options, plan)
+        if (payload.sources, payload.directory) != (first.sources, first.directory):
             raise UsageError(
                 f"--nccl-tests {options.nccl_tests} is not what {run.run_id} was begun with",
                 seen=f"begun with {first.origin or 'the host-memory payload'}",
@@ -392,16 +392,16 @@ def _begun_with(run: RunDir, options: RunOptions, plan: RunPlan) -> Benchmark:
     return first
 
 
-def _benchmark_told(made: Benchmark) -> list[str]:
+def _benchmark_notes(payload: Benchmark) -> list[str]:
     """Which nccl-tests was taken, with what pins it."""
-    if made.sources is None or not made.origin:
+    if payload.sources is None or not payload.origin:
         return []
     pins = [
         f"{name} {value}"
-        for name, value in (("commit", made.commit), ("SHA-256", made.sha256))
+        for name, value in (("commit", payload.commit), ("SHA-256", payload.sha256))
         if value
     ]
     return [
-        f"nccl-tests {made.version or 'of an unknown version'} from {made.origin}"
+        f"nccl-tests {payload.version or 'of an unknown version'} from {payload.origin}"
         + (f" ({', '.join(pins)})" if pins else "")
     ]

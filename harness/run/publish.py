@@ -64,12 +64,12 @@ def _files(report: ReportInput) -> dict[str, str]:
 
 def _excerpts(run: RunDir, result: RunResult) -> tuple[Excerpt, ...]:
     """The artefacts that findings and cases point at, each cut in the middle where it is long."""
-    wanted = [e.artefact for finding in result.findings for e in finding.evidence]
-    wanted += [
+    paths = [e.artefact for finding in result.findings for e in finding.evidence]
+    paths += [
         path for outcome in result.cases for path in outcome.artefacts if not path.endswith(".json")
     ]
-    found = []
-    for path in dict.fromkeys(wanted):
+    excerpts = []
+    for path in dict.fromkeys(paths):
         # JSON artefacts hold the launch's environment: they stay in raw/ and are never printed into
         # a page that travels.
         content = (
@@ -78,8 +78,8 @@ def _excerpts(run: RunDir, result: RunResult) -> tuple[Excerpt, ...]:
             else None
         )
         if content is not None:
-            found.append(Excerpt(path, _cut(content), hashlib.sha256(content).hexdigest()))
-    return tuple(found)
+            excerpts.append(Excerpt(path, _cut(content), hashlib.sha256(content).hexdigest()))
+    return tuple(excerpts)
 
 
 def _cut(content: bytes) -> str:

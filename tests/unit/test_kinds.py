@@ -60,7 +60,7 @@ def test_whatever_a_build_depends_on_makes_another_kind(
     other = dataclasses.replace(H100, **{field: value})  # type: ignore[arg-type]  # one field of any kind
     groups = node_types.group({"c": other, "a": H100, "b": other, "d": H100}, "a")
     assert groups == (Group(H100, "a", ("a", "d")), Group(other, "c", ("c", "b")))
-    assert node_types.told(groups) == f"2 kinds of nodes: a,d; b,c: {words}"
+    assert node_types.summary(groups) == f"2 kinds of nodes: a,d; b,c: {words}"
 
 
 def test_a_build_without_cuda_asks_for_none_of_it() -> None:
@@ -115,7 +115,7 @@ def test_a_build_without_cuda_asks_for_none_of_it() -> None:
 def test_kinds_that_cannot_be_launched_together_say_why(
     changes: dict[str, object], reason: str
 ) -> None:
-    assert node_types.apart(dataclasses.replace(H100, **changes), H100) == reason  # type: ignore[arg-type]  # fields of any kind
+    assert node_types.incompatible(dataclasses.replace(H100, **changes), H100) == reason  # type: ignore[arg-type]  # fields of any kind
 
 
 def test_every_host_runs_the_build_of_its_own_kind_with_its_arguments_and_another_host_none(
