@@ -93,7 +93,7 @@ def read(names: Sequence[str]) -> Reading:
     reports = [report for one in read_texts for report in one.records.reports]
     all_facts = [
         *text_facts,
-        *facts.across(text_facts),
+        *facts.node_differences(text_facts),
         *stalls.from_dumps(dumps),
         *stalls.from_reports(reports),
     ]

@@ -4,11 +4,20 @@ comparisons."""
 from __future__ import annotations
 
 import functools
+import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import fmean, median, quantiles, stdev
 
-from busbw.model import BenchmarkResult, CheckResult, Comparison, Evidence, Measurement, Status
+from busbw.model import (
+    BenchmarkResult,
+    BenchmarkRow,
+    CheckResult,
+    Comparison,
+    Evidence,
+    Measurement,
+    Status,
+)
 from busbw.model.counters import CounterDelta, NicPort
 from busbw.parsers import tools
 from busbw.parsers.findings.evidence import COUNTER, RESULT, Fact
@@ -21,9 +30,8 @@ from busbw.parsers.tools.counters import IB_WORD_BYTES, LEVELS
 # read.
 #
 # A counter that stood still says nothing by itself on a node that did not use it. So nothing that
-# did not move becomes a fact, with two
-# exceptions: a stated rail that carried nothing while its peers did, and the congestion
-# notifications of a port that was paused.
+# did not move becomes a fact, with two exceptions: a stated rail that carried nothing while its
+# peers did, and the congestion notifications of a port that was paused.
 
 _SENT = "port_xmit_data"
 _WAIT = "port_xmit_wait"
@@ -51,80 +59,60 @@ class NodeChanges:
 
     def is_rail(self, device: str) -> bool:
         """Whether that RDMA device, or the interface over it, is one of the stated rails."""
-        names = {
-            device,
-            f"{device}:1",
-            *(port.interface for port in self.ports if port.device == device),
-        }
-        return not names.isdisjoint(self.rails)
+        if device in self.rails or f"{device}:1" in self.rails:
+            return True
+        return any(port.device == device and port.interface in self.rails for port in self.ports)
 
 
 @functools.cache
-def _wanted() -> tuple[frozenset[str], tuple[tuple[str, str], ...]]:
-    """Counters that the table reads: plain names, and (start, end) of those with digits in
-    between."""
-    names = {
-        s.source.partition(":")[2]
-        for symptom in load_symptoms().symptoms
-        for s in symptom.signals
-        if s.source.startswith("counter:")
-    }
-    starred = [name.partition("*") for name in sorted(names) if "*" in name]
-    return frozenset(name for name in names if "*" not in name), tuple(
-        (start, end) for start, _, end in starred
-    )
-
-
-def _is_wanted(counter: str) -> bool:
-    plain, starred = _wanted()
-    return counter in plain or any(
-        counter.startswith(start)
-        and counter.endswith(end)
-        and counter[len(start) : len(counter) - len(end)].isdigit()
-        for start, end in starred
-    )
+def _table_counters() -> re.Pattern[str]:
+    """The counters that the table reads; a `*` in a name stands for digits."""
+    names = set()
+    for symptom in load_symptoms().symptoms:
+        for signal in symptom.signals:
+            source, _, name = signal.source.partition(":")
+            if source == COUNTER:
+                names.add(re.escape(name).replace(r"\*", "[0-9]+"))
+    return re.compile("|".join(sorted(names)))
 
 
 def from_counters(nodes: Sequence[NodeChanges]) -> tuple[Fact, ...]:
     """The facts of all nodes of one benchmark."""
-    found: list[Fact] = []
+    facts: list[Fact] = []
     for node in nodes:
-        summed = (*node.changes, *_summed(node.changes))
         paused = _paused_devices(node)
-        for change in summed:
-            if (
-                _is_wanted(change.counter)
-                and change.counter not in (_SENT, _WAIT)
-                and (values := _values(change, node, paused))
-            ):
-                found.append(_fact(change, node, values))
-        found += _rails(node)
-    return (*found, *_waits(nodes))
+        for change in (*node.changes, *_summed(node.changes)):
+            if change.counter in (_SENT, _WAIT) or not _table_counters().fullmatch(change.counter):
+                continue
+            values = _values(change, node, paused)
+            if values:
+                facts.append(_fact(change, node, values))
+        facts += _rails(node)
+    return (*facts, *_waits(nodes))
 
 
 def _values(
     change: CounterDelta, node: NodeChanges, paused: frozenset[str]
 ) -> list[tuple[str, Value]]:
+    delta, after, seconds = change.delta, change.after, change.seconds
     if change.counter in LEVELS:
-        return [("value", float(change.after))] if change.after else []
-    if change.delta is None or (
-        change.delta == 0 and not (change.counter in _WHEN_PAUSED and change.device in paused)
-    ):
+        return [("value", float(after))] if after else []
+    if delta is None:
         return []
-    values: list[tuple[str, Value]] = [("delta", float(change.delta))]
-    if change.after is not None:
-        values.append(("value", float(change.after)))
-    if change.seconds:
-        values += [
-            ("rate_per_sec", change.delta / change.seconds),
-            ("rate_per_min", change.delta / change.seconds * 60),
-        ]
+    if delta == 0 and not (change.counter in _WHEN_PAUSED and change.device in paused):
+        return []
+    values: list[tuple[str, Value]] = [("delta", float(delta))]
+    if after is not None:
+        values.append(("value", float(after)))
+    if seconds:
+        values += [("rate_per_sec", delta / seconds), ("rate_per_min", delta / seconds * 60)]
         if change.counter.endswith("_pause_duration"):
             # Microseconds on mlx5.
-            values.append(("share_of_time", change.delta / (change.seconds * 1e6)))
+            values.append(("share_of_time", delta / (seconds * 1e6)))
     if change.counter.endswith("_bytes"):
-        carried = _rdma_bytes(node, change)
-        values += [("share_of_rdma", change.delta / carried)] if carried else []
+        rdma_bytes = _rdma_bytes(node, change)
+        if rdma_bytes:
+            values.append(("share_of_rdma", delta / rdma_bytes))
     return values
 
 
@@ -132,111 +120,94 @@ def _rdma_bytes(node: NodeChanges, change: CounterDelta) -> float | None:
     """Bytes of RDMA on the port over which this interface stands; None = not known."""
     devices = {port.device for port in node.ports if port.interface == change.device}
     name = _SENT if change.counter.startswith("tx_") else "port_rcv_data"
-    moved = [c.delta for c in node.changes if c.device in devices and c.counter == name]
-    known = [words for words in moved if words is not None]
-    return float(sum(known) * IB_WORD_BYTES) if known and len(known) == len(moved) else None
+    words = []
+    for other in node.changes:
+        if other.device in devices and other.counter == name:
+            if other.delta is None:
+                return None
+            words.append(other.delta)
+    return float(sum(words) * IB_WORD_BYTES) if words else None
 
 
 def _paused_devices(node: NodeChanges) -> frozenset[str]:
-    """RDMA devices whose interface the network told to wait."""
-    waiting = {
-        c.device
-        for c in node.changes
-        if c.delta and c.counter.startswith("rx_prio") and c.counter.endswith("_pause")
-    }
-    return frozenset(port.device for port in node.ports if port.interface in waiting)
+    """RDMA devices whose interface received pause frames."""
+    interfaces = set()
+    for change in node.changes:
+        is_pause = change.counter.startswith("rx_prio") and change.counter.endswith("_pause")
+        if is_pause and change.delta:
+            interfaces.add(change.device)
+    return frozenset(port.device for port in node.ports if port.interface in interfaces)
 
 
 def _summed(changes: Iterable[CounterDelta]) -> list[CounterDelta]:
-    found = []
-    for name, parts in _SUMS.items():
-        by_device: dict[str, list[CounterDelta]] = {}
-        for change in changes:
-            if change.counter in parts and change.counter != name and change.delta is not None:
-                by_device.setdefault(change.device, []).append(change)
-        for device, members in by_device.items():
-            total = sum(change.delta or 0 for change in members)
-            first = members[0]
-            found.append(
-                CounterDelta(
-                    first.node,
-                    device,
-                    name,
-                    None,
-                    None,
-                    total,
-                    seconds=first.seconds,
-                    line_no=first.line_no,
-                )
-            )
-    return found
+    """The changes of `_SUMS`, each the sum of its files on one device."""
+    totals: dict[tuple[str, str], CounterDelta] = {}
+    for change in changes:
+        for name, parts in _SUMS.items():
+            if change.counter not in parts or change.counter == name or change.delta is None:
+                continue
+            key = (name, change.device)
+            if key not in totals:
+                totals[key] = replace(change, counter=name, before=None, after=None)
+            else:
+                total = totals[key].delta or 0
+                totals[key] = replace(totals[key], delta=total + change.delta)
+    return list(totals.values())
 
 
 def _rails(node: NodeChanges) -> list[Fact]:
     """How evenly the stated rails sent, and those that sent nothing."""
-    sent = {
-        c.device: c
-        for c in node.changes
-        if c.counter == _SENT and node.is_rail(c.device) and c.delta is not None
-    }
-    numbers = {device: float(change.delta or 0) for device, change in sent.items()}
-    if len(numbers) < 2 or not any(numbers.values()):
+    rails: dict[str, CounterDelta] = {}
+    for change in node.changes:
+        if change.counter == _SENT and change.delta is not None and node.is_rail(change.device):
+            rails[change.device] = change
+    words = {device: float(change.delta or 0) for device, change in rails.items()}
+    if len(words) < 2 or not any(words.values()):
         return []
-    most = max(numbers, key=lambda device: numbers[device])
-    found = [
-        _fact(
-            sent[most],
-            node,
-            [("delta", numbers[most]), ("imbalance", numbers[most] / fmean(numbers.values()))],
-        )
-    ]
-    for device, change in sent.items():
-        if not numbers[device]:
-            least = min(number for other, number in numbers.items() if other != device)
-            found.append(_fact(change, node, [("delta", 0.0), ("peers_delta", least)]))
-    return found
+    top = max(words, key=words.__getitem__)
+    imbalance = words[top] / fmean(words.values())
+    facts = [_fact(rails[top], node, [("delta", words[top]), ("imbalance", imbalance)])]
+    for device, change in rails.items():
+        if not words[device]:
+            least = min(number for other, number in words.items() if other != device)
+            facts.append(_fact(change, node, [("delta", 0.0), ("peers_delta", least)]))
+    return facts
 
 
 def _waits(nodes: Sequence[NodeChanges]) -> list[Fact]:
     """Waits for credits per word sent, against the mean of all stated rails."""
-    shares: list[tuple[float, CounterDelta, NodeChanges]] = []
+    waits: list[tuple[float, CounterDelta, NodeChanges]] = []
     for node in nodes:
-        sent = {c.device: c.delta for c in node.changes if c.counter == _SENT and c.delta}
+        sent = {each.device: each.delta for each in node.changes if each.counter == _SENT}
         for change in node.changes:
-            if (
-                change.counter == _WAIT
-                and node.is_rail(change.device)
-                and change.delta is not None
-                and (words := sent.get(change.device))
-            ):
-                shares.append((change.delta / words, change, node))
-    mean = fmean(share for share, _, _ in shares) if len(shares) > 2 else 0.0
-    return [
-        _fact(change, node, [("delta", float(change.delta or 0)), ("imbalance", share / mean)])
-        for share, change, node in shares
-        if mean
-        and (change.delta or 0) >= _LEAST_WAIT
-        and share == max(each for each, _, _ in shares)
-    ]
+            words = sent.get(change.device)
+            is_wait = change.counter == _WAIT and node.is_rail(change.device)
+            if is_wait and change.delta is not None and words:
+                waits.append((change.delta / words, change, node))
+    shares = [share for share, _, _ in waits]
+    if len(shares) < 3 or not fmean(shares):
+        return []
+    facts = []
+    for share, change, node in waits:
+        ticks = float(change.delta or 0)
+        if ticks >= _LEAST_WAIT and share == max(shares):
+            values = [("delta", ticks), ("imbalance", share / fmean(shares))]
+            facts.append(_fact(change, node, values))
+    return facts
 
 
 def _fact(change: CounterDelta, node: NodeChanges, values: Sequence[tuple[str, Value]]) -> Fact:
-    steps = (
-        ""
-        if change.before is None or change.after is None
-        else f" ({change.before} → {change.after})"
-    )
-    time = f" in {change.seconds:g} s" if change.seconds else ""
-    moved = "" if change.delta is None else f" +{change.delta}"
-    text = f"{change.node} {change.device} {change.counter}{moved}{steps}{time}"
+    text = f"{change.node} {change.device} {change.counter}"
+    if change.delta is not None:
+        text += f" +{change.delta}"
+    if change.before is not None and change.after is not None:
+        text += f" ({change.before} → {change.after})"
+    if change.seconds:
+        text += f" in {change.seconds:g} s"
     # The totals of a whole node (TCP) have no device of their own.
     where = (change.node,) if change.device == "tcp" else (change.node, change.device)
-    return Fact(
-        f"{COUNTER}:{change.counter}",
-        tuple(values),
-        Evidence(node.artefact, change.line_no, text),
-        where,
-    )
+    evidence = Evidence(node.artefact, change.line_no, text)
+    return Fact(f"{COUNTER}:{change.counter}", tuple(values), evidence, where)
 
 
 # What the outputs of a node's tools say, handed in as texts.
@@ -257,11 +228,12 @@ def from_tools(artefact: str, text: str) -> tuple[Fact, ...]:
 
 def _line_of(text: str, name: str) -> int | None:
     """The first line with the name; None = it is about the whole."""
-    at = text.find(name) if name else -1
-    return None if at < 0 else text.count("\n", 0, at) + 1
+    if not name or name not in text:
+        return None
+    return text.count("\n", 0, text.index(name)) + 1
 
 
-def across(facts: Iterable[Fact]) -> tuple[Fact, ...]:
+def node_differences(facts: Iterable[Fact]) -> tuple[Fact, ...]:
     """What differs between the nodes of several texts."""
     drivers: dict[str, Fact] = {}
     for fact in facts:
@@ -280,7 +252,7 @@ def across(facts: Iterable[Fact]) -> tuple[Fact, ...]:
 
 
 _FEWEST = 3
-"""Processes, or iterations, from which on a spread is told."""
+"""Processes, or iterations, from which on a spread is computed."""
 _ENOUGH_FOR_A_TAIL = 20
 _PLAN = (("iters", ("iters", "iterations")), ("warmup", ("warmup iters", "warmup_iters", "warmup")))
 """Names of the table's expressions, and of the configuration as versions of nccl-tests write it."""
@@ -294,31 +266,29 @@ def from_records(artefact: str, records: Sequence[object]) -> tuple[Fact, ...]:
 
 def _benchmark(artefact: str, tables: Sequence[BenchmarkResult]) -> Fact:
     values: list[tuple[str, Value]] = []
-    measured = [
-        each
-        for table in tables
-        for row in table.rows
-        for each in (row.out_of_place, row.in_place)
-        if each is not None
-    ]
-    wrong = [each.wrong for each in measured if each.wrong is not None]
+    rows = [row for table in tables for row in table.rows]
+    wrong = []
+    for row in rows:
+        for measurement in (row.out_of_place, row.in_place):
+            if measurement is not None and measurement.wrong is not None:
+                wrong.append(measurement.wrong)
     if wrong:
         values.append(("wrong_count", float(sum(wrong))))
-    alone = sum(table.nranks == 1 for table in tables)
-    if alone > 1:
-        values.append(("header_count", float(alone)))
-    sizes = [row.size_bytes for table in tables for row in table.rows]
-    if sizes and all(table.complete for table in tables):
-        values.append(("max_bytes", float(max(sizes))))
-    largest = _at_largest(tables)
+    single_rank_tables = sum(table.nranks == 1 for table in tables)
+    if single_rank_tables > 1:
+        values.append(("header_count", float(single_rank_tables)))
+    if rows and all(table.complete for table in tables):
+        values.append(("max_bytes", float(max(row.size_bytes for row in rows))))
+    largest = _at_largest(rows)
     if largest is not None:
         values.append(("busbw", largest.busbw_gb_s))
         if largest.iter_cv_percent is not None:
             values.append(("iter_cv", largest.iter_cv_percent / 100))
     values += _spread(tables)
-    values += [
-        (name, float(min(found))) for name, keys in _PLAN if (found := _planned(tables, keys))
-    ]
+    for name, keys in _PLAN:
+        planned = _planned(tables, keys)
+        if planned:
+            values.append((name, float(min(planned))))
     for name, numbers in (
         ("nranks", [table.nranks for table in tables]),
         ("nodes", [table.nodes for table in tables]),
@@ -330,8 +300,8 @@ def _benchmark(artefact: str, tables: Sequence[BenchmarkResult]) -> Fact:
 
 
 def _planned(tables: Sequence[BenchmarkResult], names: Sequence[str]) -> list[int]:
-    texts = (value for table in tables for name, value in table.config if name in names)
-    return [int(text) for text in texts if text.isdigit()]
+    settings = (setting for table in tables for setting in table.config)
+    return [int(text) for name, text in settings if name in names and text.isdigit()]
 
 
 def _spread(tables: Sequence[BenchmarkResult]) -> list[tuple[str, Value]]:
@@ -339,35 +309,28 @@ def _spread(tables: Sequence[BenchmarkResult]) -> list[tuple[str, Value]]:
     was timed one by one."""
     timed = [each for table in tables for each in table.process_times if not each.in_place]
     largest = max((each.size_bytes for each in timed), default=0)
-    runs = [
-        each.times_us
-        for each in timed
-        if each.size_bytes == largest and len(each.times_us) >= _FEWEST
-    ]
-    found: list[tuple[str, Value]] = []
-    if len(runs) >= _FEWEST:
-        speeds = [1 / fmean(times) for times in runs]
-        found.append(("rank_cv", stdev(speeds) / fmean(speeds)))
-    tails = [
-        quantiles(times, n=100)[-1] / median(times)
-        for times in runs
-        if len(times) >= _ENOUGH_FOR_A_TAIL
-    ]
-    if tails:
-        found.append(("iter_p99_over_median", max(tails)))
-    whole = [
-        each.times_us for each in spread.iterations(tuple(timed)) if each.size_bytes == largest
-    ]
-    kept = [spikes.period(spikes.spikes((times_us,)), len(times_us)) for times_us in whole]
-    found += [("iter_period_s", each.seconds) for each in kept if each is not None]
-    return found
+    processes = [each.times_us for each in timed if each.size_bytes == largest]
+    processes = [times_us for times_us in processes if len(times_us) >= _FEWEST]
+    values: list[tuple[str, Value]] = []
+    if len(processes) >= _FEWEST:
+        speeds = [1 / fmean(times_us) for times_us in processes]
+        values.append(("rank_cv", stdev(speeds) / fmean(speeds)))
+    long = [times_us for times_us in processes if len(times_us) >= _ENOUGH_FOR_A_TAIL]
+    if long:
+        tail = max(quantiles(times_us, n=100)[-1] / median(times_us) for times_us in long)
+        values.append(("iter_p99_over_median", tail))
+    for each in spread.iterations(tuple(timed)):
+        if each.size_bytes == largest:
+            period = spikes.period(spikes.spikes((each.times_us,)), len(each.times_us))
+            if period is not None:
+                values.append(("iter_period_s", period.seconds))
+    return values
 
 
-def _at_largest(tables: Sequence[BenchmarkResult]) -> Measurement | None:
-    rows = [row for table in tables for row in table.rows if row.size_bytes > 0]
-    if not rows:
+def _at_largest(rows: Sequence[BenchmarkRow]) -> Measurement | None:
+    last = max(rows, key=lambda row: row.size_bytes, default=None)
+    if last is None or last.size_bytes <= 0:
         return None
-    last = max(rows, key=lambda row: row.size_bytes)
     return last.out_of_place or last.in_place
 
 

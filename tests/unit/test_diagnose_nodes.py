@@ -2,7 +2,7 @@
 
 from busbw.parsers.findings.diagnose import diagnose
 from busbw.parsers.findings.evidence import EvidenceSet, Fact
-from busbw.parsers.findings.facts import across, from_tools
+from busbw.parsers.findings.facts import from_tools, node_differences
 from busbw.parsers.tools import is_marked
 
 
@@ -43,7 +43,7 @@ def told(*texts: str) -> list[tuple[str, str]]:
     )
     return [
         (each.id, each.confidence.value)
-        for each in diagnose(EvidenceSet((), (*every, *across(every)))).findings
+        for each in diagnose(EvidenceSet((), (*every, *node_differences(every)))).findings
     ]
 
 
