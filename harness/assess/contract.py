@@ -156,11 +156,7 @@ def _criterion(
 
 def _limit(appraisal: Appraisal, term: Criterion) -> Limit | None:
     outlook = appraisal.outlooks.get(term.case)
-    return (
-        outlook.expectation.limit
-        if outlook is not None and outlook.expectation is not None
-        else None
-    )
+    return None if outlook is None else outlook.limit
 
 
 def without_suspects(

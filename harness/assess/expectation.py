@@ -9,22 +9,22 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Set
 from dataclasses import dataclass
 
 from busbw.checks import NodeAnswer, software
 from busbw.errors import UsageError
 from busbw.fabrics.fabric import Wire, carriers
 from busbw.inventory import fold
-from busbw.model import Reference
-from busbw.parsers.expect import baselines, cluster, hardware, judge
+from busbw.model import Limit, Reference
+from busbw.parsers.expect import baselines, cluster, judge
 from busbw.parsers.expect.baselines import Curve, Matches, Tables
 from busbw.parsers.expect.cluster import Expectation, Question
-from busbw.parsers.expect.hardware import Gpu, Nics
+from busbw.parsers.expect.hardware import Gpu, Nics, recognise_gpu
 from busbw.parsers.tools import ibverbs, nvidia_smi, os_facts, rdma_sysfs
 from busbw.parsers.tools.os_facts import InterfaceSpeed
 from busbw.parsers.tools.rdma_sysfs import SysfsPort
 
-"""The profile whose data goes over sockets."""
 _DEFAULT = re.compile(r"^default (\S+)$", re.M)
 _ETHERNET_MTU = {1024: 1500, 2048: 2200, 4096: 9000}
 """RDMA MTU of a RoCE port → an MTU of its network device that gives it; the payload share depends
@@ -79,57 +79,61 @@ class Outlook:
     curves: tuple[Curve, ...] = ()
     why_not: str = ""
 
+    @property
+    def limit(self) -> Limit | None:
+        """The physical limit; None = no expectation."""
+        return None if self.expectation is None else self.expectation.limit
+
 
 def node_hardware(answer: NodeAnswer) -> NodeHardware:
     """The hardware of one node from what preflight asked."""
-    query, sysfs, verbs = (
-        answer.section("gpu_query"),
-        answer.section("rdma_sysfs"),
-        answer.section("ibv_devinfo"),
-    )
+    query = answer.section("gpu_query")
+    sysfs = answer.section("rdma_sysfs")
     rows = nvidia_smi.parse_query(query.stdout) or () if query is not None else ()
     devices = rdma_sysfs.parse(sysfs.stdout) if sysfs is not None else ()
-    active = [
-        (d.name, port)
-        for d in devices
-        for port in d.ports
-        if port.state == "ACTIVE" and port.rate_gbit_s
-    ]
+    active = []
+    for device in devices:
+        for port in device.ports:
+            if port.state == "ACTIVE" and port.rate_gbit_s:
+                active.append((device.name, port))
     named = [(name, port) for name, port in active if name in answer.node.rails]
     chosen = named or _fastest(active)
-    names = {name for name, _ in chosen}
-    mtus = (
-        {
-            port.active_mtu
-            for info in ibverbs.parse_devinfo(verbs.stdout)
-            if info.name in names
-            for port in info.ports
-        }
-        if verbs
-        else set()
-    )
     return NodeHardware(
         node=answer.node.name,
         gpu_products=tuple(row.text("name") or "not shown" for row in rows),
         rails=tuple((name, port.rate_gbit_s or 0.0) for name, port in chosen),
         link_layers=tuple(sorted({port.link_layer for _, port in chosen if port.link_layer})),
-        rdma_mtu=next(iter(mtus)) if len(mtus) == 1 else None,
+        rdma_mtu=_active_mtu(answer, {name for name, _ in chosen}),
         sockets=_sockets(answer),
     )
 
 
+def _active_mtu(answer: NodeAnswer, names: set[str]) -> int | None:
+    """The one RDMA MTU of these devices' ports."""
+    verbs = answer.section("ibv_devinfo")
+    mtus: set[int | None] = set()
+    for info in ibverbs.parse_devinfo(verbs.stdout) if verbs else ():
+        if info.name in names:
+            mtus.update(port.active_mtu for port in info.ports)
+    return _only(mtus)
+
+
+def _only(values: Set[int | None]) -> int | None:
+    """The value that all share; None = they differ, or there is none."""
+    return next(iter(values)) if len(values) == 1 else None
+
+
 def _sockets(answer: NodeAnswer) -> tuple[InterfaceSpeed, ...]:
-    output = answer.section("link_speed")
-    found = (
-        {each.name: each for each in os_facts.parse_link_speeds(output.stdout)}
-        if output is not None
-        else {}
-    )
-    rails = tuple(found[name] for name in answer.node.data_interfaces if name in found)
+    section = answer.section("link_speed")
+    listed = os_facts.parse_link_speeds(section.stdout) if section is not None else ()
+    speeds = {each.name: each for each in listed}
+    rails = tuple(speeds[name] for name in answer.node.data_interfaces if name in speeds)
     interfaces = answer.section("interfaces")
     default = _DEFAULT.search(interfaces.stdout) if interfaces is not None else None
-    one = software.facts(answer).ssh_interface or (default[1] if default else None)
-    return rails or tuple(found[name] for name in (one,) if name is not None and name in found)
+    interface = software.facts(answer).ssh_interface or (default[1] if default else None)
+    return rails or tuple(
+        speeds[name] for name in (interface,) if name is not None and name in speeds
+    )
 
 
 def _fastest(active: list[tuple[str, SysfsPort]]) -> list[tuple[str, SysfsPort]]:
@@ -145,21 +149,17 @@ def hardware_of(answers: tuple[NodeAnswer, ...], nodes: tuple[str, ...]) -> Hard
     missing: list[str] = []
     gpu, per_node = _gpus(known, missing)
     nics = _nics(known, missing)
-    mtus, own = (
-        {node.rdma_mtu for node in known},
-        {each.mtu for node in known for each in node.sockets},
-    )
     sockets, no_sockets = _socket_nics(known)
     return Hardware(
-        known,
-        gpu,
-        per_node,
-        nics,
-        next(iter(mtus)) if len(mtus) == 1 else None,
-        tuple(missing),
-        sockets,
-        next(iter(own)) if len(own) == 1 else None,
-        no_sockets,
+        nodes=known,
+        gpu=gpu,
+        gpus_per_node=per_node,
+        nics=nics,
+        rdma_mtu=_only({node.rdma_mtu for node in known}),
+        missing=tuple(missing),
+        sockets=sockets,
+        sockets_mtu=_only({each.mtu for node in known for each in node.sockets}),
+        no_sockets=no_sockets,
     )
 
 
@@ -173,47 +173,31 @@ def _socket_nics(known: tuple[NodeHardware, ...]) -> tuple[Nics | None, str]:
     if silent:
         named = sorted({each.name for node in known for each in node.sockets})
         which = f"of {', '.join(named)} " if named else ""
-        return (
-            None,
-            (
-                f"the rate {which}is not shown on {fold(silent)} (a virtual machine, or no link):"
-                " give it with --nics"
-            ),
-        )
-    kinds = _kinds(
-        {
-            node.node: _counted(tuple(f"{each.rate_gbit_s:g}" for each in node.sockets))
-            for node in known
-        }
-    )
-    rates = {
-        each.rate_gbit_s for node in known for each in node.sockets if each.rate_gbit_s is not None
-    }
-    if len(kinds) != 1 or len(rates) != 1:
-        said = "; ".join(f"{text} Gb/s on {fold(nodes)}" for text, nodes in kinds)
         return None, (
-            f"the interfaces that TCP goes over differ: {said}"
-            if kinds
-            else "no node said which interfaces it has"
+            f"the rate {which}is not shown on {fold(silent)} (a virtual machine, or no link):"
+            " give it with --nics"
         )
+    if not known:
+        return None, "no node said which interfaces it has"
+    rates_of = {
+        node.node: tuple(each.rate_gbit_s or 0.0 for each in node.sockets) for node in known
+    }
+    kinds = _kinds({node: _counted_rates(rates) for node, rates in rates_of.items()})
+    rates = {rate for own in rates_of.values() for rate in own}
+    if len(kinds) != 1 or len(rates) != 1:
+        reported = "; ".join(f"{text} Gb/s on {fold(nodes)}" for text, nodes in kinds)
+        return None, f"the interfaces that TCP goes over differ: {reported}"
     (rate,) = rates
-    return (
-        Nics(
-            len(known[0].sockets),
-            f"{rate:g}",
-            rate,
-            source="the nodes' own interfaces (/sys/class/net)",
-        ),
-        "",
-    )
+    source = "the nodes' own interfaces (/sys/class/net)"
+    return Nics(len(known[0].sockets), f"{rate:g}", rate, source=source), ""
 
 
 def _gpus(known: tuple[NodeHardware, ...], missing: list[str]) -> tuple[Gpu | None, int | None]:
     kinds = _kinds({node.node: _counted(node.gpu_products) for node in known})
     if len(kinds) != 1 or not kinds[0][0]:
-        said = "; ".join(f"{text or 'no answer'} on {fold(nodes)}" for text, nodes in kinds)
+        reported = "; ".join(f"{text or 'no answer'} on {fold(nodes)}" for text, nodes in kinds)
         missing.append(
-            f"the nodes do not have the same GPUs: {said}"
+            f"the nodes do not have the same GPUs: {reported}"
             if len(kinds) > 1
             else "the GPUs are not known: nvidia-smi lists none"
         )
@@ -222,7 +206,7 @@ def _gpus(known: tuple[NodeHardware, ...], missing: list[str]) -> tuple[Gpu | No
     if len(set(products)) > 1:
         missing.append(f"a node has more than one kind of GPU: {kinds[0][0]}")
         return None, len(products)
-    gpu = hardware.recognise_gpu(products[0])
+    gpu = recognise_gpu(products[0])
     if gpu is None:
         missing.append(f"the tables do not know the GPU {products[0]!r}")
     return gpu, len(products)
@@ -230,14 +214,14 @@ def _gpus(known: tuple[NodeHardware, ...], missing: list[str]) -> tuple[Gpu | No
 
 def _nics(known: tuple[NodeHardware, ...], missing: list[str]) -> Nics | None:
     kinds = _kinds(
-        {node.node: _counted(tuple(f"{rate:g}" for _, rate in node.rails)) for node in known}
+        {node.node: _counted_rates(tuple(rate for _, rate in node.rails)) for node in known}
     )
     if len(kinds) != 1 or not kinds[0][0]:
-        said = "; ".join(
+        reported = "; ".join(
             f"{text + ' Gb/s' if text else 'none'} on {fold(nodes)}" for text, nodes in kinds
         )
         missing.append(
-            f"the nodes do not have the same network: {said}"
+            f"the nodes do not have the same network: {reported}"
             if len(kinds) > 1
             else "the rate of the NICs is not known"
         )
@@ -256,19 +240,23 @@ def _counted(values: tuple[str, ...]) -> str:
     return ", ".join(f"{count} x {text}" for text, count in sorted(Counter(values).items()))
 
 
-def _kinds(said: dict[str, str]) -> list[tuple[str, list[str]]]:
+def _counted_rates(rates_gbit_s: tuple[float, ...]) -> str:
+    return _counted(tuple(f"{rate:g}" for rate in rates_gbit_s))
+
+
+def _kinds(reported: dict[str, str]) -> list[tuple[str, list[str]]]:
     """Equal answers with the nodes that gave them, most frequent first."""
-    kinds: dict[str, list[str]] = {}
-    for node, text in said.items():
-        kinds.setdefault(text, []).append(node)
-    return sorted(kinds.items(), key=lambda item: (-len(item[1]), item[0]))
+    nodes_by_text: dict[str, list[str]] = {}
+    for node, text in reported.items():
+        nodes_by_text.setdefault(text, []).append(node)
+    return sorted(nodes_by_text.items(), key=lambda item: (-len(item[1]), item[0]))
 
 
 NOTHING = Reference("none", None, "no published figure was looked up")
 
 
 def outlook(
-    found: Hardware,
+    hardware: Hardware,
     fabric: str,
     collective: str,
     nodes: int,
@@ -276,7 +264,7 @@ def outlook(
     tables: Tables | None = None,
 ) -> Outlook:
     """What so many nodes should give; `tables` None = the packaged ones."""
-    question, why_not = _question(found, fabric, collective, nodes, ranks_per_node)
+    question, why_not = _question(hardware, fabric, collective, nodes, ranks_per_node)
     if question is None:
         return Outlook(None, NOTHING, why_not=why_not)
     try:
@@ -290,36 +278,31 @@ def outlook(
 
 
 def _question(
-    found: Hardware, fabric: str, collective: str, nodes: int, ranks_per_node: int
+    hardware: Hardware, fabric: str, collective: str, nodes: int, ranks_per_node: int
 ) -> tuple[Question | None, str]:
     if collective not in cluster.COLLECTIVES:
         return None, f"no limit is known for {collective}"
     if fabric not in carriers():
         return None, f"the profile {fabric} describes no hardware that the tables know"
-    nics, mtu = carried_by(found, fabric)
-    if found.gpu is None or found.gpus_per_node is None or (nodes > 1 and nics is None):
-        why = (*found.missing, found.no_sockets) if over_tcp(fabric) else found.missing
+    nics, mtu = carried_by(hardware, fabric)
+    if hardware.gpu is None or hardware.gpus_per_node is None or (nodes > 1 and nics is None):
+        why = (*hardware.missing, hardware.no_sockets) if over_tcp(fabric) else hardware.missing
         return None, "; ".join(text for text in why if text) or "the hardware is not known"
-    if ranks_per_node != found.gpus_per_node:
-        return (
-            None,
-            (
-                f"{ranks_per_node} ranks on a node of {found.gpus_per_node} GPUs: the tables"
-                " describe whole nodes"
-            ),
+    if ranks_per_node != hardware.gpus_per_node:
+        return None, (
+            f"{ranks_per_node} ranks on a node of {hardware.gpus_per_node} GPUs: the tables"
+            " describe whole nodes"
         )
-    return (
-        Question(
-            collective=collective,
-            nodes=nodes,
-            gpus_per_node=found.gpus_per_node,
-            fabric=fabric,
-            gpu=found.gpu,
-            nics=nics if nodes > 1 else None,
-            device_mtu=mtu,
-        ),
-        "",
+    question = Question(
+        collective=collective,
+        nodes=nodes,
+        gpus_per_node=hardware.gpus_per_node,
+        fabric=fabric,
+        gpu=hardware.gpu,
+        nics=nics if nodes > 1 else None,
+        device_mtu=mtu,
     )
+    return question, ""
 
 
 def over_tcp(fabric: str) -> bool:
@@ -327,12 +310,12 @@ def over_tcp(fabric: str) -> bool:
     return carriers()[fabric].wire is Wire.TCP
 
 
-def carried_by(found: Hardware, fabric: str) -> tuple[Nics | None, int | None]:
+def carried_by(hardware: Hardware, fabric: str) -> tuple[Nics | None, int | None]:
     """What carries the data of a fabric, and the MTU that a question takes: over TCP the
     interfaces, else the RDMA ports."""
-    if over_tcp(fabric) and found.sockets is not None:
-        return found.sockets, found.sockets_mtu
-    return found.nics, device_mtu(found.rdma_mtu, fabric)
+    if over_tcp(fabric) and hardware.sockets is not None:
+        return hardware.sockets, hardware.sockets_mtu
+    return hardware.nics, device_mtu(hardware.rdma_mtu, fabric)
 
 
 def device_mtu(rdma_mtu: int | None, fabric: str) -> int | None:

@@ -8,6 +8,7 @@ show that something is wrong and never that it is right.
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -55,12 +56,12 @@ class Series:
         return len(self.values) * self.case.iterations * self.case.cycles
 
 
-def series(made: tuple[Launch, ...], case_id: str) -> tuple[Series, ...]:
+def series(launches: tuple[Launch, ...], case_id: str) -> tuple[Series, ...]:
     """Every size of a case over the launches that measured it on all nodes, by size; () = there is
     no number."""
     own = [
         launch
-        for launch in made
+        for launch in launches
         if launch.artefact.case.family == case_id and not launch.artefact.groups and launch.results
     ]
     sizes = same_size(tuple(launch.results[-1].rows for launch in own))
@@ -71,7 +72,7 @@ def series(made: tuple[Launch, ...], case_id: str) -> tuple[Series, ...]:
 
 def compare(
     book: Playbook,
-    made: tuple[Launch, ...],
+    launches: tuple[Launch, ...],
     outcome: BlameOutcome,
     outlooks: Mapping[str, Outlook] | None = None,
     accepted: tuple[ComparableRun, ...] = (),
@@ -83,20 +84,20 @@ def compare(
     `accepted`: earlier runs of this profile that were accepted.
     """
     expected = outlooks or {}
-    found: list[Comparison] = []
+    comparisons: list[Comparison] = []
     for gate in book.gates:
-        if not any(launch.artefact.case.family == gate.case for launch in made):
-            # A case that never ran is told as left out; there is no number here to compare.
+        if not any(launch.artefact.case.family == gate.case for launch in launches):
+            # A case that never ran is reported as excluded; there is no number here to compare.
             continue
         numbers = tuple(
-            each for each in series(made, gate.case) if each.size_bytes >= gate.sizes_from_bytes
+            each for each in series(launches, gate.case) if each.size_bytes >= gate.sizes_from_bytes
         )
         if not numbers:
             reference = Reference(
                 gate.reference, None, "nothing was measured that it could be compared with"
             )
             reason = "no size that the gate judges was measured"
-            found.append(
+            comparisons.append(
                 Comparison(
                     gate.case, gate.sizes_from_bytes, None, reference, None, Status.UNKNOWN, reason
                 )
@@ -104,10 +105,10 @@ def compare(
         outlook = expected.get(gate.case)
         for each in numbers:
             reference = _reference(gate, each, outcome, outlook, accepted)
-            least = least_ratio(gate, reference, noise(made, gate.case, each.size_bytes))
-            found.append(_judge(gate, each, reference, least, outlook))
-    found += _levels(book, made, expected)
-    return (*found, *_compared_with_nothing(book, made, tuple(found), outcome))
+            least = least_ratio(gate, reference, noise(launches, gate.case, each.size_bytes))
+            comparisons.append(_judge(gate, each, reference, least, outlook))
+    comparisons += _levels(book, launches, expected)
+    return (*comparisons, *_compared_with_nothing(book, launches, tuple(comparisons), outcome))
 
 
 def _reference(
@@ -118,8 +119,8 @@ def _reference(
     accepted: tuple[ComparableRun, ...],
 ) -> Reference:
     if gate.minimum_busbw_gb_s is not None:
-        told = f"at least {format_bandwidth(gate.minimum_busbw_gb_s)}, given by the playbook"
-        return Reference("playbook", gate.minimum_busbw_gb_s, told)
+        source = f"at least {format_bandwidth(gate.minimum_busbw_gb_s)}, given by the playbook"
+        return Reference("playbook", gate.minimum_busbw_gb_s, source)
     own = _own_history(measured, accepted)
     peers = Reference(
         "peers",
@@ -168,41 +169,37 @@ def _own_history(measured: Series, accepted: tuple[ComparableRun, ...]) -> Refer
 def _judge(
     gate: Gate, measured: Series, reference: Reference, least: float, outlook: Outlook | None
 ) -> Comparison:
-    limit = (
-        outlook.expectation.limit
-        if outlook is not None and outlook.expectation is not None
-        else None
-    )
+    limit = None if outlook is None else outlook.limit
 
-    def told(status: Status, reason: str, ratio: float | None = None) -> Comparison:
+    def judged(status: Status, reason: str, ratio: float | None = None) -> Comparison:
         return _comparison(measured, reference, ratio, status, reason, limit)
 
     if limit is not None and measured.median_gb_s > limit.value_gb_s * 1.0005:
-        return told(Status.FAIL, _too_much(measured, limit))
+        return judged(Status.FAIL, _too_much(measured, limit))
     if measured.samples < MIN_SAMPLES:
-        return told(
+        return judged(
             Status.UNKNOWN,
             f"{measured.samples} timed iterations; at least {MIN_SAMPLES} are wanted",
         )
     if len(measured.values) < gate.minimum_trials:
-        return told(
+        return judged(
             Status.UNKNOWN,
             f"{len(measured.values)} launches; at least {gate.minimum_trials} are wanted",
         )
     if reference.busbw_gb_s is None:
-        return told(Status.UNKNOWN, f"nothing to compare with: {reference.source}")
+        return judged(Status.UNKNOWN, f"nothing to compare with: {reference.source}")
     ratio = measured.median_gb_s / reference.busbw_gb_s
     if reference.kind == "published":
         if ratio >= least:
-            return told(
+            return judged(
                 Status.UNKNOWN,
                 f"{ratio:.0%}, as published; published figures alone prove no fabric",
                 ratio,
             )
-        return told(Status.FAIL, f"{ratio:.0%}; at least {least:.0%} is wanted", ratio)
+        return judged(Status.FAIL, f"{ratio:.0%}; at least {least:.0%} is wanted", ratio)
     status = Status.PASS if ratio >= least else Status.FAIL
     several = "" if len(measured.values) < 2 else f" (median of {len(measured.values)} launches)"
-    return told(status, f"{ratio:.0%}{several}; at least {least:.0%} is wanted", ratio)
+    return judged(status, f"{ratio:.0%}{several}; at least {least:.0%} is wanted", ratio)
 
 
 def least_ratio(gate: Gate, reference: Reference, scatter: float) -> float:
@@ -245,44 +242,36 @@ def _comparison(
     )
 
 
-SIZE_CLASSES = (64 << 10, LARGE_BYTES - 1, None)
+SIZE_CLASSES = (64 << 10, LARGE_BYTES - 1, math.inf)
 """Where each class of sizes ends: latency, in between, bandwidth."""
 
 
 def largest_of_classes(numbers: tuple[Series, ...]) -> tuple[Series, ...]:
     """The largest size of each class that was measured, by size."""
-    found = []
-    low = 0
+    largest = []
+    low = 0.0
     for high in SIZE_CLASSES:
-        own = [
-            each
-            for each in numbers
-            if each.size_bytes > low and (high is None or each.size_bytes <= high)
-        ]
-        found += own[-1:]
-        low = high or low
-    return tuple(found)
+        largest += [each for each in numbers if low < each.size_bytes <= high][-1:]
+        low = high
+    return tuple(largest)
 
 
 def _levels(
-    book: Playbook, made: tuple[Launch, ...], outlooks: Mapping[str, Outlook]
+    book: Playbook, launches: tuple[Launch, ...], outlooks: Mapping[str, Outlook]
 ) -> list[Comparison]:
     """Each bandwidth case, per class of sizes, against the limit and what tuned systems reach: FAIL
     and WARN count, everything else is shown.
 
     Below the large sizes what to expect comes from the curves of a few systems, some with other
     GPUs: there the worst it can say is WARN."""
-    found = []
+    comparisons = []
     for case in book.cases:
         outlook = outlooks.get(case.id)
-        if (
-            case.purpose != "bandwidth"
-            or case.repeats
-            or outlook is None
-            or outlook.expectation is None
-        ):
+        if case.purpose != "bandwidth" or case.repeats:
             continue
-        for each in largest_of_classes(series(made, case.id)):
+        if outlook is None or outlook.expectation is None:
+            continue
+        for each in largest_of_classes(series(launches, case.id)):
             judged = judge.judge(
                 each.median_gb_s,
                 each.size_bytes,
@@ -291,67 +280,55 @@ def _levels(
                 outlook.curves,
                 algorithm=None,
             )
-            # Within published figures, or without any: no reason to fail, and none to pass.
-            status = (
-                judged.status if judged.status in (Status.FAIL, Status.WARN) else Status.SKIPPED
-            )
-            if (
-                status is Status.FAIL
-                and each.size_bytes < LARGE_BYTES
-                and judged.reference.kind != "physics"
-            ):
+            reference = judged.reference
+            status = judged.status
+            if status not in (Status.FAIL, Status.WARN):
+                # Within published figures, or without any: no reason to fail, and none to pass.
+                status = Status.SKIPPED
+            elif each.size_bytes < LARGE_BYTES and reference.kind != "physics":
                 status = Status.WARN
-            found.append(
-                _comparison(
-                    each,
-                    judged.reference,
-                    judged.ratio,
-                    status,
-                    judged.reason,
-                    outlook.expectation.limit,
-                )
+            comparisons.append(
+                _comparison(each, reference, judged.ratio, status, judged.reason, outlook.limit)
             )
-    return found
+    return comparisons
 
 
 def _compared_with_nothing(
-    book: Playbook, made: tuple[Launch, ...], found: tuple[Comparison, ...], outcome: BlameOutcome
+    book: Playbook,
+    launches: tuple[Launch, ...],
+    comparisons: tuple[Comparison, ...],
+    outcome: BlameOutcome,
 ) -> tuple[Comparison, ...]:
     """A required bandwidth case that nothing at all judges is UNKNOWN: a number beside nothing
     never passes."""
     if outcome.reference_gb_s is not None or book.contract is not None:
         return ()
-    judged = {each.case_id for each in found if each.status is not Status.SKIPPED}
-    lonely = []
+    if any(each.status is not Status.SKIPPED for each in comparisons):
+        return ()
+    none = Reference("none", None, "the playbook has no gate, and no peers were measured")
+    unjudged = []
     for case in book.cases:
-        numbers = series(made, case.id)
-        if (
-            case.required
-            and case.purpose == "bandwidth"
-            and not case.repeats
-            and numbers
-            and not judged
-        ):
-            none = Reference("none", None, "the playbook has no gate, and no peers were measured")
-            lonely.append(
+        numbers = series(launches, case.id)
+        if case.required and case.purpose == "bandwidth" and not case.repeats and numbers:
+            unjudged.append(
                 _comparison(numbers[-1], none, None, Status.UNKNOWN, "compared with nothing", None)
             )
-    return tuple(lonely)
+    return tuple(unjudged)
 
 
 def watches(
     book: Playbook,
-    made: tuple[Launch, ...],
-    compared: tuple[Comparison, ...],
+    launches: tuple[Launch, ...],
+    comparisons: tuple[Comparison, ...],
     outlooks: Mapping[str, Outlook],
 ) -> tuple[Watch, ...]:
     """The gates as they stood in this run: what is left of the measured number where each begins to
     fail, at its largest size."""
-    found = []
+    gate_watches = []
     for gate in book.gates:
         own = [
             each
-            for each in compared
+            for each in comparisons
             if each.case_id == gate.case
             and each.ratio
             and each.reference.kind not in ("published", "physics")
@@ -361,12 +338,12 @@ def watches(
         largest = max(own, key=lambda each: each.size_bytes)
         outlook = outlooks.get(gate.case)
         name = f"{gate.case} at {format_size(largest.size_bytes)} against {largest.reference.kind}"
-        scatter = noise(made, gate.case, largest.size_bytes)
+        scatter = noise(launches, gate.case, largest.size_bytes)
         margin = least_ratio(gate, largest.reference, scatter) / (largest.ratio or 1.0)
-        found.append(
+        gate_watches.append(
             Watch(name, margin, scatter, outlook.expectation if outlook is not None else None)
         )
-    return tuple(found)
+    return tuple(gate_watches)
 
 
 ASSUMED_NOISE = 0.05
@@ -374,16 +351,16 @@ ASSUMED_NOISE = 0.05
 not tell its own."""
 
 
-def noise(made: tuple[Launch, ...], case_id: str, size_bytes: int) -> float:
+def noise(launches: tuple[Launch, ...], case_id: str, size_bytes: int) -> float:
     """How uncertain a number is, as a share of it: the variation of three launches or more, else
     that of the iterations of survey groups.
 
     A launch's own iterations say nothing of the next launch, so that without either `ASSUMED_NOISE`
     is taken."""
     values = next(
-        (each.values for each in series(made, case_id) if each.size_bytes == size_bytes), ()
+        (each.values for each in series(launches, case_id) if each.size_bytes == size_bytes), ()
     )
     if len(values) >= 3:
         return variation(values) or 0.0
-    spreads = [sample.spread for launch in made for sample in launch.samples]
+    spreads = [sample.spread for launch in launches for sample in launch.samples]
     return statistics.median(spreads) if spreads else ASSUMED_NOISE
