@@ -7,7 +7,7 @@ import statistics
 
 from busbw.inventory.hostlist import fold
 from busbw.model import Status
-from busbw.model.history import Change, ContrastShift, NumberShift, RunDiff
+from busbw.model.history import Change, ContrastShift, Number, NumberShift, RunDiff
 from busbw.parsers.stats.regression import FLOOR
 from busbw.reports.safe import one_line
 from busbw.units import format_bandwidth, format_size
@@ -23,34 +23,19 @@ def lines(diff: RunDiff) -> tuple[str, ...]:
     for run_id, why in diff.excluded:
         rows.append(f"  not compared with {run_id}: {'; '.join(why)}")
     if against:
-        rows += [
-            "",
-            (
-                f"  {'':<27}{'before':>14}{'now':>14}   change, with its interval; n = launches"
-                " before/now"
-            ),
-        ]
+        columns = f"  {'':<27}{'before':>14}{'now':>14}"
+        rows += ["", f"{columns}   change, with its interval; n = launches before/now"]
         rows += [_number(each) for each in diff.shifts]
         rows += [_contrast(each) for each in diff.contrasts]
         rows += _without_before(diff)
-        rows += [
-            "",
-            "  machine  "
-            + (
-                "nothing that the checks cover has changed"
-                if not diff.machine
-                else "what changed (it coincides; that is no proof of a cause)"
-            ),
-        ]
+        machine = "nothing that the checks cover has changed"
+        if diff.machine:
+            machine = "what changed (it coincides; that is no proof of a cause)"
+        rows += ["", f"  machine  {machine}"]
         rows += [f"    {name:<25}{before}  ->  {after}" for name, before, after in diff.machine]
-    if not against:
-        rows += [
-            "",
-            (
-                "  next: busbw baseline accept RUN, of a good run of the cluster as it is now, or"
-                f" name one: busbw diff {now.run_id} RUN"
-            ),
-        ]
+    else:
+        accept = "busbw baseline accept RUN, of a good run of the cluster as it is now"
+        rows += ["", f"  next: {accept}, or name one: busbw diff {now.run_id} RUN"]
     rows += ["", f"busbw: {_VERDICTS[diff.status]} {_counts(diff)} {fold(now.nodes)} {now.run_id}"]
     return tuple(one_line(line) for line in rows)
 
@@ -58,49 +43,43 @@ def lines(diff: RunDiff) -> tuple[str, ...]:
 def _named(diff: RunDiff) -> str:
     if not diff.against:
         return "no run that it may be compared with"
+    first, last = diff.against[0].run_id, diff.against[-1].run_id
     count = len(diff.against)
-    return (
-        diff.against[0].run_id
-        if count == 1
-        else f"{count} runs, {diff.against[0].run_id} to {diff.against[-1].run_id}"
-    )
+    return first if count == 1 else f"{count} runs, {first} to {last}"
 
 
 def _without_before(diff: RunDiff) -> list[str]:
     """Why a number has no earlier one: it was measured in another way, or not at all."""
+    options: dict[tuple[str, int], set[str]] = {}
+    names: set[str] = set()
+    for run in diff.against:
+        for number in run.numbers:
+            key = (number.collective, number.size_bytes)
+            options.setdefault(key, set()).add(number.options)
+            names.add(_name(number))
     if not diff.shifts and not diff.contrasts:
-        measured = sorted(
-            {
-                f"{each.collective} {format_size(each.size_bytes)}"
-                for run in diff.against
-                for each in run.numbers
-            }
-        )
         return [
             "  this run has no number over all nodes that could be compared; before there were"
-            f" {', '.join(measured[:8]) or 'none'}"
+            f" {', '.join(sorted(names)[:8]) or 'none'}"
         ]
     rows = []
-    for number in (each.number for each in diff.shifts if each.before_gb_s is None):
-        same = (number.collective, number.size_bytes)
-        ways = {
-            each.options
-            for run in diff.against
-            for each in run.numbers
-            if (each.collective, each.size_bytes) == same
-        }
-        if ways:
-            name = f"{number.collective} {format_size(number.size_bytes)}"
+    for shift in diff.shifts:
+        number = shift.number
+        before = options.get((number.collective, number.size_bytes))
+        if shift.before_gb_s is None and before:
             rows.append(
-                f"  {name} is not compared with another measurement: {number.options} here,"
-                f" {'; '.join(sorted(ways))} before"
+                f"  {_name(number)} is not compared with another measurement: {number.options}"
+                f" here, {'; '.join(sorted(before))} before"
             )
     return rows
 
 
+def _name(number: Number) -> str:
+    return f"{number.collective} {format_size(number.size_bytes)}"
+
+
 def _number(each: NumberShift) -> str:
-    number, shift = each.number, each.shift
-    name = f"{number.collective} {format_size(number.size_bytes)}"
+    name, shift = _name(each.number), each.shift
     before = format_bandwidth(each.before_gb_s) if each.before_gb_s is not None else "not measured"
     counted = f"  n={shift.launches[0]}/{shift.launches[1]}"
     return (

@@ -44,11 +44,8 @@ class Section:
 def render(report: ReportInput) -> str:
     """The whole page. The same input gives the same bytes."""
     environment = _environment()
-    sections = tuple(
-        section
-        for name in section_names(environment)
-        if (section := _section(environment, name, report))
-    )
+    rendered = [_section(environment, name, report) for name in section_names(environment)]
+    sections = tuple(filter(None, rendered))
     style = _asset(environment, "style.css")
     # What repeats in the margins of every printed page can only stand in a style sheet.
     style_of_run = _print_margins(report)
@@ -179,11 +176,10 @@ def _asset(environment: Environment, name: str) -> str:
 
 def _print_margins(report: ReportInput) -> str:
     result = report.result
-    banner = (
-        f"@top-center{{content:{safe.css_string('EMULATED: no number here says anything about real hardware')};font-weight:700}}"
-        if result.emulated
-        else ""
-    )
+    banner = ""
+    if result.emulated:
+        text = safe.css_string("EMULATED: no number here says anything about real hardware")
+        banner = f"@top-center{{content:{text};font-weight:700}}"
     run = safe.css_string(f"busbw {result.tool_version} run {result.run_id} {result.verdict.value}")
     return (
         "@media print{@page{size:A4;margin:16mm 14mm 16mm;font:8pt"

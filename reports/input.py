@@ -62,11 +62,8 @@ def suspect_nodes(result: RunResult) -> tuple[str, ...]:
 
 def holders(result: RunResult) -> dict[Component, Holds]:
     """Suspected component → which groups include it."""
-    leaf_of = (
-        {nic.node: nic.leaf for nic in result.topology.nics if nic.leaf}
-        if result.topology is not None
-        else {}
-    )
+    nics = result.topology.nics if result.topology is not None else ()
+    leaf_of = {nic.node: nic.leaf for nic in nics if nic.leaf}
     return {blame.component: _holds(blame.component, leaf_of) for blame in result.blame}
 
 
@@ -122,13 +119,11 @@ def usual_by_kind(groups: Iterable[Group]) -> dict[tuple[bool, bool], float]:
 def _groups_of(
     outcome: CaseOutcome, comparisons: list[Comparison], holds: tuple[Holds, ...]
 ) -> list[Group]:
-    artefact = next(
-        (path for path in outcome.artefacts if path.endswith(".json")),
-        next(iter(outcome.artefacts), ""),
-    )
+    documents = [path for path in outcome.artefacts if path.endswith(".json")]
+    artefact = next(iter((*documents, *outcome.artefacts)), "")
     # A collective nccl-tests does not have is the parser's to report; here it has no bus bandwidth.
-    known = [result for result in outcome.results if result.collective in set(Collective)]
-    samples = [sample for result in known for sample in group_samples(result, artefact)]
+    tables = [table for table in outcome.results if table.collective in set(Collective)]
+    samples = [sample for table in tables for sample in group_samples(table, artefact)]
     if not samples:
         return _from_comparisons(comparisons, holds, artefact)
     status = {frozenset(comparison.nodes): comparison.status for comparison in comparisons}

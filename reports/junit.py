@@ -10,7 +10,7 @@ only (gitlab.com issue 299086).
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 from xml.etree import ElementTree
 
@@ -36,7 +36,7 @@ class _Case:
     required: bool
     message: str
     text: str
-    seconds: float = field(default=0.0)
+    seconds: float = 0.0
 
 
 def render(result: RunResult) -> str:
@@ -94,17 +94,7 @@ def _unique(cases: list[_Case]) -> list[_Case]:
         key = (case.classname, case.name)
         counts[key] = counts.get(key, 0) + 1
         name = case.name if counts[key] == 1 else f"{case.name} ({counts[key]})"
-        unique.append(
-            _Case(
-                case.classname,
-                name,
-                case.status,
-                case.required,
-                case.message,
-                case.text,
-                case.seconds,
-            )
-        )
+        unique.append(replace(case, name=name))
     return unique
 
 
@@ -144,12 +134,10 @@ def _checks(result: RunResult) -> list[_Case]:
 def _check(check: CheckResult) -> _Case:
     message = ", ".join(filter(None, (check.seen, check.reason))) or phrases.LABELS[check.status]
     lines = [f"found: {check.seen}", f"expected: {check.expected}", f"command: {check.command}"]
-    lines += [f"reason: {check.reason}"] if check.reason else []
-    lines += (
-        [f"seen: {check.evidence.artefact}: {check.evidence.text}"]
-        if check.evidence is not None
-        else []
-    )
+    if check.reason:
+        lines.append(f"reason: {check.reason}")
+    if check.evidence is not None:
+        lines.append(f"seen: {check.evidence.artefact}: {check.evidence.text}")
     return _Case(
         f"busbw.checks.{check.node}",
         check.check_id,
@@ -188,15 +176,10 @@ def _comparison(result: RunResult, comparison: Comparison) -> _Case:
 
 
 def _finding(finding: Finding) -> _Case:
-    lines = [
-        finding.title,
-        finding.cause,
-        *(f"seen: {e.artefact}: {e.text}" for e in finding.evidence),
-    ]
-    lines += [
-        f"fix: {fix.summary}" + "".join(f"\n  {command}" for command in fix.commands)
-        for fix in finding.fixes
-    ]
+    lines = [finding.title, finding.cause]
+    lines += [f"seen: {e.artefact}: {e.text}" for e in finding.evidence]
+    for fix in finding.fixes:
+        lines.append("\n  ".join((f"fix: {fix.summary}", *fix.commands)))
     where = f" {phrases.where(finding.where)}" if finding.where else ""
     return _Case(
         "busbw.findings",
@@ -255,9 +238,9 @@ def _test(case: _Case) -> TestCase:
 def _advice(case: _Case) -> str:
     """What the suite's output says of a case that passes as a test without being a PASS; empty for
     the others."""
-    if case.status in (Status.PASS, Status.SKIPPED) or (
-        case.required and case.status is not Status.WARN
-    ):
+    if case.status in (Status.PASS, Status.SKIPPED):
+        return ""
+    if case.required and case.status is not Status.WARN:
         return ""
     advisory = "" if case.required else " (advisory)"
     return (

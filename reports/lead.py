@@ -16,9 +16,9 @@ def outcome_of(result: RunResult, case_id: str) -> CaseOutcome | None:
 
 def is_survey(outcome: CaseOutcome | None) -> bool:
     """It measured groups of nodes to find who is slow: its numbers are never the run's own."""
-    return outcome is not None and (
-        outcome.case.split is not None or outcome.case.purpose == "diagnosis"
-    )
+    if outcome is None:
+        return False
+    return outcome.case.split is not None or outcome.case.purpose == "diagnosis"
 
 
 def whole_cluster(result: RunResult) -> tuple[Comparison, ...]:
@@ -61,17 +61,11 @@ def collective(result: RunResult, comparison: Comparison) -> str:
 def ordered_findings(result: RunResult) -> tuple[Finding, ...]:
     """Findings with the one to act on first: required before advisory, worst state, largest effect,
     most certain; else as they came."""
-    return tuple(
-        sorted(
-            result.findings,
-            key=lambda f: (
-                not f.required,
-                phrases.SEVERITY[f.status],
-                -f.effect,
-                _CONFIDENCE[f.confidence],
-            ),
-        )
-    )
+
+    def rank(f: Finding) -> tuple[bool, int, float, int]:
+        return not f.required, phrases.SEVERITY[f.status], -f.effect, _CONFIDENCE[f.confidence]
+
+    return tuple(sorted(result.findings, key=rank))
 
 
 def subject(result: RunResult) -> str:
@@ -81,12 +75,10 @@ def subject(result: RunResult) -> str:
         return f"{result.acceptance.word}: {result.acceptance.summary}"
     compared = lead(result)
     if compared is not None and (compared.status is result.verdict or not result.findings):
-        share = (
-            phrases.percent(compared.ratio)
-            if compared.ratio is not None
-            else phrases.bandwidth(compared.measured_gb_s)
-        )
-        return f"{collective(result, compared)} {share}"
+        figure = phrases.bandwidth(compared.measured_gb_s)
+        if compared.ratio is not None:
+            figure = phrases.percent(compared.ratio)
+        return f"{collective(result, compared)} {figure}"
     findings = ordered_findings(result)
     if findings:
         return findings[0].title
@@ -99,13 +91,10 @@ def nodes_of(result: RunResult) -> str:
     """The nodes the subject belongs to, folded: those of a surveyed group where its number decides,
     else all; `no nodes` without any."""
     compared = lead(result)
-    decides = compared is not None and compared.status is result.verdict
-    return (
-        phrases.nodes(
-            compared.nodes if compared is not None and decides and compared.nodes else result.nodes
-        )
-        or "no nodes"
-    )
+    names = result.nodes
+    if compared is not None and compared.status is result.verdict and compared.nodes:
+        names = compared.nodes
+    return phrases.nodes(names) or "no nodes"
 
 
 def title(result: RunResult) -> str:

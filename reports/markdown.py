@@ -31,9 +31,8 @@ def render(report: ReportInput) -> str:
     and a line says so."""
     result = report.result
     parts = [_head(result), _unreachable(result)]
-    parts += [
-        _finding(finding, number) for number, finding in enumerate(lead.ordered_findings(result), 1)
-    ]
+    findings = enumerate(lead.ordered_findings(result), 1)
+    parts += [_finding(finding, number) for number, finding in findings]
     parts += [_numbers(result), _gaps(result), _versions(result)]
     text = ""
     for part in filter(None, parts):

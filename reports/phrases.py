@@ -57,10 +57,10 @@ def nodes(names: Iterable[str]) -> str:
 def where(names: tuple[str, ...], most: int = 12) -> str:
     """What a finding names: host names are folded, other components (`gpu-001 rail 3`) are listed,
     at most `most` of them."""
-    plain = [name for name in names if LEGAL_NAME.match(name)]
-    parts = ([nodes(plain)] if plain else []) + [
-        one_line(name) for name in names if not LEGAL_NAME.match(name)
-    ]
+    hosts = [name for name in names if LEGAL_NAME.match(name)]
+    parts = [one_line(name) for name in names if name not in hosts]
+    if hosts:
+        parts.insert(0, nodes(hosts))
     more = f" and {len(parts) - most} more" if len(parts) > most else ""
     return ", ".join(parts[:most]) + more
 
@@ -156,11 +156,9 @@ def is_command(text: str) -> bool:
     if not parts or "; do" in text:
         return bool(parts)
     capital = parts[0][:1].isupper() and "=" not in parts[0]
-    return (
-        not capital
-        and not parts[0].endswith((":", ","))
-        and not any(_PROSE.match(word) for word in parts)
-    )
+    if capital or parts[0].endswith((":", ",")):
+        return False
+    return not any(_PROSE.match(word) for word in parts)
 
 
 def limit(of: CriterionResult) -> str:
@@ -173,9 +171,8 @@ def measured(of: CriterionResult) -> str:
     measured."""
     if of.measured is None:
         return "–"
-    return _valued(of, of.measured) + (
-        "" if of.half_interval is None else f" ± {_valued(of, of.half_interval)}"
-    )
+    mean = _valued(of, of.measured)
+    return mean if of.half_interval is None else f"{mean} ± {_valued(of, of.half_interval)}"
 
 
 def _valued(of: CriterionResult, value: float) -> str:

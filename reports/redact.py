@@ -120,8 +120,8 @@ class Redactor:
         if last is None or not swapped.endswith(last[0]):
             return swapped  # nothing there, or replaced as a whole
         word = last[0]
-        known = len(word) >= _LEAST_BEGUN and any(name.startswith(word) for name in self._aliases)
-        return f"{swapped[: -len(word)]}…" if known or _BEGUN.fullmatch(word) else swapped
+        prefix = len(word) >= _LEAST_BEGUN and any(name.startswith(word) for name in self._aliases)
+        return f"{swapped[: -len(word)]}…" if prefix or _BEGUN.fullmatch(word) else swapped
 
     def record(self, value: _T) -> _T:
         """A copy of a record in which every text, however deep, is redacted."""
@@ -156,9 +156,9 @@ class Redactor:
             return matched if owner in _COMMON_USERS else match["root"] + self._alias("user", owner)
         if kind in ("ipv4", "ipv6"):
             bare = matched.partition("%")[0]
-            return (
-                self._alias("ip", bare) if _identifies(bare) and not _is_version(match) else matched
-            )
+            if not _identifies(bare) or _is_version(match):
+                return matched
+            return self._alias("ip", bare)
         return self._alias(kind, matched)
 
     def _alias(self, kind: str, name: str) -> str:
@@ -189,9 +189,8 @@ def for_cluster(cluster: Cluster, host_names: Iterable[str]) -> Redactor:
 
 def names_file(redactor: Redactor) -> bytes:
     """`redacted-names.csv`: who is who, to be kept at home."""
-    return "".join(
-        ("alias,name\n", *(f"{alias},{name}\n" for name, alias in redactor.aliases))
-    ).encode()
+    rows = "".join(f"{alias},{name}\n" for name, alias in redactor.aliases)
+    return f"alias,name\n{rows}".encode()
 
 
 def _is_address(text: str) -> bool:
@@ -221,8 +220,7 @@ def _any_of(names: Iterable[str]) -> re.Pattern[str]:
     """Any of the names as a whole word, the longest first; a domain behind it goes with it only
     where it was named itself."""
     longest_first = sorted(names, key=len, reverse=True)
-    return re.compile(
-        rf"(?<![A-Za-z0-9])(?:{'|'.join(map(re.escape, longest_first))})(?![A-Za-z0-9])"
-        if longest_first
-        else r"(?!)"
-    )
+    if not longest_first:
+        return re.compile(r"(?!)")
+    alternatives = "|".join(map(re.escape, longest_first))
+    return re.compile(rf"(?<![A-Za-z0-9])(?:{alternatives})(?![A-Za-z0-9])")

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from busbw.model import BenchmarkRow, CaseOutcome, Comparison, Measurement, RunResult
 from busbw.reports import lead, phrases
@@ -59,29 +59,28 @@ class Sweep:
 
     def pieces(self) -> tuple[tuple[Point, ...], ...]:
         """Points of one case each: lines are drawn within a case, never across."""
-        return tuple(
-            tuple(p for p in self.points if p.case_id == case)
-            for case in dict.fromkeys(p.case_id for p in self.points)
-        )
+        pieces: dict[str, list[Point]] = {}
+        for point in self.points:
+            pieces.setdefault(point.case_id, []).append(point)
+        return tuple(map(tuple, pieces.values()))
 
 
 def sweeps(result: RunResult) -> tuple[Sweep, ...]:
     """One sweep per collective that was timed over all nodes together, in the order of the plan."""
-    timed = [
-        o
-        for o in result.cases
-        if o.case.purpose in _TIMED and not lead.is_survey(o) and any(r.rows for r in o.results)
-    ]
-    timed_sweeps = []
-    for collective in dict.fromkeys(outcome.case.collective.value for outcome in timed):
-        own = [outcome for outcome in timed if outcome.case.collective.value == collective]
-        nranks = next(
-            (r.nranks for outcome in own for r in outcome.results if r.nranks is not None), None
-        )
-        timed_sweeps.append(
-            Sweep(collective, nranks, tuple(point for outcome in own for point in _points(outcome)))
-        )
-    return tuple(timed_sweeps)
+    timed: dict[str, list[CaseOutcome]] = {}
+    for outcome in result.cases:
+        if outcome.case.purpose not in _TIMED or lead.is_survey(outcome):
+            continue
+        if any(table.rows for table in outcome.results):
+            timed.setdefault(outcome.case.collective.value, []).append(outcome)
+    return tuple(_sweep(collective, outcomes) for collective, outcomes in timed.items())
+
+
+def _sweep(collective: str, outcomes: list[CaseOutcome]) -> Sweep:
+    tables = [table for outcome in outcomes for table in outcome.results]
+    nranks = next((table.nranks for table in tables if table.nranks is not None), None)
+    points = tuple(point for outcome in outcomes for point in _points(outcome))
+    return Sweep(collective, nranks, points)
 
 
 def _points(outcome: CaseOutcome) -> list[Point]:
@@ -177,27 +176,23 @@ def view(report: ReportInput) -> tuple[Curve, ...] | None:
 
 def _curve(result: RunResult, sweep: Sweep) -> Curve:
     cases = {point.case_id for point in sweep.points}
-    compared = {
-        (c.case_id, c.size_bytes): c for c in lead.whole_cluster(result) if c.case_id in cases
-    }
-    conclusion = _conclusion(sweep, tuple(compared.values()))
+    comparisons = [c for c in lead.whole_cluster(result) if c.case_id in cases]
+    by_point = {(c.case_id, c.size_bytes): c for c in comparisons}
+    compared = tuple(by_point.values())
+    conclusion = _conclusion(sweep, compared)
     ranks = f" on {phrases.count(sweep.nranks, 'rank')}" if sweep.nranks is not None else ""
     heading = f"{sweep.collective}{ranks}"
-    chart = _plot(sweep, tuple(compared.values()), heading, conclusion)
-    drawn = len({point.size_bytes for point in sweep.points}) > 1
-    cursor = Cursor(
-        tuple(plot.place(chart, point.size_bytes, 0)[0] for point in sweep.points),
-        tuple(
-            _point_text(point, compared.get((point.case_id, point.size_bytes)))
-            for point in sweep.points
-        ),
-    )
-    rows = tuple(
-        _row(point, compared.get((point.case_id, point.size_bytes))) for point in sweep.points
-    )
-    return Curve(
-        sweep.collective, heading, conclusion, plot.draw(chart) if drawn else None, cursor, rows
-    )
+    chart = _plot(sweep, compared, heading, conclusion)
+    places, texts, rows = [], [], []
+    for point in sweep.points:
+        comparison = by_point.get((point.case_id, point.size_bytes))
+        places.append(plot.place(chart, point.size_bytes, 0)[0])
+        texts.append(_point_text(point, comparison))
+        rows.append(_row(point, comparison))
+    several_sizes = len({point.size_bytes for point in sweep.points}) > 1
+    picture = plot.draw(chart) if several_sizes else None
+    cursor = Cursor(tuple(places), tuple(texts))
+    return Curve(sweep.collective, heading, conclusion, picture, cursor, tuple(rows))
 
 
 def _plot(
@@ -233,22 +228,18 @@ def _measured(
 ) -> list[plot.Line]:
     lines: list[plot.Line] = []
     for piece in sweep.pieces():
-        points = tuple(
-            (float(p.size_bytes), own.busbw_gb_s) for p in piece if (own := side(p)) is not None
-        )
+        points = []
+        for point in piece:
+            measured = side(point)
+            if measured is not None:
+                points.append((float(point.size_bytes), measured.busbw_gb_s))
         if points:
-            lines.append(plot.Line("", points, colour, "" if bold else "5 3", bold=bold))
+            lines.append(plot.Line("", tuple(points), colour, "" if bold else "5 3", bold=bold))
     if lines:
         # One label for all pieces of the line, at the end of the one that reaches furthest.
         last = max(range(len(lines)), key=lambda index: lines[index].points[-1])
-        line = lines[last]
-        lines[last] = plot.Line(
-            f"{label} {phrases.number(line.points[-1][1])}",
-            line.points,
-            line.colour,
-            line.dash,
-            bold=bold,
-        )
+        text = f"{label} {phrases.number(lines[last].points[-1][1])}"
+        lines[last] = replace(lines[last], label=text)
     return lines
 
 
@@ -292,9 +283,9 @@ def _conclusion(sweep: Sweep, compared: tuple[Comparison, ...]) -> str:
     judged = max(compared, key=lambda c: c.size_bytes, default=None)
     if judged is not None and judged.reference.busbw_gb_s is not None:
         at = (
-            ""
-            if judged.size_bytes == largest.size_bytes
-            else f" at {format_size(judged.size_bytes)}"
+            f" at {format_size(judged.size_bytes)}"
+            if judged.size_bytes != largest.size_bytes
+            else ""
         )
         expected = phrases.bandwidth(judged.reference.busbw_gb_s)
         text += (
@@ -305,9 +296,9 @@ def _conclusion(sweep: Sweep, compared: tuple[Comparison, ...]) -> str:
     if limit is not None:
         text += f"; physical limit {phrases.bandwidth(limit.value_gb_s)} ({limit.formula})"
     repeated = max(point.repetitions for point in sweep.points)
-    return text + (
-        f". Median of {repeated} repetitions, their range shaded." if repeated > 1 else "."
-    )
+    if repeated > 1:
+        text += f". Median of {repeated} repetitions, their range shaded"
+    return f"{text}."
 
 
 def _point_text(point: Point, compared: Comparison | None) -> str:
@@ -328,18 +319,19 @@ def _point_text(point: Point, compared: Comparison | None) -> str:
 
 
 def _row(point: Point, compared: Comparison | None) -> Row:
+    expected = share = "–"
+    if compared is not None and compared.reference.busbw_gb_s is not None:
+        expected = phrases.bandwidth(compared.reference.busbw_gb_s)
+    if compared is not None and compared.ratio is not None:
+        share = phrases.percent(compared.ratio)
     return Row(
         point.case_id,
         format_size(point.size_bytes),
         _cells(point.out_of_place),
         _cells(point.in_place),
         "not checked" if point.wrong is None else str(point.wrong),
-        (
-            phrases.bandwidth(compared.reference.busbw_gb_s)
-            if compared and compared.reference.busbw_gb_s is not None
-            else "–"
-        ),
-        phrases.percent(compared.ratio) if compared and compared.ratio is not None else "–",
+        expected,
+        share,
     )
 
 

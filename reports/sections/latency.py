@@ -37,9 +37,8 @@ def view(report: ReportInput) -> tuple[Latency, ...] | None:
 
 
 def _small(sweep: Sweep) -> int:
-    return sum(
-        1 for point in sweep.points if point.size_bytes <= _SMALL_BYTES and _time(point) is not None
-    )
+    small = [point for point in sweep.points if point.size_bytes <= _SMALL_BYTES]
+    return sum(_time(point) is not None for point in small)
 
 
 def _time(point: Point) -> float | None:
@@ -50,10 +49,8 @@ def _time(point: Point) -> float | None:
 def _latency(sweep: Sweep) -> Latency:
     timed = tuple((point, time) for point in sweep.points if (time := _time(point)) is not None)
     first = min(timed, key=lambda pair: pair[0].size_bytes)
-    last = max(
-        (pair for pair in timed if pair[0].size_bytes <= _SMALL_BYTES),
-        key=lambda pair: pair[0].size_bytes,
-    )
+    small = [pair for pair in timed if pair[0].size_bytes <= _SMALL_BYTES]
+    last = max(small, key=lambda pair: pair[0].size_bytes)
     conclusion = (
         f"{sweep.collective} takes {format_time_us(first[1])} at {format_size(first[0].size_bytes)}"
         f" and {format_time_us(last[1])} at {format_size(last[0].size_bytes)}."

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 
 from busbw.model import CheckResult, Evidence, Status, worst
@@ -86,9 +87,8 @@ def view(report: ReportInput) -> Preflight | None:
     small = len(nodes) <= _SHOW_ALL_NODES and len(by_check) <= _SHOW_ALL_CHECKS
     rows = {check: row for check, row in by_check.items() if small or not _all_pass(row, nodes)}
     columns = _kinds(nodes, by_check)
-    states = tuple(
-        status for status in phrases.SEVERITY if any(check.status is status for check in checks)
-    )
+    reported = {check.status for check in checks}
+    states = tuple(status for status in phrases.SEVERITY if status in reported)
     kinds: list[Kind] = []
     matrix: list[MatrixRow] = []
     counts: list[CountRow] = []
@@ -114,12 +114,9 @@ def view(report: ReportInput) -> Preflight | None:
 def _odd(answers: tuple[Answer, ...]) -> tuple[Answer, ...]:
     """What did not pass, required before advisory, the worst first."""
     bad = (Status.FAIL, Status.UNKNOWN, Status.WARN)
-    return tuple(
-        sorted(
-            (answer for answer in answers if answer.status in bad),
-            key=lambda answer: (not answer.required, phrases.SEVERITY[answer.status]),
-        )
-    )
+    odd = [answer for answer in answers if answer.status in bad]
+    odd.sort(key=lambda answer: (not answer.required, phrases.SEVERITY[answer.status]))
+    return tuple(odd)
 
 
 def _by_check(checks: tuple[CheckResult, ...]) -> dict[str, dict[str, Status]]:
@@ -127,14 +124,12 @@ def _by_check(checks: tuple[CheckResult, ...]) -> dict[str, dict[str, Status]]:
     table: dict[str, dict[str, Status]] = {}
     for check in checks:
         row = table.setdefault(check.check_id, {})
-        row[check.node] = (
-            worst((row[check.node], check.status)) if check.node in row else check.status
-        )
+        row[check.node] = worst((row.get(check.node, check.status), check.status))
     return table
 
 
 def _all_pass(row: dict[str, Status], nodes: list[str]) -> bool:
-    return len(row) == len(nodes) and all(status is Status.PASS for status in row.values())
+    return len(row) == len(nodes) and set(row.values()) == {Status.PASS}
 
 
 def _kinds(nodes: list[str], table: dict[str, dict[str, Status]]) -> list[list[str]]:
@@ -146,7 +141,8 @@ def _kinds(nodes: list[str], table: dict[str, dict[str, Status]]) -> list[list[s
 
 
 def _counted(check: str, row: dict[str, Status], states: tuple[Status, ...]) -> CountRow:
-    counts = (sum(1 for status in row.values() if status is state) for state in states)
+    statuses = tuple(row.values())
+    counts = map(statuses.count, states)
     return CountRow(check, tuple(f"{count:,}" if count else "–" for count in counts))
 
 
@@ -182,17 +178,16 @@ def _answers(checks: tuple[CheckResult, ...]) -> tuple[Answer, ...]:
 def _summary(
     table: dict[str, dict[str, Status]], probed: int, nodes: int, checks: tuple[CheckResult, ...]
 ) -> str:
-    clean = sum(
-        1 for row in table.values() if all(status is Status.PASS for status in row.values())
-    )
+    clean = sum(set(row.values()) == {Status.PASS} for row in table.values())
     of = "" if probed == nodes else f" of {nodes}"
     text = (
         f"{phrases.count(len(table), 'check')} on {phrases.count(probed, 'node')}{of}: {clean} pass"
         " everywhere"
     )
-    rest = [
-        f"{sum(1 for check in checks if check.status is state):,} × {phrases.LABELS[state]}"
+    counts = Counter(check.status for check in checks)
+    others = [
+        f"{counts[state]:,} × {phrases.LABELS[state]}"
         for state in phrases.SEVERITY
-        if state is not Status.PASS and any(check.status is state for check in checks)
+        if counts[state] and state is not Status.PASS
     ]
-    return f"{text}; {', '.join(rest)}." if rest else f"{text}."
+    return f"{text}; {', '.join(others)}." if others else f"{text}."

@@ -56,11 +56,11 @@ class _Process:
 
 def view(report: ReportInput) -> tuple[Ranks, ...] | None:
     """A picture per case that gave per-process times of one communicator; None = none did."""
-    panels = [
-        _ranks(outcome, times)
-        for outcome in report.result.cases
-        if (times := _one_communicator(outcome))
-    ]
+    panels = []
+    for outcome in report.result.cases:
+        times = _one_communicator(outcome)
+        if times:
+            panels.append(_ranks(outcome, times))
     return tuple(panels) or None
 
 
@@ -71,13 +71,12 @@ def _one_communicator(outcome: CaseOutcome) -> tuple[ProcessTimes, ...]:
     if outcome.case.split is not None or not every:
         return ()
     size = max(t.size_bytes for t in every)
-    side = not any(not t.in_place for t in every if t.size_bytes == size)
-    own = {t.process: t for t in every if t.size_bytes == size and t.in_place is side}
-    return (
-        tuple(own[process] for process in sorted(own))
-        if len({t.group for t in own.values()}) == 1 and len(own) > 1
-        else ()
-    )
+    largest = [t for t in every if t.size_bytes == size]
+    in_place = all(t.in_place for t in largest)
+    own = {t.process: t for t in largest if t.in_place is in_place}
+    if len(own) < 2 or len({t.group for t in own.values()}) > 1:
+        return ()
+    return tuple(own[process] for process in sorted(own))
 
 
 def _ranks(outcome: CaseOutcome, times: tuple[ProcessTimes, ...]) -> Ranks:
@@ -135,9 +134,8 @@ def _mark(process: _Process, middle: float) -> strip.Mark:
 
 
 def _conclusion(processes: list[_Process], outliers: list[_Process], middle: float) -> str:
-    spread = statistics.pstdev([p.median_us for p in processes]) / statistics.fmean(
-        [p.median_us for p in processes]
-    )
+    medians = [p.median_us for p in processes]
+    spread = statistics.pstdev(medians) / statistics.fmean(medians)
     text = (
         f"Median {format_time_us(middle)}; standard deviation over processes {spread:.1%} of the"
         " mean. "
