@@ -1,8 +1,8 @@
 """What a person sees while busbw works. The only place that uses rich.
 
-A terminal gets one line per finished step and, below them, the step at work with its newest word
-and its time. Anything else gets one line per event with a timestamp, and a heartbeat when nothing
-was said for a while: CI systems end jobs that are silent. Text from nodes is never markup: control
+A terminal gets one line per finished step and, below them, the step at work with its latest text
+and its time. Anything else gets one line per event with a timestamp, and a heartbeat after a
+silence: CI systems end jobs that are silent. Text from nodes is never markup: control
 characters are shown as visible marks.
 """
 
@@ -32,7 +32,7 @@ HEARTBEAT_S = 30.0
 COMMANDS = "busbw.commands"
 """Name of the log that the transport writes every command of every node to."""
 _TICK_S = 0.5
-_ASIDE = frozenset({"note", "run", "command", "output"})
+_INSTANT = frozenset({"note", "run", "command", "output"})
 """Steps that end as soon as they are printed."""
 
 
@@ -90,8 +90,8 @@ class Console:
         self._heartbeat_s = heartbeat_s
         self._lock = threading.RLock()
         self._step, self._text = "", ""
-        self._began = self._word = self._said = time.monotonic()
-        """When the step began, when it last said something, when a line was last written."""
+        self._began = self._reported = self._written = time.monotonic()
+        """When the step began, when it last reported, when a line was last written."""
         self._ended = threading.Event()
         self._thread: threading.Thread | None = None
         self._live: Live | None = None
@@ -133,13 +133,13 @@ class Console:
         if self._quiet:
             return
         with self._lock:
-            self._word = self._said = time.monotonic()
+            self._reported = self._written = time.monotonic()
             if self._live is None:
                 self._write(step, text)
-                if step not in _ASIDE:
+                if step not in _INSTANT:
                     self._step, self._text = step, text
                 return
-            if step in _ASIDE:
+            if step in _INSTANT:
                 self._leave()
                 if text != "ended":
                     self._live.console.print(_line(step, text, cut=False))
@@ -154,21 +154,15 @@ class Console:
         # Without the lock: the thread that draws holds rich's own, for which whoever writes a line
         # waits with this one in hand.
         step, text, began = self._step, self._text, self._began
-        return (
-            _line(step, text, format_duration(time.monotonic() - began)) if step else _line("", "")
-        )
+        if not step:
+            return _line("", "")
+        return _line(step, text, format_duration(time.monotonic() - began))
 
     def _leave(self) -> None:
         """The step at work is over: its last word stays."""
         if self._step and self._live is not None:
-            self._live.console.print(
-                _line(
-                    self._step,
-                    self._text,
-                    format_duration(time.monotonic() - self._began),
-                    cut=False,
-                )
-            )
+            took = format_duration(time.monotonic() - self._began)
+            self._live.console.print(_line(self._step, self._text, took, cut=False))
         self._step, self._text = "", ""
 
     def _write(self, step: str, text: str) -> None:
@@ -180,12 +174,12 @@ class Console:
         while not self._ended.wait(min(_TICK_S, self._heartbeat_s / 4)):
             with self._lock:
                 at = time.monotonic()
-                if self._step and at - self._said >= self._heartbeat_s:
+                if self._step and at - self._written >= self._heartbeat_s:
                     self._write(
                         self._step,
-                        f"still running, no output for {format_duration(at - self._word)}; last: {self._text}",
+                        f"still running, no output for {format_duration(at - self._reported)}; last: {self._text}",
                     )
-                    self._said = at
+                    self._written = at
 
 
 class _Commands(logging.Handler):

@@ -222,12 +222,12 @@ def _up(args: argparse.Namespace) -> int:
     )
     signal.signal(signal.SIGTERM, _interrupt)
     state = bringup.up(options, _progress)
-    for what in state.cannot:
-        _progress(f"this lab cannot {what}")
-    shown = f"  shows:     {state.persona.title} per node (invented)\n" if state.persona else ""
+    for limit in state.cannot:
+        _progress(f"this lab cannot {limit}")
+    hardware = f"  shows:     {state.persona.title} per node (invented)\n" if state.persona else ""
     sys.stdout.write(
         f"lab {state.name} is up: {len(state.nodes)} nodes, {state.nodes[0].name} to"
-        f" {state.nodes[-1].name}\n{shown}  log in:    busbw lab exec {state.nodes[0].name} --"
+        f" {state.nodes[-1].name}\n{hardware}  log in:    busbw lab exec {state.nodes[0].name} --"
         f" hostname\n  by ssh:    busbw lab exec -- ssh -F {files.ssh_config(state)}"
         f" {state.nodes[0].name}\n  take down: busbw lab down --name {state.name}\n"
     )
@@ -342,8 +342,7 @@ def _down(args: argparse.Namespace) -> int:
     from busbw.lab import bringup
     from busbw.lab.state import names
 
-    chosen = names() if args.all else (args.name,)
-    for name in chosen:
+    for name in names() if args.all else (args.name,):
         if name is None and not names():
             continue
         state = bringup.down(name)
@@ -366,17 +365,17 @@ def _rate(option: str, text: str) -> float:
         ) from error
 
 
-def _share(text: str, whole_bit_s: float | None, option: str) -> float:
+def _share(text: str, lab_rate_bit_s: float | None, option: str) -> float:
     """A rate, or a share of the lab's own."""
     if not text.endswith("%"):
         return _rate("RATE", text)
-    if whole_bit_s is None:
+    if lab_rate_bit_s is None:
         raise UsageError(
             f"{text} of what?",
             seen=f"the lab was brought up without {option}",
             next_step="give a rate such as 200mbit",
         )
-    return _rate("RATE", f"{whole_bit_s * _percent(text) / 100:.0f}bit")
+    return _rate("RATE", f"{lab_rate_bit_s * _percent(text) / 100:.0f}bit")
 
 
 def _percent(text: str) -> float:

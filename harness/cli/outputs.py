@@ -1,4 +1,4 @@
-"""What a run or a report leaves for machines: files asked for by name, GitHub's step summary, a
+"""What a run or a report leaves for machines: files requested by name, GitHub's step summary, a
 message to a webhook.
 
 The run's own directory has all of it anyway; these are copies at the places that CI systems and
@@ -69,7 +69,7 @@ def check(args: argparse.Namespace) -> None:
 
 
 def deliver(args: argparse.Namespace, run: Path, result: RunResult, last_line: str) -> int:
-    """Write and send what was asked for; returns the exit status. What cannot be sent is reported,
+    """Write and send what was requested; returns the exit status. What cannot be sent is reported,
     and the verdict stands.
 
     Raises:
@@ -135,10 +135,8 @@ def _notify(address: str, result: RunResult, last_line: str) -> None:
             with urllib.request.urlopen(request, timeout=_WEBHOOK_TIMEOUT_S):
                 pass
         except (OSError, ValueError) as error:
-            problem = (
-                f"status {error.code}"
-                if isinstance(error, urllib.error.HTTPError)
-                else type(error).__name__
-            )
+            problem = type(error).__name__
+            if isinstance(error, urllib.error.HTTPError):
+                problem = f"status {error.code}"
     if problem:
         sys.stderr.write(f"busbw: warning: the webhook at {host} got no message: {problem}\n")

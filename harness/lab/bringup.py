@@ -388,7 +388,7 @@ def status_text(state: LabState) -> str:
     if now.without_sshd:
         lines.append(f"  no sshd    {', '.join(now.without_sshd)}")
     lines += [f"  fault      {fault.target}: {fault.kind} {fault.detail}" for fault in state.faults]
-    lines += [f"  cannot     {what}" for what in state.cannot]
+    lines += [f"  cannot     {limit}" for limit in state.cannot]
     if not now.running:
         lines.append(f"  next       busbw lab down --name {state.name}")
     return "\n".join(lines) + "\n"

@@ -242,9 +242,9 @@ def _memlock_small(state: LabState, node: str) -> LabState:
 
 
 def _errors_grow(state: LabState, node: str, index: int | None, seconds: float) -> LabState:
-    chosen, adapter = persona_faults.adapter(state, node, index)
+    position, adapter = persona_faults.adapter(state, node, index)
     detail = f"{adapter}: error counters grow for at most {seconds:g} s"
-    state = _record(state, Fault("errors-grow", node, detail, index=chosen))
+    state = _record(state, Fault("errors-grow", node, detail, index=position))
     script = persona_files.growing(adapter, seconds, _MARKS["errors-grow"])
     _run(enter.reexec_argv(state, ("ssh", "-F", str(files.ssh_config(state)), node, script)), "")
     return state
@@ -366,9 +366,11 @@ def _undo_process_fault(state: LabState, fault: Fault) -> None:
     elif fault.kind == "cpu-limit":
         _limit_cpus(state, fault.target, state.cpus_per_node)
     elif fault.kind in _MARKS:
-        for found in map(processes.identify, processes.of_node(state, state.node(fault.target))):
-            if found is not None and processes.command_line(found.pid).endswith(_MARKS[fault.kind]):
-                processes.send(found, signal.SIGKILL)
+        mark = _MARKS[fault.kind]
+        for pid in processes.of_node(state, state.node(fault.target)):
+            loop = processes.identify(pid)
+            if loop is not None and processes.command_line(pid).endswith(mark):
+                processes.send(loop, signal.SIGKILL)
     elif fault.kind == "host-key":
         node = state.node(fault.target)
         directory = files.node_directory(state, node)
@@ -394,16 +396,16 @@ def _sshd(node: LabNode) -> Process:
 
 
 def _ranks(state: LabState, target: str) -> tuple[processes.Rank, ...]:
-    nodes = state.nodes if target.isdigit() else (state.node(target),)
-    ranks = tuple(
-        rank
-        for rank in processes.ranks(state, nodes)
-        if not target.isdigit() or rank.rank == int(target)
-    )
+    if target.isdigit():
+        place = f"rank {target}"
+        all_ranks = processes.ranks(state, state.nodes)
+        ranks = tuple(rank for rank in all_ranks if rank.rank == int(target))
+    else:
+        place = f"on {target}"
+        ranks = tuple(processes.ranks(state, (state.node(target),)))
     if not ranks:
-        where = f"rank {target}" if target.isdigit() else f"on {target}"
         raise LabError(
-            f"no benchmark process {where}",
+            f"no benchmark process {place}",
             seen="no process whose program is named *_perf and that mpirun started",
             next_step="start a benchmark, and give the fault while it runs",
         )

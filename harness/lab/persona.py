@@ -122,9 +122,9 @@ def replace_tree(root: Path, before: Iterable[Entry], after: Iterable[Entry]) ->
     old = {entry.path: entry for entry in before}
     new = {entry.path: entry for entry in after}
     # A directory that is listed may be mounted somewhere: it is emptied, never made anew.
-    kept = {root, *(root / entry.path for entry in new.values() if entry.is_directory)}
+    required = {root, *(root / entry.path for entry in new.values() if entry.is_directory)}
     for path in sorted(old.keys() - new.keys(), reverse=True):
-        _remove(root / path, kept)
+        _remove(root / path, required)
     for path, entry in new.items():
         if old.get(path) != entry or not os.path.lexists(root / path):
             _write(root / path, entry)
@@ -155,12 +155,12 @@ def _create(path: str, entry: Entry) -> None:
         file.write(entry.content or b"")
 
 
-def _remove(path: Path, kept: set[Path]) -> None:
+def _remove(path: Path, required: set[Path]) -> None:
     """The entry, and the directories above that are empty without it."""
     if not path.is_dir() or path.is_symlink():
         path.unlink(missing_ok=True)
         path = path.parent
-    while path not in kept and path.is_dir() and not any(path.iterdir()):
+    while path not in required and path.is_dir() and not any(path.iterdir()):
         path.rmdir()
         path = path.parent
 
@@ -338,8 +338,8 @@ def bridge(address: str) -> str:
     >>> bridge("0000:1b:00.0")
     '0000:1a:00.0'
     """
-    domain, bus, rest = address.split(":")
-    return f"{domain}:{int(bus, 16) - 1:02x}:{rest}"
+    domain, bus, device = address.split(":")
+    return f"{domain}:{int(bus, 16) - 1:02x}:{device}"
 
 
 # One node's invented hardware: a persona, what is its own (serial numbers, GUIDs, addresses), and

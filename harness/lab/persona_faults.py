@@ -1,4 +1,4 @@
-"""Faults of invented hardware: each changes what one node shows, from the whole hardware to the
+"""Faults of invented hardware: each changes what one node shows, from the intact hardware to the
 broken one. Pure; the lab switches them."""
 
 from __future__ import annotations
@@ -30,12 +30,15 @@ class HardwareFault:
     of: str
     """`gpu` or `adapter`: it breaks one of them; `node`."""
     change: _Change
-    besides: Callable[[Persona], str] = lambda persona: ""
+    needs: Callable[[Persona], str] = lambda persona: ""
     """What else such hardware may lack for it; empty = nothing."""
 
     def impossible(self, persona: Persona) -> str:
         """Why such hardware cannot have it; empty = it can."""
-        return self.besides(persona) or (_needs_adapters(persona) if self.of == "adapter" else "")
+        reason = self.needs(persona)
+        if not reason and self.of == "adapter":
+            reason = _needs_adapters(persona)
+        return reason
 
 
 def kinds() -> tuple[tuple[str, str], ...]:
@@ -59,21 +62,18 @@ def hardware(state: LabState, node: LabNode) -> NodeHardware:
             ),
         )
     number = state.nodes.index(node) + 1
-    return broken(
-        invent(state.persona, node.name, number),
-        (fault for fault in state.faults if fault.target == node.name),
-    )
+    faults = [fault for fault in state.faults if fault.target == node.name]
+    return broken(invent(state.persona, node.name, number), faults)
 
 
-def broken(whole: NodeHardware, faults: Iterable[Fault]) -> NodeHardware:
+def broken(node: NodeHardware, faults: Iterable[Fault]) -> NodeHardware:
     """The hardware with these faults, in their order; faults of links and processes change nothing
     of it."""
-    known = {fault.kind: fault for fault in FAULTS}
-    now = whole
+    by_kind = {fault.kind: fault for fault in FAULTS}
     for fault in faults:
-        if fault.kind in known:
-            now = known[fault.kind].change(now, fault.index or 0)
-    return now
+        if fault.kind in by_kind:
+            node = by_kind[fault.kind].change(node, fault.index or 0)
+    return node
 
 
 def make(state: LabState, kind: str, node: str, index: int | None) -> Fault:
@@ -89,30 +89,30 @@ def make(state: LabState, kind: str, node: str, index: int | None) -> Fault:
             codec.unknown("hardware fault", kind, (name for name, _ in kinds())),
             next_step="busbw lab fault hw",
         )
-    shown = hardware(state, state.node(node))
-    why = fault.impossible(shown.persona)
+    node_hardware = hardware(state, state.node(node))
+    why = fault.impossible(node_hardware.persona)
     if why:
         raise LabError(
-            f"{kind} is no fault of the persona {shown.persona.name}",
+            f"{kind} is no fault of the persona {node_hardware.persona.name}",
             seen=why,
             next_step="busbw lab fault hw",
         )
     devices = {
-        "gpu": tuple(f"GPU {gpu.index}" for gpu in shown.gpus),
-        "adapter": tuple(a.name for a in shown.adapters),
+        "gpu": tuple(f"GPU {gpu.index}" for gpu in node_hardware.gpus),
+        "adapter": tuple(a.name for a in node_hardware.adapters),
         "node": (),
     }[fault.of]
     if fault.of == "node":
         return Fault(kind, node, fault.text)
-    chosen = len(devices) - 1 if index is None else index
-    if not 0 <= chosen < len(devices):
+    position = len(devices) - 1 if index is None else index
+    if not 0 <= position < len(devices):
         seen = f"it has {devices[0]} to {devices[-1]}" if devices else f"it has no {fault.of}"
         raise LabError(
-            f"{node} has no {fault.of} number {chosen}",
+            f"{node} has no {fault.of} number {position}",
             seen=seen,
             next_step=f"busbw lab fault hw {kind} {node}",
         )
-    return Fault(kind, node, f"{devices[chosen]}: {fault.text}", index=chosen)
+    return Fault(kind, node, f"{devices[position]}: {fault.text}", index=position)
 
 
 def adapter(state: LabState, node: str, index: int | None) -> tuple[int, str]:
@@ -122,21 +122,20 @@ def adapter(state: LabState, node: str, index: int | None) -> tuple[int, str]:
         LabError: the lab shows no hardware, or the node has no such adapter.
     """
     adapters = hardware(state, state.node(node)).adapters
-    chosen = len(adapters) - 1 if index is None else index
-    if not 0 <= chosen < len(adapters):
+    position = len(adapters) - 1 if index is None else index
+    if not 0 <= position < len(adapters):
         raise LabError(
-            f"{node} has no adapter number {chosen}",
+            f"{node} has no adapter number {position}",
             seen=f"it has {len(adapters)}",
             next_step="busbw lab status",
         )
-    return chosen, adapters[chosen].name
+    return position, adapters[position].name
 
 
 def _gpu(change: Callable[[Gpu], Gpu]) -> _Change:
     def apply(node: NodeHardware, index: int) -> NodeHardware:
-        return replace(
-            node, gpus=tuple(change(gpu) if gpu.index == index else gpu for gpu in node.gpus)
-        )
+        gpus = tuple(change(gpu) if gpu.index == index else gpu for gpu in node.gpus)
+        return replace(node, gpus=gpus)
 
     return apply
 
@@ -158,10 +157,9 @@ def _node(change: Callable[[NodeHardware], NodeHardware]) -> _Change:
 
 
 def _without_gpu(node: NodeHardware, index: int) -> NodeHardware:
-    remaining = (gpu for gpu in node.gpus if gpu.index != index)
-    return replace(
-        node, gpus=tuple(replace(gpu, index=position) for position, gpu in enumerate(remaining))
-    )
+    remaining = [gpu for gpu in node.gpus if gpu.index != index]
+    gpus = tuple(replace(gpu, index=position) for position, gpu in enumerate(remaining))
+    return replace(node, gpus=gpus)
 
 
 def _lost_gpu(node: NodeHardware, index: int) -> NodeHardware:
@@ -212,9 +210,9 @@ def _needs_adapters(persona: Persona) -> str:
 
 
 def _needs_infiniband(persona: Persona) -> str:
-    return (
-        "" if persona.adapters and not persona.adapters.ethernet else "it has no InfiniBand adapter"
-    )
+    if persona.adapters and not persona.adapters.ethernet:
+        return ""
+    return "it has no InfiniBand adapter"
 
 
 def _needs_roce(persona: Persona) -> str:

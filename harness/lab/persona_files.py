@@ -249,7 +249,7 @@ def _device(
     config: bytes,
 ) -> Iterator[Entry]:
     at = f"sys/bus/pci/devices/{address}"
-    known = {
+    values = {
         "vendor": f"{vendor:#06x}",
         "device": f"{device:#06x}",
         "class": f"{device_class:#08x}",
@@ -263,7 +263,7 @@ def _device(
             f"pci:v{vendor:08X}d{device:08X}sv{vendor:08X}sd00000000bc{device_class >> 16:02x}sc{device_class >> 8 & 255:02x}i00"
         ),
     }
-    yield from (text(f"{at}/{name}", value) for name, value in known.items())
+    yield from (text(f"{at}/{name}", value) for name, value in values.items())
     yield text(f"{at}/resource", *["0x0000000000000000 0x0000000000000000 0x0000000000000000"] * 7)
     yield Entry(f"{at}/config", config)
     if device_class != _BRIDGE:
@@ -320,7 +320,7 @@ def _adapter(node: NodeHardware, adapter: Adapter) -> Iterator[Entry]:
     yield Entry(f"{verbs}/device", link=pci)
     at = f"sys/class/infiniband/{adapter.name}"
     yield Entry(f"{at}/device", link=pci)
-    known = {
+    values = {
         "hca_type": kind.hca_type,
         "fw_ver": adapter.firmware,
         "hw_rev": 0,
@@ -330,12 +330,12 @@ def _adapter(node: NodeHardware, adapter: Adapter) -> Iterator[Entry]:
         "node_type": "1: CA",
         "node_desc": f"{node.node} {adapter.name}",
     }
-    yield from (text(f"{at}/{name}", value) for name, value in known.items())
+    yield from (text(f"{at}/{name}", value) for name, value in values.items())
     yield from _port(f"{at}/ports/1", adapter)
 
 
 def _port(at: str, adapter: Adapter) -> Iterator[Entry]:
-    known = {
+    values = {
         "state": f"{_STATES[adapter.state]}: {adapter.state}",
         "phys_state": f"{_PHYSICAL[adapter.physical_state]}: {adapter.physical_state}",
         "rate": f"{adapter.rate_gbit_s} Gb/sec ({adapter.lanes})",
@@ -347,7 +347,7 @@ def _port(at: str, adapter: Adapter) -> Iterator[Entry]:
         "link_layer": "Ethernet" if adapter.kind.ethernet else "InfiniBand",
         "pkeys/0": f"{adapter.pkey:#06x}",
     }
-    yield from (text(f"{at}/{name}", value) for name, value in known.items())
+    yield from (text(f"{at}/{name}", value) for name, value in values.items())
     for index, (gid, version) in enumerate(gids(adapter)):
         yield text(f"{at}/gids/{index}", gid)
         yield text(f"{at}/gid_attrs/types/{index}", "RoCE v2" if version == 2 else "IB/RoCE v1")
@@ -580,11 +580,11 @@ def install(state: LabState, node: LabNode, directory: Path) -> None:
     Raises:
         LabError: the lab shows no invented hardware.
     """
-    shown = persona_faults.hardware(state, node)
-    write_tree(directory / HARDWARE, _tree(shown))
+    hardware = persona_faults.hardware(state, node)
+    write_tree(directory / HARDWARE, _tree(hardware))
     shutil.copy(_TOOL, directory / HARDWARE / _TOOL.name)
     (directory / HARDWARE / _TOOL.name).chmod(0o755)
-    for program in programs(shown, devices=state.mode is Mode.ROOT):
+    for program in programs(hardware, devices=state.mode is Mode.ROOT):
         (directory / "bin" / program).symlink_to(f"../{HARDWARE}/{_TOOL.name}")
 
 
@@ -598,5 +598,5 @@ def refresh(before: LabState, after: LabState, nodes: Path) -> None:
             replace_tree(nodes / node.name / HARDWARE, _tree(old), _tree(new))
 
 
-def _tree(shown: NodeHardware) -> tuple[Entry, ...]:
-    return (*sysfs_entries(shown), *tool_entries(shown), text("cpu-model", shown.persona.cpu_model))
+def _tree(node: NodeHardware) -> tuple[Entry, ...]:
+    return (*sysfs_entries(node), *tool_entries(node), text("cpu-model", node.persona.cpu_model))

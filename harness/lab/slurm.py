@@ -148,7 +148,7 @@ def await_ready(state: LabState, head: tuple[str, ...]) -> None:
     )
     seen = ""
     for _ in processes.polling(_START_TIMEOUT_S):
-        asked = subprocess.run(
+        answer = subprocess.run(
             argv,
             stdin=subprocess.DEVNULL,
             capture_output=True,
@@ -157,8 +157,8 @@ def await_ready(state: LabState, head: tuple[str, ...]) -> None:
             check=False,
             env=requirements.environment(),
         )
-        seen = asked.stdout + asked.stderr
-        if asked.stdout.split().count("idle") == len(state.nodes):
+        seen = answer.stdout + answer.stderr
+        if answer.stdout.split().count("idle") == len(state.nodes):
             return
     raise LabError(
         f"Slurm did not have all nodes idle within {_START_TIMEOUT_S:g} s",

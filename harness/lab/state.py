@@ -234,26 +234,20 @@ def load(name: str | None = None) -> LabState:
     directory = os.environ.get(INSIDE)
     if name is None and directory:
         return load_directory(Path(directory))
-    chosen = name
-    if chosen is None:
-        known = names()
-        chosen = known[0] if len(known) == 1 else DEFAULT_NAME
-    path = directory_of(chosen) / RECORD
+    if name is None:
+        labs = names()
+        name = labs[0] if len(labs) == 1 else DEFAULT_NAME
+    path = directory_of(name) / RECORD
     try:
         return _read(path)
     except FileNotFoundError:
-        known = names()
-        seen = (
-            f"labs in {base_directory()}: {', '.join(known)}"
-            if known
-            else f"no lab is recorded in {base_directory()}"
-        )
-        step = (
-            "busbw lab up -n 4"
-            if not known
-            else f"name one of them, or: busbw lab up -n 4 --name {chosen}"
-        )
-        raise LabError(f"there is no lab {chosen!r}", seen=seen, next_step=step) from None
+        labs = names()
+        seen = f"no lab is recorded in {base_directory()}"
+        step = "busbw lab up -n 4"
+        if labs:
+            seen = f"labs in {base_directory()}: {', '.join(labs)}"
+            step = f"name one of them, or: busbw lab up -n 4 --name {name}"
+        raise LabError(f"there is no lab {name!r}", seen=seen, next_step=step) from None
 
 
 def load_directory(directory: Path) -> LabState:
