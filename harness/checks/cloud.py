@@ -46,9 +46,9 @@ def efa_domains(providers: tuple[FabricProvider, ...]) -> RuleResult:
     domains = sorted(
         {p.domain or "" for p in providers if p.provider == "efa" and p.endpoint == "FI_EP_RDM"}
     )
-    found = f"{len(domains)} domains"
+    seen = f"{len(domains)} domains"
     return RuleResult(
-        "efa.provider", Status.PASS if domains else Status.FAIL, found, expected
+        "efa.provider", Status.PASS if domains else Status.FAIL, seen, expected
     ).with_values(domains=len(domains))
 
 
@@ -67,12 +67,12 @@ def efa_devices(count: int) -> RuleResult:
 @once
 def _provider(output: SectionOutput) -> tuple[RuleResult, ...]:
     if output.stdout.startswith("no EFA device"):
-        found = "not asked: the kernel lists no EFA device"
+        seen = "not asked: the kernel lists no EFA device"
         return (
             RuleResult(
                 "efa.provider",
                 Status.FAIL,
-                found,
+                seen,
                 "at least one domain of provider efa with FI_EP_RDM",
             ).with_values(domains=0),
         )
@@ -111,11 +111,14 @@ def _plugin(output: SectionOutput, listed: str) -> tuple[RuleResult, ...]:
 @once
 def _gcp(output: SectionOutput) -> tuple[RuleResult, ...]:
     expected = "Google's NCCL plugin (gIB, FasTrak or TCPX) below /usr/local"
-    found = sorted(set(re.findall(r"^gcp (\S+)$", output.stdout, re.M)))
+    plugins = sorted(set(re.findall(r"^gcp (\S+)$", output.stdout, re.M)))
     result = RuleResult(
-        "gcp.plugin", Status.PASS if found else Status.FAIL, ", ".join(found) or "none", expected
+        "gcp.plugin",
+        Status.PASS if plugins else Status.FAIL,
+        ", ".join(plugins) or "none",
+        expected,
     )
-    return (result.with_values(found=bool(found)),)
+    return (result.with_values(found=bool(plugins)),)
 
 
 @once

@@ -52,12 +52,12 @@ _CLOSED = re.compile(r"^closed (/.*)$")
 @once
 def _room(output: SectionOutput) -> tuple[RuleResult, ...]:
     expected = f"$HOME and /tmp can be written, {_ROOM_MIB} MiB at least"
-    closed, full, seen = [], [], False
+    closed, full, answered = [], [], False
     for line in output.stdout.splitlines():
         if (shut := _CLOSED.match(line)) is not None:
             closed.append(shut[1])
         elif (row := _ROW.match(line)) is not None:
-            seen = True
+            answered = True
             if int(row[1]) < _ROOM_MIB << 10:
                 full.append(row[2])
     if closed:
@@ -75,7 +75,7 @@ def _room(output: SectionOutput) -> tuple[RuleResult, ...]:
                 "sw.room", Status.FAIL, f"no room: {', '.join(dict.fromkeys(full))}", expected
             ),
         )
-    return (RuleResult("sw.room", Status.PASS, "room", expected),) if seen else ()
+    return (RuleResult("sw.room", Status.PASS, "room", expected),) if answered else ()
 
 
 def _names(answers: tuple[NodeAnswer, ...]) -> tuple[CheckResult, ...]:
@@ -117,7 +117,7 @@ def _names(answers: tuple[NodeAnswer, ...]) -> tuple[CheckResult, ...]:
         alone = holder == answer.node.name or len(same) == answered
         status = Status.PASS if alone else Status.FAIL
         # What is well is said alike of all, so that it is one line; the names are in the evidence.
-        found = "its own" if alone else f"{name}, the name of {holder}"
+        seen = "its own" if alone else f"{name}, the name of {holder}"
         identity = answer.sections["identity"]
         line_no = next(
             (n for n, line in enumerate(identity.stdout.splitlines()) if line.startswith("host=")),
@@ -129,7 +129,7 @@ def _names(answers: tuple[NodeAnswer, ...]) -> tuple[CheckResult, ...]:
                 "cross.host_name",
                 answer.node.name,
                 status,
-                found,
+                seen,
                 _OWN,
                 "uname -n",
                 evidence=evidence,
@@ -141,9 +141,9 @@ def _names(answers: tuple[NodeAnswer, ...]) -> tuple[CheckResult, ...]:
 def _no_name(answer: NodeAnswer, name: str) -> CheckResult:
     """Launchers and shells would take it for something else."""
     evidence = Evidence(answer.artefact, answer.sections["identity"].line_no, f"host={name}"[:400])
-    found = f"{name[:64]!r} is no host name"
+    seen = f"{name[:64]!r} is no host name"
     return CheckResult(
-        "cross.host_name", answer.node.name, Status.FAIL, found, _OWN, "uname -n", evidence=evidence
+        "cross.host_name", answer.node.name, Status.FAIL, seen, _OWN, "uname -n", evidence=evidence
     )
 
 
@@ -202,14 +202,14 @@ def _gpu_field(field: str) -> Callable[[SectionOutput], str | None]:
 
 
 def _firmware(output: SectionOutput) -> str | None:
-    found = sorted(
+    versions = sorted(
         {
             f"{d.board_id or d.hca_type or d.name} {d.firmware}"
             for d in rdma_sysfs.parse(output.stdout)
             if d.firmware
         }
     )
-    return ", ".join(found) or None
+    return ", ".join(versions) or None
 
 
 def _rates(output: SectionOutput) -> str | None:
@@ -291,13 +291,13 @@ def _gid_indexes(output: SectionOutput) -> str | None:
 
 
 def _libraries(output: SectionOutput) -> str | None:
-    found = sorted(
+    versions = sorted(
         {
             name.partition(".so.")[2]
             for name in re.findall(r"^nccl \S*?(libnccl\.so\.[\d.]+)$", output.stdout, re.M)
         }
     )
-    return ", ".join(found) or None
+    return ", ".join(versions) or None
 
 
 def _hash(output: SectionOutput) -> str | None:
@@ -566,9 +566,9 @@ def _of_records(records: tuple[object, ...]) -> tuple[RuleResult, ...]:
     return tuple(results)
 
 
-def _alone(check_id: str, found: str) -> RuleResult:
+def _alone(check_id: str, seen: str) -> RuleResult:
     reason = "one node alone: nothing to compare it with"
-    return RuleResult(check_id, Status.SKIPPED, found, "the same on all nodes", reason)
+    return RuleResult(check_id, Status.SKIPPED, seen, "the same on all nodes", reason)
 
 
 CROSS_FAMILY = CheckFamily(

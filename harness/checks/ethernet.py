@@ -35,22 +35,24 @@ def qos(settings: tuple[Qos, ...]) -> RuleResult:
             _QOS,
             "the output is cut before the flow control table",
         )
-    found = ", ".join(sorted({f"trust {s.trust}, PFC on {_priorities(s)}" for s in settings}))
+    settings_text = ", ".join(
+        sorted({f"trust {s.trust}, PFC on {_priorities(s)}" for s in settings})
+    )
     odd = next(
         (s for s in settings if s.trust != "dscp"),
         next((s for s in settings if not s.pfc_priorities), settings[0]),
     )
-    return _marked(settings, found).with_values(
+    return _marked(settings, settings_text).with_values(
         trust=odd.trust, pfc_enabled_prio=",".join(map(str, odd.pfc_priorities or ())) or "none"
     )
 
 
-def _marked(settings: tuple[Qos, ...], found: str) -> RuleResult:
+def _marked(settings: tuple[Qos, ...], seen: str) -> RuleResult:
     if any(item.trust != "dscp" for item in settings):
-        return RuleResult("eth.qos", Status.FAIL, found, _QOS)
+        return RuleResult("eth.qos", Status.FAIL, seen, _QOS)
     if any(not item.pfc_priorities for item in settings):
-        return RuleResult("eth.qos", Status.WARN, found, _QOS)
-    return RuleResult("eth.qos", Status.PASS, found, _QOS)
+        return RuleResult("eth.qos", Status.WARN, seen, _QOS)
+    return RuleResult("eth.qos", Status.PASS, seen, _QOS)
 
 
 def _priorities(item: Qos) -> str:
@@ -123,17 +125,21 @@ def rail_subnets(
     bad = sorted(
         device.name for device in among if (device.arp_ignore, device.arp_announce) != (1, 2)
     )
-    found = f"{len(among)} rails share {len(crowded)} subnet" + ("s" if len(crowded) > 1 else "")
+    subnets_text = f"{len(among)} rails share {len(crowded)} subnet" + (
+        "s" if len(crowded) > 1 else ""
+    )
     if bad:
         result = RuleResult(
             "eth.arp",
             Status.FAIL,
-            f"{found}; arp_ignore or arp_announce not set on {', '.join(bad)}",
+            f"{subnets_text}; arp_ignore or arp_announce not set on {', '.join(bad)}",
             expected,
         )
         strict = max((d.rp_filter for d in among if d.rp_filter is not None), default=None)
         return result.with_values(same_subnet_ifaces=len(among), rp_filter=strict)
-    return RuleResult("eth.arp", Status.PASS, f"{found}, arp_ignore 1 and arp_announce 2", expected)
+    return RuleResult(
+        "eth.arp", Status.PASS, f"{subnets_text}, arp_ignore 1 and arp_announce 2", expected
+    )
 
 
 @once
@@ -190,22 +196,24 @@ def _interfaces(output: SectionOutput, settings: str) -> tuple[RuleResult, ...]:
     value = assigned[-1] if assigned else ""
     exact, without = value.lstrip("^").startswith("="), value.startswith("^")
     prefixes = [word.partition(":")[0] for word in value.lstrip("^").lstrip("=").split(",") if word]
-    found = f"default route through {proposal[1]}" if proposal else "no default route"
+    route_text = f"default route through {proposal[1]}" if proposal else "no default route"
     if not prefixes or without:
-        return (RuleResult("eth.interfaces", Status.PASS, value or f"not set; {found}", expected),)
-    gone = [
+        return (
+            RuleResult("eth.interfaces", Status.PASS, value or f"not set; {route_text}", expected),
+        )
+    absent = [
         word
         for word in prefixes
         if not any(name == word if exact else name.startswith(word) for name in names)
     ]
-    if gone:
+    if absent:
         result = RuleResult(
             "eth.interfaces",
             Status.FAIL,
-            f"NCCL_SOCKET_IFNAME={value}: no {', '.join(gone)} here; {found}",
+            f"NCCL_SOCKET_IFNAME={value}: no {', '.join(absent)} here; {route_text}",
             expected,
         )
-        return (result.with_values(named_iface_missing=len(gone)),)
+        return (result.with_values(named_iface_missing=len(absent)),)
     return (RuleResult("eth.interfaces", Status.PASS, f"NCCL_SOCKET_IFNAME={value}", expected),)
 
 

@@ -74,10 +74,10 @@ def from_table(table: SmiTable) -> tuple[GpuState, ...]:
 def from_query(rows: tuple[QueryRow, ...]) -> tuple[GpuState, ...]:
     """From the query of the preflight script."""
     on = {"Enabled": True, "Disabled": False}
-    found = []
+    states = []
     for position, row in enumerate(rows):
         index, ecc = row.number("index"), row.number("ecc.errors.uncorrected.volatile.total")
-        found.append(
+        states.append(
             GpuState(
                 index=position if index is None else int(index),
                 model=row.text("name") or "unknown model",
@@ -93,7 +93,7 @@ def from_query(rows: tuple[QueryRow, ...]) -> tuple[GpuState, ...]:
                 broken=row.broken,
             )
         )
-    return tuple(found)
+    return tuple(states)
 
 
 def rule(gpus: tuple[GpuState, ...]) -> tuple[RuleResult, ...]:
@@ -130,13 +130,16 @@ def _driver(gpus: tuple[GpuState, ...]) -> RuleResult:
     expected = "one driver version, every GPU answers it"
     lost = [g.index for g in gpus if g.broken]
     versions = sorted({g.driver for g in gpus if not g.broken})
-    found = f"driver {', '.join(versions) or 'unknown'}"
+    driver_text = f"driver {', '.join(versions) or 'unknown'}"
     if lost:
         return RuleResult(
-            "gpu.driver", Status.FAIL, f"GPU {_listed(lost)}: [Unknown Error]; {found}", expected
+            "gpu.driver",
+            Status.FAIL,
+            f"GPU {_listed(lost)}: [Unknown Error]; {driver_text}",
+            expected,
         )
     return RuleResult(
-        "gpu.driver", Status.PASS if len(versions) == 1 else Status.FAIL, found, expected
+        "gpu.driver", Status.PASS if len(versions) == 1 else Status.FAIL, driver_text, expected
     )
 
 
@@ -227,8 +230,8 @@ def _users(
         g.index for g in gpus if g.memory_used_mib is not None and g.memory_used_mib > LEFTOVER_MIB
     ]
     if leftover:
-        found = f"more than {LEFTOVER_MIB} MiB held on GPU {_listed(leftover)} by no process that is shown"
-        return RuleResult("gpu.procs", Status.WARN, found, expected)
+        seen = f"more than {LEFTOVER_MIB} MiB held on GPU {_listed(leftover)} by no process that is shown"
+        return RuleResult("gpu.procs", Status.WARN, seen, expected)
     if pids is None and not gpus:
         return RuleResult(
             "gpu.procs",
@@ -312,11 +315,11 @@ def _count(output: SectionOutput, count: int | None) -> tuple[RuleResult, ...]:
     models = [gpu.model for gpu in nvidia_smi.parse_list(output.stdout)]
     text = (output.stdout + output.stderr).strip()
     if not models:
-        found = (
+        seen = (
             f"no GPU ({text.splitlines()[0]})" if text else "no GPU (nvidia-smi -L printed nothing)"
         )
         return (
-            RuleResult("gpu.count", Status.FAIL, found, expected).with_values(
+            RuleResult("gpu.count", Status.FAIL, seen, expected).with_values(
                 count=0, expected=count
             ),
         )
@@ -402,9 +405,9 @@ def _throttle(rows: tuple[QueryRow, ...]) -> tuple[RuleResult, ...]:
     ]
     known = [(i, int(mask)) for i, mask in enumerate(masks) if mask is not None]
     hits = [
-        (status, f"GPU {i}: {words}")
+        (status, f"GPU {i}: {reason}")
         for i, mask in known
-        for bit, words, status in _REASONS
+        for bit, reason, status in _REASONS
         if mask & bit
     ]
     active = {
@@ -466,7 +469,7 @@ def _answer_time(answer: NodeAnswer) -> tuple[CheckResult, ...]:
     if output is not None and output.timed_out and (output.seconds or 0.0) >= _SLOW_S:
         # A shorter limit of this run proves nothing; one above the bound does.
         evidence = evidence_of(answer, output)
-        found = "nvidia-smi -L did not end"
+        seen = "nvidia-smi -L did not end"
         values = (("nvidia_smi_seconds", output.seconds or _SLOW_S),)
         name = answer.node.name
         return (
@@ -474,7 +477,7 @@ def _answer_time(answer: NodeAnswer) -> tuple[CheckResult, ...]:
                 "ssh.cmd_time",
                 name,
                 Status.FAIL,
-                found,
+                seen,
                 expected,
                 "nvidia-smi -L",
                 evidence=evidence,

@@ -104,10 +104,10 @@ def _judged_matmul(answer: NodeAnswer, rates: dict[str, list[float]]) -> CheckRe
         if len(rates[model]) >= FEWEST_GPUS and rate < LEAST_RATIO * median(rates[model])
     ]
     if not any(len(rates[model]) >= FEWEST_GPUS for _, _, model in own):
-        shown = ", ".join(f"GPU {gpu}: {rate:g} TFLOP/s" for gpu, rate, _ in own)
+        rates_text = ", ".join(f"GPU {gpu}: {rate:g} TFLOP/s" for gpu, rate, _ in own)
         return _unknown(
             answer,
-            shown,
+            rates_text,
             f"fewer than {FEWEST_GPUS} GPUs of this model: nothing to compare",
             output.line_no,
         )
@@ -126,13 +126,13 @@ def _judged_matmul(answer: NodeAnswer, rates: dict[str, list[float]]) -> CheckRe
     )
 
 
-def _unknown(answer: NodeAnswer, found: str, reason: str, line_no: int) -> CheckResult:
+def _unknown(answer: NodeAnswer, seen: str, reason: str, line_no: int) -> CheckResult:
     evidence = Evidence(answer.artefact, line_no, reason)
     return CheckResult(
         PRODUCT,
         answer.node.name,
         Status.UNKNOWN,
-        found,
+        seen,
         _EXPECTED,
         _COMMAND,
         reason,
@@ -208,14 +208,14 @@ def diagnosed(answer: NodeAnswer, level: int | None) -> tuple[CheckResult, ...]:
     if blocked is not None:
         return (blocked,)
     output = answer.sections["diagnosis"]
-    found = dcgm.parse(output.stdout)
+    diag = dcgm.parse(output.stdout)
     evidence = Evidence(
         answer.artefact, output.line_no, (output.stdout.strip() or output.stderr.strip())[:400]
     )
-    if found is None or (found.problem and not found.results):
+    if diag is None or (diag.problem and not diag.results):
         why = (
-            found.problem
-            if found
+            diag.problem
+            if diag
             else (output.stderr.strip() or output.stdout.strip())[:200]
             or f"exit status {output.exit_status}"
         )
@@ -231,15 +231,15 @@ def diagnosed(answer: NodeAnswer, level: int | None) -> tuple[CheckResult, ...]:
                 evidence,
             ),
         )
-    failed = [each for each in found.results if each.status == "Fail"]
-    warned = [each for each in found.results if each.status == "Warn"]
+    failed = [each for each in diag.results if each.status == "Fail"]
+    warned = [each for each in diag.results if each.status == "Warn"]
     status = Status.FAIL if failed else Status.WARN if warned else Status.PASS
     failures = [
         f"{each.test}{'' if each.gpu is None else f' GPU {each.gpu}'}:"
         f" {each.warning or each.status}"
         for each in (*failed, *warned)
     ]
-    passed = sum(each.status == "Pass" for each in found.results)
+    passed = sum(each.status == "Pass" for each in diag.results)
     return (
         CheckResult(
             DIAGNOSIS,

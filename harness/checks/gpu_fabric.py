@@ -125,18 +125,18 @@ def not_initialized(tests: tuple[DiagTest, ...]) -> tuple[RuleResult, ...]:
     """What `dcgmi diag` says when CUDA cannot start for want of the fabric manager (CUDA 802)."""
     if not any("system not yet initialized" in test.warning for test in tests):
         return ()
-    found = "cuInit: system not yet initialized (CUDA 802)"
+    seen = "cuInit: system not yet initialized (CUDA 802)"
     return (
         RuleResult(
             "gpu.fabricmanager",
             Status.FAIL,
-            found,
+            seen,
             "the fabric manager runs, in the driver's version",
         ),
         RuleResult(
             "gpu.fabric_state",
             Status.FAIL,
-            found,
+            seen,
             "fabric state Completed, status Success (GPUs behind NVSwitch)",
         ),
     )
@@ -280,13 +280,13 @@ def _imex(answer: NodeAnswer) -> tuple[CheckResult, ...]:
 
     if output is not None and output.missing:
         evidence = evidence_of(answer, output)
-        found = "nvidia-imex-ctl is not installed"
+        seen = "nvidia-imex-ctl is not installed"
         return (
             CheckResult(
                 "gpu.imex",
                 answer.node.name,
                 Status.FAIL,
-                found,
+                seen,
                 expected,
                 command,
                 evidence=evidence,

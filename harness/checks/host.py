@@ -30,8 +30,8 @@ _FILES = 65536
 @once
 def _memlock(output: SectionOutput) -> tuple[RuleResult, ...]:
     expected = "unlimited locked memory (RDMA registers what it sends)"
-    words = output.stdout.split()
-    value = words[0] if words else ""
+    cells = output.stdout.split()
+    value = cells[0] if cells else ""
     if value == "unlimited":
         return (
             RuleResult("os.limits.memlock", Status.PASS, value, expected).with_values(kb=value),
@@ -51,7 +51,7 @@ def _memlock(output: SectionOutput) -> tuple[RuleResult, ...]:
 def _others(output: SectionOutput) -> tuple[RuleResult, ...]:
     facts = os_facts.parse(output.stdout)
     files, stack = facts.text("nofile"), facts.text("stack")
-    found = []
+    results = []
     if files is not None and (files == "unlimited" or files.isdigit()):
         low = files.isdigit() and int(files) < _FILES
         open_files = RuleResult(
@@ -61,7 +61,7 @@ def _others(output: SectionOutput) -> tuple[RuleResult, ...]:
             f"at least {_FILES} open files",
             line_no=1,
         )
-        found.append(open_files.with_values(value=float(files) if files.isdigit() else None))
+        results.append(open_files.with_values(value=float(files) if files.isdigit() else None))
     if stack is not None:
         status = Status.WARN if stack == "unlimited" else Status.PASS
         size = RuleResult(
@@ -70,8 +70,8 @@ def _others(output: SectionOutput) -> tuple[RuleResult, ...]:
             stack,
             "a stack limit (without one some libraries map memory badly)",
         )
-        found.append(size.with_values(value=stack))
-    return tuple(found)
+        results.append(size.with_values(value=stack))
+    return tuple(results)
 
 
 LIMITS_FAMILY = CheckFamily(
@@ -220,8 +220,8 @@ def _idle_states(facts: OsFacts) -> RuleResult:
         for name, latency, off in states
         if off == "0" and latency.isdigit() and int(latency) > _DEEP_US
     ]
-    found = f"on: {', '.join(deep)}" if deep else f"none above {_DEEP_US} µs"
-    return RuleResult("os.cstates", Status.PASS, found, expected).with_values(
+    seen = f"on: {', '.join(deep)}" if deep else f"none above {_DEEP_US} µs"
+    return RuleResult("os.cstates", Status.PASS, seen, expected).with_values(
         deep_enabled=bool(deep)
     )
 
@@ -249,15 +249,15 @@ def _shares(output: SectionOutput, gpus: int, driven: int) -> tuple[RuleResult, 
         )
     memory = facts.text("memory_max")
     limit = f", memory limited to {int(memory) >> 30} GiB" if memory and memory.isdigit() else ""
-    found = f"{allowed} of {online} CPUs, {gpus} GPUs{limit}"
+    seen = f"{allowed} of {online} CPUs, {gpus} GPUs{limit}"
     if driven > gpus:
         hidden = RuleResult(
-            "os.cgroup", Status.FAIL, f"{found} of the {driven} that the driver has", expected
+            "os.cgroup", Status.FAIL, f"{seen} of the {driven} that the driver has", expected
         )
         return (hidden.with_values(gpus_visible=gpus, expected=driven),)
     if allowed < max(gpus, 1) or (allowed <= gpus < online):
-        return (RuleResult("os.cgroup", Status.WARN, found, expected),)
-    return (RuleResult("os.cgroup", Status.PASS, found, expected),)
+        return (RuleResult("os.cgroup", Status.WARN, seen, expected),)
+    return (RuleResult("os.cgroup", Status.PASS, seen, expected),)
 
 
 @once

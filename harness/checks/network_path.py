@@ -210,10 +210,10 @@ def parse_hello(text: str) -> tuple[str, ...]:
     >>> parse_hello("hello 1 gpu-002\\nnoise\\nhello 0 gpu-001\\n")
     ('gpu-001', 'gpu-002')
     """
-    found = sorted(
+    ranked = sorted(
         (int(rank), host) for rank, host in re.findall(r"^hello (\d{1,9}) (\S+)$", text, re.M)
     )
-    return tuple(host for _, host in found)
+    return tuple(host for _, host in ranked)
 
 
 def listen(node: str, token: str) -> Command:
@@ -321,14 +321,14 @@ def pairs(names: Sequence[str], head: str) -> dict[str, tuple[str, ...]]:
     >>> pairs(("a", "b"), "a")
     {'a': ('b',), 'b': ('a',)}
     """
-    found: dict[str, tuple[str, ...]] = {}
+    partners: dict[str, tuple[str, ...]] = {}
     for place, name in enumerate(names):
         others = [other for other in names if other != name]
         if len(names) > PAIRS_UP_TO and name != head:
             ring = [names[(place + step) % len(names)] for step in range(1, _RING + 1)]
             others = list(dict.fromkeys([*ring, head]))
-        found[name] = tuple(other for other in others if other != name)
-    return found
+        partners[name] = tuple(other for other in others if other != name)
+    return partners
 
 
 # The rails between neighbours: by which interface the kernel would leave, and whether packets of
@@ -383,7 +383,7 @@ def targets(
     listeners: Mapping[str, Listener], names: Sequence[str]
 ) -> dict[str, tuple[tuple[str, str, str, str], ...]]:
     """{node: (interface, own address, neighbour, its address) each}."""
-    found = {}
+    routes_by_name = {}
     present = [name for name in names if name in listeners]
     for place, name in enumerate(present):
         neighbour = present[(place + 1) % len(present)]
@@ -394,13 +394,13 @@ def targets(
             if i in addresses and addresses[i] != own
         ]
         if neighbour != name and routes:
-            found[name] = tuple(routes[:MOST])
-    return found
+            routes_by_name[name] = tuple(routes[:MOST])
+    return routes_by_name
 
 
 def attempt(node: str, routes: Sequence[tuple[str, str, str, str]]) -> Command:
     """Try all of one node at once."""
-    lines = "".join(f"{' '.join(words)}\n" for words in routes)
+    lines = "".join(f"{' '.join(route)}\n" for route in routes)
     return Command(
         ("sh", "-c", _SCRIPT, "busbw-rails"),
         stdin=lines.encode(),

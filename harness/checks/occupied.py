@@ -54,7 +54,7 @@ def processes(text: str) -> tuple[Process, ...]:
 def occupants(answer: NodeAnswer, user_id: int | None) -> tuple[Occupant, ...]:
     """Who else works on the node: any process on a GPU (none of ours runs yet), and launchers of
     other users than `user_id`."""
-    name, found = answer.node.name, []
+    name, jobs = answer.node.name, []
     apps, listed = answer.section("gpu_apps"), answer.section("processes")
     if apps is not None:
         owners = {int(pid): (user, command) for pid, user, command in _OWNER.findall(apps.stdout)}
@@ -63,29 +63,29 @@ def occupants(answer: NodeAnswer, user_id: int | None) -> tuple[Occupant, ...]:
             {int(number) for row in rows if (number := row.number("pid")) is not None}
         ):
             owner, command = owners.get(pid, (None, f"process {pid}"))
-            found.append(Occupant(name, f"{command} on a GPU", owner))
+            jobs.append(Occupant(name, f"{command} on a GPU", owner))
     if listed is not None and user_id is not None:
         launchers = {
             (p.name, p.user)
             for p in processes(listed.stdout)
             if p.user_id != user_id and re.fullmatch(_LAUNCHERS, p.name)
         }
-        found += [Occupant(name, command, owner) for command, owner in sorted(launchers)]
-    return tuple(dict.fromkeys(found))
+        jobs += [Occupant(name, command, owner) for command, owner in sorted(launchers)]
+    return tuple(dict.fromkeys(jobs))
 
 
 def unseen(answer: NodeAnswer) -> tuple[str, ...]:
     """What would tell more and did not answer; () = all was seen."""
-    found = []
+    unanswered = []
     modules, apps, listed = (
         answer.section(name) for name in ("nvidia_driver", "gpu_apps", "processes")
     )
     driver = modules is not None and modules.stdout.strip() != ""
     if driver and (apps is None or apps.exit_status != 0):
-        found.append("processes on GPUs: nvidia-smi does not answer")
+        unanswered.append("processes on GPUs: nvidia-smi does not answer")
     if listed is None or listed.exit_status != 0:
-        found.append("other users' launchers: ps does not answer")
-    return tuple(found)
+        unanswered.append("other users' launchers: ps does not answer")
+    return tuple(unanswered)
 
 
 def schedules(answer: NodeAnswer) -> bool:

@@ -85,12 +85,12 @@ def adapter_links(devices: tuple[PciDevice, ...]) -> RuleResult:
 
 def one_link(link: LinkAttributes) -> RuleResult:
     """A current width alone: nothing to compare it with."""
-    found = f"x{link.width} at {link.speed_gt_s:g} GT/s"
+    seen = f"x{link.width} at {link.speed_gt_s:g} GT/s"
     reason = "max_link_width and max_link_speed are not shown"
     return RuleResult(
         "pci.link_nic",
         Status.UNKNOWN,
-        found,
+        seen,
         "every network adapter on all its PCIe lanes, at its speed",
         reason,
     )

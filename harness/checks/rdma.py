@@ -221,7 +221,10 @@ def listed_gids(gids: tuple[Gid, ...]) -> RuleResult:
         for name in names
     }
     return port_gids(
-        tuple(Port(name, None, "", True, rocev2_ipv4=found) for name, found in indexes.items())
+        tuple(
+            Port(name, None, "", True, rocev2_ipv4=gid_indexes)
+            for name, gid_indexes in indexes.items()
+        )
     )
 
 
@@ -269,11 +272,11 @@ def present(listed: VerbsDevices, rails: tuple[str, ...]) -> RuleResult:
         ).with_values(count=0)
     names = tuple(device.name for device in listed.devices)
     missing = tuple(rail for rail in rails if rail not in names)
-    found = f"{len(names)} devices: {', '.join(names)}" + (
+    devices_text = f"{len(names)} devices: {', '.join(names)}" + (
         f"; missing {', '.join(missing)}" if missing else ""
     )
     return RuleResult(
-        "rdma.devices", Status.FAIL if missing else Status.PASS, found, expected
+        "rdma.devices", Status.FAIL if missing else Status.PASS, devices_text, expected
     ).with_values(count=len(names))
 
 
@@ -333,7 +336,7 @@ def _ofed(answer: NodeAnswer) -> tuple[CheckResult, ...]:
     output = answer.section("ofed_info")
     if output is not None and output.missing:
         # Inbox drivers are a supported choice: no vendor package is a fact, not a failure.
-        found = "no vendor package (ofed_info not installed): inbox drivers"
+        seen = "no vendor package (ofed_info not installed): inbox drivers"
         expected = "MLNX_OFED, DOCA-OFED or the distribution's rdma-core, equal on all nodes"
         evidence = evidence_of(answer, output)
         return (
@@ -341,7 +344,7 @@ def _ofed(answer: NodeAnswer) -> tuple[CheckResult, ...]:
                 "rdma.ofed",
                 answer.node.name,
                 Status.PASS,
-                found,
+                seen,
                 expected,
                 "ofed_info -s",
                 evidence=evidence,
@@ -371,12 +374,12 @@ def _sysfs(output: SectionOutput, rails: tuple[str, ...]) -> tuple[RuleResult, .
     state = port_state(ports, all_used=bool(named))
     if state.status in (Status.FAIL, Status.WARN):
         first = next(port.name for port in ports if port.active is False).partition("/")[0]
-        shown = (
+        line_nos = (
             n
             for n, line in enumerate(output.stdout.splitlines(), 1)
             if re.match(rf"port {re.escape(first)} \d+ state (?!4:)", line)
         )
-        state = dataclasses.replace(state, line_no=next(shown, None))
+        state = dataclasses.replace(state, line_no=next(line_nos, None))
     return (state, port_rate(ports), port_gids(ports), subnet_manager(ports))
 
 
@@ -412,14 +415,14 @@ def _libraries(output: SectionOutput) -> tuple[RuleResult, ...]:
     listed = os_facts.parse_libraries(output.stdout)
     if listed is None:
         return ()
-    found = "libibverbs.so.1" in listed
+    present = "libibverbs.so.1" in listed
     result = RuleResult(
         "rdma.libs",
-        Status.PASS if found else Status.FAIL,
-        "found" if found else "libibverbs.so.1 not found",
+        Status.PASS if present else Status.FAIL,
+        "found" if present else "libibverbs.so.1 not found",
         expected,
     )
-    return (result.with_values(libibverbs="present" if found else "missing"),)
+    return (result.with_values(libibverbs="present" if present else "missing"),)
 
 
 @once

@@ -118,11 +118,11 @@ def _decides(section: Section, policy: Policy | None) -> bool:
 
 def _together(small: list[Section], limit_s: int) -> list[str]:
     each_s = max((section.timeout_s for section in small), default=limit_s)
-    again = f'while [ $# -gt 1 ]; do small "$1" {each_s} "$2"; shift 2; done'
+    one_by_one = f'while [ $# -gt 1 ]; do small "$1" {each_s} "$2"; shift 2; done'
     return [
         "set --",
         *(f'set -- "$@" {shlex.join((section.name, section.shell))}' for section in small),
-        f'limit {limit_s} sh -c "$G" sh "$@" </dev/null || {again}',
+        f'limit {limit_s} sh -c "$G" sh "$@" </dev/null || {one_by_one}',
     ]
 
 
@@ -162,7 +162,7 @@ def _sections(text: str, boundary: str, errors: Mapping[str, str]) -> dict[str, 
     A run of a thousand nodes has ten thousands of them: they are cut apart by searching for fixed
     texts only.
     """
-    found: dict[str, SectionOutput] = {}
+    outputs: dict[str, SectionOutput] = {}
     noise, *parts = text.split(f"\n@@{boundary} begin ")
     lines = 1 + noise.count("\n")
     for part in parts:
@@ -170,19 +170,19 @@ def _sections(text: str, boundary: str, errors: Mapping[str, str]) -> dict[str, 
         name, _, begun = head.partition(" ")
         body, _, tail = rest.partition(f"\n@@{boundary} ")
         word, ended, status, clock = (*tail.partition("\n")[0].split(" ", 3), "", "", "", "")[:4]
-        over = word == "end" and ended == name and status.isdigit()
+        complete = word == "end" and ended == name and status.isdigit()
         if name:
-            found[name] = SectionOutput(
+            outputs[name] = SectionOutput(
                 name=name,
                 stdout=body,
                 stderr=errors.get(name, ""),
-                exit_status=int(status) if over else None,
+                exit_status=int(status) if complete else None,
                 # The newline before the marker, and its own.
                 line_no=lines + 2,
-                seconds=_between(begun, clock) if over else None,
+                seconds=_between(begun, clock) if complete else None,
             )
         lines += 1 + part.count("\n")
-    return found
+    return outputs
 
 
 def _errors(text: str, boundary: str) -> dict[str, str]:

@@ -41,7 +41,7 @@ def _toolkit(output: SectionOutput, driver: str | None, listed: str) -> tuple[Ru
     # Where the toolkit is, it builds the benchmark; else the oldest runtime installed is what a job
     # may still use.
     runtime = int(release[1]) if release else runtimes[0] if runtimes else None
-    found = f"CUDA {release[1]}.{release[2]}" if release else f"libcudart.so.{runtime}"
+    toolkit = f"CUDA {release[1]}.{release[2]}" if release else f"libcudart.so.{runtime}"
     if runtime is None:
         reason = (
             "no CUDA runtime outside of what a job brings; the driver supports CUDA"
@@ -53,7 +53,7 @@ def _toolkit(output: SectionOutput, driver: str | None, listed: str) -> tuple[Ru
             RuleResult(
                 "sw.cuda",
                 Status.UNKNOWN,
-                found,
+                toolkit,
                 expected,
                 "nvidia-smi -q does not tell the driver's highest CUDA version",
             ),
@@ -64,14 +64,14 @@ def _toolkit(output: SectionOutput, driver: str | None, listed: str) -> tuple[Ru
             RuleResult(
                 "sw.cuda",
                 Status.PASS,
-                f"{found}, driver supports {driver}, compatibility package installed",
+                f"{toolkit}, driver supports {driver}, compatibility package installed",
                 expected,
             ),
         )
     result = RuleResult(
         "sw.cuda",
         Status.FAIL if newer else Status.PASS,
-        f"{found}, driver supports {driver}",
+        f"{toolkit}, driver supports {driver}",
         expected,
     )
     return (
@@ -295,16 +295,16 @@ def facts(answer: NodeAnswer) -> NodeFacts:
 
 def _ssh_interface(connection: str, answer: NodeAnswer) -> str | None:
     """`SSH_CONNECTION` is client address, client port, own address, own port."""
-    words = connection.split()
+    addresses_and_ports = connection.split()
     addresses = answer.section("addresses")
-    if len(words) != 4 or addresses is None:
+    if len(addresses_and_ports) != 4 or addresses is None:
         return None
     for line in addresses.stdout.splitlines():
         fields = line.split()
         if (
             len(fields) > 3
             and fields[2] in ("inet", "inet6")
-            and fields[3].partition("/")[0] == words[2]
+            and fields[3].partition("/")[0] == addresses_and_ports[2]
         ):
             return fields[1].partition("@")[0]
     return None
@@ -318,12 +318,12 @@ def _mpirun(answer: NodeAnswer) -> CheckResult:
             output.line_no,
             (output.stderr or output.stdout).strip()[:400] or "exit status 127",
         )
-        found = "mpirun not found"
+        seen = "mpirun not found"
         return CheckResult(
             "sw.mpirun",
             answer.node.name,
             Status.FAIL,
-            found,
+            seen,
             _EXPECTED,
             _COMMAND,
             evidence=evidence,
@@ -336,14 +336,14 @@ def _mpirun(answer: NodeAnswer) -> CheckResult:
     text = (output.stdout + output.stderr).strip()
     evidence = Evidence(answer.artefact, output.line_no, text[:400] or "(nothing printed)")
     if version is None or version.version is None:
-        found = (
+        seen = (
             version.implementation if version else f"unreadable (exit status {output.exit_status})"
         )
         return CheckResult(
             "sw.mpirun",
             answer.node.name,
             Status.FAIL,
-            found,
+            seen,
             _EXPECTED,
             _COMMAND,
             evidence=evidence,

@@ -159,7 +159,7 @@ def _pressure(facts: OsFacts) -> RuleResult:
         if (_average(facts.text(f"psi_{name}")) or 0.0) > _STALL_PRESSURE
     ]
     bad = (["cpu"] if cpu > _CPU_PRESSURE else []) + stalled
-    status, shown = (
+    status, line_no = (
         Status.WARN if bad else Status.PASS,
         facts.line_no(f"psi_{bad[0]}" if bad else "psi_cpu"),
     )
@@ -168,7 +168,7 @@ def _pressure(facts: OsFacts) -> RuleResult:
         status,
         f"waiting for {', '.join(bad)}" if bad else "none",
         expected,
-        line_no=shown,
+        line_no=line_no,
     )
     memory, disks = _average(facts.text("psi_memory")), _average(facts.text("psi_io"))
     return result.with_values(cpu_some_avg60=cpu, memory_full_avg60=memory, io_full_avg60=disks)
@@ -191,10 +191,10 @@ def _governor(facts: OsFacts) -> RuleResult:
             "no frequency scaling is shown (virtual machine)",
         )
     good = governors == ["performance"]
-    status, shown = Status.PASS if good else Status.WARN, facts.line_no("governor")
+    status, line_no = Status.PASS if good else Status.WARN, facts.line_no("governor")
     odd = next((name for name in sorted(governors) if name != "performance"), "performance")
     return RuleResult(
-        "os.cpu_governor", status, ", ".join(sorted(governors)), expected, line_no=shown
+        "os.cpu_governor", status, ", ".join(sorted(governors)), expected, line_no=line_no
     ).with_values(governor=odd)
 
 
@@ -209,8 +209,8 @@ def _balancing(facts: OsFacts) -> RuleResult:
             expected,
             "this kernel has no NUMA balancing",
         )
-    status, shown = Status.PASS if value == "0" else Status.WARN, facts.line_no("numa_balancing")
-    return RuleResult("os.numa_balancing", status, value, expected, line_no=shown).with_values(
+    status, line_no = Status.PASS if value == "0" else Status.WARN, facts.line_no("numa_balancing")
+    return RuleResult("os.numa_balancing", status, value, expected, line_no=line_no).with_values(
         value=facts.number("numa_balancing")
     )
 
@@ -227,20 +227,20 @@ def _iommu(facts: OsFacts) -> RuleResult:
             "in a virtual machine the host decides",
         )
     translated = any(kind.startswith("DMA") for kind in kinds)
-    found = "translated" if translated else "passthrough" if kinds else "off"
-    status, shown = Status.WARN if translated else Status.PASS, facts.line_no("iommu")
-    return RuleResult("os.iommu", status, found, expected, line_no=shown).with_values(mode=found)
+    mode = "translated" if translated else "passthrough" if kinds else "off"
+    status, line_no = Status.WARN if translated else Status.PASS, facts.line_no("iommu")
+    return RuleResult("os.iommu", status, mode, expected, line_no=line_no).with_values(mode=mode)
 
 
 def _disks(answer: NodeAnswer) -> tuple[CheckResult, ...]:
     expected = f"every disk answers and is at most {_DISK_PERCENT} % full"
     output = answer.section("disks")
     if output is not None and output.timed_out:
-        found = "df did not end: a mount that does not answer"
+        seen = "df did not end: a mount that does not answer"
         evidence = evidence_of(answer, output)
         return tuple(
             CheckResult(
-                i, answer.node.name, Status.FAIL, found, expected, "df -P", evidence=evidence
+                i, answer.node.name, Status.FAIL, seen, expected, "df -P", evidence=evidence
             )
             for i in ("os.disk", "os.shm")
         )
@@ -260,7 +260,7 @@ def _disk_rules(output: SectionOutput) -> tuple[RuleResult, ...]:
         f"full: {', '.join(full)}" if full else "room",
         expected,
     )
-    found = [room.with_values(percent_used=max(int(percent) for _, percent, _ in rows))]
+    results = [room.with_values(percent_used=max(int(percent) for _, percent, _ in rows))]
     shm = next((int(size) // 1024 for size, _, mount in rows if mount == "/dev/shm"), None)
     if shm is not None:
         expected = f"at least {_SHM_MIB} MiB of shared memory (64 MiB is a container's default)"
@@ -271,8 +271,8 @@ def _disk_rules(output: SectionOutput) -> tuple[RuleResult, ...]:
             "enough" if good else f"{shm} MiB",
             expected,
         )
-        found.append(memory.with_values(size_mb=shm))
-    return tuple(found)
+        results.append(memory.with_values(size_mb=shm))
+    return tuple(results)
 
 
 @once
@@ -294,8 +294,8 @@ def _own_name(output: SectionOutput) -> tuple[RuleResult, ...]:
 def _firewall(output: SectionOutput) -> tuple[RuleResult, ...]:
     expected = "no firewall between the nodes (NCCL and MPI use any port)"
     states = output.stdout.split()[1:]
-    words = {"active", "inactive", "failed", "unknown", "activating", "deactivating"}
-    if len(states) != len(_FIREWALLS) or not set(states) <= words:
+    states_known = {"active", "inactive", "failed", "unknown", "activating", "deactivating"}
+    if len(states) != len(_FIREWALLS) or not set(states) <= states_known:
         reason = (output.stderr or output.stdout).strip().splitlines()[:1] or [
             "systemctl printed nothing"
         ]

@@ -289,7 +289,7 @@ def _nodes(args: argparse.Namespace, plan: RunPlan, out: Path) -> int:
     if args.local:
         limits = Limits(_local_within_s(), _LOCAL_SECTION_S, sudo=args.sudo)
     signal.signal(signal.SIGTERM, _as_interrupt)
-    shown = os.path.relpath(directory.path)
+    relative_path = os.path.relpath(directory.path)
     try:
         with screen:
             report = checking.check(
@@ -298,7 +298,7 @@ def _nodes(args: argparse.Namespace, plan: RunPlan, out: Path) -> int:
     except KeyboardInterrupt as stop:
         raise Interrupted(
             "interrupted before the checks ended",
-            seen=f"{shown}/raw",
+            seen=f"{relative_path}/raw",
             next_step="busbw check again",
         ) from stop
     if args.json:
@@ -306,7 +306,7 @@ def _nodes(args: argparse.Namespace, plan: RunPlan, out: Path) -> int:
     elif args.local:
         sys.stdout.write(f"{drain_reason(report)}\n")
     else:
-        lines = check_lines(report, shown)
+        lines = check_lines(report, relative_path)
         sys.stdout.write(printed(lines[-1:] if args.quiet else lines, console.width()))
     return _FRAMEWORKS[args.framework][report.verdict.value] if args.local else report.exit_status
 
@@ -323,8 +323,8 @@ def _path(args: argparse.Namespace) -> int:
     with checking.probed(
         directory, plan, transport, progress=screen.progress, now=console.now
     ) as nodes:
-        known = {answer.node.name: facts(answer) for answer in nodes.answers}
-        network_path.attempt(nodes.context, known)
+        facts_by_node = {answer.node.name: facts(answer) for answer in nodes.answers}
+        network_path.attempt(nodes.context, facts_by_node)
     return _shown(args, directory, network_path.SCHEMA, derived.load(directory))
 
 

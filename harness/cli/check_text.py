@@ -97,7 +97,7 @@ def _matrix(report: CheckReport) -> list[str]:
             groups.setdefault(check.check_id.partition(".")[0], []).append(check)
     counts = [len(report.nodes)] * 2
     width = len(f"{counts[0]:,}/{counts[1]:,}")
-    found = []
+    lines = []
     for group, members in groups.items():
         problems = [c for c in members if _is_problem(c)]
         checked = [*problems, *(c for c in members if c.status is Status.PASS)]
@@ -107,15 +107,17 @@ def _matrix(report: CheckReport) -> list[str]:
             bad = [c for c in problems if c.status is status]
             if bad:
                 ids = list(dict.fromkeys(c.check_id for c in bad))
-                shown = ", ".join(ids[:3]) + (f" and {len(ids) - 3} more" if len(ids) > 3 else "")
-                marks.append(f"{phrases.SIGNS[status]} {_few({c.node for c in bad})} {shown}")
+                ids_text = ", ".join(ids[:3]) + (
+                    f" and {len(ids) - 3} more" if len(ids) > 3 else ""
+                )
+                marks.append(f"{phrases.SIGNS[status]} {_few({c.node for c in bad})} {ids_text}")
         checks = len({c.check_id for c in checked})
         text = "   ".join(marks) or (
             f"well ({phrases.count(checks, 'check')})" if checked else "not checked"
         )
         count = f"{len(well):,}/{len(report.nodes):,}" if checked else "–"
-        found.append(f"  {group:<6} {count:>{width}}  {text}")
-    return found
+        lines.append(f"  {group:<6} {count:>{width}}  {text}")
+    return lines
 
 
 def _few(nodes: Iterable[str]) -> str:
@@ -143,7 +145,7 @@ def _problems(report: CheckReport) -> list[tuple[tuple[str, ...], tuple[Same, ..
             groups.setdefault((check.required, check.status, check.check_id), []).append(check)
     rank = {Status.FAIL: 0, Status.UNKNOWN: 1, Status.WARN: 2}
     ordered = sorted(groups, key=lambda key: (not key[0], rank[key[1]], key[2]))
-    found: dict[tuple[object, ...], tuple[list[str], tuple[Same, ...]]] = {}
+    by_cause: dict[tuple[object, ...], tuple[list[str], tuple[Same, ...]]] = {}
     for key in ordered:
         answers = tuple(sorted(_folded(groups[key]), key=lambda same: -len(same.nodes)))
         first = answers[0]
@@ -152,8 +154,8 @@ def _problems(report: CheckReport) -> list[tuple[tuple[str, ...], tuple[Same, ..
             if key[1] is Status.UNKNOWN and len(answers) == 1
             else key
         )
-        found.setdefault(cause, ([], answers))[0].append(key[2])
-    return [(tuple(ids), answers) for ids, answers in found.values()]
+        by_cause.setdefault(cause, ([], answers))[0].append(key[2])
+    return [(tuple(ids), answers) for ids, answers in by_cause.values()]
 
 
 def _folded(checks: Iterable[CheckResult]) -> tuple[Same, ...]:
@@ -202,12 +204,12 @@ def _not_checked(report: CheckReport) -> list[str]:
         reasons.setdefault((same.example.reason or same.example.seen, same.nodes), []).append(
             same.example.check_id
         )
-    found = [
+    lines = [
         f"NOT CHECKED  {phrases.cut(reason, _TEXT)}: {', '.join(ids)} "
         f" {'all nodes' if len(nodes) == len(report.nodes) else fold(nodes)}"
         for (reason, nodes), ids in list(reasons.items())[:_REASONS]
     ]
-    found += (
+    lines += (
         [f"NOT CHECKED  {len(reasons) - _REASONS} more reasons in check.json"]
         if len(reasons) > _REASONS
         else []
@@ -215,11 +217,11 @@ def _not_checked(report: CheckReport) -> list[str]:
     applicable = {c.check_id for c in report.checks if c.status is not Status.SKIPPED}
     skipped = sorted({c.check_id for c in report.checks if c.status is Status.SKIPPED} - applicable)
     if skipped:
-        found.append(
+        lines.append(
             f"NOT APPLICABLE  {phrases.count(len(skipped), 'check')} to these nodes with profile"
             f" {report.profile} (reasons in check.json)"
         )
-    return found
+    return lines
 
 
 def _last(report: CheckReport, run_dir: str) -> str:

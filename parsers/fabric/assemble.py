@@ -78,7 +78,7 @@ def _groups(nodes: Sequence[Node], seen: set[str]) -> tuple[tuple[str, ...], ...
     stated = (
         {node.name: dict(node.labels).get(name) for node in nodes} for name in ("group", "leaf")
     )
-    labels = next((found for found in stated if found and None not in found.values()), {})
+    labels = next((by_node for by_node in stated if by_node and None not in by_node.values()), {})
     return tuple(
         tuple(name for name, label in labels.items() if label == group and name in seen)
         for group in dict.fromkeys(labels.values())
@@ -168,8 +168,8 @@ def _ends(links: Iterable[FabricLink]) -> list[tuple[LinkEnd, str]]:
 
 def _of_node(end: LinkEnd, source: str) -> list[tuple[object, ...]]:
     # LIDs are given per subnet, and each rail may be one: they tell apart only within one text.
-    found: list[tuple[object, ...]] = [("lid", source, end.lid)] if end.lid is not None else []
-    return [*found, *([("guid", end.guid)] if end.guid is not None else []), ("name", end.name)]
+    keys: list[tuple[object, ...]] = [("lid", source, end.lid)] if end.lid is not None else []
+    return [*keys, *([("guid", end.guid)] if end.guid is not None else []), ("name", end.name)]
 
 
 def _keys(end: LinkEnd, source: str) -> list[tuple[object, ...]]:
@@ -179,18 +179,18 @@ def _keys(end: LinkEnd, source: str) -> list[tuple[object, ...]]:
         return [("nic", end.node, end.device)]
     if not end.port:
         return []
-    found: list[tuple[object, ...]] = []
+    keys: list[tuple[object, ...]] = []
     if end.lid is not None:
-        found.append(("lid", source, end.lid, end.port))
+        keys.append(("lid", source, end.lid, end.port))
     if end.guid is not None:
-        found.append(("guid", end.guid, end.port))
-    return found or [("name", end.name, end.port)]
+        keys.append(("guid", end.guid, end.port))
+    return keys or [("name", end.name, end.port)]
 
 
 def _once(links: Iterable[FabricLink]) -> list[FabricLink]:
     """Every cable once: a port holds one, so links that share a port are the same. What one text
     lacks the other gives."""
-    found: list[FabricLink] = []
+    merged: list[FabricLink] = []
     place: dict[tuple[object, ...], int] = {}
     for link in links:
         keys = [
@@ -200,17 +200,17 @@ def _once(links: Iterable[FabricLink]) -> list[FabricLink]:
             (
                 place[key]
                 for key in keys
-                if key in place and not _two_adapters(found[place[key]], link)
+                if key in place and not _two_adapters(merged[place[key]], link)
             ),
             None,
         )
         if at is None:
-            at = len(found)
-            found.append(link)
+            at = len(merged)
+            merged.append(link)
         else:
-            found[at] = _joined(found[at], link)
+            merged[at] = _joined(merged[at], link)
         place.update(dict.fromkeys(keys, at))
-    return found
+    return merged
 
 
 def _two_adapters(one: FabricLink, two: FabricLink) -> bool:
@@ -288,7 +288,7 @@ def _nics(links: Sequence[FabricLink], known: Known) -> tuple[TopologyNic, ...]:
     plugged = [link for link in links if link.a.node is not None and link.a.device is not None]
     devices = _rail_devices(plugged)
     stated = {node.name: node.rails for node in known.nodes}
-    found = []
+    nics = []
     for link in plugged:
         node, device = str(link.a.node), str(link.a.device)
         rails = stated.get(node) or devices.get(node, ())
@@ -301,14 +301,14 @@ def _nics(links: Sequence[FabricLink], known: Known) -> tuple[TopologyNic, ...]:
             None,
         )
         leaf = link.b if link.b is not None and link.b.kind is not EndKind.NIC else None
-        found.append(
+        nics.append(
             TopologyNic(
                 node, device, rail, leaf.name if leaf else None, leaf.port if leaf else None
             )
         )
     return tuple(
         sorted(
-            found,
+            nics,
             key=lambda nic: (
                 natural(nic.node),
                 nic.rail is None,
@@ -330,11 +330,13 @@ def _rail_devices(plugged: Sequence[FabricLink]) -> dict[str, tuple[str, ...]]:
         for device, counts in rates.items()
     }
     fastest = max(usual.values(), default=0.0)
-    found: dict[str, list[str]] = {}
+    devices_by_node: dict[str, list[str]] = {}
     for link in plugged:
         if usual[str(link.a.device)] == fastest:
-            found.setdefault(str(link.a.node), []).append(str(link.a.device))
-    return {node: tuple(sorted(set(devices), key=natural)) for node, devices in found.items()}
+            devices_by_node.setdefault(str(link.a.node), []).append(str(link.a.device))
+    return {
+        node: tuple(sorted(set(devices), key=natural)) for node, devices in devices_by_node.items()
+    }
 
 
 def _leaves(links: Sequence[FabricLink], order: Sequence[str]) -> tuple[Leaf, ...]:

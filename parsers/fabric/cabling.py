@@ -25,15 +25,15 @@ _RAIL = re.compile(r"rail (\d+)")
 def leaves(topology: Topology) -> tuple[tuple[str, tuple[str | None, ...]], ...]:
     """(node, the leaf of its rail 0, 1, …) for every node found; None = that rail's far end is not
     known."""
-    found = []
+    rows = []
     for node in topology.nodes:
         by_rail = {
             nic.rail: nic.leaf for nic in topology.nics if nic.node == node and nic.rail is not None
         }
-        found.append(
+        rows.append(
             (node, tuple(by_rail.get(rail) for rail in range(max(by_rail) + 1)) if by_rail else ())
         )
-    return tuple(found)
+    return tuple(rows)
 
 
 def sharing(topology: Topology, nodes: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
@@ -66,10 +66,10 @@ def nic_at(topology: Topology, where: str) -> TopologyNic | None:
 def with_far_ends(findings: Iterable[Finding], topology: Topology) -> tuple[Finding, ...]:
     """The findings, each that is about a link with the switch port at its far end, and the line
     that shows it."""
-    return tuple(_told(finding, topology) for finding in findings)
+    return tuple(_with_far_end(finding, topology) for finding in findings)
 
 
-def _told(finding: Finding, topology: Topology) -> Finding:
+def _with_far_end(finding: Finding, topology: Topology) -> Finding:
     plugged = [
         nic
         for where in finding.where
@@ -134,13 +134,13 @@ def examine(topology: Topology) -> Cabling:
         for node in topology.nodes
     }
     plugged = {
-        node: {rail: nic.leaf for rail, nic in found.items() if nic.leaf is not None}
-        for node, found in rails.items()
+        node: {rail: nic.leaf for rail, nic in nics.items() if nic.leaf is not None}
+        for node, nics in rails.items()
     }
     members = [list(group) for group in topology.groups if group] or _seen(plugged, topology.nodes)
-    odd = tuple(found for group in members for found in _odd(group, rails))
+    odd = tuple(nics for group in members for nics in _odd(group, rails))
     groups = tuple(tuple(sorted(group, key=topology.nodes.index)) for group in members)
-    unplugged = tuple(nic for found in rails.values() for nic in found.values() if nic.leaf is None)
+    unplugged = tuple(nic for nics in rails.values() for nic in nics.values() if nic.leaf is None)
     return Cabling(
         tuple(sorted(groups, key=lambda g: topology.nodes.index(g[0]))),
         odd,
@@ -198,7 +198,7 @@ def _agreement(plan: dict[int, str], leaves: dict[int, str]) -> int:
 
 
 def _odd(members: Sequence[str], rails: dict[str, dict[int, TopologyNic]]) -> list[Odd]:
-    found = []
+    odd = []
     usual: dict[int, tuple[str, int]] = {}
     for rail in sorted({rail for node in members for rail in rails[node]}):
         counts = Counter(
@@ -222,8 +222,8 @@ def _odd(members: Sequence[str], rails: dict[str, dict[int, TopologyNic]]) -> li
                 ),
                 None,
             )
-            found.append(Odd(nic, *usual[rail], other))
-    return found
+            odd.append(Odd(nic, *usual[rail], other))
+    return odd
 
 
 def _kind(plugged: dict[str, dict[int, str]]) -> str:
@@ -244,7 +244,7 @@ def places(topology: Topology) -> tuple[tuple[str, str], ...]:
 
     A group is named after the leaf that most of its first rails are on.
     """
-    found: dict[str, str] = {}
+    group_of: dict[str, str] = {}
     for group in examine(topology).groups:
         leaves = Counter(
             nic.leaf
@@ -252,7 +252,7 @@ def places(topology: Topology) -> tuple[tuple[str, str], ...]:
             if nic.node in group and nic.leaf is not None and nic.rail == 0
         )
         if leaves:
-            found.update(
+            group_of.update(
                 dict.fromkeys(
                     group,
                     min(
@@ -262,6 +262,6 @@ def places(topology: Topology) -> tuple[tuple[str, str], ...]:
                     ),
                 )
             )
-    if topology.missing or len(found) < len(topology.nodes):
+    if topology.missing or len(group_of) < len(topology.nodes):
         return ()
-    return tuple((node, found[node]) for node in topology.nodes)
+    return tuple((node, group_of[node]) for node in topology.nodes)

@@ -44,7 +44,7 @@ def judge(topology: Topology) -> tuple[CheckResult, ...]:
     """Every check, per node that it is about; links between switches under `FABRIC`. A check whose
     tool was not read is UNKNOWN."""
     tools = {source.partition(":")[0] for source in topology.sources}
-    found = [
+    results = [
         *_seen(topology),
         *_states(topology),
         *_rates(topology),
@@ -53,7 +53,7 @@ def judge(topology: Topology) -> tuple[CheckResult, ...]:
     ]
     place = {name: position for position, name in enumerate((*topology.nodes, *topology.missing))}
     return tuple(
-        sorted(found, key=lambda result: (result.check_id, place.get(result.node, len(place))))
+        sorted(results, key=lambda result: (result.check_id, place.get(result.node, len(place))))
     )
 
 
@@ -80,7 +80,7 @@ def _by_node(
     expected: str,
 ) -> list[CheckResult]:
     """One result per node: all that is wrong there, or that nothing is."""
-    found = []
+    results = []
     for node in (
         *topology.nodes,
         *([FABRIC] if any(name == FABRIC for name, _, _, _ in bad) else []),
@@ -92,8 +92,8 @@ def _by_node(
             default=Status.PASS,
         )
         text = "; ".join(item[2] for item in own) or "as expected"
-        found.append(_result(check_id, node, status, text, expected, own[0][3] if own else None))
-    return found
+        results.append(_result(check_id, node, status, text, expected, own[0][3] if own else None))
+    return results
 
 
 def _evidence(item: FabricLink | PortErrors, text: str) -> Evidence:
@@ -181,11 +181,11 @@ def _usual(links: Iterable[FabricLink]) -> dict[str, tuple[float, int, int]]:
     for link in links:
         if link.rate_gbit_s is not None:
             rates.setdefault(_kind(link), Counter())[link.rate_gbit_s] += 1
-    found = {}
+    usual = {}
     for kind, counts in rates.items():
         rate, count = max(counts.items(), key=lambda item: (item[1], item[0]))
-        found[kind] = (rate, count, sum(counts.values()))
-    return found
+        usual[kind] = (rate, count, sum(counts.values()))
+    return usual
 
 
 def _rate(link: FabricLink) -> str:
@@ -227,11 +227,11 @@ def _end_keys(link: FabricLink) -> list[tuple[str, str]]:
 
 
 def _cabling(topology: Topology) -> list[CheckResult]:
-    found = cabling.examine(topology)
+    cables = cabling.examine(topology)
     expected = "each rail on the leaf of its group"
     if (
-        found.kind == "unknown"
-        and not found.odd
+        cables.kind == "unknown"
+        and not cables.odd
         and len(topology.nodes) > 0
         and not any(nic.leaf for nic in topology.nics)
     ):
@@ -241,7 +241,7 @@ def _cabling(topology: Topology) -> list[CheckResult]:
             for node in topology.nodes
         ]
     bad: list[tuple[str, Status, str, Evidence | None]] = []
-    for odd in found.odd:
+    for odd in cables.odd:
         nic = odd.nic
         text = (
             f"rail {nic.rail} ({nic.device}) on {nic.leaf} port {nic.leaf_port}; {odd.agreeing}"
@@ -252,17 +252,17 @@ def _cabling(topology: Topology) -> list[CheckResult]:
                 f"; changed places with rail {odd.swapped_with.rail} ({odd.swapped_with.device})"
             )
         bad.append((nic.node, Status.FAIL, text, _where(topology, nic.node, nic.device, text)))
-    for nic in found.unplugged:
+    for nic in cables.unplugged:
         text = f"rail {nic.rail} ({nic.device}): nothing at its far end"
         bad.append((nic.node, Status.FAIL, text, _where(topology, nic.node, nic.device, text)))
-    return _by_node(CABLING, topology, bad, f"{expected} ({describe(found)})")
+    return _by_node(CABLING, topology, bad, f"{expected} ({describe(cables)})")
 
 
-def describe(found: Cabling) -> str:
+def describe(cables: Cabling) -> str:
     """The cabling in a few words: `rail-optimised, 2 groups of 32 and 31 nodes`."""
-    sizes = [str(len(group)) for group in found.groups]
+    sizes = [str(len(group)) for group in cables.groups]
     return (
-        f"{found.kind}, {len(sizes)} {'group' if len(sizes) == 1 else 'groups'} of"
+        f"{cables.kind}, {len(sizes)} {'group' if len(sizes) == 1 else 'groups'} of"
         f" {' and '.join(sizes) or 'no'} nodes"
     )
 

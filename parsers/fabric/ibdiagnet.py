@@ -97,9 +97,9 @@ def parse(text: str) -> Reading:
     ends = _Ends(nodes, ports)
     links = tuple(_link(line_no, row, ends) for line_no, row in tables.get("LINKS", ()))
     errors = tuple(
-        found
+        port_errors
         for line_no, row in tables.get("PM_INFO", ())
-        if (found := _errors(line_no, row, ends))
+        if (port_errors := _errors(line_no, row, ends))
     )
     lacking = [name for name in ("NODES", "PORTS", "LINKS") if name not in tables]
     return Reading(
@@ -189,12 +189,12 @@ def _link(line_no: int, row: Mapping[str, str], ends: _Ends) -> FabricLink:
 
 def _errors(line_no: int, row: Mapping[str, str], ends: _Ends) -> PortErrors | None:
     """The error counters of one port; the wider ones where the table has both."""
-    found: dict[str, int] = {}
+    values: dict[str, int] = {}
     for name, value in row.items():
         plain = re.sub(r"(?:Ext|Extended|64)$", "", name)
         if plain in _ERRORS:
-            found[plain] = max(found.get(plain, 0), _number(value))
-    counters = tuple((name, value) for name, value in found.items() if value)
+            values[plain] = max(values.get(plain, 0), _number(value))
+    counters = tuple((name, value) for name, value in values.items() if value)
     return (
         PortErrors(ends.end(_guid(row), row.get("PortNumber", "").strip()), counters, line_no)
         if counters

@@ -53,8 +53,8 @@ def parse(text: str) -> Reading:
                 if head[0] is EndKind.SWITCH
                 else "CA: "
             )
-            found = iblinkinfo.parse(f"{kind}{head[1]}:\n{info[1]}").links
-            links += [_at(link, line_no, errors[-1].end) for link in found]
+            own_links = iblinkinfo.parse(f"{kind}{head[1]}:\n{info[1]}").links
+            links += [_at(link, line_no, errors[-1].end) for link in own_links]
     problems = [] if _WHOLE.search(text) else ["ibqueryerrors: the text ends before its summary"]
     problems += [
         f"ibqueryerrors: {failed[1]} ports did not answer" for failed in _FAILED.finditer(text)

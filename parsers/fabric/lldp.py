@@ -31,10 +31,10 @@ def parse(text: str, node: str = "") -> Reading:
     """
     if text.lstrip()[:1] == "{":
         return _from_json(text, node)
-    found: dict[str, dict[str, tuple[str, int]]] = {}
+    fields_by_name: dict[str, dict[str, tuple[str, int]]] = {}
     for match in _KEY.finditer(text):
         line_no = text.count("\n", 0, match.start()) + 1
-        found.setdefault(match[1], {}).setdefault(match[2], (match[3].strip(), line_no))
+        fields_by_name.setdefault(match[1], {}).setdefault(match[2], (match[3].strip(), line_no))
     links = [
         _neighbour(
             node,
@@ -42,7 +42,7 @@ def parse(text: str, node: str = "") -> Reading:
             {key: value for key, (value, _) in fields.items()},
             next(iter(fields.values()))[1],
         )
-        for name, fields in found.items()
+        for name, fields in fields_by_name.items()
     ]
     return Reading("lldp", tuple(link for link in links if link))
 
@@ -101,27 +101,27 @@ def _list(value: object) -> list[object]:
 
 def _interfaces(value: object) -> list[tuple[str, dict[str, object]]]:
     """(name, body): json keys interfaces by name, json0 names them inside."""
-    found = []
+    interfaces = []
     for outer in _list(value):
         for each in _list(mapping(outer).get("interface")):
             inner = mapping(each)
             if isinstance(inner.get("name"), str):
-                found.append((str(inner["name"]), inner))
+                interfaces.append((str(inner["name"]), inner))
             else:
-                found += [(name, mapping(body)) for name, body in inner.items()]
-    return found
+                interfaces += [(name, mapping(body)) for name, body in inner.items()]
+    return interfaces
 
 
 def _named(value: object) -> list[tuple[str, dict[str, object]]]:
     """(name, body) of a chassis: json keys it by its system name where it has one."""
-    found = []
+    named = []
     for each in _list(value):
         inner = mapping(each)
         if "id" in inner or "name" in inner:
-            found.append(("", inner))
+            named.append(("", inner))
         else:
-            found += [(name, mapping(body)) for name, body in inner.items()]
-    return found
+            named += [(name, mapping(body)) for name, body in inner.items()]
+    return named
 
 
 def _value(value: object) -> str:

@@ -72,12 +72,12 @@ def _rows(text: str) -> tuple[list[tuple[int | None, dict[str, object]]], str]:
         except ValueError as error:
             return [], f"ufm: not whole JSON: {error}"
         inner = mapping(document)
-        found = (
+        rows = (
             document
             if isinstance(document, list)
             else next((v for v in inner.values() if isinstance(v, list)), [inner])
         )
-        return [(None, mapping(row)) for row in found], ""
+        return [(None, mapping(row)) for row in rows], ""
     try:
         lines = list(csv.reader(text.strip().splitlines()))
     except csv.Error as error:
@@ -86,7 +86,7 @@ def _rows(text: str) -> tuple[list[tuple[int | None, dict[str, object]]], str]:
     return [(n, dict(zip(head, row, strict=False))) for n, row in enumerate(lines[1:], 2)], ""
 
 
-def _said(row: dict[str, object], *keys: str) -> str:
+def _value(row: dict[str, object], *keys: str) -> str:
     """The first value under these keys that says something; "" = none."""
     for key in keys:
         value = (text_of(row, key) or "").strip()
@@ -109,19 +109,19 @@ def _end(name: str, port: str, guid: str, lid: int | None, *, switch: bool = Fal
 def _link(row: dict[str, object], line_no: int | None) -> FabricLink:
     ends = []
     for side in ("source", "destination"):
-        name = _description(_said(row, f"{side}_port_node_description")) or _said(
+        name = _description(_value(row, f"{side}_port_node_description")) or _value(
             row, f"{side}_guid"
         )
         ends.append(
             _end(
                 name,
-                _said(row, f"{side}_port_dname", f"{side}_port"),
-                _said(row, f"{side}_guid"),
+                _value(row, f"{side}_port_dname", f"{side}_port"),
+                _value(row, f"{side}_guid"),
                 None,
             )
         )
-    lanes = names.width(_said(row, "width"))
-    lane = names.speed(_said(row, "speed", "active_speed"))
+    lanes = names.width(_value(row, "width"))
+    lane = names.speed(_value(row, "speed", "active_speed"))
     return FabricLink(
         ends[0],
         ends[1],
@@ -133,40 +133,40 @@ def _link(row: dict[str, object], line_no: int | None) -> FabricLink:
 
 
 def _own(row: dict[str, object]) -> LinkEnd:
-    switch = "switch" in _said(row, "description", "path").lower()
-    name = _description(_said(row, "node_description", "system_name"))
+    switch = "switch" in _value(row, "description", "path").lower()
+    name = _description(_value(row, "node_description", "system_name"))
     if switch:
-        name = _said(row, "system_name") or name
+        name = _value(row, "system_name") or name
     # A switch's ports share its GUID; an adapter's port has one of its own.
     return _end(
         name,
-        _said(row, "dname", "number"),
-        _said(row, "guid", "systemID", "system_guid"),
+        _value(row, "dname", "number"),
+        _value(row, "guid", "systemID", "system_guid"),
         whole(row, "lid"),
         switch=switch,
     )
 
 
 def _port(row: dict[str, object], end: LinkEnd, line_no: int | None) -> FabricLink:
-    peer = _description(_said(row, "peer_node_description")) or _said(row, "peer_node_name")
+    peer = _description(_value(row, "peer_node_description")) or _value(row, "peer_node_name")
     if not names.adapter(peer):
-        peer = _said(row, "peer_node_name") or peer
+        peer = _value(row, "peer_node_name") or peer
     far = (
         _end(
             peer,
-            _said(row, "peer_port_dname"),
-            _said(row, "peer_guid", "peer_node_guid"),
+            _value(row, "peer_port_dname"),
+            _value(row, "peer_guid", "peer_node_guid"),
             whole(row, "peer_lid"),
         )
         if peer
         else None
     )
-    lanes, lane = names.width(_said(row, "active_width")), names.speed(_said(row, "active_speed"))
+    lanes, lane = names.width(_value(row, "active_width")), names.speed(_value(row, "active_speed"))
     return FabricLink(
         a=end,
         b=far,
-        state=_said(row, "logical_state").capitalize() or None,
-        physical_state=_said(row, "physical_state").replace(" ", "") or None,
+        state=_value(row, "logical_state").capitalize() or None,
+        physical_state=_value(row, "physical_state").replace(" ", "") or None,
         width=lanes,
         speed=lane,
         rate_gbit_s=names.rate_gbit_s(lanes, lane),

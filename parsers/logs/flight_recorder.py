@@ -238,8 +238,8 @@ def rank_of(name: str) -> int | None:
     >>> rank_of("/tmp/nccl_trace_rank_12"), rank_of("straggler-rank3.json"), rank_of("trace.json")
     (12, 3, None)
     """
-    found = _RANK.search(name.rsplit("/", 1)[-1])
-    return int(found[1] or found[2]) if found else None
+    match = _RANK.search(name.rsplit("/", 1)[-1])
+    return int(match[1] or match[2]) if match else None
 
 
 def of_rank(dump: FlightDump, rank: int | None) -> FlightDump:
@@ -267,8 +267,8 @@ def _json(text: str) -> tuple[object, bool]:
 
 
 def _version_in(text: str) -> str | None:
-    found = re.search(r'"version"\s*:\s*"([^"]*)"', text)
-    return found[1] if found else ""
+    match = re.search(r'"version"\s*:\s*"([^"]*)"', text)
+    return match[1] if match else ""
 
 
 def _whole_entries(text: str, at: int) -> list[object]:
@@ -339,8 +339,8 @@ def _names(entry: dict[str, object]) -> tuple[str, str]:
 
 
 def _sequence(status: dict[str, object], key: str) -> int | None:
-    found = whole(status, key)
-    return found if found is not None and found >= 0 else None
+    number = whole(status, key)
+    return number if number is not None and number >= 0 else None
 
 
 def _entry(raw: dict[str, object]) -> FlightEntry:
@@ -396,12 +396,12 @@ def _summary(dump: FlightDump) -> tuple[tuple[str, str], ...]:
     ]
     for group in dump.groups:
         members = f"{len(group.ranks)} ranks" if group.ranks else "ranks not recorded"
-        said = (
+        last = (
             f"enqueued {group.last_enqueued}, started {group.last_started}, completed"
             f" {group.last_completed}"
         )
         rows.append(
-            ("group", f"{group.name or group.id} {group.description}: {members}, last {said}")
+            ("group", f"{group.name or group.id} {group.description}: {members}, last {last}")
         )
     for entry in dump.entries[-3:]:
         rows.append(

@@ -188,17 +188,17 @@ def operation_of(text: str) -> InspectorOp | None:
 
 def metric_of(text: str) -> InspectorMetric | None:
     """The sample in one line of Prometheus text; None = it is not Inspector's."""
-    found = _METRIC.match(text)
-    if found is None:
+    match = _METRIC.match(text)
+    if match is None:
         return None
     labels = tuple(
         sorted(
             (name, value.replace('\\"', '"').replace("\\\\", "\\"))
-            for name, value in _LABEL.findall(found[2])
+            for name, value in _LABEL.findall(match[2])
         )
     )
     try:
-        return InspectorMetric(found[1], labels, float(found[3]))
+        return InspectorMetric(match[1], labels, float(match[3]))
     except ValueError:
         return None
 

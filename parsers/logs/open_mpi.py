@@ -296,8 +296,8 @@ PATTERNS = patterns("open-mpi", RULES)
 
 def failures_of(scan: Scan) -> tuple[LauncherFailure, ...]:
     """The failures in a scan for `PATTERNS` (hits of other patterns are left alone)."""
-    found = failures("open-mpi", RULES, scan)
-    kinds = {each.kind for each in found}
+    launcher_failures = failures("open-mpi", RULES, scan)
+    kinds = {each.kind for each in launcher_failures}
     follows: set[str] = set()
     if any(kind.startswith("ssh-") for kind in kinds) or kinds & {
         "orted-not-found",
@@ -307,7 +307,9 @@ def failures_of(scan: Scan) -> tuple[LauncherFailure, ...]:
     # Who connects to a process that has died is refused.
     if kinds & {"signal", "crash"}:
         follows |= {"mpi-tcp-failed"}
-    return tuple(replace(each, role=_ECHO) if each.kind in follows else each for each in found)
+    return tuple(
+        replace(each, role=_ECHO) if each.kind in follows else each for each in launcher_failures
+    )
 
 
 def read(chunks: Iterable[bytes]) -> Document:
@@ -317,26 +319,29 @@ def read(chunks: Iterable[bytes]) -> Document:
         UnknownLayout: none of its messages is in the text.
     """
     scan = Scanner(PATTERNS).scan(chunks)
-    found = failures_of(scan)
-    if not found:
+    launcher_failures = failures_of(scan)
+    if not launcher_failures:
         raise UnknownLayout(
             "no message of Open MPI in it",
             seen=scan.first_line,
             next_step="give the standard error of mpirun too",
         )
-    return document("open-mpi", found, scan)
+    return document("open-mpi", launcher_failures, scan)
 
 
-def document(kind: str, found: tuple[LauncherFailure, ...], scan: Scan) -> Document:
+def document(kind: str, launcher_failures: tuple[LauncherFailure, ...], scan: Scan) -> Document:
     """The document of a launcher's output."""
-    told = tuple(_told(each) for each in found)
-    faults = tuple(text for each, text in zip(found, told, strict=True) if each.role is not _NOTE)
+    texts = tuple(_line_of(each) for each in launcher_failures)
+    faults = tuple(
+        text for each, text in zip(launcher_failures, texts, strict=True) if each.role is not _NOTE
+    )
     summary = tuple(
-        (each.kind, f"{text} ({each.cause})") for each, text in zip(found, told, strict=True)
+        (each.kind, f"{text} ({each.cause})")
+        for each, text in zip(launcher_failures, texts, strict=True)
     )
     return Document(
         kind,
-        (LauncherLog(kind, found),),
+        (LauncherLog(kind, launcher_failures),),
         summary,
         not scan.problems,
         (*faults, *scan.problems),
@@ -344,7 +349,7 @@ def document(kind: str, found: tuple[LauncherFailure, ...], scan: Scan) -> Docum
     )
 
 
-def _told(each: LauncherFailure) -> str:
+def _line_of(each: LauncherFailure) -> str:
     where = [
         f"rank {each.rank}" if each.rank is not None else "",
         f"node {each.node}" if each.node else "",

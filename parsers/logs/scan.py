@@ -279,17 +279,17 @@ class _Tally:
             if known is not None:
                 return known
         for word in words:
-            found = _PROCESS.search(word, 0, 400)
-            if found is not None and len(self.processes) < _MOST_ENTRIES:
-                known = self.processes[word] = found.group(1) + b":" + found.group(2)
+            match = _PROCESS.search(word, 0, 400)
+            if match is not None and len(self.processes) < _MOST_ENTRIES:
+                known = self.processes[word] = match.group(1) + b":" + match.group(2)
                 return known
         return process_of(line)
 
-    def book(self, index: int, found: Sequence[tuple[int, bytes]]) -> None:
+    def book(self, index: int, lines: Sequence[tuple[int, bytes]]) -> None:
         """As `Booking`."""
         pattern, entries, processes = self.patterns[index], self.entries, self.processes
         first_no = self.lines + 1
-        for at, line in found:
+        for at, line in lines:
             process = processes.get(line[: line.find(b" ") + 1]) or self.process(line)
             entry = entries.get((index, process))
             if entry is None:
@@ -312,7 +312,7 @@ class _Tally:
                     else b""
                 )
                 entry.examples.append((first_no + at, line, after))
-        self._count(index, len(found))
+        self._count(index, len(lines))
 
     def _is_new(self, index: int, process: bytes | None, line: bytes, entry: _Entry) -> bool:
         """The first line of the process with this last word. What is new makes a pattern less
@@ -378,8 +378,8 @@ def process_of(line: bytes) -> bytes | None:
     >>> process_of(b"[1,3]<stdout>:gpu2:4711:4720 [3] NCCL INFO Using network IB"), process_of(b"[rank7]:[E710 09:00:00 x.cpp:1] y")
     (b'gpu2:4711', b'rank 7')
     """
-    found = _PROCESS.search(line, 0, 400)
-    if found is not None:
-        return found.group(1) + b":" + found.group(2)
+    match = _PROCESS.search(line, 0, 400)
+    if match is not None:
+        return match.group(1) + b":" + match.group(2)
     tag = _RANK.search(line, 0, 400)
     return b"rank " + (tag.group(1) or tag.group(2)) if tag is not None else None

@@ -260,18 +260,18 @@ class _Reader:
                 f" {self.pattern!r}"
             )
         self.position = opening.end()
-        inside = self.alternatives()
+        body = self.alternatives()
         self.position += 1
         if opening.group() in ("(?=", "(?!", "(?<=", "(?<!"):
             return _Part(erased="")
-        return _Part(f"(?:{inside.erased})", inside.exact, inside.required)
+        return _Part(f"(?:{body.erased})", body.exact, body.required)
 
     def char_class(self) -> _Part:
-        found = _CHAR_CLASS.match(self.pattern, self.position)
-        if found is None:
+        match = _CHAR_CLASS.match(self.pattern, self.position)
+        if match is None:
             raise ValueError(f"class not understood in {self.pattern!r} at {self.position}")
-        self.position = found.end()
-        return _class_part(found.group())
+        self.position = match.end()
+        return _class_part(match.group())
 
     def escape(self) -> _Part:
         char = self.pattern[self.position + 1 : self.position + 2]
@@ -291,12 +291,12 @@ class _Reader:
         return _literal(char)
 
     def quantified(self, part: _Part) -> _Part:
-        found = _QUANTIFIER.match(self.pattern, self.position)
-        if found is None or found.group() == "{,}":
+        match = _QUANTIFIER.match(self.pattern, self.position)
+        if match is None or match.group() == "{,}":
             return part
-        self.position = found.end()
-        text = found.group()
-        optional = text[0] in "*?" or (text[0] == "{" and int(found.group(1) or 0) == 0)
+        self.position = match.end()
+        text = match.group()
+        optional = text[0] in "*?" or (text[0] == "{" and int(match.group(1) or 0) == 0)
         if text[0] == "?" and part.exact is not None:
             return _Part(_repeat(part.erased, "?"), part.exact | {""})
         return _Part(_repeat(part.erased, "*"), None, None if optional else part.contains())
@@ -345,21 +345,21 @@ def _in_a_row(parts: list[_Part]) -> _Part:
     """Neighbouring pieces with short lists of texts become one longer list; the most telling list
     is what is required."""
     run = frozenset({""})
-    found: list[frozenset[str]] = []
+    lists: list[frozenset[str]] = []
     broken = False
     for part in parts:
         if part.exact is not None and len(run) * len(part.exact) <= _MOST_ALTERNATIVES:
             run = frozenset(left + right for left in run for right in part.exact)
             continue
         broken = True
-        found.append(run)
+        lists.append(run)
         if part.required is not None:
-            found.append(part.required)
+            lists.append(part.required)
         run = part.exact if part.exact is not None else frozenset({""})
     erased_text = "".join(part.erased for part in parts)
     if not broken:
         return _Part(erased_text, run)
-    return _Part(erased_text, None, _most_telling([*found, run]))
+    return _Part(erased_text, None, _most_telling([*lists, run]))
 
 
 def _most_telling(lists: Iterable[frozenset[str]]) -> frozenset[str] | None:
@@ -459,7 +459,7 @@ class Booking(Protocol):
         """Run these expressions on a line (`at` = its index in the block, from 0); gives the
         indexes of those that match."""
 
-    def book(self, index: int, found: Sequence[tuple[int, bytes]]) -> None:
+    def book(self, index: int, lines: Sequence[tuple[int, bytes]]) -> None:
         """These lines (index in the block, text), ascending, match the expression."""
 
 
@@ -599,12 +599,12 @@ class Sieve:
                 expression = self.expressions[index]
                 if expression.literal_in(low):  # shapes are alike that texts are not
                     search = expression.regex.search
-                    found = [
+                    hits = [
                         (at, line) for at, line in zip(places, group, strict=True) if search(line)
                     ]
-                    matches.setdefault(index, []).extend(block.unclaimed(index, found))
-        for index, found in matches.items():
-            booking.book(index, sorted(found))
+                    matches.setdefault(index, []).extend(block.unclaimed(index, hits))
+        for index, hits in matches.items():
+            booking.book(index, sorted(hits))
 
     def _search_once(self, block: _Lines, hot: set[bytes], booking: Booking) -> None:
         """Have lines examined until each of the expressions that are wanted once has one."""
@@ -628,12 +628,12 @@ class _Lines:
     claimed: dict[int, Collection[int]]
     """By index: the expressions that have matched the line as part of a wrapped warning."""
 
-    def unclaimed(self, index: int, found: list[tuple[int, bytes]]) -> list[tuple[int, bytes]]:
+    def unclaimed(self, index: int, hits: list[tuple[int, bytes]]) -> list[tuple[int, bytes]]:
         """Those of the lines that have not been matched so."""
         return (
-            [(at, line) for at, line in found if index not in self.claimed.get(at, ())]
+            [(at, line) for at, line in hits if index not in self.claimed.get(at, ())]
             if self.claimed
-            else found
+            else hits
         )
 
 
@@ -668,8 +668,8 @@ def _lines_with(text: bytes, low: bytes, literals: Sequence[bytes]) -> Iterator[
         return
     following = [low.find(literal) for literal in literals]
     at = counted = 0
-    while found := [position for position in following if position >= 0]:
-        position = min(found)
+    while positions := [position for position in following if position >= 0]:
+        position = min(positions)
         at += low.count(b"\n", counted, position)
         counted = position
         end = low.find(b"\n", position)
@@ -684,11 +684,11 @@ def _wrapped_warnings(text: bytes) -> Iterator[tuple[int, bytes, int]]:
     """(index of the first line, the warning as one line, how many lines it consists of) of each
     warning that runs on in further lines."""
     at = counted = 0
-    found = text.find(WARN)
-    while found >= 0:
-        at += text.count(b"\n", counted, found)
-        counted = found
-        end = text.find(b"\n", found)
+    start = text.find(WARN)
+    while start >= 0:
+        at += text.count(b"\n", counted, start)
+        counted = start
+        end = text.find(b"\n", start)
         if end < 0:
             return
         following = [
@@ -697,14 +697,14 @@ def _wrapped_warnings(text: bytes) -> Iterator[tuple[int, bytes, int]]:
                 :_CONTINUATION_LINES
             ]
         ]
-        parts = [text[text.rfind(b"\n", 0, found) + 1 : end]]
+        parts = [text[text.rfind(b"\n", 0, start) + 1 : end]]
         for line in following:
             if not _continues(parts[-1], line):
                 break
             parts.append(line)
         if len(parts) > 1:
             yield at, b" ".join(parts), len(parts)
-        found = text.find(WARN, end)
+        start = text.find(WARN, end)
 
 
 def _continues(before: bytes, line: bytes) -> bool:

@@ -186,14 +186,14 @@ def read(chunks: Iterable[bytes]) -> Document:
         UnknownLayout: none of its messages is in the text.
     """
     scan = Scanner(PATTERNS).scan(chunks)
-    found = failures_of(scan)
-    if not found:
+    launcher_failures = failures_of(scan)
+    if not launcher_failures:
         raise UnknownLayout(
             "no message of Slurm in it",
             seen=scan.first_line,
             next_step="give the standard error of srun too",
         )
-    return document("slurm", found, scan)
+    return document("slurm", launcher_failures, scan)
 
 
 def _looks_like(head: bytes) -> float:

@@ -147,14 +147,14 @@ def parse_pair(
 
 def _snapshot(text: str, node: str, artefact: str, still: frozenset[str]) -> CounterSnapshot:
     frame = _frame(text)
-    found = [_read(section, still) for section in frame.sections]
+    sections = [_read(section, still) for section in frame.sections]
     return CounterSnapshot(
         node=node,
         at_s=frame.at_s,
-        readings=tuple(reading for each in found for reading in each.readings),
-        ports=tuple(port for each in found for port in each.ports),
-        sparse=tuple(each.sparse for each in found if each.sparse),
-        problems=(*frame.problems, *(each.problem for each in found if each.problem)),
+        readings=tuple(reading for each in sections for reading in each.readings),
+        ports=tuple(port for each in sections for port in each.ports),
+        sparse=tuple(each.sparse for each in sections if each.sparse),
+        problems=(*frame.problems, *(each.problem for each in sections if each.problem)),
         artefact=artefact,
     )
 
@@ -279,23 +279,23 @@ def _rdma(lines: tuple[tuple[int, str], ...]) -> _Found:
 
 
 def _interfaces(lines: tuple[tuple[int, str], ...]) -> list[CounterReading]:
-    found = []
+    readings = []
     for line_no, line in lines:
         match = _NET.match(line)
         if match and match[1] != "lo":
             values = zip(_NET_FIELDS, match[2].split(), strict=True)
-            found += [
+            readings += [
                 CounterReading(match[1], field, int(value), line_no)
                 for field, value in values
                 if field
             ]
-    return found
+    return readings
 
 
 def _tcp(lines: tuple[tuple[int, str], ...]) -> list[CounterReading]:
     """A line of names and a line of values per protocol, as in /proc/net/snmp; named as `nstat`
     does."""
-    found = []
+    readings = []
     names: dict[str, list[str]] = {}
     for line_no, line in lines:
         protocol, _, rest = line.partition(":")
@@ -307,8 +307,8 @@ def _tcp(lines: tuple[tuple[int, str], ...]) -> list[CounterReading]:
             continue
         for word, value in zip(names[protocol], words, strict=False):
             if f"{protocol}{word}" in _TCP and value.isdigit():
-                found.append(CounterReading("tcp", f"{protocol}{word}", int(value), line_no))
-    return found
+                readings.append(CounterReading("tcp", f"{protocol}{word}", int(value), line_no))
+    return readings
 
 
 def segments(text: str) -> tuple[int, int, int] | None:
@@ -322,25 +322,29 @@ def segments(text: str) -> tuple[int, int, int] | None:
         return None
     first = text.count("\n", 0, start) + 3
     body = text[text.find("\n", start + 1) + 1 :].partition("\n== ")[0]
-    found = {r.counter: r for r in _tcp(tuple(enumerate(body.split("\n"), first)))}
-    sent, again = found.get("TcpOutSegs"), found.get("TcpRetransSegs")
-    return None if sent is None or again is None else (sent.value, again.value, again.line_no)
+    readings = {r.counter: r for r in _tcp(tuple(enumerate(body.split("\n"), first)))}
+    sent, retransmitted = readings.get("TcpOutSegs"), readings.get("TcpRetransSegs")
+    return (
+        None
+        if sent is None or retransmitted is None
+        else (sent.value, retransmitted.value, retransmitted.line_no)
+    )
 
 
 def _nvlink(lines: tuple[tuple[int, str], ...]) -> list[CounterReading]:
     """Per GPU the sum over its links."""
-    found = []
+    readings = []
     for gpu in nvidia_smi.parse_nvlink("\n".join(line for _, line in lines)):
         line_no = next(n for n, line in lines if line.startswith(f"GPU {gpu.index}:"))
         for kind in ("replay", "recovery", "crc"):
             counts = [count for link in gpu.errors if (count := getattr(link, kind)) is not None]
             if counts:
-                found.append(
+                readings.append(
                     CounterReading(
                         f"GPU {gpu.index}", f"nvlink_{kind}_errors", sum(counts), line_no
                     )
                 )
-    return found
+    return readings
 
 
 def _gpu(lines: tuple[tuple[int, str], ...]) -> list[CounterReading]:
@@ -373,7 +377,7 @@ def deltas(
         None if before.at_s is None or after.at_s is None else round(after.at_s - before.at_s, 3)
     )
     restarted = seconds is not None and seconds < 0
-    found = []
+    changes = []
     for key in (*new, *(key for key in old if key not in new)):
         was = _value(old.get(key), before, key[0])
         now = _value(new.get(key), after, key[0])
@@ -385,7 +389,7 @@ def deltas(
             else (None, True, "the node was restarted in between")
         )
         line_no = new[key].line_no if key in new else None
-        found.append(
+        changes.append(
             CounterDelta(
                 after.node,
                 *key,
@@ -398,7 +402,7 @@ def deltas(
                 line_no,
             )
         )
-    return tuple(found)
+    return tuple(changes)
 
 
 def _tells(counter: str, value: int | None) -> bool:
@@ -454,14 +458,14 @@ def rail_bytes(before: CounterSnapshot, after: CounterSnapshot) -> tuple[RailByt
         for device, counter in changes
         if counter == "tx_bytes" and device not in known
     ]
-    found = []
+    rails = []
     for device, interface in devices:
         sent, why_sent = _moved(changes, device, _SENT)
         received, why_received = _moved(changes, device, _RECEIVED)
-        found.append(
+        rails.append(
             RailBytes(after.node, device, sent, received, interface, why_sent or why_received)
         )
-    return tuple(found)
+    return tuple(rails)
 
 
 def _bytes_of(snapshot: CounterSnapshot) -> CounterSnapshot:

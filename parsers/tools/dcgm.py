@@ -54,18 +54,18 @@ def parse(text: str) -> Diag | None:
     body = next(
         (mapping(mapping(document).get(root)) for root in _ROOTS if mapping(document).get(root)), {}
     )
-    found = []
+    tests = []
     for category in items(body, "test_categories"):
         for each in items(mapping(category), "tests"):
             test = mapping(each)
-            found += [
+            tests += [
                 _result(text_of(test, "name") or "", mapping(result))
                 for result in items(test, "results")
             ]
-    problem = text_of(body, "runtime_error") or ("" if found else "it ran no test")
+    problem = text_of(body, "runtime_error") or ("" if tests else "it ran no test")
     return Diag(
         text_of(body, "version") or text_of(mapping(body.get("metadata")), "version"),
-        tuple(found),
+        tuple(tests),
         problem,
     )
 
@@ -85,13 +85,13 @@ def _texts(value: object) -> list[str]:
     """A text, or a list of texts or of objects with one under `warning` or `error`."""
     if isinstance(value, str):
         return [value.strip()] if value.strip() else []
-    found = []
+    texts = []
     for each in value if isinstance(value, list) else []:
         inner = mapping(each)
         text = text_of(inner, "warning") or text_of(inner, "error") if inner else each
         if isinstance(text, str) and text.strip():
-            found.append(text.strip())
-    return found
+            texts.append(text.strip())
+    return texts
 
 
 _ROW = re.compile(r"^\|\s?(.{25,27}?)\s*\|\s(.*?)\s?\|\s*$")
@@ -117,22 +117,22 @@ def parse_diag(text: str) -> tuple[DiagTest, ...]:
     ... ''')
     (DiagTest(name='GPU Memory', result='Fail', warning='GPU 0 Error using CUDA API cuInit'),)
     """
-    found: list[DiagTest] = []
+    tests: list[DiagTest] = []
     lines = [match for line in text.splitlines() if (match := _ROW.match(line))]
     for match in lines:
         label, value = match[1].strip(), match[2]
         if label and (result := _RESULT.match(value)):
-            found.append(DiagTest(label, result[1], ""))
-        elif found and label in ("", "Warning", "Error"):
+            tests.append(DiagTest(label, result[1], ""))
+        elif tests and label in ("", "Warning", "Error"):
             # Cells are 46 wide and cut inside words: a full cell goes on in the next without a
             # blank.
-            last = found[-1]
-            found[-1] = DiagTest(
+            last = tests[-1]
+            tests[-1] = DiagTest(
                 last.name,
                 last.result,
                 (last.warning + value.rstrip() if last.warning else value.rstrip()),
             )
-    return tuple(found)
+    return tuple(tests)
 
 
 def _line(test: DiagTest) -> str:

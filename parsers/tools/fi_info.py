@@ -30,10 +30,10 @@ def parse(text: str) -> tuple[FabricProvider, ...]:
     >>> parse("provider: efa\\n    fabric: efa\\n    domain: rdmap0s6-rdm\\n    version: 121.0\\n    type: FI_EP_RDM\\n")
     (FabricProvider(provider='efa', fabric='efa', domain='rdmap0s6-rdm', version='121.0', endpoint='FI_EP_RDM'),)
     """
-    found = []
+    providers = []
     for head, body in blocks(_PROVIDER, text):
         fields = dict(_FIELD.findall(body))
-        found.append(
+        providers.append(
             FabricProvider(
                 head[1],
                 fields.get("fabric"),
@@ -42,7 +42,7 @@ def parse(text: str) -> tuple[FabricProvider, ...]:
                 fields.get("type"),
             )
         )
-    return tuple(found)
+    return tuple(providers)
 
 
 def _facts(providers: tuple[FabricProvider, ...]) -> tuple[ToolFact, ...]:

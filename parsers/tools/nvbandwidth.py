@@ -33,12 +33,12 @@ class CopyTest:
         """Column by column its mean over the rows that have a value: one number per GPU; None =
         none has."""
         columns = max((len(row) for row in self.rows_gb_s), default=0)
-        found = []
+        means = []
         for column in range(columns):
             values = [row[column] for row in self.rows_gb_s if column < len(row)]
             known = [value for value in values if value is not None]
-            found.append(sum(known) / len(known) if known else None)
-        return tuple(found)
+            means.append(sum(known) / len(known) if known else None)
+        return tuple(means)
 
 
 @dataclass(frozen=True, slots=True)

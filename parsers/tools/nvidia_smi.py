@@ -108,15 +108,15 @@ def parse_performance(text: str) -> tuple[GpuCounter, ...]:
     ... ''')]
     ['throttle_sw_power_us']
     """
-    found = []
+    counters = []
     for index, (head, block) in enumerate(blocks(_GPU, text)):
         first = text.count("\n", 0, head.end()) + 1
-        found += _counters(index, first, block)
-    return tuple(found)
+        counters += _counters(index, first, block)
+    return tuple(counters)
 
 
 def _counters(index: int, first: int, block: str) -> list[GpuCounter]:
-    found: list[GpuCounter] = []
+    counters: list[GpuCounter] = []
     totals: dict[str, int] = {}
     path: list[tuple[int, str]] = []
     for line_no, line in enumerate(block.splitlines(), first):
@@ -132,14 +132,14 @@ def _counters(index: int, first: int, block: str) -> list[GpuCounter]:
         if not colon:
             path.append((depth, title))
         elif number and titles[-1:] and titles[-1] in _COUNTERS and title in _HELD:
-            found.append(GpuCounter(index, _HELD[title], int(number[1]), line_no))
+            counters.append(GpuCounter(index, _HELD[title], int(number[1]), line_no))
         elif number and "Volatile" in titles and (kind := _kind(title)):
             if kind not in totals:
                 totals[kind] = 0
-                found.append(GpuCounter(index, kind, 0, line_no))
+                counters.append(GpuCounter(index, kind, 0, line_no))
             totals[kind] += int(number[1])
     return [
-        GpuCounter(c.index, c.counter, totals.get(c.counter, c.value), c.line_no) for c in found
+        GpuCounter(c.index, c.counter, totals.get(c.counter, c.value), c.line_no) for c in counters
     ]
 
 
@@ -192,11 +192,11 @@ def parse_nvlink(text: str) -> tuple[NvlinkGpu, ...]:
     >>> parse_nvlink("GPU 0: NVIDIA H100 80GB HBM3 (UUID: GPU-1)\\n\\t Link 0: 26.562 GB/s\\n\\t Link 1: <inactive>\\n")[0].inactive
     (1,)
     """
-    found = [
+    gpus = [
         NvlinkGpu(int(head[1]), head[2], *_links(block))
         for head, block in blocks(_NVLINK_GPU, text)
     ]
-    return tuple(gpu for gpu in found if gpu.rates_gb_s or gpu.errors)
+    return tuple(gpu for gpu in gpus if gpu.rates_gb_s or gpu.errors)
 
 
 def _links(block: str) -> tuple[tuple[tuple[int, float | None], ...], tuple[NvlinkErrors, ...]]:

@@ -72,12 +72,12 @@ def parse_netdevs(text: str) -> tuple[RdmaNetdev, ...]:
     >>> parse_netdevs("rdmanet mlx5_0 ens1np0 mtu 9000 rp_filter 2 arp_ignore 1 arp_announce 2 ecn_np 00010000 ecn_rp -\\n")[0].ecn_np
     (3,)
     """
-    found = []
+    netdevs = []
     for device, name, rest in _NETDEV_LINE.findall(text):
         words = rest.split()
         fields = dict(zip(words[::2], words[1::2], strict=False))
         numbers = {key: int(value) for key, value in fields.items() if value.isdigit()}
-        found.append(
+        netdevs.append(
             RdmaNetdev(
                 device=device,
                 name=name,
@@ -89,7 +89,7 @@ def parse_netdevs(text: str) -> tuple[RdmaNetdev, ...]:
                 ecn_rp=_priorities(fields.get("ecn_rp", "-")),
             )
         )
-    return tuple(found)
+    return tuple(netdevs)
 
 
 def networks(text: str) -> tuple[tuple[str, str], ...]:
@@ -148,12 +148,12 @@ def majors(names: tuple[str, ...], stem: str) -> tuple[int, ...]:
     >>> majors(("libcudart.so.11.0", "libcudart.so.12", "libm.so.6"), "libcudart")
     (11, 12)
     """
-    found = {
+    versions = {
         int(match[1])
         for name in names
         if (match := re.match(rf"{re.escape(stem)}\.so\.(\d+)", name))
     }
-    return tuple(sorted(found))
+    return tuple(sorted(versions))
 
 
 # What `ls /dev/infiniband` lists: the device nodes that user space opens.

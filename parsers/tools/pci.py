@@ -138,12 +138,12 @@ def parse_capabilities(text: str) -> tuple[AcsBridge, ...]:
     >>> nic.title, nic.max_read_request, nic.relaxed_ordering
     ('Infiniband controller: Mellanox X', 512, True)
     """
-    found = []
+    bridges = []
     for head, block in blocks(_BRIDGE, text):
         control = re.search(r"ACSCtl:\s*(\S.*?)[ \t\r]*$", block, re.M)
         title, _, body = block.partition("\n")
         size, order = _READ_REQUEST.search(body), _ORDERING.search(body)
-        found.append(
+        bridges.append(
             AcsBridge(
                 address=head[0],
                 control=control[1] if control else None,
@@ -153,7 +153,7 @@ def parse_capabilities(text: str) -> tuple[AcsBridge, ...]:
                 relaxed_ordering=order[1] == "+" if order else None,
             )
         )
-    return tuple(found)
+    return tuple(bridges)
 
 
 def _bridges(text: str) -> tuple[BridgeLink, ...]:

@@ -159,11 +159,11 @@ def _bandwidth(text: str, head: re.Match[str]) -> tuple[BandwidthRow, ...]:
     unit = {"Gb": 1.0, "MB": _MEGABYTE * 8 / 1e9, "GB": 8.0}.get(head[1])
     if unit is None:
         return ()
-    found = []
+    rows = []
     for line_no, size, iterations, values in _rows(text, head):
         if len(values) >= 2:
             rate = values[2] if len(values) > 2 else None
-            found.append(
+            rows.append(
                 BandwidthRow(
                     size,
                     iterations,
@@ -173,21 +173,21 @@ def _bandwidth(text: str, head: re.Match[str]) -> tuple[BandwidthRow, ...]:
                     line_no,
                 )
             )
-    return tuple(found)
+    return tuple(rows)
 
 
 def _latency(text: str, head: re.Match[str]) -> tuple[LatencyRow, ...]:
     """Columns: t_min t_max t_typical t_avg t_stdev 99 % 99.9 %; tests that run for a time (-D) have
     t_avg and a rate instead."""
-    found = []
+    rows = []
     for line_no, size, iterations, values in _rows(text, head):
         cells: list[float | None] = [*values, *[None] * 7]
         if head[1] == "t_avg":
-            found.append(
+            rows.append(
                 LatencyRow(size, iterations, None, None, None, cells[0], None, None, line_no)
             )
         elif len(values) >= 2:
-            found.append(
+            rows.append(
                 LatencyRow(
                     size,
                     iterations,
@@ -200,7 +200,7 @@ def _latency(text: str, head: re.Match[str]) -> tuple[LatencyRow, ...]:
                     line_no,
                 )
             )
-    return tuple(found)
+    return tuple(rows)
 
 
 def _line(run: Perftest) -> str:

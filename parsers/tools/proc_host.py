@@ -91,11 +91,11 @@ def places(text: str) -> tuple[tuple[int, str], ...]:
 
 def file_systems(text: str) -> tuple[FileSystem, ...]:
     """What `df -P` says of the places of the ranks, once per mount."""
-    found: dict[str, FileSystem] = {}
+    by_mount: dict[str, FileSystem] = {}
     for line_no, line in enumerate(text.splitlines(), 1):
         if (m := _FILE_SYSTEM.match(line)) is not None and int(m[2]) > 0:
-            found.setdefault(m[6], FileSystem(m[1], m[6], int(m[4]), line_no))
-    return tuple(found.values())
+            by_mount.setdefault(m[6], FileSystem(m[1], m[6], int(m[4]), line_no))
+    return tuple(by_mount.values())
 
 
 def mount_of(path: str, systems: tuple[FileSystem, ...]) -> FileSystem | None:

@@ -77,13 +77,13 @@ class ProcessState:
 
 def parse(text: str) -> tuple[RankProcess, ...]:
     """The processes that carry a rank, in order; () = none is there, or none may be read."""
-    found: list[RankProcess] = []
+    processes: list[RankProcess] = []
     block: dict[str, str] = {}
     start = 0
     for line_no, line in enumerate([*text.splitlines(), "pid end"], 1):
         if line.startswith("pid "):
             if block and (process := _process(block, start)) is not None:
-                found.append(process)
+                processes.append(process)
             block, start = {"pid": line[4:]}, line_no
         elif not block:
             continue  # belongs to no process
@@ -92,7 +92,7 @@ def parse(text: str) -> tuple[RankProcess, ...]:
         elif "=" in line:
             name, _, value = line.partition("=")
             block[f"${name}"] = value
-    return tuple(found)
+    return tuple(processes)
 
 
 def parse_states(text: str) -> tuple[ProcessState, ...]:
@@ -102,23 +102,23 @@ def parse_states(text: str) -> tuple[ProcessState, ...]:
     'nfs_wait_bit'
     """
     lines = text.splitlines()
-    held: dict[int, list[tuple[str, str]]] = {}
+    tasks_by_pid: dict[int, list[tuple[str, str]]] = {}
     for line in lines:
         if (m := _TASK.match(line)) is not None:
-            held.setdefault(int(m[1]), []).append((m[3], m[4]))
-    found = []
+            tasks_by_pid.setdefault(int(m[1]), []).append((m[3], m[4]))
+    states = []
     for line_no, line in enumerate(lines, 1):
         if (m := _STATE.match(line)) is not None:
             pid = int(m[1])
-            tasks = tuple(held.get(pid, ()))
+            tasks = tuple(tasks_by_pid.get(pid, ()))
             # The kernel prints 0 for a process that runs.
             channel = "-" if m[8] == "0" else m[8]
-            found.append(
+            states.append(
                 ProcessState(
                     pid, m[2], int(m[3]), int(m[4]), int(m[5]), int(m[7]), channel, line_no, tasks
                 )
             )
-    return tuple(found)
+    return tuple(states)
 
 
 def innermost(processes: Sequence[RankProcess]) -> tuple[RankProcess, ...]:

@@ -32,14 +32,14 @@ class QueuePair:
 
 def parse(text: str) -> tuple[QueuePair, ...]:
     """The queue pairs, in order; () = none is listed."""
-    found = []
+    queue_pairs = []
     for line_no, line in enumerate(text.splitlines(), 1):
         if (m := _LINE.match(line.strip())) is None:
             continue
         words = m[3].split()
         fields = dict(zip(words[::2], words[1::2], strict=False))
         remote, pid = fields.get("rqpn", ""), fields.get("pid", "")
-        found.append(
+        queue_pairs.append(
             QueuePair(
                 m[1],
                 int(m[2]),
@@ -50,4 +50,4 @@ def parse(text: str) -> tuple[QueuePair, ...]:
                 line_no,
             )
         )
-    return tuple(found)
+    return tuple(queue_pairs)

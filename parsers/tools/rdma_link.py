@@ -29,11 +29,11 @@ def parse(text: str) -> tuple[RdmaLink, ...]:
     >>> parse("link mlx5_0/1 state ACTIVE physical_state LINK_UP netdev eth0\\n")
     (RdmaLink(device='mlx5_0', port=1, state='ACTIVE', physical_state='LINK_UP', netdev='eth0'),)
     """
-    found = []
+    links = []
     for device, port, rest in _LINE.findall(text):
         words = rest.split()
         fields = dict(zip(words[::2], words[1::2], strict=False))
-        found.append(
+        links.append(
             RdmaLink(
                 device,
                 int(port),
@@ -42,7 +42,7 @@ def parse(text: str) -> tuple[RdmaLink, ...]:
                 fields.get("netdev"),
             )
         )
-    return tuple(found)
+    return tuple(links)
 
 
 def _line(link: RdmaLink) -> str:

@@ -59,18 +59,18 @@ class Socket:
 
 def parse(text: str) -> tuple[Socket, ...]:
     """The connections, in order; listening ones are left out."""
-    found: list[Socket] = []
+    sockets: list[Socket] = []
     lines = text.splitlines()
     for line_no, line in enumerate(lines, 1):
         # An ss without -O (before 5.3) puts the details on a line of their own.
         more = lines[line_no] if line_no < len(lines) and lines[line_no][:1] in " \t" else ""
         if (m := _SS.match(line + more)) is not None:
-            found.append(_of_ss(m, line_no))
+            sockets.append(_of_ss(m, line_no))
         elif (m := _TABLE.match(line)) is not None and m[5] in _STATES:
             retries = int(m[9], 16) if m[8] == "01" else 0
             local, peer = _address(m[1]), _address(m[3])
             queues = int(m[7], 16), int(m[6], 16)
-            found.append(
+            sockets.append(
                 Socket(
                     _STATES[m[5]],
                     local,
@@ -85,7 +85,7 @@ def parse(text: str) -> tuple[Socket, ...]:
                     line_no,
                 )
             )
-    return tuple(found)
+    return tuple(sockets)
 
 
 def owners(text: str) -> dict[int, int]:
@@ -94,16 +94,16 @@ def owners(text: str) -> dict[int, int]:
     >>> owners("own 7\\n70\\n71\\nown 8\\n70\\n")
     {70: 7, 71: 7}
     """
-    found: dict[int, int] = {}
+    pids: dict[int, int] = {}
     pid: int | None = None
     for line in text.splitlines():
         if (m := _OWN.match(line)) is not None:
             pid = int(m[1])
         elif pid is not None and line.isdigit():
-            found.setdefault(int(line), pid)
+            pids.setdefault(int(line), pid)
         else:
             pid = None
-    return found
+    return pids
 
 
 def _of_ss(m: re.Match[str], line_no: int) -> Socket:

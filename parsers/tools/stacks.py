@@ -56,35 +56,35 @@ class ProcessStack:
 
 def parse(text: str) -> tuple[ProcessStack, ...]:
     """The stacks, in order of the script's `stack PID` lines."""
-    found: list[ProcessStack] = []
+    stacks: list[ProcessStack] = []
     lines = text.splitlines()
     heads = [(n, int(m[1])) for n, line in enumerate(lines) if (m := _HEAD.match(line))]
     for place, (start, pid) in enumerate(heads):
         end = heads[place + 1][0] if place + 1 < len(heads) else len(lines)
         body = lines[start + 1 : end]
         threads = _threads(body, start + 2)
-        said = "" if threads else " ".join(" ".join(body).split())[:200]
-        found.append(ProcessStack(pid, threads, said, start + 1))
-    return tuple(found)
+        problem = "" if threads else " ".join(" ".join(body).split())[:200]
+        stacks.append(ProcessStack(pid, threads, problem, start + 1))
+    return tuple(stacks)
 
 
 def _threads(body: list[str], first_line_no: int) -> tuple[Thread, ...]:
-    found: list[tuple[str, list[str], int]] = []
+    threads: list[tuple[str, list[str], int]] = []
     for number, line in enumerate(body, first_line_no):
         if (m := _GDB.match(line)) is not None:
-            found.append((m[2] or f"thread {m[1]}", [], number))
+            threads.append((m[2] or f"thread {m[1]}", [], number))
         elif (m := _PY_SPY.match(line)) is not None:
-            found.append((m[2] or "thread", [], number))
+            threads.append((m[2] or "thread", [], number))
         elif (m := _KERNEL.match(line)) is not None:
-            if not found or found[-1][0] != "kernel":
-                found.append(("kernel", [], number))
-            found[-1][1].append(m[1])
-        elif found and (m := _GDB_FRAME.match(line)) is not None:
-            found[-1][1].append(_plain(m[1]))
-        elif found and line.startswith("    ") and line.strip():
-            found[-1][1].append(line.strip())
+            if not threads or threads[-1][0] != "kernel":
+                threads.append(("kernel", [], number))
+            threads[-1][1].append(m[1])
+        elif threads and (m := _GDB_FRAME.match(line)) is not None:
+            threads[-1][1].append(_plain(m[1]))
+        elif threads and line.startswith("    ") and line.strip():
+            threads[-1][1].append(line.strip())
     return tuple(
-        Thread(name, tuple(frames[:_MOST]), number) for name, frames, number in found if frames
+        Thread(name, tuple(frames[:_MOST]), number) for name, frames, number in threads if frames
     )
 
 
