@@ -38,12 +38,11 @@ def with_causes(
 ) -> tuple[Finding, ...]:
     """The run's own findings with causes and fixes from the symptom table, and what only the table
     knows."""
-    if not launches and not any(
-        finding.status in (Status.FAIL, Status.UNKNOWN, Status.WARN) for finding in run_findings
-    ):
+    statuses = {finding.status for finding in run_findings}
+    if not launches and not statuses & {Status.FAIL, Status.UNKNOWN, Status.WARN}:
         return run_findings
-    seen = evidence(run, plan, launches, answers, checks, comparisons)
-    diagnosis = diagnose(seen, Context(plan.profile.family))
+    run_evidence = evidence(run, plan, launches, answers, checks, comparisons)
+    diagnosis = diagnose(run_evidence, Context(plan.profile.family))
     artefacts = {answer.artefact for answer in answers}
     return explain(
         run_findings, diagnosis.findings, _feeds(), lambda artefact: artefact in artefacts
@@ -71,7 +70,8 @@ def evidence(
             paths.setdefault(path, None)
     if not launches:
         paths = dict.fromkeys(build_outputs(run))
-    texts = [text for path, end in paths.items() if (text := _searched(run, path, end))]
+    searched = [_searched(run, path, end) for path, end in paths.items()]
+    texts = [text for text in searched if text is not None]
     suspects = {check.node for check in checks if check.status in _WRONG}
     run_facts: list[Fact] = []
     for answer in answers:
@@ -97,14 +97,14 @@ def build_outputs(run: RunDir) -> list[str]:
     return [f"raw/{name}" for name in names if name.endswith(("-build.out", "-build.err"))]
 
 
-def build_line(run: RunDir, seen: str) -> Evidence | None:
-    """Where the compiler said that; None = in no recorded output."""
-    first = next(iter(seen.splitlines()), "").strip()
+def build_line(run: RunDir, message: str) -> Evidence | None:
+    """Where the compiler printed that; None = in no recorded output."""
+    first = next(iter(message.splitlines()), "").strip()
     for path in build_outputs(run) if first else ():
-        lines = decoded(run.read_raw(path.removeprefix("raw/"))).splitlines()
-        number = next((n for n, line in enumerate(lines, 1) if first in line), None)
-        if number is not None:
-            return Evidence(path, number, seen)
+        text = decoded(run.read_raw(path.removeprefix("raw/")))
+        for number, line in enumerate(text.splitlines(), 1):
+            if first in line:
+                return Evidence(path, number, message)
     return None
 
 
@@ -115,15 +115,12 @@ def _scanner() -> Scanner:
 
 @functools.cache
 def _feeds() -> dict[str, frozenset[str]]:
-    """Symptom → ids of the checks that speak for it."""
-    return {
-        symptom.id: frozenset(
-            s.source.removeprefix("preflight:")
-            for s in symptom.signals
-            if s.source.startswith("preflight:")
-        )
-        for symptom in table.load().symptoms
-    }
+    """Symptom → ids of the checks that are evidence for it."""
+    feeds: dict[str, frozenset[str]] = {}
+    for symptom in table.load().symptoms:
+        sources = [signal.source.partition(":") for signal in symptom.signals]
+        feeds[symptom.id] = frozenset(name for kind, _, name in sources if kind == "preflight")
+    return feeds
 
 
 def _outputs(artefact: CaseArtefact) -> tuple[tuple[str, int | None], ...]:
@@ -166,11 +163,12 @@ def _node_facts(answer: NodeAnswer) -> list[Fact]:
 
 
 def _on_node(fact: Fact, node: str, section: SectionOutput) -> Fact:
-    line_no = None if fact.evidence.line_no is None else fact.evidence.line_no + section.line_no - 1
+    evidence = fact.evidence
+    if evidence.line_no is not None:
+        line_no = evidence.line_no + section.line_no - 1
+        evidence = dataclasses.replace(evidence, line_no=line_no)
     where = tuple(f"{node} {name}" for name in fact.where) or (node,)
-    return dataclasses.replace(
-        fact, evidence=dataclasses.replace(fact.evidence, line_no=line_no), where=where
-    )
+    return dataclasses.replace(fact, evidence=evidence, where=where)
 
 
 def _counters(

@@ -53,7 +53,7 @@ class Reading:
     problems: tuple[str, ...]
     """What could not be read, or not completely."""
     findings: tuple[Finding, ...] = ()
-    """What the runs among the inputs found themselves: blame, stalls, failed checks."""
+    """Of the runs among the inputs: blame, stalls, failed checks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +66,7 @@ class _Records:
 
 
 @dataclass(frozen=True, slots=True)
-class _One:
+class _TextReading:
     """What one text gave."""
 
     text: Text | None
@@ -85,27 +85,30 @@ def read(names: Sequence[str]) -> Reading:
     sources: list[intake.Source] = []
     for name in names:
         sources += _run_texts(name) if name in runs else intake.expand([name])
-    read_texts = read_each(read_one, sources)
+    readings = read_each(read_one, sources)
     results = [_run_result(run) for run in runs]
 
-    text_facts = [fact for one in read_texts for fact in one.records.facts]
-    dumps = [dump for one in read_texts for dump in one.records.dumps]
-    reports = [report for one in read_texts for report in one.records.reports]
-    all_facts = [
-        *text_facts,
-        *facts.node_differences(text_facts),
-        *stalls.from_dumps(dumps),
-        *stalls.from_reports(reports),
-    ]
+    texts = []
+    all_facts: list[Fact] = []
+    dumps: list[Progress] = []
+    reports: list[tuple[str, RasReport]] = []
+    problems: list[str] = []
+    for reading in readings:
+        if reading.text is not None:
+            texts.append(reading.text)
+        all_facts += reading.records.facts
+        dumps += reading.records.dumps
+        reports += reading.records.reports
+        problems += reading.problems
+    all_facts += facts.node_differences(all_facts)
+    all_facts += stalls.from_dumps(dumps)
+    all_facts += stalls.from_reports(reports)
+    findings: list[Finding] = []
     for result in results:
         all_facts += facts.from_checks(result.checks)
         all_facts += facts.from_comparisons(result.comparisons)
-    texts = tuple(one.text for one in read_texts if one.text is not None)
-    return Reading(
-        EvidenceSet(texts, tuple(all_facts)),
-        tuple(problem for one in read_texts for problem in one.problems),
-        tuple(finding for result in results for finding in result.findings),
-    )
+        findings += result.findings
+    return Reading(EvidenceSet(tuple(texts), tuple(all_facts)), tuple(problems), tuple(findings))
 
 
 def _run_texts(name: str) -> list[intake.Source]:
@@ -134,7 +137,7 @@ def _scanner() -> Scanner:
     return Scanner(search_patterns())
 
 
-def read_one(source: intake.Source) -> _One:
+def read_one(source: intake.Source) -> _TextReading:
     """One text: searched, and read by its formats. A text that cannot be read is a problem, not an
     end."""
     try:
@@ -142,19 +145,19 @@ def read_one(source: intake.Source) -> _One:
         binary = intake.is_binary(head)
         records = _records(source, head, binary=binary)
         if binary and records == _Records():
-            return _One(None, records, (f"{source.name}: binary data, not searched as a log",))
+            return _TextReading(
+                None, records, (f"{source.name}: binary data, not searched as a log",)
+            )
         if binary:
-            return _One(Text(source.name, ()), records, ())
+            return _TextReading(Text(source.name, ()), records, ())
         reading = source.open()
         scan = _scanner().scan(reading)
     except (ReadError, UsageError) as error:
-        return _One(None, _Records(), (f"{source.name}: {error.what}",))
-    problems = (*scan.problems, *([reading.problem] if reading.problem else []))
-    return _One(
-        Text(source.name, scan.hits, scan.lines),
-        records,
-        tuple(f"{source.name}: {problem}" for problem in problems),
-    )
+        return _TextReading(None, _Records(), (f"{source.name}: {error.what}",))
+    problems = [f"{source.name}: {problem}" for problem in scan.problems]
+    if reading.problem:
+        problems.append(f"{source.name}: {reading.problem}")
+    return _TextReading(Text(source.name, scan.hits, scan.lines), records, tuple(problems))
 
 
 def _records(source: intake.Source, head: bytes, *, binary: bool) -> _Records:
@@ -173,8 +176,9 @@ def _records(source: intake.Source, head: bytes, *, binary: bool) -> _Records:
     reports = []
     for record in records:
         if isinstance(record, FlightDump):
-            dump = record if record.rank is not None else of_rank(record, rank_of(source.name))
-            dumps += progress(source.name, dump)
+            if record.rank is None:
+                record = of_rank(record, rank_of(source.name))
+            dumps += progress(source.name, record)
         elif isinstance(record, RasReport) and record.ranks:
             reports.append((source.name, record))
     return _Records(
@@ -233,9 +237,20 @@ def with_findings(diagnosis: Diagnosis, run_findings: tuple[Finding, ...]) -> Di
 
 def worth_showing(diagnosis: Diagnosis) -> tuple[Finding, ...]:
     """All that is at least likely, and the first of what is possible."""
-    stated = [each for each in diagnosis.findings if _is_stated(each)]
-    possible = [each for each in diagnosis.findings if not _is_stated(each)]
+    stated, possible = _split(diagnosis.findings)
     return (*stated, *possible[:_MOST_POSSIBLE])
+
+
+def _split(findings: Iterable[Finding]) -> tuple[list[Finding], list[Finding]]:
+    """Those that are at least likely, and those that are only possible."""
+    stated: list[Finding] = []
+    possible: list[Finding] = []
+    for finding in findings:
+        if _is_stated(finding):
+            stated.append(finding)
+        else:
+            possible.append(finding)
+    return stated, possible
 
 
 def document(diagnosis: Diagnosis, shown: tuple[Finding, ...], reading: Reading) -> Json:
@@ -285,8 +300,7 @@ def _fix(fix: Fix) -> Json:
 def answer(diagnosis: Diagnosis, shown: tuple[Finding, ...], reading: Reading) -> str:
     """The diagnosis for people: verdict first, then cause, evidence, fix, what else is possible,
     and what was read."""
-    stated = [each for each in shown if _is_stated(each)]
-    possible = [each for each in shown if not _is_stated(each)]
+    stated, possible = _split(shown)
     consequences = {name for each in stated for name in _explains(each.id)}
     guesses = [each for each in possible if each.id not in consequences]
     blocks = [_stated_lines(each, possible) for each in stated]
@@ -343,23 +357,28 @@ def _stated_lines(finding: Finding, possible: list[Finding]) -> list[str]:
     sign = _SIGNS.get(finding.status, "?")
     label = "CAUSE" if finding.status is Status.FAIL else "FOUND"
     evidence = [f"{_at(item)}  {_cut(item.text)}" for item in finding.evidence[:_EVIDENCE]]
-    shown = {command for fix in finding.fixes for command in fix.commands} | set(finding.verify)
+    shown = set(finding.verify).union(*(fix.commands for fix in finding.fixes))
     consequences = [each.id for each in possible if each.id in _explains(finding.id)]
     return [
         f"{sign} {label} ({finding.confidence.value})  {finding.title}   [{finding.id}]",
         f"  {finding.cause}",
-        *_labelled("where", [", ".join(finding.where)] if finding.where else []),
+        *_labelled_text("where", ", ".join(finding.where)),
         *_labelled("evidence", evidence),
         *_steps(finding.fixes),
         *_labelled("verify", finding.verify),
         *_labelled("settle", [step for step in finding.would_settle if step not in shown]),
-        *_labelled("explains", [", ".join(consequences)] if consequences else []),
+        *_labelled_text("explains", ", ".join(consequences)),
     ]
 
 
 def _labelled(label: str, texts: Iterable[str]) -> list[str]:
     """Lines under one label, which stands before the first."""
     return [f"  {'' if number else label:<8}  {text}" for number, text in enumerate(texts)]
+
+
+def _labelled_text(label: str, text: str | None) -> list[str]:
+    """One line under its label; none for an empty text."""
+    return _labelled(label, [text]) if text else []
 
 
 def _at(item: Evidence) -> str:
@@ -369,7 +388,9 @@ def _at(item: Evidence) -> str:
 def _steps(fixes: tuple[Fix, ...]) -> list[str]:
     lines = []
     for number, fix in enumerate(fixes, 1):
-        notes = [f"needs {fix.needs}"] if fix.needs != "user" else []
+        notes = []
+        if fix.needs != "user":
+            notes.append(f"needs {fix.needs}")
         if fix.disruptive:
             notes.append("disrupts running jobs")
         note = f"   # {', '.join(notes)}" if notes else ""
@@ -400,7 +421,9 @@ def _cut(text: str) -> str:
         return text
     start = max(0, text.find(" NCCL ") - _BEFORE)
     end = start + _WIDTH
-    return ("…" if start else "") + text[start:end] + ("…" if end < len(text) else "")
+    prefix = "…" if start else ""
+    suffix = "…" if end < len(text) else ""
+    return prefix + text[start:end] + suffix
 
 
 # Entries of the catalogue.
@@ -410,17 +433,16 @@ def entry(symptom: Symptom, catalogue: SymptomTable) -> str:
     """One entry of the catalogue, explained; of a check also the entries that it is evidence for."""
     stages = ", ".join((symptom.stage, *symptom.also_stages))
     severity = f"{symptom.severity.value}; " if symptom.severity else ""
-    signs = [
-        signal.matches[0] if signal.matches else f"{signal.source}: {signal.expr}"
-        for signal in symptom.signals
-        if signal.weight is not Weight.EXCLUDES
-    ]
+    signs = []
+    for signal in symptom.signals:
+        if signal.weight is not Weight.EXCLUDES:
+            expression = f"{signal.source}: {signal.expr}"
+            signs.append(signal.matches[0] if signal.matches else expression)
     source = f"preflight:{symptom.id}"
-    causes = [
-        f"{each.id}  {each.title}"
-        for each in catalogue.symptoms
-        if source in {signal.source for signal in each.signals}
-    ]
+    causes = []
+    for each in catalogue.symptoms:
+        if any(signal.source == source for signal in each.signals):
+            causes.append(f"{each.id}  {each.title}")
     out = [
         f"{symptom.id}  {symptom.title}",
         *_labelled("cause", [symptom.cause]),
@@ -431,7 +453,7 @@ def entry(symptom: Symptom, catalogue: SymptomTable) -> str:
         *_steps(tuple(step.fix() for step in symptom.fix)),
         *_labelled("verify", symptom.verify),
         *_labelled("settle", symptom.settle),
-        *_labelled("trust", [symptom.trust] if symptom.trust else []),
+        *_labelled_text("trust", symptom.trust),
         *_labelled("see", [f"{title}, {address}" for title, address in symptom.references]),
     ]
     return "\n".join(one_line(line) for line in out) + "\n"

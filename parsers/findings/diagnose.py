@@ -74,7 +74,7 @@ _SEVERITIES = {
 }
 _STRONG = (Weight.CERTAIN, Weight.STRONG)
 _WEIGHTS = {Weight.CERTAIN: 0, Weight.STRONG: 1, Weight.WEAK: 2, Weight.REQUIRES: 3}
-_CLOUD_WORDS: Mapping[str, tuple[str, ...]] = {
+_CLOUD_KEYWORDS: Mapping[str, tuple[str, ...]] = {
     "efa": ("OFI", "Libfabric", "EFA"),
     "gcp": ("FasTrak", "TCPX", "gIB"),
     "spectrum-x": (),
@@ -94,8 +94,7 @@ class _Candidate:
 
     def first(self) -> Place:
         """Where its best evidence begins."""
-        best = [clue.place for clue in self.clues if clue.weight is self.best()]
-        return min(best)
+        return min(clue.place for clue in self.clues if clue.weight is self.best())
 
     def best(self) -> Weight:
         """The weight of its best clue."""
@@ -143,12 +142,12 @@ def _candidates(
     for clue in clues:
         grouped.setdefault(clue.symptom, []).append(clue)
     candidates = {}
-    for symptom_id, own in grouped.items():
+    for symptom_id, symptom_clues in grouped.items():
         symptom = table.by_id[symptom_id]
-        weights = {clue.weight for clue in own}
+        weights = {clue.weight for clue in symptom_clues}
         is_out = Weight.EXCLUDES in weights or weights == {Weight.REQUIRES}
-        if not is_out and _applies(symptom, own, context):
-            candidates[symptom_id] = _Candidate(symptom, own)
+        if not is_out and _applies(symptom, symptom_clues, context):
+            candidates[symptom_id] = _Candidate(symptom, symptom_clues)
     return candidates
 
 
@@ -158,13 +157,10 @@ def _applies(symptom: Symptom, clues: Sequence[Clue], context: Context) -> bool:
     if "any" in symptom.fabrics or any(clue.weight in _STRONG for clue in clues):
         return True
     if context.fabric is None:
-        named = any(
-            word in clue.evidence.text
-            for clue in clues
-            for fabric in symptom.fabrics
-            for word in _CLOUD_WORDS.get(fabric, ())
-        )
-        return named or not set(symptom.fabrics) <= set(_CLOUD_WORDS)
+        if not set(symptom.fabrics) <= set(_CLOUD_KEYWORDS):
+            return True
+        keywords = [each for fabric in symptom.fabrics for each in _CLOUD_KEYWORDS[fabric]]
+        return any(keyword in clue.evidence.text for clue in clues for keyword in keywords)
     return context.fabric in symptom.fabrics or bool({"nvlink", "pcie"} & set(symptom.fabrics))
 
 
@@ -235,13 +231,12 @@ def _order(candidate: _Candidate) -> tuple[object, ...]:
 def _finding(candidate: _Candidate, ordered: Sequence[_Candidate]) -> Finding:
     symptom = candidate.symptom
     evidence = _evidence(candidate.clues)
-    shown = {(item.artefact, item.line_no, item.text) for item in evidence}
-    follows = tuple(other.symptom.id for other in ordered if symptom.id in other.explained_by)
-    also = (
-        other.symptom.id
-        for other in ordered
-        if other is not candidate and other.symptom.id not in follows and _shares(other, shown)
-    )
+    consequences = [other.symptom.id for other in ordered if symptom.id in other.explained_by]
+    also = []
+    for other in ordered:
+        name = other.symptom.id
+        if other is not candidate and name not in consequences and _shares(other, evidence):
+            also.append(name)
     return Finding(
         symptom.id,
         _status(symptom.role),
@@ -255,7 +250,7 @@ def _finding(candidate: _Candidate, ordered: Sequence[_Candidate]) -> Finding:
         also=tuple(also),
         would_settle=_would_settle(symptom, candidate.confidence),
         required=symptom.role in (Role.CAUSE, Role.ECHO),
-        explains=follows,
+        explains=tuple(consequences),
     )
 
 
@@ -263,16 +258,11 @@ def _where(clues: Sequence[Clue]) -> tuple[str, ...]:
     """Whom the best clues name: what most of them name first (many victims point at one culprit),
     then in order."""
     best = min((_WEIGHTS[clue.weight] for clue in clues), default=0)
-    named = [
-        place
-        for clue in sorted(clues, key=lambda clue: clue.place)
-        if _WEIGHTS[clue.weight] == best
-        for place in clue.where
-    ]
-    counts = Counter(named)
-    return tuple(sorted(counts, key=lambda place: (-counts[place], named.index(place))))[
-        :_MOST_PLACES
-    ]
+    counts: Counter[str] = Counter()
+    for clue in sorted(clues, key=lambda clue: clue.place):
+        if _WEIGHTS[clue.weight] == best:
+            counts.update(clue.where)
+    return tuple(place for place, _ in counts.most_common(_MOST_PLACES))
 
 
 def _status(role: Role) -> Status:
@@ -288,11 +278,8 @@ def _evidence(clues: Sequence[Clue]) -> tuple[Evidence, ...]:
     return tuple(evidence for evidence, place in sorted(chosen, key=lambda pair: pair[1]))
 
 
-def _shares(other: _Candidate, shown: set[tuple[str, int | None, str]]) -> bool:
-    return any(
-        (clue.evidence.artefact, clue.evidence.line_no, clue.evidence.text) in shown
-        for clue in other.clues
-    )
+def _shares(other: _Candidate, evidence: Sequence[Evidence]) -> bool:
+    return any(clue.evidence in evidence for clue in other.clues)
 
 
 def _would_settle(symptom: Symptom, confidence: Confidence) -> tuple[str, ...]:
@@ -314,32 +301,25 @@ _NO_PLACE = Place(1 << 30, 0)
 
 def patterns(table: SymptomTable) -> tuple[Pattern, ...]:
     """The table's expressions, each once; the expression itself is the id."""
-    first = dict.fromkeys(
-        signal.regex
-        for symptom in table.symptoms
-        for signal in symptom.signals
-        if signal.regex is not None
-    )
-    return tuple(Pattern(regex, regex) for regex in first)
+    signals = (signal for symptom in table.symptoms for signal in symptom.signals)
+    regexes = dict.fromkeys(signal.regex for signal in signals if signal.regex is not None)
+    return tuple(Pattern(regex, regex) for regex in regexes)
 
 
 def line_clues(table: SymptomTable, texts: Iterable[Text]) -> tuple[Clue, ...]:
     """Clues from the lines of the texts."""
-    by_regex: dict[str, list[tuple[str, Weight, str]]] = {}
+    by_regex: dict[str, list[tuple[str, Signal]]] = {}
     for symptom in table.symptoms:
         for signal in symptom.signals:
             if signal.regex is not None:
-                by_regex.setdefault(signal.regex, []).append(
-                    (symptom.id, signal.weight, signal.source)
-                )
+                by_regex.setdefault(signal.regex, []).append((symptom.id, signal))
     clues = []
     for number, text in enumerate(texts):
         for hit in text.hits:
-            for symptom_id, weight, source in by_regex.get(hit.pattern, ()):
-                clues += [
-                    _clue(symptom_id, weight, source, sighting)
-                    for sighting in sightings(text, number, hit)
-                ]
+            for symptom_id, signal in by_regex.get(hit.pattern, ()):
+                for line in sightings(text, number, hit):
+                    where = places(line.text)
+                    clues.append(line.clue(symptom_id, signal.weight, signal.source, where))
     return tuple(clues)
 
 
@@ -348,12 +328,6 @@ def sightings(text: Text, number: int, hit: Hit) -> tuple[Sighting, ...]:
     return tuple(
         Sighting(text.artefact, Place(number, line.line_no), line.text, hit.process, hit.count)
         for line in hit.examples
-    )
-
-
-def _clue(symptom_id: str, weight: Weight, source: str, sighting: Sighting) -> Clue:
-    return Clue(
-        symptom_id, weight, source, sighting.evidence(), sighting.place, places(sighting.text)
     )
 
 
@@ -452,7 +426,7 @@ FAILURE = (
 """Lines that report that something went wrong, whatever it is."""
 RATIOS = ("busbw_ratio", "intranode_busbw_ratio", "alltoall_ratio", "scale_ratio")
 LOW = 0.9
-"""Below this share of the expected bandwidth a setting is worth accusing. The articles' mark for a
+"""Below this share of the expected bandwidth a setting is worth a mention. The articles' mark for a
 clear loss is 0.85; noise is within 5 %."""
 SUCCESS = r"# Avg bus bandwidth +: *[\d.]|Destroy COMPLETE|RUNNING +OK\b"
 """Lines that are only printed by work that went well so far."""
@@ -486,32 +460,30 @@ def diagnose(evidence: EvidenceSet, context: Context | None = None) -> Diagnosis
     clues = [*line_clues(table, evidence.texts), *fact_clues(table, evidence)]
     for rule in all_rules():
         clues += rule.judge(view_for(rule, evidence, tuple(clues), context))
-    harmless = {
-        (clue.evidence.artefact, clue.evidence.line_no)
-        for clue in clues
-        if clue.weight is not Weight.EXCLUDES
-        and table.by_id[clue.symptom].role in (Role.NOTE, Role.STATE)
-    }
-    failures = [
-        line
-        for line in lines_of(evidence, FAILURE)
-        if (line.artefact, line.place.line_no) not in harmless
-    ]
+    failures = _failures(table, evidence, clues)
     findings = rank(table, clues, context, complaint=_complaint(evidence), failed=bool(failures))
     if not failures:
         findings = _without_overcome(findings, evidence)
-    guesses_only = all(each.confidence is Confidence.POSSIBLE for each in findings)
-    is_explained = any(
-        each.evidence for each in findings if each.confidence is not Confidence.POSSIBLE
-    )
+    stated = [each for each in findings if each.confidence is not Confidence.POSSIBLE]
     unexplained: tuple[Evidence, ...] = ()
-    if not is_explained:
+    if not any(each.evidence for each in stated):
         unexplained = tuple(line.evidence() for line in failures[:3])
-    healthy = not failures and guesses_only and bool(lines_of(evidence, SUCCESS))
+    healthy = not failures and not stated and bool(lines_of(evidence, SUCCESS))
     if healthy:  # what ends a job did not; settings and conditions may still cost bandwidth
         fatal = (Role.CAUSE, Role.ECHO)
         findings = tuple(each for each in findings if table.by_id[each.id].role not in fatal)
     return Diagnosis(findings, _notes(unexplained), unexplained, healthy)
+
+
+def _failures(table: SymptomTable, evidence: EvidenceSet, clues: Iterable[Clue]) -> list[Sighting]:
+    """Lines that report a failure, less those that the table knows to be harmless."""
+    harmless = set()
+    for clue in clues:
+        is_harmless = table.by_id[clue.symptom].role in (Role.NOTE, Role.STATE)
+        if is_harmless and clue.weight is not Weight.EXCLUDES:
+            harmless.add((clue.evidence.artefact, clue.evidence.line_no))
+    lines = lines_of(evidence, FAILURE)
+    return [line for line in lines if (line.artefact, line.place.line_no) not in harmless]
 
 
 def _without_overcome(findings: tuple[Finding, ...], evidence: EvidenceSet) -> tuple[Finding, ...]:
@@ -545,14 +517,13 @@ def _is_before(finding: Finding, last: Mapping[str, int]) -> bool:
 
 def _complaint(evidence: EvidenceSet) -> bool:
     """A ratio of measured to expected is below `LOW`."""
-    named = [
-        value
-        for fact in evidence.facts
-        if fact.source == RESULT
-        for name, value in fact.values
-        if name in RATIOS
-    ]
-    return any(not isinstance(value, str | bool) and value < LOW for value in named)
+    for fact in evidence.facts:
+        if fact.source != RESULT:
+            continue
+        for name, value in fact.values:
+            if name in RATIOS and not isinstance(value, str | bool) and value < LOW:
+                return True
+    return False
 
 
 def _notes(unexplained: tuple[Evidence, ...]) -> tuple[str, ...]:

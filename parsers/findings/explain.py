@@ -1,8 +1,8 @@
-"""A run's own findings and what the symptom table says of the same evidence, as one list: each
+"""A run's findings and what the symptom table says of the same evidence, as one list: each
 fault once, with its cause and its fixes.
 
 An explanation never makes a verdict worse: it takes the status of what it explains. A sure sign of
-trouble in a run in which everything else is well is a warning, and what is only possible is told
+trouble in a run in which everything else is well is a warning, and what is only possible is shown
 only where something is wrong.
 """
 
@@ -32,55 +32,45 @@ they name."""
 
 
 def explain(
-    own: tuple[Finding, ...],
-    told: tuple[Finding, ...],
+    run_findings: tuple[Finding, ...],
+    explanations: tuple[Finding, ...],
     feeds: Mapping[str, frozenset[str]],
     is_answer: Callable[[str], bool],
 ) -> tuple[Finding, ...]:
     """The run's findings with causes and fixes, then the explanations that stand for themselves.
 
     Args:
-        own: what the checks, launches and comparisons of the run found.
-        told: what the symptom table says, best first.
-        feeds: symptom → the ids of the checks that speak for it.
+        run_findings: of the checks, launches and comparisons of the run.
+        explanations: of the symptom table, best first.
+        feeds: symptom → the ids of the checks that are evidence for it.
         is_answer: whether an artefact is a node's preflight answer.
     """
-    known = {finding.id for finding in own}
-    told = tuple(each for each in told if each.status is not Status.PASS and each.id not in known)
-    spoken: set[str] = set()
-    found = []
-    for finding in own:
-        causes = tuple(
-            each for each in told if finding.id in feeds.get(each.id, ()) and _about(each, finding)
-        )
-        spoken.update(each.id for each in causes if _only_answers(each, is_answer))
-        found.append(_with_cause(finding, causes) if causes else finding)
-    for number, finding in enumerate(found):
-        reason = next(
-            (
-                each
-                for each in told
-                if each.id not in spoken and _sure(each) and _why(each, finding)
-            ),
-            None,
-        )
+    ids = {finding.id for finding in run_findings}
+    rest = [each for each in explanations if each.status is not Status.PASS and each.id not in ids]
+    findings = []
+    used: set[str] = set()
+    for finding in run_findings:
+        feeding = [each for each in rest if finding.id in feeds.get(each.id, ())]
+        causes = [each for each in feeding if _about(each, finding)]
+        used.update(each.id for each in causes if _only_answers(each, is_answer))
+        findings.append(_with_cause(finding, causes) if causes else finding)
+    rest = [each for each in rest if each.id not in used]
+    for number, finding in enumerate(findings):
+        reasons = (each for each in rest if _is_sure(each) and _is_reason(each, finding))
+        reason = next(reasons, None)
         if reason is not None:
-            spoken.add(reason.id)
-            found[number] = _outcome(finding, reason)
-    rest = [each for each in told if each.id not in spoken and not _only_answers(each, is_answer)]
-    stated = [_stated(each, own) for each in rest if _sure(each)]
-    wrong = any(finding.required and finding.status in _WRONG for finding in own) and not any(
-        _sure(each) for each in (*found, *stated)
-    )
-    possible = (
-        [replace(each, status=Status.WARN, required=False) for each in rest if not _sure(each)]
-        if wrong
-        else []
-    )
-    return (*found, *stated, *possible[:MOST_POSSIBLE])
+            rest.remove(reason)
+            findings[number] = _outcome(finding, reason)
+    rest = [each for each in rest if not _only_answers(each, is_answer)]
+    findings += [_stated(each, run_findings) for each in rest if _is_sure(each)]
+    wrong = any(finding.required and finding.status in _WRONG for finding in run_findings)
+    if wrong and not any(map(_is_sure, findings)):
+        possible = [each for each in rest if not _is_sure(each)][:MOST_POSSIBLE]
+        findings += [replace(each, status=Status.WARN, required=False) for each in possible]
+    return tuple(findings)
 
 
-def _sure(finding: Finding) -> bool:
+def _is_sure(finding: Finding) -> bool:
     return finding.confidence is not Confidence.POSSIBLE
 
 
@@ -94,28 +84,34 @@ def _only_answers(finding: Finding, is_answer: Callable[[str], bool]) -> bool:
     return all(is_answer(item.artefact) for item in finding.evidence)
 
 
-def _with_cause(finding: Finding, causes: tuple[Finding, ...]) -> Finding:
+def _with_cause(finding: Finding, causes: list[Finding]) -> Finding:
     """A failed check with the first of its causes; the others are named."""
     first = causes[0]
+    settle = finding.would_settle
+    if len(causes) > 1:
+        settle = _merged(settle, first.would_settle)
     return replace(
         finding,
-        cause="; ".join(part for part in (finding.cause, first.cause) if part),
+        cause="; ".join(filter(None, (finding.cause, first.cause))),
         fixes=finding.fixes or first.fixes,
-        verify=tuple(dict.fromkeys((*finding.verify, *first.verify))),
-        would_settle=(
-            tuple(dict.fromkeys((*finding.would_settle, *first.would_settle)))
-            if len(causes) > 1
-            else finding.would_settle
-        ),
-        also=tuple(dict.fromkeys((*finding.also, *(each.id for each in causes)))),
+        verify=_merged(finding.verify, first.verify),
+        would_settle=settle,
+        also=_merged(finding.also, tuple(each.id for each in causes)),
     )
 
 
-def _why(told: Finding, finding: Finding) -> bool:
+def _merged(first: tuple[str, ...], second: tuple[str, ...]) -> tuple[str, ...]:
+    """Each once, in order."""
+    return tuple(dict.fromkeys(first + second))
+
+
+def _artefacts(finding: Finding) -> set[str]:
+    return {item.artefact for item in finding.evidence}
+
+
+def _is_reason(explanation: Finding, finding: Finding) -> bool:
     """The finding only says that something failed, and the explanation stands in the same file."""
-    return finding.id in _OUTCOMES and bool(
-        {item.artefact for item in told.evidence} & {item.artefact for item in finding.evidence}
-    )
+    return finding.id in _OUTCOMES and bool(_artefacts(explanation) & _artefacts(finding))
 
 
 def _outcome(finding: Finding, reason: Finding) -> Finding:
@@ -126,25 +122,23 @@ def _outcome(finding: Finding, reason: Finding) -> Finding:
         title=f"{reason.title}: {finding.title}",
         where=finding.where or reason.where,
         evidence=tuple(dict.fromkeys((*reason.evidence, *finding.evidence))),
-        explains=tuple(dict.fromkeys((*reason.explains, finding.id))),
+        explains=_merged(reason.explains, (finding.id,)),
         required=finding.required,
         effect=finding.effect,
     )
 
 
-def _stated(told: Finding, own: tuple[Finding, ...]) -> Finding:
+def _stated(explanation: Finding, run_findings: tuple[Finding, ...]) -> Finding:
     """An explanation with the status, the weight and the effect of what it explains: the findings
     that rest on the same file."""
-    files = {item.artefact for item in told.evidence}
-    explained = [
-        finding
-        for finding in own
-        if files & {item.artefact for item in finding.evidence} and finding.status in _WRONG
-    ]
+    wrong = [finding for finding in run_findings if finding.status in _WRONG]
+    files = _artefacts(explanation)
+    explained = [finding for finding in wrong if files & _artefacts(finding)]
     if not explained:
-        return replace(told, status=Status.WARN, required=False)
-    status = worst(tuple(finding.status for finding in explained))
-    required = any(finding.required for finding in explained)
+        return replace(explanation, status=Status.WARN, required=False)
     return replace(
-        told, status=status, required=required, effect=max(finding.effect for finding in explained)
+        explanation,
+        status=worst(tuple(finding.status for finding in explained)),
+        required=any(finding.required for finding in explained),
+        effect=max(finding.effect for finding in explained),
     )

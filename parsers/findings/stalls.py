@@ -23,7 +23,7 @@ def from_dumps(ranks: Iterable[Progress]) -> tuple[Fact, ...]:
 
 
 def _of_group(wait: GroupWait) -> list[Fact]:
-    launched = [(each, f"this rank launched {each.launched}") for each in wait.behind]
+    ranks = [(each, f"this rank launched {each.launched}") for each in wait.behind]
     if wait.mute:
         ahead = len(wait.ranks) - len(wait.behind)
         values: tuple[tuple[str, Value], ...] = (("launched_less", float(len(wait.behind))),)
@@ -37,13 +37,11 @@ def _of_group(wait: GroupWait) -> list[Fact]:
             ("started_everywhere", wait.started_everywhere),
         )
         text = f"{len(wait.waiting)} ranks wait in operation {wait.sequence}"
-        launched = launched or [
-            (each, f"{operation.name} of {operation.elements} elements")
-            for each, operation in wait.odd
-        ]
+        for each, operation in () if wait.behind else wait.odd:
+            ranks.append((each, f"{operation.name} of {operation.elements} elements"))
     facts = []
-    for each, own in launched[:_MOST_RANKS]:
-        evidence = Evidence(each.artefact, None, f"process group {wait.group}: {text}; {own}")
+    for each, detail in ranks[:_MOST_RANKS]:
+        evidence = Evidence(each.artefact, None, f"process group {wait.group}: {text}; {detail}")
         where = () if each.rank is None else (f"rank {each.rank}",)
         facts.append(Fact("flight-recorder", values, evidence, where))
     return facts
@@ -72,9 +70,9 @@ def _of_report(artefact: str, report: RasReport) -> list[Fact]:
         if finding.line_no is None and finding.kind in _ABSENCES:
             values = ((_ABSENCES[finding.kind], float(len(finding.ranks))),)
             facts.append(_fact(artefact, finding, values, map(member_of, finding.ranks)))
-    every = ras.splits(report)
-    crossed = ras.wait_for_each_other(every)
-    for split in every:
+    splits = ras.splits(report)
+    crossed = ras.wait_for_each_other(splits)
+    for split in splits:
         if split.finding.line_no is None:
             facts += _of_split(artefact, split, crossed=crossed)
     return facts
@@ -105,9 +103,10 @@ def _fact(
     members: Iterable[Member],
 ) -> Fact:
     text = f"communicator {finding.communicator}: {finding.text}"
-    named = []
+    where: dict[str, None] = {}
     for member in members:
-        named += [f"rank {member.rank}"] if member.rank is not None else []
-        named += [member.node] if member.node is not None else []
-    where = tuple(dict.fromkeys(named))[: 2 * _MOST_RANKS]
-    return Fact("ras", values, Evidence(artefact, None, text), where)
+        if member.rank is not None:
+            where[f"rank {member.rank}"] = None
+        if member.node is not None:
+            where[member.node] = None
+    return Fact("ras", values, Evidence(artefact, None, text), tuple(where)[: 2 * _MOST_RANKS])
