@@ -35,7 +35,7 @@ TIMES_FIRST = 3
 launches flag a path that is clearly bad."""
 WORTH = 0.6
 """Share of the loss that is looked for from which on a suspicion is followed."""
-_TOLD = 4
+_REASONS = 4
 _SHARED = (
     ComponentKind.LEAF,
     ComponentKind.UPLINK,
@@ -97,26 +97,22 @@ def choose(
         doubt.account.part.kind in (ComponentKind.UPLINK, ComponentKind.LEAF_PAIR)
         for doubt in doubts
     )
-    base = (
-        across_leaves(_leaves(nodes, leaf), len(history))
-        if uplinks
-        else _base(nodes, leaf, len(history))
-    )
+    base = _base(nodes, leaf, len(history))
+    if uplinks:
+        base = across_leaves(_leaves(nodes, leaf), len(history))
     groups = _fill(nodes, forced, base, met, leaf, seek=seek and not uplinks)
     used = {node for group in groups for node in group}
-    across = any(leaf.get(a, "") != leaf.get(b, "") for a, b in base)
-    turn = (
-        "across leaves"
-        if across
-        else "inside leaves"
-        if len(set(leaf.values())) > 1
-        else "next pairs"
-    )
-    more = [f"{len(why) - _TOLD} more"] if len(why) > _TOLD else []
-    text = "; ".join((*why[:_TOLD], *more)) or turn
-    return Round(
-        f"pairs-{len(history) + 1}", tuple(groups), tuple(n for n in nodes if n not in used), text
-    )
+    idle = tuple(node for node in nodes if node not in used)
+    if len(why) > _REASONS:
+        why = [*why[:_REASONS], f"{len(why) - _REASONS} more"]
+    text = "; ".join(why) or _purpose(base, leaf)
+    return Round(f"pairs-{len(history) + 1}", tuple(groups), idle, text)
+
+
+def _purpose(base: tuple[tuple[str, str], ...], leaf: dict[str, str]) -> str:
+    if any(leaf.get(a, "") != leaf.get(b, "") for a, b in base):
+        return "across leaves"
+    return "inside leaves" if len(set(leaf.values())) > 1 else "next pairs"
 
 
 def launches_needed(noise: float, target_loss: float) -> int:
@@ -147,11 +143,11 @@ def again_alone(
     ]
     if not suspects or count >= MOST_ALONE:
         return None
-    why = (
-        f"{', '.join(suspects[:_TOLD])}{f' and {len(suspects) - _TOLD} more' if len(suspects) > _TOLD else ''}:"
-        " the inside again"
-    )
-    return Round(f"alone-{count + 1}", tuple((node,) for node in nodes), why=why)
+    names = ", ".join(suspects[:_REASONS])
+    if len(suspects) > _REASONS:
+        names += f" and {len(suspects) - _REASONS} more"
+    groups = tuple((node,) for node in nodes)
+    return Round(f"alone-{count + 1}", groups, why=f"{names}: the inside again")
 
 
 def _worth(doubt: Suspicion, fabric: Fabric, limits: SurveyLimits) -> bool:
@@ -182,11 +178,8 @@ def _enough(
         # Few nodes meet in few rounds: they go on until a loss that is looked for would have been
         # seen.
         fine = outcome.tolerance <= limits.target_loss or len(history) >= MOST_LAUNCHES
-        return (
-            fine
-            and len({frozenset(g) for number in history for g in number.groups})
-            >= len(nodes) * (len(nodes) - 1) // 2
-        )
+        met = {frozenset(group) for number in history for group in number.groups}
+        return fine and len(met) >= len(nodes) * (len(nodes) - 1) // 2
     done = covered(history, leaf)
     if len(set(leaf.values())) > 1 and done.across < 2:
         return False
@@ -194,11 +187,9 @@ def _enough(
     for level in outcome.levels:
         for node in level.sample.nodes:
             counts.setdefault(node, set()).add(level.launch)
-    noise = (
-        sorted(level.noise for level in outcome.levels)[len(outcome.levels) // 2]
-        if outcome.levels
-        else 0.05
-    )
+    noise = 0.05
+    if outcome.levels:
+        noise = sorted(level.noise for level in outcome.levels)[len(outcome.levels) // 2]
     needed = launches_needed(noise, limits.target_loss)
     return all(len(counts.get(node, ())) >= needed for node in nodes)
 

@@ -68,36 +68,26 @@ class _Plan:
         ]
         if not suspects:
             return ()
-        flagged = [
-            node for node in self._nodes if node in _nodes_of(suspects, self._leaf, self._nodes)
-        ][: MOST_NODES // 2]
+        bad = _nodes_of(suspects, self._leaf, self._nodes)
+        flagged = [node for node in self._nodes if node in bad][: MOST_NODES // 2]
         near = {self._leaf.get(node, "") for node in flagged}
         rest = [node for node in self._nodes if node not in flagged]
         rest = sorted(
             rest, key=lambda node: (node in self._bad, self._leaf.get(node, "") not in near)
         )[: MOST_NODES - len(flagged)]
         if len(rest) < 2:
-            self.cannot += [
-                (
-                    part,
-                    (
-                        f"only {len(rest)} of {len(self._nodes)} nodes would be left for a ring"
-                        " without it"
-                    ),
-                )
-                for part in suspects
-            ]
+            why = (
+                f"only {len(rest)} of {len(self._nodes)} nodes would be left for a ring without it"
+            )
+            self.cannot += [(part, why) for part in suspects]
             return ()
         chosen = {*flagged, *rest}
         whole = tuple(node for node in self._nodes if node in chosen)
-        every = (
-            "all nodes"
-            if len(whole) == len(self._nodes)
-            else f"the suspects and {len(rest)} good nodes"
-        )
-        return Round(WHOLE, (whole,), why=every), Round(
-            REST, (tuple(n for n in whole if n in rest),), why="all but the suspects"
-        )
+        why = "all nodes"
+        if len(whole) < len(self._nodes):
+            why = f"the suspects and {len(rest)} good nodes"
+        others = tuple(node for node in whole if node in rest)
+        return Round(WHOLE, (whole,), why=why), Round(REST, (others,), why="all but the suspects")
 
     def paths(self) -> tuple[Round, ...]:
         """Both ends with exchanged partners, then with each other again: as many paths at once as
@@ -124,29 +114,18 @@ class _Plan:
                 else:
                     # One good node alone is left: it serves one end after the other.
                     swaps += [[(first, partners[0])], [(second, partners[0])]]
+            why = "the nodes of suspect pairs with other partners"
             for step, groups in enumerate(swaps):
-                name = f"{EXCHANGED}{number}" + (f"-{'ab'[step]}" if len(swaps) > 1 else "")
-                rounds.append(
-                    Round(
-                        name,
-                        (*groups, *controls),
-                        why="the nodes of suspect pairs with other partners",
-                    )
-                )
-            again = [
-                pair
-                for part, partners in together
-                for pair in ((part.names[0], part.names[1]), partners)
-                if len(pair) == 2
-            ]
+                name = f"{EXCHANGED}{number}"
+                if len(swaps) > 1:
+                    name += f"-{'ab'[step]}"
+                rounds.append(Round(name, (*groups, *controls), why=why))
+            again: list[tuple[str, ...]] = []
+            for part, partners in together:
+                again += [pair for pair in (part.names, partners) if len(pair) == 2]
             if again:
-                rounds.append(
-                    Round(
-                        f"{AGAIN}{number}",
-                        (*((p[0], p[1]) for p in again), *controls),
-                        why="suspect pairs again",
-                    )
-                )
+                name = f"{AGAIN}{number}"
+                rounds.append(Round(name, (*again, *controls), why="suspect pairs again"))
             waiting = later
         return tuple(rounds)
 
@@ -210,37 +189,29 @@ class _Plan:
         ]
         rounds: list[Round] = []
         for number, part in enumerate(uplinks[:MOST_PARTS], 1):
+            between = part.kind is ComponentKind.LEAF_PAIR
             here = self._good(part.names[:1])
-            there = (
-                self._good(part.names[1:])
-                if part.kind is ComponentKind.LEAF_PAIR
-                else self._elsewhere(part, uplinks)
-            )
+            there = self._good(part.names[1:]) if between else self._elsewhere(part, uplinks)
             # As many at once as can be: uplinks that half of the nodes use may carry these in full.
             count = min(len(here), len(there), MOST_NODES // 2)
             if count < 2:
-                few = (
-                    part.names[0]
-                    if len(here) < 2
-                    else part.names[-1]
-                    if part.kind is ComponentKind.LEAF_PAIR
-                    else "the other leaves"
-                )
-                self.cannot.append(
-                    (part, f"{few}: fewer than two good nodes, so that no pair stays inside")
-                )
+                place = "the other leaves"
+                if len(here) < 2:
+                    place = part.names[0]
+                elif between:
+                    place = part.names[-1]
+                why = f"{place}: fewer than two good nodes, so that no pair stays inside"
+                self.cannot.append((part, why))
                 continue
             here, there = here[:count], there[:count]
             across = list(zip(here, there, strict=True))
-            inner = _couples(here) + (
-                _couples(there) if part.kind is ComponentKind.LEAF_PAIR else []
-            )
-            rounds.append(
-                Round(f"{ACROSS}{number}", tuple(across), why=f"pairs by the {part.label}")
-            )
-            rounds.append(
-                Round(f"{INSIDE}{number}", tuple(inner), why="the same nodes inside their leaves")
-            )
+            inner = _couples(here)
+            if between:
+                inner += _couples(there)
+            rounds += [
+                Round(f"{ACROSS}{number}", tuple(across), why=f"pairs by the {part.label}"),
+                Round(f"{INSIDE}{number}", tuple(inner), why="the same nodes inside their leaves"),
+            ]
         return tuple(rounds)
 
     def _good(self, leaves: Sequence[str]) -> list[str]:

@@ -50,21 +50,25 @@ def take(run: RunDir, plan: RunPlan, paths: Sequence[Path]) -> tuple[GroupSample
                 next_step="busbw run --survey",
             )
         prefix = f"{other.run_id}/"
-        samples += [
-            dataclasses.replace(
-                s,
-                launch=s.launch if "/" in s.launch else prefix + s.launch,
-                concurrent_with=s.concurrent_with
-                if not s.concurrent_with or "/" in s.concurrent_with
-                else prefix + s.concurrent_with,
-                artefact=f"raw/{FILE}",
-                line_no=None,
+        for sample in own:
+            together = sample.concurrent_with
+            samples.append(
+                dataclasses.replace(
+                    sample,
+                    launch=_named(sample.launch, prefix),
+                    concurrent_with=_named(together, prefix) if together else "",
+                    artefact=f"raw/{FILE}",
+                    line_no=None,
+                )
             )
-            for s in own
-        ]
     pooled = tuple(dict.fromkeys(samples))
     artefacts.keep(run, FILE, pooled)
     return pooled
+
+
+def _named(launch: str, prefix: str) -> str:
+    """After its run; one of a still earlier run has its name already."""
+    return launch if "/" in launch else prefix + launch
 
 
 def load(run: RunDir) -> tuple[GroupSample, ...]:

@@ -78,15 +78,20 @@ def not_counted(blind: dict[str, dict[str, str]]) -> tuple[Uncovered, ...]:
     alike: dict[tuple[tuple[str, ...], str], list[str]] = {}
     for node, launches in blind.items():
         alike.setdefault((tuple(launches), next(iter(launches.values()))), []).append(node)
-    return tuple(
-        Uncovered(
-            "packets lost by the pairs of"
-            f" {', '.join(nodes[:8])}{f' and {len(nodes) - 8} more' if len(nodes) > 8 else ''}",
-            f"{why}, in {len(launches)} launch{'es' if len(launches) > 1 else ''}",
-            "nstat -az TcpRetransSegs TcpOutSegs on the nodes, before and after a launch",
+    rows = []
+    for (cases, why), nodes in alike.items():
+        names = ", ".join(nodes[:8])
+        if len(nodes) > 8:
+            names += f" and {len(nodes) - 8} more"
+        plural = "es" if len(cases) > 1 else ""
+        rows.append(
+            Uncovered(
+                f"packets lost by the pairs of {names}",
+                f"{why}, in {len(cases)} launch{plural}",
+                "nstat -az TcpRetransSegs TcpOutSegs on the nodes, before and after a launch",
+            )
         )
-        for (launches, why), nodes in alike.items()
-    )
+    return tuple(rows)
 
 
 def pairs_of(run: RunDir, launch: Launch) -> tuple[tuple[PairTraffic, ...], dict[str, str]]:

@@ -73,20 +73,18 @@ def solve(samples: tuple[GroupSample, ...], fabric: Fabric = Fabric()) -> BlameO
     all_levels = levels(_largest(samples), fabric)
     pairs = [level for level in all_levels if len(level.sample.nodes) > 1]
     if not pairs:
-        why = (
-            "fewer than three nodes were measured in pairs: a slow pair cannot be told from a slow"
-            " node"
-            if samples
-            else ""
-        )
+        why = ""
+        if samples:
+            why = (
+                "fewer than three nodes were measured in pairs: a slow pair cannot be told from a slow"
+                " node"
+            )
         return BlameOutcome((), None, LEAST_LOSS, (), why, levels=all_levels)
     speed = Explainer(all_levels, fabric).explain()
     # What is slow is unsteady too: only what the speeds do not explain is looked at.
-    known = {
-        node
-        for suspicion in speed.flagged
-        for node in _touching(suspicion.account.part, all_levels)
-    }
+    known: set[str] = set()
+    for suspicion in speed.flagged:
+        known |= _touching(suspicion.account.part, all_levels)
     calm = tuple(level for level in steadiness(all_levels) if not known & set(level.sample.nodes))
     flicker = Explainer(calm, fabric, average=True).explain()
     unsteady = tuple(suspicion for suspicion in flicker.flagged if _often(suspicion, calm))
@@ -114,9 +112,9 @@ def solve(samples: tuple[GroupSample, ...], fabric: Fabric = Fabric()) -> BlameO
             for i in suspicion.account.explained
         }.values()
     )
-    suspected = {
-        name for suspicion in (*still_open, *suspicions) for name in suspicion.account.part.names
-    }
+    suspected: set[str] = set()
+    for suspicion in (*still_open, *suspicions):
+        suspected |= set(suspicion.account.part.names)
     return BlameOutcome(
         blames=tuple(blames[i] for i in order),
         reference_gb_s=_reference(pairs),
@@ -218,16 +216,10 @@ def _cleared(all_levels: tuple[Level, ...], suspected: set[str]) -> tuple[str, .
     for level in all_levels:
         for node in level.sample.nodes:
             good = level.ratio > 1 - max(LEAST_LOSS, 2.5 * level.noise)
-            clean[node] = clean.get(node, 0) + (
-                len(level.sample.busbw_gb_s) if good and len(level.sample.nodes) > 1 else 0
-            )
-    return tuple(
-        sorted(
-            node
-            for node, count in clean.items()
-            if count >= CLEAN_ITERATIONS and node not in suspected
-        )
-    )
+            if good and len(level.sample.nodes) > 1:
+                clean[node] = clean.get(node, 0) + len(level.sample.busbw_gb_s)
+    enough = {node for node, count in clean.items() if count >= CLEAN_ITERATIONS}
+    return tuple(sorted(enough - suspected))
 
 
 def _inseparable(blames: list[Blame]) -> str:
@@ -242,10 +234,8 @@ def _inseparable(blames: list[Blame]) -> str:
 def _evidence(level: Level) -> Evidence:
     sample = level.sample
     rail = "" if sample.rail is None else f" rail {sample.rail}"
-    measured, expected = (
-        format_bandwidth(level.ratio * level.reference_gb_s),
-        format_bandwidth(level.reference_gb_s),
-    )
+    measured = format_bandwidth(level.ratio * level.reference_gb_s)
+    expected = format_bandwidth(level.reference_gb_s)
     text = (
         f"{' + '.join(sample.nodes)}{rail}: {measured} over {len(sample.busbw_gb_s)} iterations,"
         f" {level.ratio:.0%} of {expected}"
@@ -261,10 +251,8 @@ def _quoted(
     against = sorted(own, key=lambda level: (level.ratio, level.launch, level.sample.nodes))[
         :EVIDENCE
     ]
-    names, partners = (
-        set(account.part.names),
-        {node for level in own for node in level.sample.nodes} - set(account.part.names),
-    )
+    names = set(account.part.names)
+    partners = {node for level in own for node in level.sample.nodes} - names
     contrast = [
         level
         for level in all_levels
@@ -308,22 +296,13 @@ def _unsteady(
     real = [by_sample[id(level.sample)] for level in own]
     reference = statistics.median(level.reference_gb_s for level in real)
     steady_share = statistics.median(level.ratio for level in own)
-    texts = tuple(
-        Evidence(
-            level.sample.artefact,
-            level.sample.line_no,
-            f"{' + '.join(level.sample.nodes)}{'' if level.sample.rail is None else f' rail {level.sample.rail}'}:"
-            f" {level.dips:.0%} of {len(level.sample.busbw_gb_s)} iterations below 70% of its own"
-            " level",
-        )
-        for level in sorted(real, key=lambda level: -level.dips)[:EVIDENCE]
-    )
+    worst = sorted(real, key=lambda level: -level.dips)[:EVIDENCE]
     return Blame(
         component=account.part,
         state=BlameState.INTERMITTENT,
         capacity_gb_s=steady_share * reference,
         expected_gb_s=reference,
-        seen_in=texts,
+        seen_in=tuple(map(_dips, worst)),
         cleared=tuple(
             sorted({node for level in own for node in level.sample.nodes} - set(account.part.names))
         ),
@@ -331,6 +310,16 @@ def _unsteady(
         slow_launches=len(account.slow_in),
         launches=len(account.slow_in) + len(account.clean_in),
     )
+
+
+def _dips(level: Level) -> Evidence:
+    sample = level.sample
+    rail = "" if sample.rail is None else f" rail {sample.rail}"
+    text = (
+        f"{' + '.join(sample.nodes)}{rail}: {level.dips:.0%} of {len(sample.busbw_gb_s)} iterations"
+        " below 70% of its own level"
+    )
+    return Evidence(sample.artefact, sample.line_no, text)
 
 
 # What else speaks for a suspect: failed checks, ports' counters and log lines, as tie-

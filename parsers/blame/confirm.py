@@ -66,21 +66,16 @@ def _unconfirmed(part: Component, cannot: str) -> Confirmation:
     text = f"unconfirmed: {why}"
     if not cannot:
         return Confirmation((Evidence("run.json", None, text),), "busbw run --survey --budget 20m")
-    settle = {
-        ComponentKind.PAIR: "one more good node in the run: each end measured with it",
-        ComponentKind.UPLINK: (
+    settle = "two good nodes more in the run: a ring over all, and one without suspects"
+    if part.kind is ComponentKind.PAIR:
+        settle = "one more good node in the run: each end measured with it"
+    elif part.kind in (ComponentKind.UPLINK, ComponentKind.LEAF_PAIR):
+        settle = (
             "two good nodes below either end of the uplinks, or the switch's counters: busbw run"
             " --fabric-file FILE"
-        ),
-        ComponentKind.LEAF_PAIR: (
-            "two good nodes below either end of the uplinks, or the switch's counters: busbw run"
-            " --fabric-file FILE"
-        ),
-        ComponentKind.RAIL_PLANE: "the counters of this rail's switches: busbw run --fabric-file FILE",
-    }.get(
-        part.kind,
-        "two good nodes more in the run: a ring over all, and one without suspects",
-    )
+        )
+    elif part.kind is ComponentKind.RAIL_PLANE:
+        settle = "the counters of this rail's switches: busbw run --fabric-file FILE"
     return Confirmation((Evidence("run.json", None, text),), settle)
 
 
@@ -89,59 +84,34 @@ def _rings(samples: tuple[GroupSample, ...]) -> Confirmation | None:
         CASE + WHOLE: "all {n} nodes in one ring: {b}",
         CASE + REST: "without suspects, {n} nodes in one ring: {b}",
     }
-    rings = sorted((s for s in samples if s.launch in texts), key=lambda s: s.launch, reverse=True)
-    evidence = tuple(
-        Evidence(
-            s.artefact,
-            s.line_no,
-            texts[s.launch].format(n=len(s.nodes), b=format_bandwidth(s.median_gb_s)),
-        )
-        for s in rings
-    )
-    if len(evidence) == 1:
-        return Confirmation(
-            (
-                *evidence,
-                Evidence(
-                    "run.json", None, "unconfirmed: the ring to compare with was not measured"
-                ),
-            ),
-            "busbw run --survey",
-        )
-    return Confirmation(evidence) if evidence else None
+    rings = [s for s in samples if s.launch in texts]
+    rings.sort(key=lambda s: s.launch, reverse=True)
+    evidence: list[Evidence] = []
+    for ring in rings:
+        rate = format_bandwidth(ring.median_gb_s)
+        text = texts[ring.launch].format(n=len(ring.nodes), b=rate)
+        evidence.append(Evidence(ring.artefact, ring.line_no, text))
+    if not evidence:
+        return None
+    if len(evidence) > 1:
+        return Confirmation(tuple(evidence))
+    text = "unconfirmed: the ring to compare with was not measured"
+    return Confirmation((*evidence, Evidence("run.json", None, text)), "busbw run --survey")
 
 
 def _path(blame: Blame, part: Component, samples: tuple[GroupSample, ...]) -> Confirmation | None:
-    first, second = part.names
-    again = _pairs(
-        [
-            s
-            for s in samples
-            if s.launch.startswith(CASE + AGAIN) and set(s.nodes) == {first, second}
-        ],
-        part.rail,
-    )
-    others = [s for s in samples if s.launch.startswith(CASE + EXCHANGED)]
-    exchanged = [
-        _pairs(
-            [s for s in others if end in s.nodes and not {first, second} <= set(s.nodes)], part.rail
-        )
-        for end in part.names
+    ends = set(part.names)
+    both = [s for s in samples if s.launch.startswith(CASE + AGAIN) and set(s.nodes) == ends]
+    again = _pairs(both, part.rail)
+    others = [
+        s for s in samples if s.launch.startswith(CASE + EXCHANGED) and not ends <= set(s.nodes)
     ]
+    exchanged = [_pairs([s for s in others if end in s.nodes], part.rail) for end in part.names]
     if not again and not any(exchanged):
         return None
-    evidence = tuple(
-        Evidence(
-            pair.artefact,
-            None,
-            f"confirmation, {how}: {' + '.join(pair.nodes)}: {format_bandwidth(pair.busbw_gb_s)}",
-        )
-        for how, pairs in (
-            ("measured again", again),
-            *(("with another partner", each) for each in exchanged),
-        )
-        for pair in pairs
-    )
+    evidence = _quoted("measured again", again)
+    for pairs in exchanged:
+        evidence += _quoted("with another partner", pairs)
     if not again or not all(exchanged):
         text = "unconfirmed: not all of its launches could be made"
         return Confirmation(
@@ -169,6 +139,14 @@ def _path(blame: Blame, part: Component, samples: tuple[GroupSample, ...]) -> Co
     return _conclusion(
         evidence, f"confirmed: {again[0].busbw_gb_s / good:.0%} of what its ends reach with others"
     )
+
+
+def _quoted(how: str, pairs: list[_Pair]) -> tuple[Evidence, ...]:
+    evidence = []
+    for pair in pairs:
+        names, rate = " + ".join(pair.nodes), format_bandwidth(pair.busbw_gb_s)
+        evidence.append(Evidence(pair.artefact, None, f"confirmation, {how}: {names}: {rate}"))
+    return tuple(evidence)
 
 
 def _uplinks(

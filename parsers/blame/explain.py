@@ -137,7 +137,9 @@ class Chance:
 def kind_of(level: Level) -> int:
     """0 = a node by itself, 1 = a group inside a leaf, 2 = one across leaves: each has its own
     chance."""
-    return 0 if len(level.sample.nodes) == 1 else 2 if level.crosses else 1
+    if len(level.sample.nodes) == 1:
+        return 0
+    return 2 if level.crosses else 1
 
 
 def _ends(level: Level) -> tuple[_End, ...]:
@@ -295,12 +297,9 @@ class Explainer:
         for index, level in enumerate(levels):
             for node in level.sample.nodes:
                 self._by_node.setdefault(node, []).append(index)
-            for leaf in (
-                {self._leaf.get(node, "") for node in level.sample.nodes}
-                if len(level.sample.nodes) > 1
-                else ()
-            ):
-                self._by_leaf.setdefault(leaf, []).append(index)
+            if len(level.sample.nodes) > 1:
+                for leaf in {self._leaf.get(node, "") for node in level.sample.nodes}:
+                    self._by_leaf.setdefault(leaf, []).append(index)
         self._rails = 1 + max((level.sample.rail or 0 for level in levels), default=0)
         self._predicted = [1.0] * len(levels)
         self._chance = Chance(levels)
@@ -461,10 +460,8 @@ class Explainer:
         bounds = self._chance.bounds([i for i, _ in items], depth)
         by_launch: dict[int, float] = {}
         for i, weight in items:
-            launch, limited = (
-                self._levels[i].launch,
-                min(self._predicted[i], portion_of(capacity, weight)),
-            )
+            launch = self._levels[i].launch
+            limited = min(self._predicted[i], portion_of(capacity, weight))
             gain = self._misfit(i, self._predicted[i], bounds) - self._misfit(i, limited, bounds)
             by_launch[launch] = by_launch.get(launch, 0.0) + gain
         ratio = statistics.median(min(self._predicted[i], capacity / w) for i, w in slow)
@@ -502,10 +499,8 @@ class Explainer:
         )
 
     def _can_flag(self, account: Account) -> bool:
-        fewest, slow_in = (
-            LAUNCHES_OF_SHARED if account.part.kind in _SHARED else 2,
-            set(account.slow_in),
-        )
+        fewest = LAUNCHES_OF_SHARED if account.part.kind in _SHARED else 2
+        slow_in = set(account.slow_in)
         if self._fabric.hashed and any(self._levels[i].crosses for i in account.explained):
             if account.part.kind in (ComponentKind.NODE, ComponentKind.RAIL):
                 # Colliding flows make any node look bad now and then: only its own leaf, where
@@ -599,15 +594,13 @@ class Explainer:
 
     def _members(self, part: Component) -> tuple[Component, ...]:
         """The nodes of a leaf so small that all of them may be bad by themselves."""
-        nodes = sorted(
-            node
-            for node in self._by_node
-            if part.kind is ComponentKind.LEAF and self._leaf.get(node) == part.names[0]
-        )
+        if part.kind is not ComponentKind.LEAF:
+            return ()
+        nodes = sorted(node for node in self._by_node if self._leaf.get(node) == part.names[0])
+        if len(nodes) > SMALL_LEAF:
+            return ()
         kind = ComponentKind.NODE if part.rail is None else ComponentKind.RAIL
-        return tuple(
-            Component(kind, (node,), part.rail) for node in nodes if len(nodes) <= SMALL_LEAF
-        )
+        return tuple(Component(kind, (node,), part.rail) for node in nodes)
 
 
 def _cost(account: Account) -> float:

@@ -150,11 +150,9 @@ def _of_class(
     for name, launched in by_launch.items():
         peers = [index for index in launched if not crosses[index]] if leaves > 1 else launched
         pairs = len({frozenset(samples[index].nodes) for index in peers})
-        own = (
-            good_level(steady[i][0] for i in peers)
-            if len(peers) >= FEWEST_PEERS and pairs > 1
-            else overall
-        )
+        own = overall
+        if len(peers) >= FEWEST_PEERS and pairs > 1:
+            own = good_level(steady[i][0] for i in peers)
         # Rails of one pair are no peers of each other, nor is a launch good in which all are far
         # below the others: bad ends are, drift is not.
         scale[name] = own if own > (1 - DRIFT) * overall else overall
@@ -264,16 +262,12 @@ def least_loss(levels: tuple[Level, ...], *, hashed: bool = False) -> float:
     """
     ratios: dict[tuple[str, int | None], list[float]] = {}
     for level in levels:
-        for node in (
-            level.sample.nodes
-            if len(level.sample.nodes) == 2 and not (hashed and level.crosses)
-            else ()
-        ):
+        if len(level.sample.nodes) != 2 or (hashed and level.crosses):
+            continue
+        for node in level.sample.nodes:
             ratios.setdefault((node, level.sample.rail), []).append(level.ratio)
     # The higher median: with two launches one bad partner must not make a rail look bad.
-    scatter = (
-        spread(statistics.median_high(values) for values in ratios.values())
-        if len(ratios) >= FEWEST_TO_DIFFER
-        else 0.0
-    )
+    scatter = 0.0
+    if len(ratios) >= FEWEST_TO_DIFFER:
+        scatter = spread(statistics.median_high(values) for values in ratios.values())
     return max(LEAST_LOSS, DEVIATIONS * scatter)

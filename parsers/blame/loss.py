@@ -162,21 +162,15 @@ def _finding(suspicion: Suspicion, all_levels: tuple[Level, ...]) -> Finding:
     others = [level for i, level in enumerate(all_levels) if i not in set(account.explained)]
     names = (account.part.label, *(part.label for part in suspicion.alike))
     share = statistics.median(level.sample.busbw_gb_s[0] for level in own)
-    rest = (
-        "; of the other pairs"
-        f" {statistics.median(level.sample.busbw_gb_s[0] for level in others):.2%}"
-        if others
-        else ""
-    )
+    rest = ""
+    if others:
+        usual = statistics.median(level.sample.busbw_gb_s[0] for level in others)
+        rest = f"; of the other pairs {usual:.2%}"
     launches = (
         f"in {len(account.slow_in)} of {len(account.slow_in) + len(account.clean_in)} launches"
     )
-    what = (
-        "loses"
-        if len(names) == 1
-        and account.part.kind not in (ComponentKind.UPLINK, ComponentKind.LEAF_PAIR)
-        else "lose"
-    )
+    plural = account.part.kind in (ComponentKind.UPLINK, ComponentKind.LEAF_PAIR)
+    what = "lose" if plural or len(names) > 1 else "loses"
     separation = "; these measurements cannot separate them" if suspicion.alike else ""
     return Finding(
         id="packets-lost",

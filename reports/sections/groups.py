@@ -116,11 +116,9 @@ def _share_in(usual: _Usual) -> Callable[[Group], tuple[float, tuple[str, ...]]]
 
 
 def _suspect(blame: Blame, groups: tuple[Group, ...], usual: _Usual, holds: Holds) -> Suspect:
-    share = (
-        blame.capacity_gb_s / blame.expected_gb_s
-        if blame.capacity_gb_s is not None and blame.expected_gb_s
-        else None
-    )
+    share = None
+    if blame.capacity_gb_s is not None and blame.expected_gb_s:
+        share = blame.capacity_gb_s / blame.expected_gb_s
     including = [group for group in groups if group.flagged and holds(group.nodes, group.rail)]
     worst = heapq.nsmallest(_SHOWN, including, key=_share_in(usual))
     # Without the groups themselves, what the blame kept of them.
@@ -160,11 +158,9 @@ def _clearing(blame: Blame, groups: tuple[Group, ...], usual: _Usual) -> tuple[M
 
 def _measured(group: Group, usual: _Usual) -> Measured:
     rail = "" if group.rail is None else f", rail {group.rail}"
-    share = (
-        f", {phrases.percent(group.busbw_gb_s / usual[group.kind])} of usual"
-        if usual[group.kind]
-        else ""
-    )
+    share = ""
+    if usual[group.kind]:
+        share = f", {phrases.percent(group.busbw_gb_s / usual[group.kind])} of usual"
     return Measured(
         f"{' + '.join(group.nodes[:4])}{' …' if group.nodes[4:] else ''}{rail}:"
         f" {phrases.bandwidth(group.busbw_gb_s)}{share}",
@@ -199,11 +195,9 @@ def _conclusion(result: RunResult, groups: tuple[Group, ...]) -> str:
 
 def _range(groups: list[Group]) -> str:
     low, high = min(g.busbw_gb_s for g in groups), max(g.busbw_gb_s for g in groups)
-    return (
-        phrases.bandwidth(low)
-        if low == high
-        else f"{phrases.number(low)} to {phrases.bandwidth(high)}"
-    )
+    if low == high:
+        return phrases.bandwidth(low)
+    return f"{phrases.number(low)} to {phrases.bandwidth(high)}"
 
 
 def _picture(
@@ -211,11 +205,10 @@ def _picture(
 ) -> tuple[Drawing | None, str]:
     if not groups or not all(usual.values()):
         return None, ""
-    nodes = (
-        [node for node in result.nodes if any(node in group.nodes for group in groups)]
-        if len(result.nodes) <= _NODES_IN_GRID
-        else []
-    )
+    nodes: list[str] = []
+    if len(result.nodes) <= _NODES_IN_GRID:
+        measured = {node for group in groups for node in group.nodes}
+        nodes = [node for node in result.nodes if node in measured]
     if nodes and len(groups) <= _GROUPS_IN_GRID:
         caption = (
             "One row per group, slowest first. Orange squares: groups that include a suspect; blue"

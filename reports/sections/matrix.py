@@ -82,11 +82,11 @@ def view(report: ReportInput) -> Pairs | None:
     conclusion = _conclusion(worst, middle, len(values))
     slow = tuple(place[node.name] for node in worst[:8] if node.median < 0.9 * middle)
     step = matrix.block(len(names))
-    pooled = (
-        f"Each dot is the slowest of {step} × {step} pairs, so one slow node cannot disappear. "
-        if step > 1
-        else ""
-    )
+    pooled = ""
+    if step > 1:
+        pooled = (
+            f"Each dot is the slowest of {step} × {step} pairs, so one slow node cannot disappear. "
+        )
     return Pairs(
         f"{len(names)} × {len(names)} nodes, {format_size(size)}",
         conclusion,

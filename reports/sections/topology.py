@@ -151,18 +151,17 @@ def _conclusion(result: RunResult, topology: Topology, rails: int) -> str:
     for nic in topology.nics:
         leaves.setdefault(nic.node, set()).add(nic.leaf)
     crossing = any(len(own) > 1 for own in leaves.values())
-    how = (
-        "rail-optimised: the rails of a node are on different leaves"
-        if crossing
-        else "all rails of a node on one leaf"
-    )
+    how = "all rails of a node on one leaf"
+    if crossing:
+        how = "rail-optimised: the rails of a node are on different leaves"
     cabled = (
         f"{phrases.count(len(topology.nodes), 'node')} with {phrases.count(rails, 'rail')} on"
         f" {_leaves(topology)}, {how}."
     )
     if not result.blame:
         return cabled
-    return f"{cabled} Suspects: {', '.join(dict.fromkeys(blame.component.label for blame in result.blame))}."
+    suspects = dict.fromkeys(blame.component.label for blame in result.blame)
+    return f"{cabled} Suspects: {', '.join(suspects)}."
 
 
 def _leaves(topology: Topology) -> str:
