@@ -1,4 +1,4 @@
-"""Everything that a run's numbers are held against, together: hardware, limits, proofs, gates,
+"""Everything that a run's numbers are compared with, together: hardware, limits, proofs, gates,
 scatter, and how small a fault would show."""
 
 from __future__ import annotations
@@ -46,31 +46,31 @@ class Appraisal:
 def appraise(
     run: RunDir,
     plan: RunPlan,
-    made: tuple[Launch, ...],
-    asked: tuple[NodeAnswer, ...],
+    launches: tuple[Launch, ...],
+    answers: tuple[NodeAnswer, ...],
     checks: tuple[CheckResult, ...],
     outcome: BlameOutcome,
     accepted: tuple[ComparableRun, ...] = (),
 ) -> Appraisal:
-    """Hold the launches of a run against everything there is. `accepted`: earlier runs that were
+    """Compare the launches of a run with everything there is. `accepted`: earlier runs that were
     accepted."""
     nodes = max(
-        (launch.artefact.nodes for launch in made if not launch.artefact.groups),
+        (launch.artefact.nodes for launch in launches if not launch.artefact.groups),
         key=len,
         default=(),
     )
-    hardware = expectation.hardware_of(asked, nodes)
-    outlooks = _outlooks(plan, made, hardware)
-    same = tuple(
+    hardware = expectation.hardware_of(answers, nodes)
+    outlooks = _outlooks(plan, launches, hardware)
+    comparable = tuple(
         past
         for past in accepted
         if (past.regime.profile, past.regime.emulated) == (plan.profile.name, plan.cluster.emulated)
     )
-    comparisons = gates.compare(plan.playbook, made, outcome, outlooks, same)
-    proven = _proofs(run, plan, made, hardware) if len(nodes) > 1 else ()
-    samples = tuple(sample for launch in made for sample in launch.samples)
+    comparisons = gates.compare(plan.playbook, launches, outcome, outlooks, comparable)
+    proven = _proofs(run, plan, launches, hardware) if len(nodes) > 1 else ()
+    samples = tuple(sample for launch in launches for sample in launch.samples)
     watches = (
-        *gates.watches(plan.playbook, made, comparisons, outlooks),
+        *gates.watches(plan.playbook, launches, comparisons, outlooks),
         *survey_watch(samples, outcome),
     )
     return Appraisal(
@@ -78,8 +78,8 @@ def appraise(
         outlooks=outlooks,
         proofs=proven,
         comparisons=comparisons,
-        findings=(*proof.findings(proven), *_scatter(plan, made, outlooks)),
-        uncovered=(*proof.uncovered(proven), *_uncovered(plan, made, outlooks, comparisons)),
+        findings=(*proof.findings(proven), *_scatter(plan, launches, outlooks)),
+        uncovered=(*proof.uncovered(proven), *_uncovered(plan, launches, outlooks, comparisons)),
         sensitivity=(
             *_faults(plan, nodes, hardware, watches, proven, checks),
             *verdict.sensitivity(samples, outcome),
@@ -87,33 +87,35 @@ def appraise(
     )
 
 
-def _outlooks(plan: RunPlan, made: tuple[Launch, ...], hardware: Hardware) -> dict[str, Outlook]:
+def _outlooks(
+    plan: RunPlan, launches: tuple[Launch, ...], hardware: Hardware
+) -> dict[str, Outlook]:
     """Each case that ran over all nodes; an emulated cluster describes no hardware, whatever its
     nodes say they are."""
     if plan.cluster.emulated:
         return {}
-    found = {}
-    for launch in made:
+    outlooks = {}
+    for launch in launches:
         artefact = launch.artefact
-        if not artefact.groups and artefact.case.family not in found:
-            found[artefact.case.family] = expectation.outlook(
+        if not artefact.groups and artefact.case.family not in outlooks:
+            outlooks[artefact.case.family] = expectation.outlook(
                 hardware,
                 plan.profile.name,
                 artefact.case.collective.value,
                 len(artefact.nodes),
                 artefact.ranks_per_node,
             )
-    return found
+    return outlooks
 
 
 def _proofs(
-    run: RunDir, plan: RunPlan, made: tuple[Launch, ...], hardware: Hardware
+    run: RunDir, plan: RunPlan, launches: tuple[Launch, ...], hardware: Hardware
 ) -> tuple[Proof, ...]:
-    own = [launch for launch in made if not launch.artefact.groups and launch.results]
+    own = [launch for launch in launches if not launch.artefact.groups and launch.results]
     logged = next((launch for launch in own if launch.artefact.case.purpose == "proof"), None)
     loaded = next((launch for launch in own if launch.artefact.case.purpose == "bandwidth"), logged)
     ranks = proof.rank_texts(run, logged) if logged is not None else ()
-    said = next(
+    artefact = next(
         (path for path, _ in ranks), (logged.artefact.stdout or "") if logged is not None else ""
     )
     return proof.proofs(
@@ -126,7 +128,7 @@ def _proofs(
         len(logged.artefact.nodes) * logged.artefact.ranks_per_node if logged is not None else 0,
         _fitted(plan, hardware, loaded.artefact.nodes if loaded is not None else ()),
         proof.traffic_of(run, loaded) if loaded is not None else (),
-        said,
+        artefact,
         sum(not log.whole for _, log in ranks),
     )
 
@@ -134,21 +136,21 @@ def _proofs(
 def _fitted(plan: RunPlan, hardware: Hardware, nodes: tuple[str, ...]) -> tuple[NodeHardware, ...]:
     """The rails each node has: the inventory's word, else the active ports."""
     by_name = {node.node: node for node in hardware.nodes}
-    found = []
+    fitted = []
     for node in plan.cluster.chosen(nodes):
         if node.data_interfaces:
-            found.append(
+            fitted.append(
                 NodeHardware(
                     node.name, (), tuple((rail, 0.0) for rail in node.data_interfaces), (), None
                 )
             )
         elif node.name in by_name:
-            found.append(by_name[node.name])
-    return tuple(found)
+            fitted.append(by_name[node.name])
+    return tuple(fitted)
 
 
 def survey_watch(samples: tuple[GroupSample, ...], outcome: BlameOutcome) -> tuple[Watch, ...]:
-    """The survey as something that can fail: how much a pair may lose before it is accused."""
+    """The survey as something that can fail: how much a pair may lose before it is flagged."""
     if not samples or outcome.reference_gb_s is None:
         return ()
     return (
@@ -173,25 +175,27 @@ def _faults(
     if len(nodes) < 2 or plan.profile.name == "nvlink-only":
         return ()
     rails = {len(node.rails) for node in plan.cluster.chosen(nodes)}
-    count = (
-        hardware.nics.count if hardware.nics is not None else rails.pop() if len(rails) == 1 else 0
-    )
-    network = None if hardware.nics is None or plan.cluster.emulated else hardware.nics.line_gb_s
+    count = rails.pop() if len(rails) == 1 else None
+    network: float | None = None
+    if hardware.nics is not None:
+        count = hardware.nics.count
+        if not plan.cluster.emulated:
+            network = hardware.nics.line_gb_s
+    must_see = plan.profile.must_see
+    impossible: set[str] = set()
+    if not must_see.gdr:
+        impossible.add(sensitivity.NO_GPUDIRECT)
+    if not must_see.networks or "Socket" in must_see.networks:
+        impossible.add(sensitivity.TCP)
     known = sensitivity.faults(count or None, network)
-    if not plan.profile.must_see.gdr:
-        known = tuple(fault for fault in known if fault.id != sensitivity.NO_GPUDIRECT)
-    if not plan.profile.must_see.networks or "Socket" in plan.profile.must_see.networks:
-        known = tuple(fault for fault in known if fault.id != sensitivity.TCP)
+    known = tuple(fault for fault in known if fault.id not in impossible)
+    excluded = list(proof.excluded(proven))
     trained = [check for check in checks if check.check_id in _RATE_CHECKS and check.required]
-    rates = (
-        ((sensitivity.HALF_RATE, "every port trained at the same rate (cross.rate)"),)
-        if _all_pass(trained, nodes)
-        else ()
-    )
-    return tuple(
-        each.summary()
-        for each in sensitivity.sense(known, watches, (*proof.excluded(proven), *rates))
-    )
+    if _all_pass(trained, nodes):
+        text = "every port trained at the same rate (cross.rate)"
+        excluded.append((sensitivity.HALF_RATE, text))
+    senses = sensitivity.sense(known, watches, tuple(excluded))
+    return tuple(each.summary() for each in senses)
 
 
 def _all_pass(checks: list[CheckResult], nodes: tuple[str, ...]) -> bool:
@@ -201,14 +205,14 @@ def _all_pass(checks: list[CheckResult], nodes: tuple[str, ...]) -> bool:
 
 
 def _scatter(
-    plan: RunPlan, made: tuple[Launch, ...], outlooks: Mapping[str, Outlook]
+    plan: RunPlan, launches: tuple[Launch, ...], outlooks: Mapping[str, Outlook]
 ) -> tuple[Finding, ...]:
     carrier = plan.profile.carrier
-    found: list[Finding] = []
+    findings: list[Finding] = []
     for case in plan.playbook.cases:
         own = [
             launch
-            for launch in made
+            for launch in launches
             if launch.artefact.case.family == case.id
             and not launch.artefact.groups
             and launch.results
@@ -221,7 +225,7 @@ def _scatter(
             if outlook is not None and outlook.expectation is not None
             else ()
         )
-        found += statistics_findings.findings(
+        findings += statistics_findings.findings(
             Measured(
                 case_id=case.id,
                 collective=case.collective.value,
@@ -234,19 +238,19 @@ def _scatter(
                 model_latency_us=latency[0][1] if latency else None,
             )
         )
-    return tuple(found)
+    return tuple(findings)
 
 
 def _uncovered(
     plan: RunPlan,
-    made: tuple[Launch, ...],
+    launches: tuple[Launch, ...],
     outlooks: Mapping[str, Outlook],
     comparisons: tuple[Comparison, ...],
 ) -> tuple[Uncovered, ...]:
-    found = []
+    uncovered = []
     for case_id, outlook in outlooks.items():
         if outlook.expectation is not None and outlook.expectation.blind:
-            found.append(
+            uncovered.append(
                 Uncovered(
                     f"the fabric, by {case_id}",
                     outlook.expectation.blind,
@@ -254,23 +258,23 @@ def _uncovered(
                 )
             )
     reasons = dict.fromkeys(outlook.why_not for outlook in outlooks.values() if outlook.why_not)
-    found += [
+    uncovered += [
         Uncovered(
             "the physical limit and published figures", why, "busbw expect with rates given by hand"
         )
         for why in reasons
     ]
-    level = {
+    kinds = {
         comparison.reference.kind
         for comparison in comparisons
         if comparison.reference.busbw_gb_s is not None
     }
     if (
-        not level & {"accepted-run", "published", "playbook"}
+        not kinds & {"accepted-run", "published", "playbook"}
         and plan.playbook.contract is None
-        and made
+        and launches
     ):
-        found.append(
+        uncovered.append(
             Uncovered(
                 "the level all nodes share",
                 "no contract, accepted run or published figure was compared with; peers show"
@@ -278,4 +282,4 @@ def _uncovered(
                 "put the contract's number into the playbook: busbw expect --contract-template",
             )
         )
-    return tuple(found)
+    return tuple(uncovered)

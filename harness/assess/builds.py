@@ -11,7 +11,7 @@ _ARTEFACT = "raw/build.json"
 
 
 def findings(
-    build: BuildOutcome | None, made: tuple[Launch, ...], *, emulated: bool
+    build: BuildOutcome | None, launches: tuple[Launch, ...], *, emulated: bool
 ) -> tuple[Finding, ...]:
     """Everything that is wrong with the build. A version that another binary would print means that
     this one was not measured.
@@ -20,42 +20,42 @@ def findings(
     """
     if build is None:
         return ()
-    found = [
+    findings = [
         _finding("build-differs", problem, Evidence(_ARTEFACT, None, problem))
         for problem in build.problems
     ]
     linked = {each.nccl for each in build.builds} - {None}
-    for name, wanted, said in (
-        ("nccl-tests", {build.version} - {None}, _said(made, "tests_version")),
-        ("NCCL", set() if emulated else linked, _said(made, "nccl_version")),
+    for name, built, printed in (
+        ("nccl-tests", {build.version} - {None}, _printed(launches, "tests_version")),
+        ("NCCL", set() if emulated else linked, _printed(launches, "nccl_version")),
     ):
-        for version, artefact in said.items():
-            if wanted and version not in wanted:
+        for version, artefact in printed.items():
+            if built and version not in built:
                 title = (
-                    f"{name} {version} was measured, and {' and '.join(sorted(map(str, wanted)))}"
+                    f"{name} {version} was measured, and {' and '.join(sorted(map(str, built)))}"
                     " was built"
                 )
-                found.append(
+                findings.append(
                     _finding(
                         "build-not-measured", title, Evidence(artefact, None, f"{name} {version}")
                     )
                 )
-    return tuple(found)
+    return tuple(findings)
 
 
-def _said(made: tuple[Launch, ...], name: str) -> dict[str, str]:
+def _printed(launches: tuple[Launch, ...], name: str) -> dict[str, str]:
     """Version → the first output that says it."""
-    found: dict[str, str] = {}
-    for launch in made:
+    versions: dict[str, str] = {}
+    for launch in launches:
         for result in launch.results:
             # NCCL adds what it was compiled with: 2.27.5+cuda12.9.
             version = str(getattr(result, name) or "").partition("+")[0]
             if version:
-                found.setdefault(
+                versions.setdefault(
                     version,
                     launch.artefact.stdout or f"raw/cases/{launch.artefact.case.id}/outcome.json",
                 )
-    return found
+    return versions
 
 
 def _finding(name: str, title: str, evidence: Evidence) -> Finding:

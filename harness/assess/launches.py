@@ -56,8 +56,8 @@ def load(run: RunDir, known: Mapping[str, NodeFacts]) -> tuple[Launch, ...]:
         if (run.raw / "cases").is_dir()
         else []
     )
-    found = [artefact for name in names if (artefact := artefacts.load(run, name, CaseArtefact))]
-    return tuple(read(run, artefact, known) for artefact in sorted(found, key=lambda a: a.order))
+    kept = [artefact for name in names if (artefact := artefacts.load(run, name, CaseArtefact))]
+    return tuple(read(run, artefact, known) for artefact in sorted(kept, key=lambda a: a.order))
 
 
 def read(run: RunDir, artefact: CaseArtefact, known: Mapping[str, NodeFacts]) -> Launch:
@@ -91,7 +91,7 @@ def read(run: RunDir, artefact: CaseArtefact, known: Mapping[str, NodeFacts]) ->
             artefact=artefact.stdout or f"raw/cases/{artefact.case.id}/outcome.json",
             errors=(
                 *(Evidence(artefact.stdout or "", item.line_no, item.text) for item in lost),
-                *_said(run, artefact, problem, failures),
+                *_errors(run, artefact, problem, failures),
             ),
             suspects=tuple(name_of.get(host.partition(".")[0], host) for host in named),
             cause=cause,
@@ -126,11 +126,11 @@ def _samples(
     believed."""
     name_of = _names(known)
     planned = {frozenset(group) for group in artefact.groups}
-    found = []
+    samples = []
     for sample in groups.group_samples(result, artefact.json or artefact.stdout or ""):
         nodes = tuple(name_of.get(host, host) for host in sample.nodes)
         if frozenset(nodes) in planned:
-            found.append(
+            samples.append(
                 dataclasses.replace(
                     sample,
                     nodes=nodes,
@@ -138,7 +138,7 @@ def _samples(
                     concurrent_with=artefact.concurrent_with,
                 )
             )
-    return tuple(found)
+    return tuple(samples)
 
 
 def _names(known: Mapping[str, NodeFacts]) -> dict[str, str]:
@@ -152,7 +152,7 @@ def _results(run: RunDir, artefact: CaseArtefact) -> tuple[tuple[BenchmarkResult
     text = _text(run, artefact.stdout)
     problem = ""
     if artefact.groups and not artefact.case.per_iteration:
-        return _apart(artefact, text)
+        return _merged_groups(artefact, text)
     tables: tuple[BenchmarkResult, ...] = ()
     try:
         tables = table.parse(text) if text.strip() else ()
@@ -172,13 +172,13 @@ def _results(run: RunDir, artefact: CaseArtefact) -> tuple[tuple[BenchmarkResult
     return tables, problem
 
 
-def _apart(artefact: CaseArtefact, text: str) -> tuple[tuple[BenchmarkResult, ...], str]:
+def _merged_groups(artefact: CaseArtefact, text: str) -> tuple[tuple[BenchmarkResult, ...], str]:
     """A round whose groups were launches of their own."""
     try:
-        together = groups.merge(text, artefact.case, len(artefact.groups))
+        merged = groups.merge(text, artefact.case, len(artefact.groups))
     except ReadError as error:
         return (), error.seen or error.what
-    return ((together,), "") if together else ((), "not every group printed a table")
+    return ((merged,), "") if merged else ((), "not every group printed a table")
 
 
 def _precise(
@@ -221,15 +221,15 @@ def _stall(
 
 
 def _failures(run: RunDir, artefact: CaseArtefact) -> tuple[tuple[str, LauncherFailure], ...]:
-    """What the launcher says went wrong, causes before their echoes; each with the file it stands
+    """What the launcher says went wrong, causes before secondary errors; each with the file it stands
     in."""
-    found = []
+    failures = []
     for path in (artefact.stderr, artefact.stdout):
         try:
             logs = open_mpi.read([_text(run, path).encode()]).records
         except ReadError:
             continue
-        found += [
+        failures += [
             (path or "", failure)
             for log in logs
             if isinstance(log, LauncherLog)
@@ -237,13 +237,13 @@ def _failures(run: RunDir, artefact: CaseArtefact) -> tuple[tuple[str, LauncherF
         ]
     return tuple(
         sorted(
-            (item for item in found if item[1].role is not WarningRole.NOTE),
+            (item for item in failures if item[1].role is not WarningRole.NOTE),
             key=lambda item: item[1].role is WarningRole.ECHO,
         )
     )
 
 
-def _said(
+def _errors(
     run: RunDir,
     artefact: CaseArtefact,
     problem: str,
@@ -251,30 +251,30 @@ def _said(
 ) -> tuple[Evidence, ...]:
     """What explains a failed launch, in the words of whoever failed: known messages first, then
     plain lines without the known noise."""
-    found = [Evidence(path, failure.line_no, failure.text) for path, failure in failures[:4]]
+    evidence = [Evidence(path, failure.line_no, failure.text) for path, failure in failures[:4]]
     if artefact.problem:
-        found.insert(
+        evidence.insert(
             0, Evidence(f"raw/cases/{artefact.case.id}/outcome.json", None, artefact.problem)
         )
     if problem:
-        found.append(Evidence(artefact.stdout or "", None, problem))
+        evidence.append(Evidence(artefact.stdout or "", None, problem))
     for path in (artefact.stderr, artefact.stdout) if not failures else ():
         lines = [
             (number, line.strip()) for number, line in enumerate(_text(run, path).splitlines(), 1)
         ]
-        telling = [
+        lines = [
             (n, line)
             for n, line in lines
             if line.strip("-") and not any(noise.search(line) for noise in NOISE)
         ]
         # On standard output the benchmark's own comments and rows tell nothing about a failure.
-        telling = [
+        lines = [
             (n, line)
-            for n, line in telling
+            for n, line in lines
             if path != artefact.stdout or not re.match(r"#|\d+ ", line)
         ]
-        found += [Evidence(path or "", number, line) for number, line in telling[:4]]
-    return tuple(found)
+        evidence += [Evidence(path or "", number, line) for number, line in lines[:4]]
+    return tuple(evidence)
 
 
 def _text(run: RunDir, path: str | None) -> str:

@@ -55,32 +55,33 @@ def proofs(
     fitted: tuple[NodeHardware, ...],
     traffic: tuple[RailBytes, ...],
     artefact: str,
-    cut: int = 0,
+    truncated: int = 0,
 ) -> tuple[Proof, ...]:
     """Every proof that the profile demands. `log`: of the proof launch on several nodes, None = it
     has no line of NCCL; `cut`: ranks of whose logs only the start was kept."""
-    found = [*_from_log(must_see, log, ranks, artefact, cut)] if must_see.networks else []
+    results: list[Proof] = []
+    if must_see.networks:
+        results += _from_log(must_see, log, ranks, artefact, truncated)
     rails = {
         node.node: tuple(name for name, _ in node.rails) for node in fitted if len(node.rails) > 1
     }
     if rails:
         by_bytes = _rails_by_bytes(rails, traffic)
-        found.append(
-            by_bytes
-            if by_bytes.status is not Status.UNKNOWN or log is None
-            else _rails_by_log(fitted, log, by_bytes, artefact)
-        )
-    return tuple(found)
+        if by_bytes.status is Status.UNKNOWN and log is not None:
+            results.append(_rails_by_log(fitted, log, by_bytes, artefact))
+        else:
+            results.append(by_bytes)
+    return tuple(results)
 
 
 def _from_log(
-    must_see: MustSee, log: NcclLog | None, ranks: int, artefact: str, cut: int
+    must_see: MustSee, log: NcclLog | None, ranks: int, artefact: str, truncated: int
 ) -> list[Proof]:
-    wanted = [("transport", sensitivity.TCP)]
+    needed = [("transport", sensitivity.TCP)]
     if must_see.plugin is not None:
-        wanted.append(("plugin", sensitivity.TCP))
+        needed.append(("plugin", sensitivity.TCP))
     if must_see.gdr:
-        wanted.append(("gpudirect", sensitivity.NO_GPUDIRECT))
+        needed.append(("gpudirect", sensitivity.NO_GPUDIRECT))
     speaking = [process for process in log.processes if process.networks] if log is not None else []
     if not speaking:
         why = (
@@ -88,22 +89,20 @@ def _from_log(
             " INIT and NET)"
         )
         return [
-            Proof(name, fault, Status.UNKNOWN, why, artefact=artefact) for name, fault in wanted
+            Proof(name, fault, Status.UNKNOWN, why, artefact=artefact) for name, fault in needed
         ]
     silent = ranks - len(speaking)
-    doubt = (
-        f"{silent} ranks said nothing"
-        if silent > 0
-        else f"of {cut} ranks only the start of the log was kept"
-        if cut
-        else ""
-    )
+    doubt = ""
+    if silent > 0:
+        doubt = f"{silent} ranks said nothing"
+    elif truncated:
+        doubt = f"of {truncated} ranks only the start of the log was kept"
     makers = {
         "transport": lambda: _transport(must_see, speaking, doubt, artefact),
         "plugin": lambda: _plugin(must_see.plugin or "", speaking, doubt, artefact),
         "gpudirect": lambda: _gpudirect(speaking, doubt, artefact),
     }
-    return [makers[name]() for name, _ in wanted]
+    return [makers[name]() for name, _ in needed]
 
 
 def _transport(must_see: MustSee, speaking: list[ProcessFacts], doubt: str, artefact: str) -> Proof:
@@ -118,29 +117,29 @@ def _transport(must_see: MustSee, speaking: list[ProcessFacts], doubt: str, arte
         networks = ", ".join(sorted({name for process in wrong for name in process.networks}))
         text = f"{len(wrong)} of {len(speaking)} ranks use the network {networks}, not {expected}"
         return Proof("transport", sensitivity.TCP, Status.FAIL, text, _hosts(wrong), artefact)
-    return _whole(
+    return _unless_in_doubt(
         "transport", sensitivity.TCP, f"every rank says that it uses {used}", doubt, artefact
     )
 
 
-def _plugin(wanted: str, speaking: list[ProcessFacts], doubt: str, artefact: str) -> Proof:
+def _plugin(name: str, speaking: list[ProcessFacts], doubt: str, artefact: str) -> Proof:
     without = [
         p
         for p in speaking
-        if not any(wanted in (plugin.text + plugin.name) for plugin in p.plugins if plugin.loaded)
+        if not any(name in (plugin.text + plugin.name) for plugin in p.plugins if plugin.loaded)
     ]
     if without and len(without) == len(speaking):
         return Proof(
             "plugin",
             sensitivity.TCP,
             Status.UNKNOWN,
-            f"no rank names the plugin {wanted}",
+            f"no rank names the plugin {name}",
             artefact=artefact,
         )
     if without:
-        text = f"{len(without)} of {len(speaking)} ranks did not load the plugin {wanted}"
+        text = f"{len(without)} of {len(speaking)} ranks did not load the plugin {name}"
         return Proof("plugin", sensitivity.TCP, Status.FAIL, text, _hosts(without), artefact)
-    return _whole("plugin", sensitivity.TCP, f"every rank loaded {wanted}", doubt, artefact)
+    return _unless_in_doubt("plugin", sensitivity.TCP, f"every rank loaded {name}", doubt, artefact)
 
 
 def _gpudirect(speaking: list[ProcessFacts], doubt: str, artefact: str) -> Proof:
@@ -169,7 +168,7 @@ def _gpudirect(speaking: list[ProcessFacts], doubt: str, artefact: str) -> Proof
         return Proof(
             "gpudirect", sensitivity.NO_GPUDIRECT, Status.FAIL, text, _hosts(without), artefact
         )
-    return _whole(
+    return _unless_in_doubt(
         "gpudirect",
         sensitivity.NO_GPUDIRECT,
         f"all {len(over)} kinds of channel between nodes end in /GDRDMA",
@@ -178,7 +177,7 @@ def _gpudirect(speaking: list[ProcessFacts], doubt: str, artefact: str) -> Proof
     )
 
 
-def _whole(name: str, fault: str, text: str, doubt: str, artefact: str) -> Proof:
+def _unless_in_doubt(name: str, fault: str, text: str, doubt: str, artefact: str) -> Proof:
     """A proof holds only where every rank spoke, to its end."""
     if doubt:
         return Proof(name, fault, Status.UNKNOWN, f"{text}, but {doubt}", artefact=artefact)
@@ -260,9 +259,9 @@ def _rails_by_log(
     )
 
 
-def findings(made: tuple[Proof, ...]) -> tuple[Finding, ...]:
+def findings(proofs: tuple[Proof, ...]) -> tuple[Finding, ...]:
     """Failed proofs."""
-    return tuple(_finding(proof) for proof in made if proof.status is Status.FAIL)
+    return tuple(_finding(proof) for proof in proofs if proof.status is Status.FAIL)
 
 
 def _finding(proof: Proof) -> Finding:
@@ -279,18 +278,18 @@ def _finding(proof: Proof) -> Finding:
     )
 
 
-def uncovered(made: tuple[Proof, ...]) -> tuple[Uncovered, ...]:
+def uncovered(proofs: tuple[Proof, ...]) -> tuple[Uncovered, ...]:
     """Proofs that could not be made."""
     return tuple(
         Uncovered(f"proof of {proof.id}", proof.text)
-        for proof in made
+        for proof in proofs
         if proof.status is Status.UNKNOWN
     )
 
 
-def excluded(made: tuple[Proof, ...]) -> tuple[tuple[str, str], ...]:
+def excluded(proofs: tuple[Proof, ...]) -> tuple[tuple[str, str], ...]:
     """(fault id, what was proven) of the proofs that hold."""
-    return tuple((proof.excludes, proof.text) for proof in made if proof.status is Status.PASS)
+    return tuple((proof.excludes, proof.text) for proof in proofs if proof.status is Status.PASS)
 
 
 def log_of(run: RunDir, launch: Launch) -> NcclLog | None:

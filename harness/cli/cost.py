@@ -462,14 +462,14 @@ if TYPE_CHECKING:
     from busbw.parsers.cost import Step
 
 
-def answer_lines(found: Answer) -> str:
+def answer_lines(answer: Answer) -> str:
     """The whole text."""
     blocks = [
-        _time_lines(found),
-        _step(found),
-        _loss_lines(found),
-        _fabric_lines(found),
-        _choices(found),
+        _time_lines(answer),
+        _step(answer),
+        _loss_lines(answer),
+        _fabric_lines(answer),
+        _choices(answer),
     ]
     return "\n\n".join("\n".join(block) for block in blocks if block) + "\n"
 
@@ -478,16 +478,16 @@ def _seconds(value: float) -> str:
     return f"{value:9.2f} s" if value >= 0.1 else f"{value * 1e3:8.2f} ms"
 
 
-def _time_lines(found: Answer) -> list[str]:
+def _time_lines(answer: Answer) -> list[str]:
     from busbw.parsers.cost import bytes_per_participant
 
-    job, times = found.job, found.times
+    job, times = answer.job, answer.times
     head = (
         f"all-reduce of {job.parameters / 1e9:g} B parameters x {job.bytes_per_parameter:g} bytes ="
         f" {job.gradient_bytes / 1e9:g} GB"
     )
     lines = [f"{head} over {job.nodes} nodes x {job.gpus_per_node} GPUs"]
-    nics = found.nics
+    nics = answer.nics
     if times.least_s is not None and nics is not None:
         sent = bytes_per_participant(job.gradient_bytes, job.nodes) / 1e9
         lines.append(
@@ -514,19 +514,19 @@ def _time_lines(found: Answer) -> list[str]:
     return lines
 
 
-def _step(found: Answer) -> list[str]:
-    if found.step is None:
+def _step(answer: Answer) -> list[str]:
+    if answer.step is None:
         return ["step: unknown without --compute-s"]
-    measured = found.times.measured_s is not None
-    lines = [_one_step("step as measured" if measured else "step as expected", found.step)]
-    if measured and found.expected_step is not None:
-        lines.append(_one_step("step as expected", found.expected_step))
+    measured = answer.times.measured_s is not None
+    lines = [_one_step("step as measured" if measured else "step as expected", answer.step)]
+    if measured and answer.expected_step is not None:
+        lines.append(_one_step("step as expected", answer.expected_step))
     lines.append(
-        f"  communication to compute {found.step.ratio:.1%}: {found.mark} (marks of Spheron's"
+        f"  communication to compute {answer.step.ratio:.1%}: {answer.mark} (marks of Spheron's"
         " decision guide, 2026)"
     )
-    if found.pays:
-        lines.append(f"  {found.pays}")
+    if answer.pays:
+        lines.append(f"  {answer.pays}")
     return lines
 
 
@@ -537,13 +537,13 @@ def _one_step(name: str, step: Step) -> str:
     )
 
 
-def _loss_lines(found: Answer) -> list[str]:
-    loss = found.loss
+def _loss_lines(answer: Answer) -> list[str]:
+    loss = answer.loss
     if loss is None:
-        return [found.loss_from]
+        return [answer.loss_from]
     lines = [
-        f"lost: {loss.fraction:.1%} ({found.loss_from}) of {loss.gpu_hours:,.0f} GPU-hours in"
-        f" {found.hours:g} hours, in two readings"
+        f"lost: {loss.fraction:.1%} ({answer.loss_from}) of {loss.gpu_hours:,.0f} GPU-hours in"
+        f" {answer.hours:g} hours, in two readings"
     ]
     for name, hours, cost in (
         ("time lost", loss.lost_gpu_hours, loss.lost_cost),
@@ -555,18 +555,18 @@ def _loss_lines(found: Answer) -> list[str]:
     return lines
 
 
-def _fabric_lines(found: Answer) -> list[str]:
+def _fabric_lines(answer: Answer) -> list[str]:
     from busbw.parsers.articles import BILL_GPUS, BILL_MONTHS, BILL_SOURCE
 
-    used = f"{found.utilisation:.0%} of the hours used"
+    used = f"{answer.utilisation:.0%} of the hours used"
     lines = [
         f"price of a fabric per GPU-hour with {used} (730 hours a month; no power, no cost of"
         " capital)"
     ]
-    for fabric in found.fabrics:
+    for fabric in answer.fabrics:
         full = (
             ""
-            if found.utilisation == 1
+            if answer.utilisation == 1
             else f" ({fabric.per_gpu_hour_full:.2f} if every hour were used)"
         )
         lines.append(
@@ -579,8 +579,8 @@ def _fabric_lines(found: Answer) -> list[str]:
     return lines
 
 
-def _choices(found: Answer) -> list[str]:
+def _choices(answer: Answer) -> list[str]:
     lines = ["what published procedures would choose; they disagree, and none is followed here"]
-    for choice in found.choices:
+    for choice in answer.choices:
         lines.append(f"  {choice.choice:<28} {choice.because}; {choice.source}")
     return lines

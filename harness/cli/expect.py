@@ -168,11 +168,11 @@ def _described(
 ) -> Described:
     from busbw.assess import expectation
 
-    found = expectation.hardware_of(answers, nodes)  # type: ignore[arg-type]  # NodeAnswer, which this module must not import at its top
+    hardware = expectation.hardware_of(answers, nodes)  # type: ignore[arg-type]  # NodeAnswer, which this module must not import at its top
     fabric = profile_name if profile_name in carriers() else None
-    gpu = found.gpu.name if found.gpu is not None else None
+    gpu = hardware.gpu.name if hardware.gpu is not None else None
     data_interfaces, mtu = (
-        expectation.carried_by(found, fabric) if fabric is not None else (found.nics, None)
+        expectation.carried_by(hardware, fabric) if fabric is not None else (hardware.nics, None)
     )
     nics = (
         f"{data_interfaces.count}x{data_interfaces.rate_gbit_s:g}"
@@ -180,10 +180,10 @@ def _described(
         else None
     )
     missing = (
-        *found.missing,
+        *hardware.missing,
         *(
-            (found.no_sockets,)
-            if fabric is not None and expectation.over_tcp(fabric) and found.no_sockets
+            (hardware.no_sockets,)
+            if fabric is not None and expectation.over_tcp(fabric) and hardware.no_sockets
             else ()
         ),
     )
@@ -191,7 +191,7 @@ def _described(
         # One node by itself does not say what joins it to others.
         fabric = None
     parts = [
-        f"{found.gpus_per_node} x {gpu}" if gpu is not None else "",
+        f"{hardware.gpus_per_node} x {gpu}" if gpu is not None else "",
         f"{nics.replace('x', ' x ')} Gb/s" if nics else "",
         fabric or "",
     ]
@@ -202,7 +202,7 @@ def _described(
         summary += f", on {count} nodes"
     return Described(
         gpu,
-        found.gpus_per_node,
+        hardware.gpus_per_node,
         nics,
         fabric,
         count,
@@ -605,20 +605,24 @@ if TYPE_CHECKING:
 _SIZES = tuple(1 << power for power in (20, 24, 26, 28, 30, 32, 34))
 
 
-def answer_lines(found: Answer) -> str:
+def answer_lines(answer: Answer) -> str:
     """The whole text."""
-    expectation = found.expectation
+    expectation = answer.expectation
     question = expectation.question
-    blocks = [[_title(question), *([f"described by {found.described}"] if found.described else [])]]
-    if found.comparison is not None:
-        comparison = found.comparison
+    blocks = [
+        [_title(question), *([f"described by {answer.described}"] if answer.described else [])]
+    ]
+    if answer.comparison is not None:
+        comparison = answer.comparison
         head = (
             f"{comparison.status.value.upper()}  {format_bandwidth(comparison.measured_gb_s)} at"
             f" {format_size(comparison.size_bytes)}"
         )
         blocks.append([head, f"  {comparison.reason}"])
-    blocks.append([f"contract: {note}" for note in found.contract_notes])
-    blocks.append([f"rdma: {line}" for line in found.rdma.lines] if found.rdma is not None else [])
+    blocks.append([f"contract: {note}" for note in answer.contract_notes])
+    blocks.append(
+        [f"rdma: {line}" for line in answer.rdma.lines] if answer.rdma is not None else []
+    )
     blocks.append(_headline(expectation))
     blocks.append(
         [
@@ -630,13 +634,13 @@ def answer_lines(found: Answer) -> str:
         ]
     )
     blocks.append(_model(expectation))
-    blocks.append(_published(found))
-    blocks.append(_thresholds(found))
-    blocks.append(_articles(found))
-    blocks.append(_curves(found.curves, question))
-    blocks.append(_nics(found.nic_figures))
+    blocks.append(_published(answer))
+    blocks.append(_thresholds(answer))
+    blocks.append(_articles(answer))
+    blocks.append(_curves(answer.curves, question))
+    blocks.append(_nics(answer.nic_figures))
     blocks.append(_latency(expectation))
-    blocks.append(_rules(found))
+    blocks.append(_rules(answer))
     blocks.append([*(f"note: {note}" for note in expectation.notes)])
     return "\n\n".join("\n".join(block) for block in blocks if block) + "\n"
 
@@ -708,8 +712,8 @@ def _model(expectation: Expectation) -> list[str]:
     return lines
 
 
-def _published(found: Answer) -> list[str]:
-    matches = found.matches
+def _published(answer: Answer) -> list[str]:
+    matches = answer.matches
     if matches.exact:
         count = len(matches.exact)
         lines = [
@@ -749,12 +753,12 @@ def _source(source: Source) -> str:
     return ", ".join(part for part in (source.title, source.address, source.date) if part)
 
 
-def _thresholds(found: Answer) -> list[str]:
+def _thresholds(answer: Answer) -> list[str]:
     from busbw.parsers.expect.baselines import blind
 
-    limit = found.expectation.limit
+    limit = answer.expectation.limit
     lines = []
-    for near in found.matches.thresholds:
+    for near in answer.matches.thresholds:
         figure = near.row.busbw_gb_s
         assert figure is not None
         share = f"{figure.value / limit.value_gb_s:.0%} of the limit"
@@ -765,7 +769,7 @@ def _thresholds(found: Answer) -> list[str]:
         lines.append(
             f"  {_number(figure.value)}  {share}{blindness}; {_source(near.row.source)}{differs}"
         )
-    for row in found.matches.refused:
+    for row in answer.matches.refused:
         figure = row.busbw_gb_s
         assert figure is not None
         size = "" if row.size_bytes is None else f" at {format_size(row.size_bytes)}"
@@ -776,8 +780,8 @@ def _thresholds(found: Answer) -> list[str]:
     return ["floors that clouds and tools ship (to pass, not to expect)", *lines] if lines else []
 
 
-def _articles(found: Answer) -> list[str]:
-    rows = found.matches.articles
+def _articles(answer: Answer) -> list[str]:
+    rows = answer.matches.articles
     return (
         [
             "quoted by articles, without a run's output: never judged by",
@@ -832,12 +836,12 @@ def _latency(expectation: Expectation) -> list[str]:
     ]
 
 
-def _rules(found: Answer) -> list[str]:
-    question = found.expectation.question
+def _rules(answer: Answer) -> list[str]:
+    question = answer.expectation.question
     nics = question.nics if question.nodes > 1 else None
     return (
-        ["rules by which others judge", *(_rule(rule, nics) for rule in found.rules)]
-        if found.rules
+        ["rules by which others judge", *(_rule(rule, nics) for rule in answer.rules)]
+        if answer.rules
         else []
     )
 

@@ -309,16 +309,16 @@ def differences(row: Row, regime: Regime) -> tuple[str, ...] | None:
         return None
     if row.size_bytes is not None and row.size_bytes < LARGE_BYTES // 4:
         return None
-    found = [] if gpu == regime.gpu else [f"GPU {gpu.name}"]
+    differing = [] if gpu == regime.gpu else [f"GPU {gpu.name}"]
     if regime.nodes == 1:
         same_place = nodes == 1 and row.fabric in ("intra-node", "mnnvl")
-        return tuple(found) if same_place else None
+        return tuple(differing) if same_place else None
     if nodes is None:
-        found.append("node count not stated")
+        differing.append("node count not stated")
     elif node_class(nodes) != node_class(regime.nodes):
         return None
     network = _network_differences(row, regime)
-    return None if network is None else tuple(found) + network
+    return None if network is None else tuple(differing) + network
 
 
 def _network_differences(row: Row, regime: Regime) -> tuple[str, ...] | None:
@@ -338,7 +338,7 @@ def _network_differences(row: Row, regime: Regime) -> tuple[str, ...] | None:
     ours = (regime.nics.count or 0) * (regime.nics.rate_gbit_s or 0.0)
     if theirs != ours:
         return None
-    found = (
+    differing = (
         []
         if row.nics.count == regime.nics.count
         else [f"NICs {row.nics.count} x {row.nics.rate_gbit_s:g} Gb/s"]
@@ -347,8 +347,8 @@ def _network_differences(row: Row, regime: Regime) -> tuple[str, ...] | None:
         # Sockets are another world; the RDMA fabrics are neighbours.
         if {"tcp", "tcpx"} & {row.fabric, regime.fabric}:
             return None
-        found.append(f"fabric {row.fabric}")
-    return tuple(found)
+        differing.append(f"fabric {row.fabric}")
+    return tuple(differing)
 
 
 def _gpu_of(row: Row) -> Gpu | None:
@@ -375,8 +375,8 @@ def _forced(row: Row, regime: Regime) -> bool:
 
 def _near(rows: list[Row], regime: Regime) -> list[Near]:
     """Rows of grade good that can be compared, with what differs."""
-    found = [(row, differences(row, regime)) for row in rows if row.grade is Grade.GOOD]
-    return [Near(row, differing) for row, differing in found if differing is not None]
+    compared = [(row, differences(row, regime)) for row in rows if row.grade is Grade.GOOD]
+    return [Near(row, differing) for row, differing in compared if differing is not None]
 
 
 def _article_fits(row: Row, regime: Regime) -> bool:

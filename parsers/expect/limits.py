@@ -379,9 +379,9 @@ def sharp(rates: Rates) -> Limit:
     inside = nvls_nvlink(rates)
     if inside is None and rates.nvlink_gb_s is not None and g > 1:
         inside = rates.nvlink_gb_s * (n - 1) / n * g / (g - 1)
-    found = _least("min(2(n-1)/n W, NVLink)", rates, 2 * (n - 1) / n * rates.w, inside)
-    assert found is not None
-    return found
+    limit = _least("min(2(n-1)/n W, NVLink)", rates, 2 * (n - 1) / n * rates.w, inside)
+    assert limit is not None
+    return limit
 
 
 def all_reduce_any(rates: Rates) -> Limit | None:
@@ -392,8 +392,8 @@ def all_reduce_any(rates: Rates) -> Limit | None:
     get out of the node's inside.
     """
     if rates.nodes == 1:
-        found = [limit for limit in (ring(rates), nvls(rates)) if limit is not None]
-        return max(found, key=lambda limit: limit.value_gb_s) if found else None
+        known = [limit for limit in (ring(rates), nvls(rates)) if limit is not None]
+        return max(known, key=lambda limit: limit.value_gb_s) if known else None
     inside = [value for value in (nvls_nvlink(rates), _into_one_gpu(rates)) if value is not None]
     formula = (
         "min((n-1)/(g(k-1)) W, max(2(n-1)/n g/(g+1) N, N + B))"

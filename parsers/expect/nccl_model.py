@@ -220,7 +220,7 @@ def all_reduce_estimates(rates: Rates, generation: str | None) -> tuple[Estimate
         if rates.nvlink_gb_s is not None
         else "PCIe"
     )
-    found = []
+    estimates = []
     for algorithm, bound in (
         (Algorithm.RING, limits.ring(rates)),
         (Algorithm.TREE, _one_node_tree(limits.tree(rates), rates)),
@@ -228,9 +228,9 @@ def all_reduce_estimates(rates: Rates, generation: str | None) -> tuple[Estimate
         (Algorithm.NVLS_TREE, _nvls_tree(rates, generation)),
     ):
         if bound is not None:
-            found.append(Estimate(algorithm, bound, _binding(algorithm, bound, rates, inside)))
+            estimates.append(Estimate(algorithm, bound, _binding(algorithm, bound, rates, inside)))
     return tuple(
-        sorted(found, key=lambda estimate: (-estimate.bound.value_gb_s, estimate.algorithm))
+        sorted(estimates, key=lambda estimate: (-estimate.bound.value_gb_s, estimate.algorithm))
     )
 
 

@@ -149,16 +149,16 @@ def sense(
     """Each fault with what would have caught it. `proven`: (fault id, what was proven) of proofs
     that exclude it."""
     excluded = dict(proven)
-    found = []
+    senses = []
     for fault in known:
         if fault.id in excluded:
-            found.append(Sense(fault, True, excluded[fault.id]))
+            senses.append(Sense(fault, True, excluded[fault.id]))
             continue
         catching = [watch for watch in watches if watch.catches(fault)]
         if catching:
             best = max(catching, key=lambda watch: watch.margin)
             left = best.left(fault)
-            found.append(
+            senses.append(
                 Sense(
                     fault,
                     True,
@@ -166,8 +166,8 @@ def sense(
                 )
             )
             continue
-        found.append(Sense(fault, False, _miss(fault, watches)))
-    return tuple(found)
+        senses.append(Sense(fault, False, _miss(fault, watches)))
+    return tuple(senses)
 
 
 def _miss(fault: Fault, watches: tuple[Watch, ...]) -> str:

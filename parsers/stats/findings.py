@@ -68,10 +68,10 @@ class Measured:
 def findings(case: Measured) -> tuple[Finding, ...]:
     """What the numbers of a case may hint at, advisory all of it; () = nothing, or too few numbers
     to say."""
-    found = [*_run_to_run(case)]
+    hints = [*_run_to_run(case)]
     if case.results and case.iterations >= MIN_ITERATIONS:
-        found += [*_processes(case), *_iterations(case), *_dips(case)]
-    return tuple(found + _latency(case))
+        hints += [*_processes(case), *_iterations(case), *_dips(case)]
+    return tuple(hints + _latency(case))
 
 
 def _possible(
@@ -133,33 +133,33 @@ def _processes(case: Measured) -> list[Finding]:
 
 
 def _iterations(case: Measured) -> list[Finding]:
-    seen = [
+    sizes = [
         each
         for each in statistics.iterations(case.results[-1].process_times)
         if len(each.times_us) >= MIN_ITERATIONS
     ]
-    if not seen:
+    if not sizes:
         return []
-    largest = seen[-1]
+    largest = sizes[-1]
     size = format_size(largest.size_bytes)
-    found = []
+    hints = []
     spread = statistics.variation(largest.times_us)
     if spread is not None and spread > ITERATION_SPREAD:
-        far = statistics.outliers(largest.times_us, deviations=OUTLIER_DEVIATIONS)
+        outliers = statistics.outliers(largest.times_us, deviations=OUTLIER_DEVIATIONS)
         text = (
-            f"{len(far)} of {len(largest.times_us)} iterations lie more than {OUTLIER_DEVIATIONS:g}"
+            f"{len(outliers)} of {len(largest.times_us)} iterations lie more than {OUTLIER_DEVIATIONS:g}"
             " robust deviations from the median"
         )
         title = f"iterations scatter by {spread:.0%} (standard deviation over mean) at {size}"
-        found.append(_possible(case, "iteration-spread", title, text))
-    found += _period(case, largest)
+        hints.append(_possible(case, "iteration-spread", title, text))
+    hints += _period(case, largest)
     tail = largest.tail
     if tail is not None and len(largest.times_us) >= 100 and tail > TAIL:
         title = (
             f"the slowest hundredth of the iterations takes {tail:.1f} times the median at {size}"
         )
-        found.append(_possible(case, "long-tail", title, f"{len(largest.times_us)} iterations"))
-    return found
+        hints.append(_possible(case, "long-tail", title, f"{len(largest.times_us)} iterations"))
+    return hints
 
 
 def _period(case: Measured, seen: statistics.Iterations) -> list[Finding]:
@@ -181,13 +181,13 @@ def _period(case: Measured, seen: statistics.Iterations) -> list[Finding]:
 
 def _dips(case: Measured) -> list[Finding]:
     rows = tuple(row for row in case.results[-1].rows if row.size_bytes >= DIP_FROM_BYTES)
-    found = []
+    hints = []
     for dip in statistics.dips(rows, depth=DIP):
         title = f"{format_size(dip.size_bytes)} is {dip.depth:.0%} slower than the sizes beside it"
         before, after = (format_bandwidth(value) for value in dip.neighbours_gb_s)
         text = f"{format_bandwidth(dip.busbw_gb_s)} between {before} and {after}"
-        found.append(_possible(case, "size-dip", title, text))
-    return found[:3]
+        hints.append(_possible(case, "size-dip", title, text))
+    return hints[:3]
 
 
 def _latency(case: Measured) -> list[Finding]:

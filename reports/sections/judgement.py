@@ -67,11 +67,11 @@ def view(report: ReportInput) -> Judgement | None:
 def _numbers(result: RunResult) -> tuple[NumberBlock, ...]:
     same: dict[tuple[str, str], list[Comparison]] = {}
     for comparison in lead.whole_cluster(result):
-        told = f"{phrases.reference(comparison.reference)}: {comparison.reference.source}"
-        same.setdefault((comparison.case_id, told), []).append(comparison)
+        reference = f"{phrases.reference(comparison.reference)}: {comparison.reference.source}"
+        same.setdefault((comparison.case_id, reference), []).append(comparison)
     return tuple(
-        NumberBlock(case, told, tuple(_number(c) for c in own))
-        for (case, told), own in same.items()
+        NumberBlock(case, reference, tuple(_number(c) for c in own))
+        for (case, reference), own in same.items()
     )
 
 
@@ -91,10 +91,10 @@ def _number(comparison: Comparison) -> NumberRow:
 
 def _measured(comparison: Comparison) -> str:
     """The number, and from two launches on its interval and how many there were."""
-    told = phrases.bandwidth(comparison.measured_gb_s)
+    text = phrases.bandwidth(comparison.measured_gb_s)
     if comparison.launches < 2 or comparison.half_interval_gb_s is None:
-        return told
-    return f"{told} ± {phrases.bandwidth(comparison.half_interval_gb_s)} (n={comparison.launches})"
+        return text
+    return f"{text} ± {phrases.bandwidth(comparison.half_interval_gb_s)} (n={comparison.launches})"
 
 
 def _cases(result: RunResult) -> tuple[CaseRow, ...]:
