@@ -395,11 +395,9 @@ def status_text(state: LabState) -> str:
 
 
 def _ranks_text(state: LabState) -> str:
-    return (
-        f"{state.gpus} emulated GPUs each"
-        if state.persona is None
-        else f"a benchmark starts {state.gpus} ranks on each"
-    )
+    if state.persona is None:
+        return f"{state.gpus} emulated GPUs each"
+    return f"a benchmark starts {state.gpus} ranks on each"
 
 
 def _rate_text(rate_bit_s: float | None) -> str:

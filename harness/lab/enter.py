@@ -135,12 +135,10 @@ def demand_up(state: LabState) -> None:
 
 def _into(state: LabState, name: str) -> tuple[str, ...]:
     init = _init(state)
-    user = (
-        ()
-        if state.mode is Mode.ROOT
-        else (f"--user=/proc/{init}/ns/user", "--preserve-credentials")
-    )
-    return ("nsenter", *user, f"--net=/proc/{init}/root/run/netns/{name}")
+    network = f"--net=/proc/{init}/root/run/netns/{name}"
+    if state.mode is Mode.ROOT:
+        return ("nsenter", network)
+    return ("nsenter", f"--user=/proc/{init}/ns/user", "--preserve-credentials", network)
 
 
 def _init(state: LabState) -> int:

@@ -153,11 +153,9 @@ def _unrecorded_holder(state: LabState) -> Process | None:
         pid = int((state.path / "holder.pid").read_text())
     except (FileNotFoundError, ValueError):
         return None
-    return (
-        processes.identify(pid)
-        if f"lab.sh {state.directory} " in processes.command_line(pid)
-        else None
-    )
+    if f"lab.sh {state.directory} " not in processes.command_line(pid):
+        return None
+    return processes.identify(pid)
 
 
 def _await_sshd(state: LabState) -> None:

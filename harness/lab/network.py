@@ -247,21 +247,13 @@ def loss_rules(state: LabState) -> str:
 
 def rail_rate(state: LabState, node: LabNode, rail: Rail) -> float | None:
     """What the link carries each way, in bit/s, faults included; None = as fast as the machine."""
-    slow = (
-        fault.rate_bit_s
-        for fault in _of(state, node, "slow")
-        if fault.toward is None and rail.interface in fault.interfaces
-    )
-    return _lowest(state.rate_bit_s, *slow)
+    slow = [fault for fault in _slow(state, node, rail) if fault.toward is None]
+    return _lowest(state.rate_bit_s, *(fault.rate_bit_s for fault in slow))
 
 
 def _egress(state: LabState, node: LabNode, rail: Rail) -> tuple[str, ...]:
     rate = rail_rate(state, node, rail)
-    toward = tuple(
-        fault
-        for fault in _of(state, node, "slow")
-        if fault.toward is not None and rail.interface in fault.interfaces
-    )
+    toward = [fault for fault in _slow(state, node, rail) if fault.toward is not None]
     if not toward:
         return (_tbf(rail.interface, rate),)
     device = f"dev {rail.interface}"
@@ -297,6 +289,10 @@ def _tbf(device: str, rate_bit_s: float | None) -> str:
         f"qdisc replace dev {device} root tbf rate {rate_bit_s:.0f}bit burst {BURST_BYTES}b latency"
         f" {_QUEUE}"
     )
+
+
+def _slow(state: LabState, node: LabNode, rail: Rail) -> list[Fault]:
+    return [fault for fault in _of(state, node, "slow") if rail.interface in fault.interfaces]
 
 
 def _of(state: LabState, node: LabNode, kind: str) -> tuple[Fault, ...]:

@@ -309,14 +309,9 @@ def _adapter(node: NodeHardware, adapter: Adapter) -> Iterator[Entry]:
     yield Entry(f"sys/bus/pci/devices/{adapter.address}/net/{adapter.netdev}")
     verbs = f"sys/class/infiniband_verbs/{_verbs_name(adapter)}"
     major, minor = _number(_verbs_name(adapter))
-    yield from (
-        text(f"{verbs}/{name}", value)
-        for name, value in (
-            ("ibdev", adapter.name),
-            ("dev", f"{major}:{minor}"),
-            ("abi_version", 1),
-        )
-    )
+    yield text(f"{verbs}/ibdev", adapter.name)
+    yield text(f"{verbs}/dev", f"{major}:{minor}")
+    yield text(f"{verbs}/abi_version", 1)
     yield Entry(f"{verbs}/device", link=pci)
     at = f"sys/class/infiniband/{adapter.name}"
     yield Entry(f"{at}/device", link=pci)
@@ -556,12 +551,9 @@ def _qos(adapter: Adapter) -> Iterator[str]:
     yield "Cable len: 7"
     yield "PFC configuration:"
     yield "\tpriority    0   1   2   3   4   5   6   7"
-    yield "\tenabled     " + "".join(
-        f"{int(priority in adapter.pfc_priorities)}   " for priority in range(8)
-    )
-    yield "\tbuffer      " + "".join(
-        f"{int(priority in adapter.pfc_priorities)}   " for priority in range(8)
-    )
+    flags = "".join(f"{int(priority in adapter.pfc_priorities)}   " for priority in range(8))
+    yield f"\tenabled     {flags}"
+    yield f"\tbuffer      {flags}"
     yield "tc: 0 ratelimit: unlimited, tsa: vendor"
     yield from (f"\t priority:  {priority}" for priority in range(8))
 

@@ -371,17 +371,10 @@ def _topology(node: NodeHardware) -> Iterator[str]:
     )
     for name, numa, rail in (*gpus, *nics):
         cells = [_path(node, (name, numa, rail), other) for other in (*gpus, *nics)]
-        yield "\t".join(
-            (
-                name,
-                *cells,
-                *(
-                    (f"{numa * 56}-{numa * 56 + 55}", str(numa), "N/A")
-                    if name.startswith("GPU")
-                    else ("", "", "")
-                ),
-            )
-        )
+        affinity = ("", "", "")
+        if name.startswith("GPU"):
+            affinity = (f"{numa * 56}-{numa * 56 + 55}", str(numa), "N/A")
+        yield "\t".join((name, *cells, *affinity))
     yield from ("", "Legend:", "")
     yield from (f"  {word:<4} = {meaning}" for word, meaning in _LEGEND)
     if node.adapters:
@@ -412,15 +405,15 @@ def _path(node: NodeHardware, one: tuple[str, int, int], other: tuple[str, int, 
         return f"NV{links}"
     if one[1] != other[1]:
         return "SYS"
-    rails = {
-        name: (
-            node.persona.adapter_addresses.index(node.adapters[i].address)
-            if name[:3] == "NIC"
-            else i
-        )
-        for name, _, i in (one, other)
-    }
-    return "PIX" if len(set(rails.values())) == 1 and one[0][:3] != other[0][:3] else "NODE"
+    same_kind = one[0][:3] == other[0][:3]
+    return "PIX" if not same_kind and _slot(node, one) == _slot(node, other) else "NODE"
+
+
+def _slot(node: NodeHardware, device: tuple[str, int, int]) -> int:
+    name, _, index = device
+    if name.startswith("NIC"):
+        return node.persona.adapter_addresses.index(node.adapters[index].address)
+    return index
 
 
 _LEGEND = (

@@ -34,11 +34,9 @@ _LEAST_CPUS = 4
 
 def refused(mode: Mode) -> str:
     """Why a lab of that mode cannot have a Slurm; empty = it can."""
-    return (
-        ""
-        if mode is Mode.ROOT
-        else f"slurmctld and munged need root and namespaces, and the lab is in {mode.value} mode"
-    )
+    if mode is Mode.ROOT:
+        return ""
+    return f"slurmctld and munged need root and namespaces, and the lab is in {mode.value} mode"
 
 
 def conf(state: LabState) -> Path:

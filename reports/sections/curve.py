@@ -282,11 +282,9 @@ def _conclusion(sweep: Sweep, compared: tuple[Comparison, ...]) -> str:
     text = f"{sweep.collective} reaches {reached} at {format_size(largest.size_bytes)}"
     judged = max(compared, key=lambda c: c.size_bytes, default=None)
     if judged is not None and judged.reference.busbw_gb_s is not None:
-        at = (
-            f" at {format_size(judged.size_bytes)}"
-            if judged.size_bytes != largest.size_bytes
-            else ""
-        )
+        at = ""
+        if judged.size_bytes != largest.size_bytes:
+            at = f" at {format_size(judged.size_bytes)}"
         expected = phrases.bandwidth(judged.reference.busbw_gb_s)
         text += (
             f"; {phrases.reference(judged.reference)}{at}: {expected}, of which it is"
