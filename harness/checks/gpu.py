@@ -395,15 +395,15 @@ def _remapped(output: SectionOutput) -> tuple[RuleResult, ...]:
 
 def _throttle(rows: tuple[QueryRow, ...]) -> tuple[RuleResult, ...]:
     expected = "no GPU slowed down by heat, power brake or hardware"
-    masks = [
-        (
-            mask
-            if (mask := row.number("clocks_event_reasons.active")) is not None
-            else row.number("clocks_throttle_reasons.active")
-        )
-        for row in rows
-    ]
-    known = [(i, int(mask)) for i, mask in enumerate(masks) if mask is not None]
+    known = []
+    for i, row in enumerate(rows):
+        mask = row.number("clocks_event_reasons.active")
+        if mask is None:
+            mask = row.number("clocks_throttle_reasons.active")
+        if mask is not None:
+            known.append((i, int(mask)))
+    if not known:
+        return ()
     hits = [
         (status, f"GPU {i}: {reason}")
         for i, mask in known
@@ -414,18 +414,11 @@ def _throttle(rows: tuple[QueryRow, ...]) -> tuple[RuleResult, ...]:
         name: "active" if any(mask & bit for _, mask in known) else "inactive"
         for name, bit in _BITS
     }
+    status = Status.PASS
     if hits:
-        status = Status.FAIL if any(status is Status.FAIL for status, _ in hits) else Status.WARN
-        return (
-            RuleResult(
-                "gpu.throttle", status, ", ".join(text for _, text in hits), expected
-            ).with_values(**active),
-        )
-    return (
-        (RuleResult("gpu.throttle", Status.PASS, "none", expected).with_values(**active),)
-        if known
-        else ()
-    )
+        status = Status.FAIL if any(each is Status.FAIL for each, _ in hits) else Status.WARN
+    seen = ", ".join(text for _, text in hits) or "none"
+    return (RuleResult("gpu.throttle", status, seen, expected).with_values(**active),)
 
 
 def _clocks(rows: tuple[QueryRow, ...]) -> RuleResult:

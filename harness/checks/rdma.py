@@ -58,9 +58,9 @@ def from_sysfs(devices: tuple[SysfsDevice, ...]) -> tuple[Port, ...]:
     return tuple(
         Port(
             name=_name(device.name, port.number),
-            active=None if port.state is None else port.state == "ACTIVE",
+            active=_equals(port.state, "ACTIVE"),
             state_text=_words(port.state, port.physical_state),
-            ethernet=None if port.link_layer is None else port.link_layer == "Ethernet",
+            ethernet=_equals(port.link_layer, "Ethernet"),
             rate_gbit_s=port.rate_gbit_s,
             lanes=port.lanes,
             sm_lid=port.sm_lid,
@@ -76,9 +76,9 @@ def from_devinfo(devices: tuple[VerbsInfo, ...]) -> tuple[Port, ...]:
     return tuple(
         Port(
             name=_name(device.name, port.number),
-            active=None if port.state is None else port.state == "PORT_ACTIVE",
+            active=_equals(port.state, "PORT_ACTIVE"),
             state_text=_words(port.state, None),
-            ethernet=None if port.link_layer is None else port.link_layer == "Ethernet",
+            ethernet=_equals(port.link_layer, "Ethernet"),
             mtu=None if device.is_efa else port.active_mtu,
             sm_lid=port.sm_lid,
         )
@@ -92,9 +92,9 @@ def from_ibstat(listed: Ibstat) -> tuple[Port, ...]:
     return tuple(
         Port(
             name=_name(device.name, port.number),
-            active=None if port.state is None else port.state == "Active",
+            active=_equals(port.state, "Active"),
             state_text=_words(port.state, port.physical_state),
-            ethernet=None if port.link_layer is None else port.link_layer == "Ethernet",
+            ethernet=_equals(port.link_layer, "Ethernet"),
             rate_gbit_s=port.rate_gbit_s,
             sm_lid=port.sm_lid,
         )
@@ -253,7 +253,13 @@ def _name(device: str, number: int) -> str:
 
 
 def _layer(port: Port) -> str | None:
-    return None if port.ethernet is None else "Ethernet" if port.ethernet else "InfiniBand"
+    if port.ethernet is None:
+        return None
+    return "Ethernet" if port.ethernet else "InfiniBand"
+
+
+def _equals(value: str | None, expected: str) -> bool | None:
+    return None if value is None else value == expected
 
 
 def _words(first: str | None, second: str | None) -> str:

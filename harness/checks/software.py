@@ -40,8 +40,10 @@ def _toolkit(output: SectionOutput, driver: str | None, listed: str) -> tuple[Ru
     runtimes = os_facts.majors(os_facts.parse_libraries(listed) or (), "libcudart")
     # Where the toolkit is, it builds the benchmark; else the oldest runtime installed is what a job
     # may still use.
-    runtime = int(release[1]) if release else runtimes[0] if runtimes else None
-    toolkit = f"CUDA {release[1]}.{release[2]}" if release else f"libcudart.so.{runtime}"
+    runtime = next(iter(runtimes), None)
+    toolkit = f"libcudart.so.{runtime}"
+    if release:
+        runtime, toolkit = int(release[1]), f"CUDA {release[1]}.{release[2]}"
     if runtime is None:
         reason = (
             "no CUDA runtime outside of what a job brings; the driver supports CUDA"

@@ -80,11 +80,9 @@ def _status(event: KernelEvent) -> Status | None:
 
 
 def _label(event: KernelEvent) -> str:
-    return (
-        f"{'Xid' if event.kind == 'xid' else 'SXid'} {event.number}"
-        if event.number is not None
-        else event.kind
-    )
+    if event.number is None:
+        return event.kind
+    return f"{'Xid' if event.kind == 'xid' else 'SXid'} {event.number}"
 
 
 KERNEL_FAMILY = CheckFamily(
@@ -226,10 +224,11 @@ def _iommu(facts: OsFacts) -> RuleResult:
             expected,
             "in a virtual machine the host decides",
         )
-    translated = any(kind.startswith("DMA") for kind in kinds)
-    mode = "translated" if translated else "passthrough" if kinds else "off"
-    status, line_no = Status.WARN if translated else Status.PASS, facts.line_no("iommu")
-    return RuleResult("os.iommu", status, mode, expected, line_no=line_no).with_values(mode=mode)
+    status, mode = Status.PASS, "passthrough" if kinds else "off"
+    if any(kind.startswith("DMA") for kind in kinds):
+        status, mode = Status.WARN, "translated"
+    result = RuleResult("os.iommu", status, mode, expected, line_no=facts.line_no("iommu"))
+    return result.with_values(mode=mode)
 
 
 def _disks(answer: NodeAnswer) -> tuple[CheckResult, ...]:

@@ -209,11 +209,8 @@ def _not_checked(report: CheckReport) -> list[str]:
         f" {'all nodes' if len(nodes) == len(report.nodes) else fold(nodes)}"
         for (reason, nodes), ids in list(reasons.items())[:_REASONS]
     ]
-    lines += (
-        [f"NOT CHECKED  {len(reasons) - _REASONS} more reasons in check.json"]
-        if len(reasons) > _REASONS
-        else []
-    )
+    if len(reasons) > _REASONS:
+        lines.append(f"NOT CHECKED  {len(reasons) - _REASONS} more reasons in check.json")
     applicable = {c.check_id for c in report.checks if c.status is not Status.SKIPPED}
     skipped = sorted({c.check_id for c in report.checks if c.status is Status.SKIPPED} - applicable)
     if skipped:

@@ -48,7 +48,7 @@ def assemble(
             dataclasses.replace(each, end=owner.end(each.end), source=source)
             for each in reading.errors
         ]
-    merged = _oriented(_once(_with_kinds(links)))
+    merged = _oriented(_merged(_with_kinds(links)))
     nics = _nics(merged, known)
     order = [node.name for node in known.nodes] or sorted({nic.node for nic in nics}, key=natural)
     seen = {nic.node for nic in nics}
@@ -168,8 +168,12 @@ def _ends(links: Iterable[FabricLink]) -> list[tuple[LinkEnd, str]]:
 
 def _of_node(end: LinkEnd, source: str) -> list[tuple[object, ...]]:
     # LIDs are given per subnet, and each rail may be one: they tell apart only within one text.
-    keys: list[tuple[object, ...]] = [("lid", source, end.lid)] if end.lid is not None else []
-    return [*keys, *([("guid", end.guid)] if end.guid is not None else []), ("name", end.name)]
+    keys: list[tuple[object, ...]] = []
+    if end.lid is not None:
+        keys.append(("lid", source, end.lid))
+    if end.guid is not None:
+        keys.append(("guid", end.guid))
+    return [*keys, ("name", end.name)]
 
 
 def _keys(end: LinkEnd, source: str) -> list[tuple[object, ...]]:
@@ -187,7 +191,7 @@ def _keys(end: LinkEnd, source: str) -> list[tuple[object, ...]]:
     return keys or [("name", end.name, end.port)]
 
 
-def _once(links: Iterable[FabricLink]) -> list[FabricLink]:
+def _merged(links: Iterable[FabricLink]) -> list[FabricLink]:
     """Every cable once: a port holds one, so links that share a port are the same. What one text
     lacks the other gives."""
     merged: list[FabricLink] = []
@@ -196,14 +200,8 @@ def _once(links: Iterable[FabricLink]) -> list[FabricLink]:
         keys = [
             key for end in (link.a, link.b) if end is not None for key in _keys(end, link.source)
         ]
-        at = next(
-            (
-                place[key]
-                for key in keys
-                if key in place and not _two_adapters(merged[place[key]], link)
-            ),
-            None,
-        )
+        places = [place[key] for key in keys if key in place]
+        at = next((n for n in places if not _two_adapters(merged[n], link)), None)
         if at is None:
             at = len(merged)
             merged.append(link)
@@ -262,19 +260,17 @@ def _filled(one: LinkEnd, two: LinkEnd | None) -> LinkEnd:
     )
 
 
+def _adapter_first(link: FabricLink) -> FabricLink:
+    if link.b and link.b.kind is EndKind.NIC and link.a.kind is not EndKind.NIC:
+        return dataclasses.replace(link, a=link.b, b=link.a)
+    return link
+
+
 def _oriented(links: Iterable[FabricLink]) -> tuple[FabricLink, ...]:
     """The adapter first; by node and device, then between switches by name and port."""
-    turned = [
-        (
-            dataclasses.replace(link, a=link.b, b=link.a)
-            if link.b and link.b.kind is EndKind.NIC and link.a.kind is not EndKind.NIC
-            else link
-        )
-        for link in links
-    ]
     return tuple(
         sorted(
-            turned,
+            (_adapter_first(link) for link in links),
             key=lambda link: (
                 link.a.kind is not EndKind.NIC,
                 natural(link.a.label()),

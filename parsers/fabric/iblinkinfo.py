@@ -64,18 +64,21 @@ def _link(
         own_guid = own_guid or head[1]
     else:
         return None
-    up = _UP.match(state_text)
-    down = _DOWN.match(state_text) if up is None else None
-    if up is None and down is None:
+    lanes, lane = None, None
+    if up := _UP.match(state_text):
+        lanes, lane = names.width(up[1]), names.speed(up[2])
+        state, physical_state = up[3], up[4]
+    elif down := _DOWN.match(state_text):
+        state, physical_state = down[1], down[2]
+    else:
         return None
-    lanes, lane = (names.width(up[1]), names.speed(up[2])) if up else (None, None)
     far = _FAR.match(far_text.strip())
     a = LinkEnd(kind, name, label or port, names.guid(own_guid or ""), int(lid) or None)
     return FabricLink(
         a=a,
         b=_far(far) if far else None,
-        state=up[3] if up else down[1] if down else None,
-        physical_state=(up[4] if up else down[2] if down else "").replace(" ", "") or None,
+        state=state,
+        physical_state=physical_state.replace(" ", "") or None,
         width=lanes,
         speed=lane,
         rate_gbit_s=names.rate_gbit_s(lanes, lane),

@@ -35,14 +35,10 @@ class QueryRow:
     def number(self, field: str) -> float | None:
         """The value as a number (decimal or 0x…); None = there is none."""
         value = self.text(field)
+        if value is None:
+            return None
         try:
-            return (
-                None
-                if value is None
-                else float(int(value, 16))
-                if value.startswith("0x")
-                else float(value)
-            )
+            return float(int(value, 16)) if value.startswith("0x") else float(value)
         except ValueError:
             return None
 
