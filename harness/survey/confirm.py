@@ -151,11 +151,8 @@ class _Plan:
     def _partners(self, first: str, second: str, busy: set[str]) -> tuple[str, ...]:
         """For either end a good node that lies as the other end does, so that the way is as long;
         one = there is no second; () = none."""
-        free = [
-            node
-            for node in self._nodes
-            if node not in {first, second} and node not in busy and node not in self._bad
-        ]
+        excluded = busy | self._bad | {first, second}
+        free = [node for node in self._nodes if node not in excluded]
 
         def fits(end: str, other: str) -> list[str]:
             good = [node for node in free if frozenset((end, node)) not in self._bad_pairs]
@@ -237,11 +234,11 @@ def _couples(nodes: Sequence[str]) -> list[_Pair]:
 def _nodes_of(parts: Sequence[Component], leaf: dict[str, str], nodes: tuple[str, ...]) -> set[str]:
     """The nodes that some part of them makes doubtful as partners: not the ends of paths, which are
     good with others."""
-    own = {
-        name
-        for part in parts
-        if part.kind in OF_NODES and part.kind is not ComponentKind.LEAF
-        for name in part.names
-    }
-    leaves = {name for part in parts if part.kind is ComponentKind.LEAF for name in part.names}
+    own: set[str] = set()
+    leaves: set[str] = set()
+    for part in parts:
+        if part.kind is ComponentKind.LEAF:
+            leaves |= set(part.names)
+        elif part.kind in OF_NODES:
+            own |= set(part.names)
     return own | {node for node in nodes if leaf.get(node) in leaves}

@@ -47,10 +47,14 @@ def circle(
     seats = [seats[0], *rest[len(rest) - turn :], *rest[: len(rest) - turn]]
     half = len(seats) // 2
     couples = list(zip(seats[:half], reversed(seats[half:]), strict=True))
-    pairs = tuple((a, b) for a, b in couples if a is not None and b is not None)
-    return pairs, tuple(
-        node for couple in couples if None in couple for node in couple if node is not None
-    )
+    pairs: list[tuple[str, str]] = []
+    idle: list[str] = []
+    for a, b in couples:
+        if a is not None and b is not None:
+            pairs.append((a, b))
+        else:
+            idle += filter(None, (a, b))
+    return tuple(pairs), tuple(idle)
 
 
 def pair_rounds(nodes: tuple[str, ...]) -> tuple[Round, ...]:

@@ -100,11 +100,9 @@ def _fixes(finding_id: str, part: Component) -> tuple[Fix, ...]:
 
 
 def _settles(blame: Blame) -> str:
-    return (
-        "busbw run --survey --budget 20m"
-        if blame.also
-        else "the link baseline, rail by rail: ib_write_bw or iperf3"
-    )
+    if blame.also:
+        return "busbw run --survey --budget 20m"
+    return "the link baseline, rail by rail: ib_write_bw or iperf3"
 
 
 def _confidence(blame: Blame) -> Confidence:
@@ -180,11 +178,9 @@ def _why(status: Status, launches: tuple[Level, ...]) -> str:
         times = sum(map(_slow, launches))
         if times > 1:
             return f"; slow in {times} of its {len(launches)} launches, not enough to flag it"
-        return (
-            "; seen once, not reproduced"
-            if len(launches) > 1
-            else "; seen in one launch only; no cause found"
-        )
+        if len(launches) > 1:
+            return "; seen once, not reproduced"
+        return "; seen in one launch only; no cause found"
     return {
         Status.FAIL: "; explained by a suspect",
         Status.UNKNOWN: "; suspected, not measured often enough",

@@ -96,11 +96,9 @@ def _paths(sample: GroupSample, share: float) -> list[tuple[tuple[str, str], flo
     if sample.collective == "alltoall":
         couples = [(a, b) for i, a in enumerate(nodes) for b in nodes[i + 1 :]]
     else:
-        couples = (
-            list(zip(nodes, (*nodes[1:], nodes[0]), strict=True))
-            if len(nodes) > 2
-            else [(nodes[0], nodes[1])]
-        )
+        couples = [(nodes[0], nodes[1])]
+        if len(nodes) > 2:
+            couples = list(zip(nodes, (*nodes[1:], nodes[0]), strict=True))
     return [((min(a, b), max(a, b)), share) for a, b in couples]
 
 
