@@ -108,7 +108,7 @@ def archive(address: str, sha256: str | None) -> bytes:
     try:
         with urllib.request.urlopen(address, timeout=_SILENCE_S) as answer:
             check(answer.geturl(), sha256)
-            told = answer.headers.get("Content-Length")
+            announced = answer.headers.get("Content-Length")
             while chunk := answer.read(_CHUNK):
                 taken += chunk
                 if len(taken) > MOST_DOWNLOAD_BYTES:
@@ -122,8 +122,8 @@ def archive(address: str, sha256: str | None) -> bytes:
         raise _not_had(
             address, str(getattr(error, "reason", "") or error or type(error).__name__)
         ) from error
-    if told is not None and told.isdigit() and int(told) != len(taken):
-        raise _not_had(address, f"{len(taken):,} of {int(told):,} bytes")
+    if announced is not None and announced.isdigit() and int(announced) != len(taken):
+        raise _not_had(address, f"{len(taken):,} of {int(announced):,} bytes")
     confirm(address, bytes(taken), sha256)
     return bytes(taken)
 
@@ -134,14 +134,14 @@ def confirm(what: str, content: bytes, sha256: str | None) -> str:
     Raises:
         UsageError: it is another one.
     """
-    found = hashlib.sha256(content).hexdigest()
-    if sha256 is not None and found != sha256.lower():
+    actual = hashlib.sha256(content).hexdigest()
+    if sha256 is not None and actual != sha256.lower():
         raise UsageError(
             f"{what} is not what was pinned: another SHA-256",
-            seen=f"{found} ({len(content):,} bytes) instead of {sha256}",
+            seen=f"{actual} ({len(content):,} bytes) instead of {sha256}",
             next_step="find out which of the two is right before anything of it is run",
         )
-    return found
+    return actual
 
 
 def revision(address: str, ref: str | None) -> tuple[bytes, str]:
@@ -153,9 +153,11 @@ def revision(address: str, ref: str | None) -> tuple[bytes, str]:
         BuildError: git cannot have it.
     """
     check(address, None)
-    wanted = ref or "HEAD"
-    if not re.fullmatch(r"[A-Za-z0-9][\w./+-]*", wanted):
-        raise UsageError(f"{wanted!r} is no branch, tag or commit", next_step="such as #v2.19.6")
+    revision_name = ref or "HEAD"
+    if not re.fullmatch(r"[A-Za-z0-9][\w./+-]*", revision_name):
+        raise UsageError(
+            f"{revision_name!r} is no branch, tag or commit", next_step="such as #v2.19.6"
+        )
     with tempfile.TemporaryDirectory(prefix="busbw-git-") as folder:
         _git(address, folder, "init", "--quiet", "--bare", ".")
         _git(
@@ -167,18 +169,18 @@ def revision(address: str, ref: str | None) -> tuple[bytes, str]:
             "--no-tags",
             "--",
             address.removeprefix("git+"),
-            wanted,
+            revision_name,
         )
         commit = _git(address, folder, "rev-parse", "FETCH_HEAD^{commit}").out().strip()
         packed = _git(address, folder, "archive", "--format=tar", commit)
         return packed.stdout, commit
 
 
-def _git(address: str, folder: str, *words: str) -> CommandResult:
+def _git(address: str, folder: str, *arguments: str) -> CommandResult:
     """git in that folder: never asks, runs nobody's hooks, follows no transport that runs
     commands."""
     calm = ("GIT_TERMINAL_PROMPT=0", "GIT_ALLOW_PROTOCOL=https:ssh:file")
-    argv = ("env", *calm, "git", "-C", folder, "-c", "core.hooksPath=/dev/null", *words)
+    argv = ("env", *calm, "git", "-C", folder, "-c", "core.hooksPath=/dev/null", *arguments)
     done = (
         LocalTransport().connect(Node("localhost"), 5.0).run(Command(argv, timeout_s=TIME_LIMIT_S))
     )
@@ -187,7 +189,7 @@ def _git(address: str, folder: str, *words: str) -> CommandResult:
             address,
             done.problem
             or done.err().strip()
-            or f"git {words[0]} ended with exit status {done.exit_status}",
+            or f"git {arguments[0]} ended with exit status {done.exit_status}",
         )
     return done
 
@@ -263,8 +265,8 @@ def take(given: str, *, fetch: bool = True) -> Benchmark:
         return of_sources(_listed(path), given)
     if path.is_file():
         content = path.read_bytes()
-        found = confirm(text, content, sha256)
-        return dataclasses.replace(of_sources(unpacked(text, content), given), sha256=found)
+        actual = confirm(text, content, sha256)
+        return dataclasses.replace(of_sources(unpacked(text, content), given), sha256=actual)
     if path.is_absolute() and sha256 is None:
         return Benchmark(None, directory=text.rstrip("/"), origin=given)
     raise UsageError(
@@ -275,14 +277,14 @@ def take(given: str, *, fetch: bool = True) -> Benchmark:
 
 
 def _pinned(given: str) -> tuple[str, str | None]:
-    text, mark, wanted = given.partition("#sha256=")
-    if mark and not re.fullmatch(r"[0-9a-fA-F]{64}", wanted):
+    text, mark, digest = given.partition("#sha256=")
+    if mark and not re.fullmatch(r"[0-9a-fA-F]{64}", digest):
         raise UsageError(
             f"--nccl-tests {given}: no SHA-256",
-            seen=wanted,
+            seen=digest,
             next_step="64 hexadecimal digits, as sha256sum prints them",
         )
-    return text, wanted.lower() if mark else None
+    return text, digest.lower() if mark else None
 
 
 def _fetched(given: str, text: str, sha256: str | None) -> Benchmark:
@@ -320,9 +322,12 @@ def of_sources(files: dict[str, bytes], given: str) -> Benchmark:
             f"{given} is not nccl-tests", seen=f"{len(files)} files, {has}", next_step=_GIVE
         )
     texts = b"\n".join(files[name] for name in sorted(files) if name.endswith((".h", ".cu")))
-    said = re.search(rb'#define NCCL_TESTS_VERSION "([\d.]+)"', texts)
+    version = re.search(rb'#define NCCL_TESTS_VERSION "([\d.]+)"', texts)
     return Benchmark(
-        recipe.archive(files), cuda=cuda, version=said[1].decode() if said else None, origin=given
+        recipe.archive(files),
+        cuda=cuda,
+        version=version[1].decode() if version else None,
+        origin=given,
     )
 
 
@@ -344,10 +349,10 @@ def _listed(folder: Path) -> dict[str, bytes]:
     )
 
 
-def _bounded(what: str, found: Iterator[tuple[str, Path]]) -> dict[str, bytes]:
+def _bounded(what: str, entries: Iterator[tuple[str, Path]]) -> dict[str, bytes]:
     files: dict[str, bytes] = {}
     total = 0
-    for name, path in found:
+    for name, path in entries:
         total += path.stat().st_size
         _limit(what, len(files), total)
         files[name] = path.read_bytes()

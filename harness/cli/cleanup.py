@@ -48,14 +48,16 @@ def run(args: argparse.Namespace) -> int:
             deadline_s=deadline_s,
         ) as fleet:
             cleaned = cleanup.clean(fleet, directory.run_id)
-    told: defaultdict[str, list[str]] = defaultdict(list)
+    nodes_by_outcome: defaultdict[str, list[str]] = defaultdict(list)
     for node in cleaned:
         done = [f"ended {node.ended} processes"] if node.ended else []
         done += [f"removed {path}" for path in node.removed]
-        told[
+        nodes_by_outcome[
             f"NOT CLEAN: {node.problem}" if node.problem else "; ".join(done) or "nothing was left"
         ].append(node.node)
-    sys.stdout.write("".join(f"{fold(nodes)}: {text}\n" for text, nodes in told.items()))
+    sys.stdout.write(
+        "".join(f"{fold(nodes)}: {text}\n" for text, nodes in nodes_by_outcome.items())
+    )
     bad = [node.node for node in cleaned if node.problem]
     if bad:
         sys.stdout.write(

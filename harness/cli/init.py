@@ -64,7 +64,7 @@ def run(args: argparse.Namespace) -> int:
             seen=str(args.out.resolve()),
             next_step="edit it, or write it anew with --force",
         )
-    cluster = _found(args)
+    cluster = _cluster(args)
     write_whole(args.out.absolute(), own.text(cluster, fabric.names()).encode(), mode=0o666)
     count = len(cluster.nodes)
     where = "" if args.out.name == _FILE and args.out.parent == Path() else f" -i {args.out}"
@@ -77,7 +77,7 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _found(args: argparse.Namespace) -> Cluster:
+def _cluster(args: argparse.Namespace) -> Cluster:
     """The nodes that were named, of the Slurm allocation, or of the one inventory here."""
     from busbw import inventory
 

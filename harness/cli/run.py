@@ -76,9 +76,9 @@ def register_kubernetes(parser: argparse.ArgumentParser) -> None:
 class Pods:
     """The workers of a run, or none; and the run they belong to, once there is one."""
 
-    def __init__(self, asked: Workers | None) -> None:
-        """`asked` = None: the run has no workers of an MPIJob."""
-        self._asked = asked
+    def __init__(self, requested: Workers | None) -> None:
+        """`requested` = None: the run has no workers of an MPIJob."""
+        self._requested = requested
         self._run: RunDir | None = None
 
     def serve(self, run: RunDir) -> None:
@@ -86,16 +86,16 @@ class Pods:
         killed is resumed among the same."""
         from busbw.run import kubernetes
 
-        if self._asked is not None:
+        if self._requested is not None:
             self._run = run
-            kubernetes.remember(run, self._asked)
+            kubernetes.remember(run, self._requested)
 
     def keep_logs(self) -> None:
         """What the pods printed, in the run directory, where there is one by now."""
         from busbw.run import kubernetes
 
-        if self._asked is not None and self._run is not None:
-            kubernetes.keep_logs(self._asked.job, self._asked.context, self._run)
+        if self._requested is not None and self._run is not None:
+            kubernetes.keep_logs(self._requested.job, self._requested.context, self._run)
 
 
 @contextlib.contextmanager
@@ -107,33 +107,33 @@ def workers(args: argparse.Namespace) -> Iterator[Pods]:
         UsageError: the options make no job.
         LaunchError: kubectl refused the job, or its workers did not become ready.
     """
-    asked = _asked(args)
-    pods = Pods(asked)
-    if asked is None:
+    requested = _requested_workers(args)
+    pods = Pods(requested)
+    if requested is None:
         yield pods
         return
     from busbw.launch import mpijob
     from busbw.run import kubernetes
 
-    text = mpijob.manifest(asked.job)
+    text = mpijob.manifest(requested.job)
     with tempfile.TemporaryDirectory(prefix="busbw-") as folder:
         if not args.resume:
             file = Path(folder) / "workers.yaml"
-            file.write_text(kubernetes.inventory(asked.job, asked.context))
+            file.write_text(kubernetes.inventory(requested.job, requested.context))
             args.inventory, args.transport = str(file), "kubectl"
         if args.dry_run:
             sys.stdout.write(f"kubectl apply -f - <<'EOF'\n{text}EOF\n\n")
             yield pods
             return
         signal.signal(signal.SIGTERM, _as_interrupt)
-        with kubernetes.running(asked.job, asked.context, _say):
+        with kubernetes.running(requested.job, requested.context, _print_progress):
             try:
                 yield pods
             finally:
                 pods.keep_logs()
 
 
-def _asked(args: argparse.Namespace) -> Workers | None:
+def _requested_workers(args: argparse.Namespace) -> Workers | None:
     from busbw.launch.mpijob import MpiJob
     from busbw.run import kubernetes
     from busbw.store import run_directory
@@ -178,7 +178,7 @@ def _resource(text: str) -> tuple[str, int]:
     return name, int(count)
 
 
-def _say(step: str, text: str) -> None:
+def _print_progress(step: str, text: str) -> None:
     sys.stderr.write(f"busbw: {step}: {text}\n")
 
 
@@ -254,13 +254,13 @@ def become_allocated(args: argparse.Namespace) -> None:
         return
     if choose(args.launcher).creates_nodes:
         return
-    asked = planning.salloc_options(options_of(args))
+    options = planning.salloc_options(options_of(args))
     nodes: tuple[str, ...] = ()
     if args.resume:
         plan = load_plan(open_existing(args.resume))
         planning.enter_lab(plan)
-        asked, nodes = asked or plan.salloc, tuple(node.name for node in plan.cluster.nodes)
-    if not asked and args.node_count is None:
+        options, nodes = options or plan.salloc, tuple(node.name for node in plan.cluster.nodes)
+    if not options and args.node_count is None:
         return
     if not args.resume and (args.nodes or args.inventory):
         nodes = tuple(
@@ -276,7 +276,7 @@ def become_allocated(args: argparse.Namespace) -> None:
             next_step=f"--salloc=--exclude={args.exclude}",
         )
     argv = srun.salloc(
-        asked, nodes, args.node_count, (sys.executable, "-m", "busbw", *sys.argv[1:])
+        options, nodes, args.node_count, (sys.executable, "-m", "busbw", *sys.argv[1:])
     )
     sys.stdout.flush()
     try:
@@ -500,7 +500,7 @@ def run(args: argparse.Namespace) -> int:
     become_allocated(args)
     from busbw.run import planning
 
-    with workers(args) as pods, ExitStack() as held:
+    with workers(args) as pods, ExitStack() as stack:
         if args.dry_run:
             from busbw.run.dry_run import dry_run
 
@@ -509,10 +509,10 @@ def run(args: argparse.Namespace) -> int:
             benchmark = planning.benchmark(options, plan, fetch=False)
             sys.stdout.write(dry_run(plan, benchmark, verbose=args.verbose > 0))
             return 0
-        return _execute(args, pods, held)
+        return _execute(args, pods, stack)
 
 
-def _execute(args: argparse.Namespace, pods: Pods, held: ExitStack) -> int:
+def _execute(args: argparse.Namespace, pods: Pods, stack: ExitStack) -> int:
     from busbw.cli.console import Console, steady
     from busbw.reports import terminal
     from busbw.reports.sections import interleaved
@@ -520,7 +520,7 @@ def _execute(args: argparse.Namespace, pods: Pods, held: ExitStack) -> int:
     from busbw.survey import earlier
 
     screen, now = Console(quiet=args.quiet, verbose=args.verbose), steady()
-    prepared = planning.prepare(options_of(args), now(), held)
+    prepared = planning.prepare(options_of(args), now(), stack)
     pods.serve(prepared.run)
     if args.fabric_file:
         fabric_side.take_files(prepared.run, prepared.plan.cluster.nodes, args.fabric_file)

@@ -72,7 +72,7 @@ def explain(errors: Sequence[Any], tree: Tree, kind: Any) -> Explained:
     inner = [fault for fault in faults if not _outranked(fault, faults)]
     problems = []
     for fault in inner:
-        what = _words(fault, inner, kind)
+        what = _message(fault, inner, kind)
         where = (*fault.where, fault.key) if fault.key is not None else fault.where
         if not tree.positions:
             what = f"{_dotted(fault.where)}: {what}" if fault.where else what
@@ -126,7 +126,7 @@ def _outranked(fault: _Fault, faults: Iterable[_Fault]) -> bool:
     return any(len(other.where) > depth or other.type not in _EXPECTED for other in others)
 
 
-def _words(fault: _Fault, faults: Sequence[_Fault], kind: Any) -> str:
+def _message(fault: _Fault, faults: Sequence[_Fault], kind: Any) -> str:
     if fault.type == "unexpected_keyword_argument" and fault.key is not None:
         return unknown("key", fault.key, _field_names(kind, fault.where))
     if fault.type == "missing":
@@ -137,12 +137,12 @@ def _words(fault: _Fault, faults: Sequence[_Fault], kind: Any) -> str:
             return unknown("value", fault.given, choices)
         return f"expected one of {', '.join(choices)}, found {kind_name(fault.given)}"
     if fault.type in _EXPECTED:
-        wanted = dict.fromkeys(
+        expected = dict.fromkeys(
             _EXPECTED[other.type]
             for other in faults
             if other.where == fault.where and other.type in _EXPECTED
         )
-        return f"expected {' or '.join(wanted)}, found {kind_name(fault.given)}"
+        return f"expected {' or '.join(expected)}, found {kind_name(fault.given)}"
     return fault.detail
 
 
@@ -150,7 +150,7 @@ def _field_names(kind: Any, where: Path) -> tuple[str, ...]:
     """Names of the fields that a record has at that place."""
     kinds = _members(kind)
     for step in where:
-        kinds = [inner for outer in kinds for inner in _inside(outer, step)]
+        kinds = [inner for outer in kinds for inner in _member_types(outer, step)]
     return tuple(
         dict.fromkeys(
             field.name
@@ -161,7 +161,7 @@ def _field_names(kind: Any, where: Path) -> tuple[str, ...]:
     )
 
 
-def _inside(kind: Any, step: str | int) -> list[Any]:
+def _member_types(kind: Any, step: str | int) -> list[Any]:
     if dataclasses.is_dataclass(kind) and isinstance(kind, type):
         hints = typing.get_type_hints(kind, include_extras=True)
         return _members(hints[str(step)]) if step in hints else []
@@ -320,11 +320,11 @@ def parse_json(
 
 def json_schema(kind: Any) -> str:
     """The JSON Schema (2020-12) of a record, as text that is the same every time."""
-    whole = _adapter(kind).json_schema()
+    listed = _adapter(kind).json_schema()
     schema = {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
-        "$defs": whole.get("$defs", {}),
-        **whole["prefixItems"][0],
+        "$defs": listed.get("$defs", {}),
+        **listed["prefixItems"][0],
     }
     return json.dumps(schema, indent=2, sort_keys=True, ensure_ascii=False) + "\n"
 

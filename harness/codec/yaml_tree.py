@@ -51,16 +51,16 @@ def refuse(
     Raises:
         BusbwError: of class `error`; its first line is the first problem.
     """
-    found = sorted(
+    ordered = sorted(
         dict.fromkeys(problems),
         key=lambda problem: (problem.path, problem.line or 0, problem.column or 0),
     )
-    if not found:
+    if not ordered:
         return
-    lines = [str(problem) for problem in found[:_SHOWN]]
-    if len(found) > _SHOWN:
-        lines.append(f"… and {len(found) - _SHOWN} more")
-    counted = "1 error" if len(found) == 1 else f"{len(found)} errors"
+    lines = [str(problem) for problem in ordered[:_SHOWN]]
+    if len(ordered) > _SHOWN:
+        lines.append(f"… and {len(ordered) - _SHOWN} more")
+    counted = "1 error" if len(ordered) == 1 else f"{len(ordered)} errors"
     if not next_step and issubclass(error, UsageError):
         next_step = f"{counted}: correct the text and start again; nothing was contacted"
     raise error("\n".join(lines), next_step=next_step)
@@ -287,7 +287,7 @@ class _Reader:
             self._depth -= 1
 
     def _mapping(self, node: Any, where: Path) -> dict[str, Any]:
-        found: dict[str, Any] = {}
+        mapping: dict[str, Any] = {}
         for key_node, value_node in node.value:
             here = (key_node.start_mark.line + 1, key_node.start_mark.column + 1)
             if key_node.id != "scalar":
@@ -296,15 +296,15 @@ class _Reader:
                 )
                 continue
             key = str(key_node.value)
-            if key in found:
+            if key in mapping:
                 first = self.keys[(*where, key)][0]
                 self.problems.append(
                     Problem(self.path, f"duplicate key {key!r} (first at line {first})", *here)
                 )
                 continue
             self.keys[(*where, key)] = here
-            found[key] = self.value(value_node, (*where, key))
-        return found
+            mapping[key] = self.value(value_node, (*where, key))
+        return mapping
 
     def _scalar(self, node: Any, where: Path) -> Any:
         text = str(node.value)

@@ -324,9 +324,11 @@ def cluster(inventory: Inventory, kind: str) -> Cluster:
     members = {group: _members(inventory, group) for group in order}
     beside = Path(inventory.path).parent
     group_files = {
-        name: _beside(beside / "group_vars", name, inventory) for name in inventory.groups
+        name: _variables_of(beside / "group_vars", name, inventory) for name in inventory.groups
     }
-    host_files = {name: _beside(beside / "host_vars", name, inventory) for name in inventory.hosts}
+    host_files = {
+        name: _variables_of(beside / "host_vars", name, inventory) for name in inventory.hosts
+    }
     nodes: list[Node] = []
     for name, own in inventory.hosts.items():
         groups = [group for group in order if group == "all" or name in members[group]]
@@ -374,22 +376,22 @@ def _by_depth(inventory: Inventory) -> list[str]:
 
 def _members(inventory: Inventory, group: str) -> set[str]:
     """Hosts of a group and of all groups in it."""
-    found: set[str] = set()
+    hosts: set[str] = set()
     waiting, seen = [group], set[str]()
     while waiting:
         name = waiting.pop()
         if name not in seen and name in inventory.groups:
             seen.add(name)
-            found |= set(inventory.groups[name].hosts)
+            hosts |= set(inventory.groups[name].hosts)
             waiting += inventory.groups[name].children
-    return found
+    return hosts
 
 
-def _beside(folder: Path, name: str, inventory: Inventory) -> dict[str, Var]:
+def _variables_of(folder: Path, name: str, inventory: Inventory) -> dict[str, Var]:
     """Variables of `group_vars/NAME`, `NAME.yml`, … or of all files in a folder of that name."""
-    found: dict[str, Var] = {}
+    variables: dict[str, Var] = {}
     if not LEGAL_NAME.match(name) or not folder.is_dir():
-        return found
+        return variables
     for path in _files(folder, name):
         try:
             text = path.read_text(encoding="utf-8")
@@ -408,8 +410,8 @@ def _beside(folder: Path, name: str, inventory: Inventory) -> dict[str, Var]:
         if tree.value is not None and not isinstance(tree.value, dict):
             inventory.problems.append(tree.problem((), "expected variables as a mapping"))
             continue
-        found |= variables_at(tree, ())
-    return found
+        variables |= variables_at(tree, ())
+    return variables
 
 
 def _files(folder: Path, name: str) -> Iterator[Path]:

@@ -108,7 +108,7 @@ def resolve(
             nodes=tuple(Node(name) for name in names), head=names[0], source=f"-w {fold(names)}"
         )
     else:
-        cluster = _found(environ, here=here)
+        cluster = _discovered(environ, here=here)
     if exclude is not None:
         out = set(_known(cluster, expand(exclude), "-x"))
         left = tuple(node.name for node in cluster.nodes if node.name not in out)
@@ -122,7 +122,7 @@ def resolve(
     return cluster
 
 
-def _found(environ: Mapping[str, str], *, here: bool) -> Cluster:
+def _discovered(environ: Mapping[str, str], *, here: bool) -> Cluster:
     """The nodes where none were named."""
     allocation = slurm.read(environ)
     if allocation is not None:
@@ -184,11 +184,11 @@ def _read(inventory: str) -> Cluster:
     return read(text, inventory)
 
 
-def _known(cluster: Cluster, wanted: tuple[str, ...], option: str) -> tuple[str, ...]:
-    """The wanted names, if the cluster has all of them."""
+def _known(cluster: Cluster, requested: tuple[str, ...], option: str) -> tuple[str, ...]:
+    """The requested names, if the cluster has all of them."""
     names = tuple(node.name for node in cluster.nodes)
     known = set(names)
-    strangers = [name for name in wanted if name not in known]
+    strangers = [name for name in requested if name not in known]
     if strangers:
         close = difflib.get_close_matches(strangers[0], names, n=1)
         meant = f"; did you mean {close[0]!r}?" if close else ""
@@ -198,16 +198,16 @@ def _known(cluster: Cluster, wanted: tuple[str, ...], option: str) -> tuple[str,
             seen=f"{cluster.source} has {len(names)}: {fold(names)}",
             next_step=f"name hosts that are in it, or leave {option} out",
         )
-    return wanted
+    return requested
 
 
 def _keep(cluster: Cluster, names: tuple[str, ...], how: str) -> Cluster:
     """The cluster with only these nodes, in inventory order; the head moves to the first node if it
     is not among them."""
-    wanted = set(names)
-    kept = tuple(node for node in cluster.nodes if node.name in wanted)
+    requested = set(names)
+    kept = tuple(node for node in cluster.nodes if node.name in requested)
     head, notes = cluster.head, cluster.notes
-    if head not in wanted:
+    if head not in requested:
         head = kept[0].name
         if cluster.head != cluster.nodes[0].name:
             notes = (

@@ -30,19 +30,19 @@ _UCX = "OpenUCX (frequently asked questions), https://openucx.readthedocs.io/en/
 _PLUGIN = (
     "nccl-tests issue 255 (hangs when using HPC-X), https://github.com/NVIDIA/nccl-tests/issues/255"
 )
-_TOLD = {
+_ENGINES = {
     "ob1": "--pml ob1: MPI's own traffic over TCP",
     "ucx": "--pml ucx: MPI's own traffic through UCX",
 }
 
 
-def options(chosen: str | None, wanted: tuple[MpiOption, ...]) -> tuple[MpiOption, ...]:
+def options(chosen: str | None, defaults: tuple[MpiOption, ...]) -> tuple[MpiOption, ...]:
     """The MCA parameters with the chosen engine in the place of the profile's; None = the
     profile's."""
     if chosen is None:
-        return wanted
-    rest = tuple(option for option in wanted if option.name != "pml")
-    engine = (MpiOption("pml", chosen, _TOLD[chosen], _PARAMETERS),)
+        return defaults
+    rest = tuple(option for option in defaults if option.name != "pml")
+    engine = (MpiOption("pml", chosen, _ENGINES[chosen], _PARAMETERS),)
     if chosen == "ob1":
         return (*engine, *rest)
     # Without these Open MPI gives up UCX where it finds no adapter of Mellanox's that it may use,
@@ -105,8 +105,8 @@ def hpcx(mpirun: str) -> str | None:
     >>> hpcx("/opt/hpcx-v2.20-gcc-mlnx_ofed-ubuntu22.04/ompi/bin/mpirun"), hpcx("/usr/bin/mpirun")
     ('/opt/hpcx-v2.20-gcc-mlnx_ofed-ubuntu22.04', None)
     """
-    found = re.fullmatch(r"(/.*hpcx[^/]*)/ompi/bin/mpirun", mpirun)
-    return found[1] if found else None
+    match = re.fullmatch(r"(/.*hpcx[^/]*)/ompi/bin/mpirun", mpirun)
+    return match[1] if match else None
 
 
 STRAY_PREFIXES = ("NCCL_", "UCX_", "OMPI_", "PRTE_", "PMIX_MCA_", "FI_", "RDMAV_")
@@ -123,7 +123,7 @@ def parse_overrides(items: Iterable[str]) -> tuple[tuple[str, str], ...]:
         UsageError: one has no `=`, is no legal name, holds a control character, is given twice with
         two values, or looks like a secret.
     """
-    found: dict[str, str] = {}
+    overrides: dict[str, str] = {}
     for item in items:
         name, equals, value = item.partition("=")
         if not equals:
@@ -134,13 +134,13 @@ def parse_overrides(items: Iterable[str]) -> tuple[tuple[str, str], ...]:
         what = variables.fault(name, value)
         if what is not None:
             raise UsageError(f"--env: {what}", next_step="leave it out")
-        if found.get(name, value) != value:
+        if overrides.get(name, value) != value:
             raise UsageError(
-                f"--env {name} is given twice, as {found[name]!r} and {value!r}",
+                f"--env {name} is given twice, as {overrides[name]!r} and {value!r}",
                 next_step="give it once",
             )
-        found[name] = value
-    return tuple(found.items())
+        overrides[name] = value
+    return tuple(overrides.items())
 
 
 def stray(environ: Mapping[str, str]) -> tuple[str, ...]:
@@ -169,11 +169,11 @@ def resolve_env(
 
     A profile's value with a placeholder whose fact is not known is left out: `left_out` says
     which."""
-    found: dict[str, ResolvedVar] = {}
+    resolved: dict[str, ResolvedVar] = {}
     for variable in profile.env:
         value = _filled(variable.value, facts)
         if value is not None and _applies(variable, case, facts):
-            found[variable.name] = ResolvedVar(
+            resolved[variable.name] = ResolvedVar(
                 variable.name, value, f"profile {profile.name}", variable.why, variable.source
             )
     layers = (
@@ -188,14 +188,14 @@ def resolve_env(
     )
     for pairs, origin, why in layers:
         for name, value in pairs:
-            before = found.get(name)
+            before = resolved.get(name)
             instead = (
                 f"; instead of {before.value!r} from {before.origin}"
                 if before is not None and before.value != value
                 else ""
             )
-            found[name] = ResolvedVar(name, value, origin, why + instead)
-    return tuple(found[name] for name in sorted(found))
+            resolved[name] = ResolvedVar(name, value, origin, why + instead)
+    return tuple(resolved[name] for name in sorted(resolved))
 
 
 def mpi_options(profile: Profile, facts: FabricFacts) -> tuple[MpiOption, ...]:
@@ -219,10 +219,10 @@ def mpi_options(profile: Profile, facts: FabricFacts) -> tuple[MpiOption, ...]:
 
 def excluded(profile: Profile, facts: FabricFacts) -> tuple[str, ...]:
     """What the profile would set and does not for want of a fact, as sentences."""
-    wanted = [(item.name, item.value) for item in profile.env] + [
+    settings = [(item.name, item.value) for item in profile.env] + [
         (item.name, item.value) for item in profile.mpi
     ]
-    missing = [(name, value) for name, value in wanted if _filled(value, facts) is None]
+    missing = [(name, value) for name, value in settings if _filled(value, facts) is None]
     return tuple(
         f"{name} is not set: {value} is not known" for name, value in dict.fromkeys(missing)
     )
@@ -231,7 +231,7 @@ def excluded(profile: Profile, facts: FabricFacts) -> tuple[str, ...]:
 def cautions(profile: Profile, resolved: tuple[ResolvedVar, ...]) -> tuple[str, ...]:
     """What is known against a value that a playbook, a case or `--env` sets, as sentences. It is
     still set: a person asked for it."""
-    found = []
+    texts = []
     for variable in resolved:
         if variable.origin == f"profile {profile.name}":
             continue
@@ -246,10 +246,10 @@ def cautions(profile: Profile, resolved: tuple[ResolvedVar, ...]) -> tuple[str, 
         reasons = [
             item.why + (f"; instead: {item.instead}" if item.instead else "") for item in known
         ]
-        found += [
+        texts += [
             f"{variable.name}={variable.value} ({variable.origin}): {reason}" for reason in reasons
         ]
-    return tuple(found)
+    return tuple(texts)
 
 
 def _applies(variable: ProfileVar, case: BenchmarkCase, facts: FabricFacts) -> bool:
@@ -280,8 +280,8 @@ def _filled(text: str, facts: FabricFacts) -> str | None:
         "rails": ",".join(facts.rails) or None,
         "log_dir": facts.log_dir,
     }
-    wanted = [name for _, name, _, _ in Formatter().parse(text) if name is not None]
-    if any(values[name] is None for name in wanted):
+    placeholders = [name for _, name, _, _ in Formatter().parse(text) if name is not None]
+    if any(values[name] is None for name in placeholders):
         return None
     return text.format_map(values)
 

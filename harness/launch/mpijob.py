@@ -137,9 +137,9 @@ def _pod(job: MpiJob) -> dict[str, object]:
         "training.kubeflow.org/job-name": job.name,
         "training.kubeflow.org/job-role": "worker",
     }
-    apart = {"labelSelector": {"matchLabels": workers}, "topologyKey": "kubernetes.io/hostname"}
+    spread = {"labelSelector": {"matchLabels": workers}, "topologyKey": "kubernetes.io/hostname"}
     # One worker per node: two on one would measure that node's inside.
-    affinity = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [apart]}}
+    affinity = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [spread]}}
     return {"containers": [container], "volumes": volumes, "affinity": affinity}
 
 

@@ -137,7 +137,7 @@ def _mca(
     """(flag, parameter, value), each parameter once: Open MPI refuses a parameter that is listed
     twice."""
     runtime = "--prtemca" if major >= 5 else "--mca"
-    wanted = [(runtime, name, value) for name, value in daemons]
+    parameters = [(runtime, name, value) for name, value in daemons]
     for option in placing.options(request):
         flag = runtime if option.runtime else "--mca"
         ours = dict(daemons).get(option.name)
@@ -147,8 +147,8 @@ def _mca(
                 next_step="give it once",
             )
         if ours is None:
-            wanted.append((flag, option.name, option.value))
-    return wanted
+            parameters.append((flag, option.name, option.value))
+    return parameters
 
 
 LAUNCHER = Launcher(

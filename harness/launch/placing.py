@@ -18,18 +18,20 @@ def names(request: LaunchRequest) -> tuple[str, ...]:
     Raises:
         UsageError: no node, a node twice, or an illegal name.
     """
-    found = tuple(node.name for node in request.nodes)
-    if not found:
+    names_in_order = tuple(node.name for node in request.nodes)
+    if not names_in_order:
         raise UsageError(f"case {request.case.id}: no node to run on")
-    bad = [name for name in found if not LEGAL_NAME.match(name)]
+    bad = [name for name in names_in_order if not LEGAL_NAME.match(name)]
     if bad:
         raise UsageError(illegal(bad[0]))
     twice = (
-        {name for name in found if found.count(name) > 1} if len(set(found)) < len(found) else set()
+        {name for name in names_in_order if names_in_order.count(name) > 1}
+        if len(set(names_in_order)) < len(names_in_order)
+        else set()
     )
     if twice:
         raise UsageError(f"case {request.case.id}: {fold(twice)} named twice")
-    return found
+    return names_in_order
 
 
 def ranks_per_node(request: LaunchRequest) -> int:

@@ -22,8 +22,8 @@ def build(request: LaunchRequest) -> Invocation:
     """
     names = placing.names(request)
     slurm = allocation(request, names)
-    wanted = set(names)
-    used = tuple(name for name in slurm.nodes if name in wanted)
+    requested = set(names)
+    used = tuple(name for name in slurm.nodes if name in requested)
     tasks = f"{placing.ranks_per_node(request)}(x{len(used)})"
     variables = {
         "SLURM_JOB_ID": slurm.job,

@@ -27,7 +27,7 @@ JOB_NAME = "busbw"
 
 
 def salloc(
-    asked: tuple[str, ...], nodes: tuple[str, ...], count: int | None, command: tuple[str, ...]
+    arguments: tuple[str, ...], nodes: tuple[str, ...], count: int | None, command: tuple[str, ...]
 ) -> tuple[str, ...]:
     """salloc for whole nodes, with `command` inside. `nodes` = exactly these; () = `count` of any.
 
@@ -52,7 +52,7 @@ def salloc(
     place = (
         (f"--nodes={len(nodes)}", f"--nodelist={fold(nodes)}") if nodes else (f"--nodes={count}",)
     )
-    return ("salloc", f"--job-name={JOB_NAME}", "--exclusive", *place, *asked, *command)
+    return ("salloc", f"--job-name={JOB_NAME}", "--exclusive", *place, *arguments, *command)
 
 
 ASK_PLUGINS = ("srun", "--mpi=list")
@@ -141,8 +141,8 @@ def allocation(request: LaunchRequest, names: tuple[str, ...]) -> SlurmFacts:
 
 def in_slurms_order(names: tuple[str, ...], slurm: SlurmFacts) -> bool:
     """Whether the nodes stand as Slurm would number them."""
-    wanted = set(names)
-    return names == tuple(name for name in slurm.nodes if name in wanted)
+    requested = set(names)
+    return names == tuple(name for name in slurm.nodes if name in requested)
 
 
 def plugin(text: str) -> str | None:
@@ -154,22 +154,22 @@ def plugin(text: str) -> str | None:
     >>> plugin("srun: MPI types are...\\nsrun: pmix_v3\\nsrun: pmix_v2\\nsrun: pmi2\\n"), plugin("srun: MPI types are...\\nsrun: none\\n")
     ('pmix_v3', None)
     """
-    found = set(
+    plugins = set(
         re.findall(
             r"\bpmix(?:_v\d+)?\b|\bpmi2\b", text.replace("specific pmix plugin", "specific plugin")
         )
     )
     versions = sorted(
-        (name for name in found if name.startswith("pmix_v")),
+        (name for name in plugins if name.startswith("pmix_v")),
         key=lambda name: int(name.removeprefix("pmix_v")),
     )
     return (
         "pmix"
-        if "pmix" in found
+        if "pmix" in plugins
         else versions[-1]
         if versions
         else "pmi2"
-        if "pmi2" in found
+        if "pmi2" in plugins
         else None
     )
 

@@ -26,7 +26,7 @@ from busbw.playbook.form import (
     SurveyChange,
     SurveyForm,
     changed_survey,
-    given_or,
+    chosen,
     problems,
 )
 
@@ -164,8 +164,8 @@ def parse(text: str, path: str, name: str, *, emulated: bool = False) -> Playboo
         env=tuple(sorted(file.env.items())),
         contract=file.contract,
         needs_contract=file.needs_contract,
-        repeat=_repeat(given_or(file.lab.repeat, file.repeat) if emulated else file.repeat),
-        soak_s=given_or(file.lab.soak, file.soak) if emulated else file.soak,
+        repeat=_repeat(chosen(file.lab.repeat, file.repeat) if emulated else file.repeat),
+        soak_s=chosen(file.lab.soak, file.soak) if emulated else file.soak,
     )
 
 
@@ -181,12 +181,12 @@ def _cases(forms: tuple[CaseForm, ...], emulated: bool) -> tuple[BenchmarkCase, 
     """Every case once, then their repeats in turn: launches of the same thing lie as far apart in
     time as the run allows."""
     first = tuple(_case(form, emulated) for form in forms)
-    trials = tuple(given_or(form.lab.trials if emulated else None, form.trials) for form in forms)
+    trials = tuple(chosen(form.lab.trials if emulated else None, form.trials) for form in forms)
     repeats = tuple(
         dataclasses.replace(case, id=f"{case.id}-trial-{number}", repeats=case.id)
         for number in range(2, max(trials, default=1) + 1)
-        for case, wanted in zip(first, trials, strict=True)
-        if number <= wanted
+        for case, count in zip(first, trials, strict=True)
+        if number <= count
     )
     return first + repeats
 
@@ -196,27 +196,27 @@ def _case(case: CaseForm, emulated: bool) -> BenchmarkCase:
     return BenchmarkCase(
         id=case.id,
         collective=case.collective,
-        sizes=given_or(change.sizes, case.sizes),
-        ranks_per_node=given_or(change.ranks_per_node, case.ranks_per_node),
-        iterations=given_or(change.iterations, case.iterations),
-        warmup=given_or(change.warmup, case.warmup),
-        cycles=given_or(change.cycles, case.cycles),
-        check=given_or(change.check, case.check),
+        sizes=chosen(change.sizes, case.sizes),
+        ranks_per_node=chosen(change.ranks_per_node, case.ranks_per_node),
+        iterations=chosen(change.iterations, case.iterations),
+        warmup=chosen(change.warmup, case.warmup),
+        cycles=chosen(change.cycles, case.cycles),
+        check=chosen(change.check, case.check),
         blocking=case.blocking,
         per_iteration=case.per_iteration,
         json=case.json,
         split=case.split,
         env=tuple(sorted(case.env.items())),
-        timeout_s=given_or(change.timeout, case.timeout),
-        stall_s=given_or(change.stall, case.stall),
+        timeout_s=chosen(change.timeout, case.timeout),
+        stall_s=chosen(change.stall, case.stall),
         required=case.required,
         purpose=case.purpose,
     )
 
 
 def _gate(gate: GateForm, emulated: bool) -> Gate:
-    sizes_from = given_or(gate.lab_sizes_from, gate.sizes_from) if emulated else gate.sizes_from
-    ratio = given_or(gate.lab_minimum_ratio, gate.minimum_ratio) if emulated else gate.minimum_ratio
+    sizes_from = chosen(gate.lab_sizes_from, gate.sizes_from) if emulated else gate.sizes_from
+    ratio = chosen(gate.lab_minimum_ratio, gate.minimum_ratio) if emulated else gate.minimum_ratio
     return Gate(
         gate.case,
         sizes_from,

@@ -306,8 +306,8 @@ def _bad_gate(document: Document[PlaybookForm], where: Path, gate: GateForm) -> 
     judged = {"sizes_from": (gate.sizes_from, case.sizes)}
     if gate.lab_sizes_from is not None or case.lab.sizes is not None:
         judged["lab_sizes_from"] = (
-            given_or(gate.lab_sizes_from, gate.sizes_from),
-            given_or(case.lab.sizes, case.sizes),
+            chosen(gate.lab_sizes_from, gate.sizes_from),
+            chosen(case.lab.sizes, case.sizes),
         )
     for key, (sizes_from, sizes) in judged.items():
         if sizes_from > sizes.maximum_bytes:
@@ -331,16 +331,16 @@ def _bad_env(
 def changed_survey(survey: SurveyForm, change: SurveyChange) -> SurveyForm:
     """The survey with what emulated hosts change in it."""
     return SurveyForm(
-        when=given_or(change.when, survey.when),
-        budget=given_or(change.budget, survey.budget),
-        size=given_or(change.size, survey.size),
-        iterations=given_or(change.iterations, survey.iterations),
-        groups=given_or(change.groups, survey.groups),
-        layer_breakdown=given_or(change.layer_breakdown, survey.layer_breakdown),
-        shard=given_or(change.shard, survey.shard),
+        when=chosen(change.when, survey.when),
+        budget=chosen(change.budget, survey.budget),
+        size=chosen(change.size, survey.size),
+        iterations=chosen(change.iterations, survey.iterations),
+        groups=chosen(change.groups, survey.groups),
+        layer_breakdown=chosen(change.layer_breakdown, survey.layer_breakdown),
+        shard=chosen(change.shard, survey.shard),
     )
 
 
-def given_or(given: T | None, otherwise: T) -> T:
+def chosen(value: T | None, otherwise: T) -> T:
     """What was given, else the other."""
-    return otherwise if given is None else given
+    return otherwise if value is None else value

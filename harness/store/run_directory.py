@@ -100,12 +100,12 @@ class RunDir:
         """Names of all files below `raw/under`, sorted, relative to `raw/`. Temporary names of an
         interrupted write are left out."""
         top = self.raw / _inside(under) if under else self.raw
-        found = (
+        names = (
             p.relative_to(self.raw).as_posix()
             for p in top.rglob("*")
             if p.is_file() and not p.name.startswith(".tmp-")
         )
-        return tuple(sorted(found))
+        return tuple(sorted(names))
 
     def set_aside(self, name: str) -> None:
         """Move `raw/name` (a file or a folder) to `raw/earlier/N/name`: kept as it is, and no

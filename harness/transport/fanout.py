@@ -124,7 +124,7 @@ class Fleet:
             raise KeyError(", ".join(sorted(strangers)))
         started = time.monotonic()
         stop_at = started + deadline_s - min(_MARGIN_S, deadline_s / 5)
-        asked = tuple(name for name in self._sessions if name in commands)
+        targets = tuple(name for name in self._sessions if name in commands)
         answers: dict[str, Answer] = {}
 
         def keep(name: str, answer: CommandResult) -> None:
@@ -136,18 +136,18 @@ class Fleet:
                         kind,
                         name,
                         len(answers),
-                        len(asked),
+                        len(targets),
                         time.monotonic() - started,
                         answer.problem or "",
                     )
                 )
 
         work = _Work(
-            asked,
+            targets,
             lambda name: _ask(self._sessions[name], commands[name], stop_at, deadline_s),
             self._forks,
         )
-        enough = len(asked) - len(asked) // 4
+        enough = len(targets) - len(targets) // 4
         given_up = ""
 
         def give_up() -> float | None:
@@ -163,11 +163,11 @@ class Fleet:
             ):
                 return None
             given_up = (
-                f"given up after {after_s:.0f} s: {len(answers)} of {len(asked)} nodes had answered"
+                f"given up after {after_s:.0f} s: {len(answers)} of {len(targets)} nodes had answered"
                 f" {straggler_s:g} s before"
             )
             _Work(
-                tuple(name for name in asked if name not in answers),
+                tuple(name for name in targets if name not in answers),
                 lambda name: self._sessions[name].close(),
                 self._forks,
             )
@@ -183,7 +183,7 @@ class Fleet:
                 )
                 if straggler_s is not None and len(answers) == enough:
                     work.hurry(time.monotonic() + straggler_s)
-        for name in asked:
+        for name in targets:
             if name not in answers:
                 why = given_up or _late(deadline_s, started=name in work.begun)
                 keep(name, _unanswered(name, commands[name], time.monotonic() - started, why))
@@ -359,12 +359,12 @@ class _Work(Generic[Product]):
 def _make_room(nodes: int, forks: int) -> None:
     """Allow this process the open files it needs, as far as it may: the usual soft limit of 1,024
     ends near a thousand nodes."""
-    wanted = 256 + nodes + 8 * forks
+    files = 256 + nodes + 8 * forks
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if soft != resource.RLIM_INFINITY and soft < wanted:
+    if soft != resource.RLIM_INFINITY and soft < files:
         resource.setrlimit(
             resource.RLIMIT_NOFILE,
-            (wanted if hard == resource.RLIM_INFINITY else min(wanted, hard), hard),
+            (files if hard == resource.RLIM_INFINITY else min(files, hard), hard),
         )
 
 

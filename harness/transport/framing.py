@@ -89,14 +89,14 @@ def kill_line(groups: tuple[int, ...], *, sudo: bool) -> str:
     return f"exec sh -c '{prefix}{_KILL}' sh {' '.join(str(group) for group in groups)}"
 
 
-def _octal(found: re.Match[bytes]) -> bytes:
-    return b"\\%03o" % found[0][0]
+def _octal(match: re.Match[bytes]) -> bytes:
+    return b"\\%03o" % match[0][0]
 
 
 def group_in(stdout: bytes, mark: str) -> int | None:
     """The process group, once the first mark has arrived."""
-    found = _number_after(f"\n{mark} ", stdout)
-    return found[0] if found else None
+    number = _number_after(f"\n{mark} ", stdout)
+    return number[0] if number else None
 
 
 def unframe(stdout: bytes, stderr: bytes, mark: str) -> Framed:
@@ -221,9 +221,9 @@ def groups_of(running: Sequence[tuple[bytearray, str]]) -> tuple[int, ...]:
     just been started is waited for."""
     until = time.monotonic() + BEGIN_S
     while True:
-        found = [group_in(bytes(stdout[:65536]), mark) for stdout, mark in running]
-        if None not in found or time.monotonic() >= until:
-            return tuple(group for group in found if group is not None)
+        groups = [group_in(bytes(stdout[:65536]), mark) for stdout, mark in running]
+        if None not in groups or time.monotonic() >= until:
+            return tuple(group for group in groups if group is not None)
         time.sleep(0.02)
 
 

@@ -86,11 +86,11 @@ class KnownHosts:
 
     def lines(self, name: str) -> tuple[KnownKey, ...]:
         """The lines that speak of `name` (`host` or `[host]:port`), in file order."""
-        found = [
+        entries = [
             *self._plain.get(name, ()),
             *(entry for entry in self._rest if matches(entry[1].hosts, name)),
         ]
-        return tuple(line for _, line in sorted(found, key=lambda entry: entry[0]))
+        return tuple(line for _, line in sorted(entries, key=lambda entry: entry[0]))
 
     def judge(self, names: tuple[str, ...], key: bytes) -> HostKeyAnswer:
         """The standing of `key` for a host that is listed under `names`, the most specific
@@ -137,19 +137,19 @@ def _judge(lines: tuple[KnownKey, ...], key: bytes) -> HostKeyAnswer:
 
 def parse(text: str, path: str) -> tuple[KnownKey, ...]:
     """The readable lines of one file; OpenSSH passes over the others, and so do we."""
-    found = []
+    keys = []
     for line_no, line in enumerate(text.splitlines(), 1):
-        words = line.split()
-        marker = words.pop(0) if words and words[0] in _MARKERS else ""
-        if len(words) < 3 or words[0].startswith(("#", "@")):
+        fields = line.split()
+        marker = fields.pop(0) if fields and fields[0] in _MARKERS else ""
+        if len(fields) < 3 or fields[0].startswith(("#", "@")):
             continue
         try:
-            key = base64.b64decode(words[2], validate=True)
+            key = base64.b64decode(fields[2], validate=True)
         except ValueError:  # not base64, or not even ASCII
             continue
-        if key[4 : 4 + len(words[1])] == words[1].encode():
-            found.append(KnownKey(path, line_no, marker, words[0], words[1], key))
-    return tuple(found)
+        if key[4 : 4 + len(fields[1])] == fields[1].encode():
+            keys.append(KnownKey(path, line_no, marker, fields[0], fields[1], key))
+    return tuple(keys)
 
 
 def matches(hosts: str, name: str) -> bool:
@@ -167,13 +167,13 @@ def matches(hosts: str, name: str) -> bool:
             )
         except ValueError:
             return False
-    found = False
+    matched = False
     for pattern in hosts.lower().split(","):
         if _pattern(pattern.removeprefix("!")).fullmatch(name):
             if pattern.startswith("!"):
                 return False
-            found = True
-    return found
+            matched = True
+    return matched
 
 
 @lru_cache(maxsize=4096)
@@ -268,11 +268,11 @@ class HostKeys:
             return self._read[paths]
 
     def _accept(self, host: ResolvedHost, key_type: str, key: bytes) -> str:
-        told = (
+        note = (
             f"host key of {host.host_key_names[0]} accepted as new: {key_type} {fingerprint(key)}"
         )
         if not host.user_known_hosts:
-            return f"{told}; not written down: no UserKnownHostsFile"
+            return f"{note}; not written down: no UserKnownHostsFile"
         path = host.user_known_hosts[0]
         paths = host.user_known_hosts + host.global_known_hosts
         with self._lock:
@@ -282,12 +282,12 @@ class HostKeys:
                 raise _refusal(host, answer, key_type, key)
             self._read.clear()
             if answer.standing is Standing.KNOWN:
-                return told
+                return note
             try:
                 append(path, host.host_key_names[0], key_type, key, hashed=host.hash_known_hosts)
             except OSError as error:
-                return f"{told}; not written down: {path}: {error.strerror}"
-        return f"{told}, written to {path}"
+                return f"{note}; not written down: {path}: {error.strerror}"
+        return f"{note}, written to {path}"
 
 
 def _refusal(host: ResolvedHost, answer: HostKeyAnswer, key_type: str, key: bytes) -> Refused:

@@ -41,9 +41,9 @@ class KubectlTransport:
     def connect(self, node: Node, timeout_s: float) -> Session | Unreachable:
         """Try a command in the pod within `timeout_s`."""
         labels = dict(node.labels)
-        words = kubectl(labels.get(NAMESPACE), labels.get(CONTEXT))
+        prefix = kubectl(labels.get(NAMESPACE), labels.get(CONTEXT))
         pod = (node.address or node.name).partition(".")[0]
-        session = InsideTransport(LocalTransport(), (*words, "exec", "-i", pod, "--")).connect(
+        session = InsideTransport(LocalTransport(), (*prefix, "exec", "-i", pod, "--")).connect(
             node, timeout_s
         )
         if isinstance(session, Unreachable):
@@ -52,13 +52,13 @@ class KubectlTransport:
         if tried.ok:
             return session
         session.close()
-        said = (
+        reason = (
             tried.problem or tried.err().strip() or f"exit status {tried.exit_status}"
         ).splitlines()[-1]
         return Unreachable(
             node.name,
-            f"kubectl exec: {said}",
-            f"try it alone: {shlex.join((*words, 'exec', pod, '--', 'true'))}",
+            f"kubectl exec: {reason}",
+            f"try it alone: {shlex.join((*prefix, 'exec', pod, '--', 'true'))}",
         )
 
     def close(self) -> None:

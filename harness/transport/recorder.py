@@ -85,7 +85,7 @@ class _RecordingSession:
         _LOG.info("%s$ %s", self.node, _typed(command))
         result = self.inner.run(command)
         if _LOG.isEnabledFor(logging.DEBUG):
-            _LOG.debug("%s", "\n".join(_told(result)))
+            _LOG.debug("%s", "\n".join(_output_lines(result)))
         try:
             keep(self.rundir, number, command, result)
         except RunDirError:
@@ -128,13 +128,13 @@ def keep(run: RunDir, number: int, command: Command, result: CommandResult) -> N
 def _typed(command: Command) -> str:
     """As a person would type it, on one line; how much it is given on standard input is told, not
     shown."""
-    given = f" < {len(command.stdin):,} bytes" if command.stdin else ""
+    stdin = f" < {len(command.stdin):,} bytes" if command.stdin else ""
     first, *more = shlex.join(command.argv).splitlines() or [""]
     cut = f" … {len(more)} more lines" if more else ""
-    return f"{'sudo ' if command.sudo else ''}{first}{cut}{given}"
+    return f"{'sudo ' if command.sudo else ''}{first}{cut}{stdin}"
 
 
-def _told(result: CommandResult) -> list[str]:
+def _output_lines(result: CommandResult) -> list[str]:
     """What came back, each stream cut."""
     ended = result.problem or f"exit status {result.exit_status}"
     lines = [f"{result.node}: {ended} after {result.seconds:.2f} s"]

@@ -117,10 +117,10 @@ def _speaks(connection: socket.socket, timeout_s: float) -> bool:
 
 
 def _look_up(host: str, port: int, family: str, timeout_s: float) -> list[Address]:
-    wanted = _FAMILIES.get(family, socket.AF_UNSPEC)
+    family_number = _FAMILIES.get(family, socket.AF_UNSPEC)
     try:
         numeric = socket.getaddrinfo(
-            host, port, wanted, socket.SOCK_STREAM, flags=socket.AI_NUMERICHOST
+            host, port, family_number, socket.SOCK_STREAM, flags=socket.AI_NUMERICHOST
         )
         return [(info[0], info[4]) for info in numeric]
     except socket.gaierror:
@@ -132,7 +132,7 @@ def _look_up(host: str, port: int, family: str, timeout_s: float) -> list[Addres
             answer.put(
                 [
                     (info[0], info[4])
-                    for info in socket.getaddrinfo(host, port, wanted, socket.SOCK_STREAM)
+                    for info in socket.getaddrinfo(host, port, family_number, socket.SOCK_STREAM)
                 ]
             )
         except socket.gaierror as error:
@@ -141,19 +141,19 @@ def _look_up(host: str, port: int, family: str, timeout_s: float) -> list[Addres
     # The resolver has time limits of its own, longer than ours, and no way to be interrupted.
     threading.Thread(target=ask, name=f"look up {host}", daemon=True).start()
     try:
-        found = answer.get(timeout=timeout_s)
+        result = answer.get(timeout=timeout_s)
     except queue.Empty:
         step = "look at the resolver of this machine: /etc/resolv.conf"
         raise Refused(
             f"look up {host}: no answer from the resolver within {round(timeout_s, 1):g} s", step
         ) from None
-    if isinstance(found, socket.gaierror):
+    if isinstance(result, socket.gaierror):
         step = (
             "correct the name, or give the node an address in the inventory or a HostName in"
             " ~/.ssh/config"
         )
-        raise Refused(f"look up {host}: {found.strerror}", step)
-    return found
+        raise Refused(f"look up {host}: {result.strerror}", step)
+    return result
 
 
 # Which keys are shown to a node, in which order, and what its answer means.
