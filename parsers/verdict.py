@@ -27,7 +27,7 @@ from busbw.parsers.blame.blame import BlameOutcome
 from busbw.parsers.nccl_tests.groups import GroupSample
 
 EXIT_STATUS = {Status.PASS: 0, Status.WARN: 0, Status.FAIL: 1, Status.UNKNOWN: 3, Status.SKIPPED: 3}
-_TOLD = 8
+_NAMED_PAIRS = 8
 """Pairs of nodes that are named of those that were not measured."""
 
 
@@ -52,7 +52,7 @@ def decide(
     *,
     measuring: bool = True,
 ) -> Verdict:
-    """Add everything up. `left_out`: required cases that were planned and never ran; they are
+    """Add everything up. `excluded`: required cases that were planned and never ran; they are
     UNKNOWN. `measuring` False = a run that only checks: that nothing was measured takes nothing
     away."""
     statuses: list[Status] = [
@@ -135,28 +135,24 @@ def sensitivity(samples: tuple[GroupSample, ...], outcome: BlameOutcome) -> tupl
     unmet = _unmet(samples)
     path = "path" if not unmet else "path that was measured"
     iterations = min(len(s.busbw_gb_s) for s in samples)
-    return (
+    lines = [
         (
             f"would have caught: a node or a {path} that gives less than"
             f" {1 - outcome.tolerance:.0%} of its peers ({len(samples)} groups, at least"
             f" {iterations} iterations each, noise {noise:.1%})"
         ),
         f"could not see: a loss under {outcome.tolerance:.0%} of one node",
-        *(
-            (
-                (
-                    "could not see: a slow path between nodes that were not measured with each"
-                    f" other: {unmet}"
-                ),
-            )
-            if unmet
-            else ()
-        ),
-        (
-            "could not see: a fault that slows all nodes alike (peers are the reference; no"
-            " contract or earlier run was used)"
-        ),
+    ]
+    if unmet:
+        lines.append(
+            "could not see: a slow path between nodes that were not measured with each"
+            f" other: {unmet}"
+        )
+    lines.append(
+        "could not see: a fault that slows all nodes alike (peers are the reference; no"
+        " contract or earlier run was used)"
     )
+    return tuple(lines)
 
 
 def _unmet(samples: tuple[GroupSample, ...]) -> str:
@@ -168,6 +164,6 @@ def _unmet(samples: tuple[GroupSample, ...]) -> str:
     if len(met) >= every:
         return ""
     unmet = (pair for pair in itertools.combinations(nodes, 2) if frozenset(pair) not in met)
-    first = ", ".join(f"{a} – {b}" for a, b in itertools.islice(unmet, _TOLD))
-    more = every - len(met) - _TOLD
+    first = ", ".join(f"{a} – {b}" for a, b in itertools.islice(unmet, _NAMED_PAIRS))
+    more = every - len(met) - _NAMED_PAIRS
     return f"{every - len(met)} of {every} ({first}{f' and {more} more' if more > 0 else ''})"

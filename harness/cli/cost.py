@@ -69,12 +69,12 @@ def fill(args: argparse.Namespace) -> None:
         if row.size_bytes == largest and row.out_of_place is not None
     ]
     nodes = next(nodes for nodes, _ in launches if len(nodes) == widest)
-    found = expectation.hardware_of(assess.answers(run, plan), nodes)
-    nics = None if found.nics is None else f"{found.nics.count}x{found.nics.rate_gbit_s:g}"
+    hardware = expectation.hardware_of(assess.answers(run, plan), nodes)
+    nics = None if hardware.nics is None else f"{hardware.nics.count}x{hardware.nics.rate_gbit_s:g}"
     measured = {
         "busbw": statistics.median(values),
         "nodes": len(nodes),
-        "gpus_per_node": found.gpus_per_node,
+        "gpus_per_node": hardware.gpus_per_node,
         "nics": nics,
     }
     for name, value in measured.items():
@@ -235,8 +235,8 @@ def run(args: argparse.Namespace) -> int:
     if args.run_directory is not None:
         fill(args)
     args.gpus_per_node = args.gpus_per_node or 8
-    found = answer(args)
-    sys.stdout.write(dump_json(found) if args.json else answer_lines(found))
+    result = answer(args)
+    sys.stdout.write(dump_json(result) if args.json else answer_lines(result))
     return 0
 
 

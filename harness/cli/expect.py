@@ -71,7 +71,7 @@ def rdma_gbit_s(paths: list[Path]) -> tuple[float, ...]:
     """
     from busbw.parsers.tools import perftest
 
-    found = []
+    rates = []
     for path in paths:
         try:
             read = perftest.parse(path.read_text(encoding="utf-8", errors="replace"))
@@ -90,8 +90,8 @@ def rdma_gbit_s(paths: list[Path]) -> tuple[float, ...]:
                 seen=why,
                 next_step="ib_write_bw -d DEVICE --report_gbits HOST > FILE",
             )
-        found.append(best)
-    return tuple(found)
+        rates.append(best)
+    return tuple(rates)
 
 
 def _of_run(path: Path) -> Described:
@@ -349,9 +349,9 @@ def run(args: argparse.Namespace) -> int:
     if args.contract_template:
         sys.stdout.write(TEMPLATE)
         return 0
-    found = answer(args)
-    sys.stdout.write(dump_json(found) if args.json else answer_lines(found))
-    return EXIT_STATUS[found.comparison.status] if found.comparison is not None else 0
+    result = answer(args)
+    sys.stdout.write(dump_json(result) if args.json else answer_lines(result))
+    return EXIT_STATUS[result.comparison.status] if result.comparison is not None else 0
 
 
 def answer(args: argparse.Namespace) -> Answer:
@@ -528,7 +528,7 @@ def _question(args: argparse.Namespace) -> Question:
     if fabric is not None:
         _one_of("--fabric", fabric, tuple(carriers()))
 
-    def asked(nodes: int, on: str) -> Question:
+    def question_for(nodes: int, on: str) -> Question:
         return cluster.Question(
             collective=args.collective,
             nodes=nodes,
@@ -548,7 +548,7 @@ def _question(args: argparse.Namespace) -> Question:
             "the node count is missing: one node, two, three, and four or more are different"
             " regimes",
             seen=_limits_by_nodes(
-                asked,
+                question_for,
                 fabric or "infiniband",
                 has_network=nics is not None or args.network_gb_s is not None,
             ),
@@ -567,7 +567,7 @@ def _question(args: argparse.Namespace) -> Question:
             seen=f"--fabric {fabric}" if fabric else "",
             next_step="--fabric infiniband",
         )
-    return asked(args.nodes, fabric)
+    return question_for(args.nodes, fabric)
 
 
 def _one_of(option: str, value: str, known: tuple[str, ...]) -> None:
@@ -580,14 +580,14 @@ def _one_of(option: str, value: str, known: tuple[str, ...]) -> None:
 
 
 def _limits_by_nodes(
-    asked: Callable[[int, str], Question], fabric: str, *, has_network: bool
+    question_for: Callable[[int, str], Question], fabric: str, *, has_network: bool
 ) -> str:
     """What can be said without the node count: the limit for each."""
     from busbw.parsers.expect import cluster
 
     limits = []
     for nodes in _SHOWN_NODES if has_network else (1,):
-        question = asked(nodes, fabric)
+        question = question_for(nodes, fabric)
         if nodes * question.gpus_per_node > 1:
             limits.append(f"{nodes}: {cluster.answer(question).limit.value_gb_s:.0f}")
     return f"without --nodes; the limit in GB/s by node count is {', '.join(limits)}"

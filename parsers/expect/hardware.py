@@ -203,9 +203,9 @@ GPUS = (
 
 def find_gpu(name: str) -> Gpu | None:
     """The GPU of that name or alias, in any case; None = the table does not know it."""
-    wanted = name.casefold()
+    key = name.casefold()
     return next(
-        (gpu for gpu in GPUS if wanted in {text.casefold() for text in (gpu.name, *gpu.aliases)}),
+        (gpu for gpu in GPUS if key in {text.casefold() for text in (gpu.name, *gpu.aliases)}),
         None,
     )
 
@@ -371,13 +371,13 @@ def gpu_or_refuse(name: str) -> Gpu:
 
 
 def _mixed(names: str) -> str:
-    found = [
+    known = [
         gpu
         for gpu in (find_gpu(part.strip()) for part in names.split(","))
         if gpu is not None and gpu.nvlink_gb_s is not None
     ]
-    if not found:
+    if not known:
         return "one GPU model at a time, and the tables know none of these"
-    slowest = min(found, key=lambda gpu: gpu.nvlink_gb_s or 0.0)
+    slowest = min(known, key=lambda gpu: gpu.nvlink_gb_s or 0.0)
     rate = f"{slowest.name} alone ({slowest.nvlink_gb_s:g} GB/s of NVLink)"
     return f"one GPU model at a time; a collective over all of them runs no faster than over {rate}"

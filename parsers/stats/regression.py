@@ -181,7 +181,7 @@ def scatter(numbers: tuple[tuple[tuple[float, ...], ...], ...]) -> float:
     `1 + CHANCE / sqrt(numbers)` a few times in a thousand. A lower bar would give a quiet fabric
     intervals that hide a loss of 5 %.
     """
-    found = []
+    excesses = []
     for before in numbers:
         runs = tuple(tuple(math.log(value) for value in run if value > 0) for run in before)
         share = _share(tuple(len(run) for run in runs))
@@ -190,9 +190,9 @@ def scatter(numbers: tuple[tuple[tuple[float, ...], ...], ...]) -> float:
         pooled = sum(squares for _, squares, _ in each) / freedom if freedom else 0.0
         if len(each) > 1 and pooled > 0:
             explained = statistics.fmean(pooled / left for _, _, left in each)
-            found.append(statistics.variance([centre for centre, _, _ in each]) / explained)
-    mean = statistics.fmean(found) if found else 1.0
-    return mean if found and mean > 1 + CHANCE / math.sqrt(len(found)) else 1.0
+            excesses.append(statistics.variance([centre for centre, _, _ in each]) / explained)
+    mean = statistics.fmean(excesses) if excesses else 1.0
+    return mean if excesses and mean > 1 + CHANCE / math.sqrt(len(excesses)) else 1.0
 
 
 def _error(

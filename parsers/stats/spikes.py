@@ -81,7 +81,7 @@ def spikes(groups: Sequence[Sequence[float]]) -> tuple[Spike, ...]:
         return ()
     high = [_high(times[:count]) for times in groups]
     starts = (0.0, *accumulate(max(times[i] for times in groups) / 1e6 for i in range(count)))
-    found: list[Spike] = []
+    merged: list[Spike] = []
     last = -2
     for i in range(count):
         slow = tuple(g for g, times in enumerate(groups) if times[i] > high[g][1])
@@ -89,13 +89,13 @@ def spikes(groups: Sequence[Sequence[float]]) -> tuple[Spike, ...]:
             continue
         times_over = max(groups[g][i] / high[g][0] for g in slow)
         if last == i - 1:
-            before = found.pop()
+            before = merged.pop()
             slow, times_over = tuple(sorted({*before.groups, *slow})), max(before.times, times_over)
-            found.append(Spike(before.iteration, before.at_s, times_over, slow))
+            merged.append(Spike(before.iteration, before.at_s, times_over, slow))
         else:
-            found.append(Spike(i, starts[i], times_over, slow))
+            merged.append(Spike(i, starts[i], times_over, slow))
         last = i
-    return tuple(found)
+    return tuple(merged)
 
 
 def _high(times: Sequence[float]) -> tuple[float, float]:
@@ -105,7 +105,7 @@ def _high(times: Sequence[float]) -> tuple[float, float]:
     return middle, max(LEAST * middle, middle + DEVIATIONS * spread)
 
 
-def period(found: Sequence[Spike], iterations: int) -> Period | None:
+def period(spikes: Sequence[Spike], iterations: int) -> Period | None:
     """The period that spikes keep to; None = fewer than five spikes, or they lie as chance would
     have it.
 
@@ -113,19 +113,19 @@ def period(found: Sequence[Spike], iterations: int) -> Period | None:
     to it: gaps are geometric from two on. The gap that most others equal is the period; one gap
     chose it and does not count, and it was chosen among as many as there are.
     """
-    gaps = [b.iteration - a.iteration for a, b in pairwise(found)]
+    gaps = [b.iteration - a.iteration for a, b in pairwise(spikes)]
     if len(gaps) < FEWEST_GAPS:
         return None
     chosen = max(sorted(set(gaps)), key=lambda gap: sum(_equal(each, gap) for each in gaps))
     even = [i for i, gap in enumerate(gaps) if _equal(gap, chosen)]
-    rate = min(1.0, len(found) / (iterations - len(found)))
+    rate = min(1.0, len(spikes) / (iterations - len(spikes)))
     by_chance = sum(
         rate * (1 - rate) ** (gap - 2) for gap in range(2, 2 * chosen + 2) if _equal(gap, chosen)
     )
     if len(set(gaps)) * _at_least(len(even) - 1, len(gaps) - 1, min(1.0, by_chance)) > 1 / ONE_IN:
         return None
-    seconds = statistics.median(found[i + 1].at_s - found[i].at_s for i in even)
-    return Period(seconds, statistics.fmean(gaps[i] for i in even), len(found), len(even))
+    seconds = statistics.median(spikes[i + 1].at_s - spikes[i].at_s for i in even)
+    return Period(seconds, statistics.fmean(gaps[i] for i in even), len(spikes), len(even))
 
 
 def _equal(gap: int, other: int) -> bool:
@@ -182,7 +182,7 @@ def findings(samples: tuple[GroupSample, ...]) -> tuple[Finding, ...]:
         return ()
     counted = Counter(artefact for artefact, _ in seen.wide)
     longest = max(spike.times for _, spike in seen.wide)
-    beside = f"{seen.alone} more slowed fewer groups" if seen.alone else "none slowed fewer groups"
+    others = f"{seen.alone} more slowed fewer groups" if seen.alone else "none slowed fewer groups"
     finding = Finding(
         id="system-wide-spikes",
         status=Status.WARN,
@@ -195,7 +195,7 @@ def findings(samples: tuple[GroupSample, ...]) -> tuple[Finding, ...]:
             Evidence(
                 artefact,
                 None,
-                f"{count} times in this launch; over {seen.launches} launches {beside}",
+                f"{count} times in this launch; over {seen.launches} launches {others}",
             )
             for artefact, count in counted.most_common(3)
         ),

@@ -234,8 +234,8 @@ class ProcessSpread:
 
 def process_spread(times: tuple[ProcessTimes, ...]) -> tuple[ProcessSpread, ...]:
     """Per size and place, the mean time of each process and how far they scatter; processes without
-    an iteration are left out."""
-    found = []
+    an iteration are excluded."""
+    spreads = []
     for (size, in_place), entries in _by_place(times):
         means = tuple(
             (e.process, e.host, statistics.fmean(e.times_us))
@@ -243,10 +243,9 @@ def process_spread(times: tuple[ProcessTimes, ...]) -> tuple[ProcessSpread, ...]
             if e.times_us
         )
         if means:
-            found.append(
-                ProcessSpread(size, in_place, means, variation(tuple(mean for _, _, mean in means)))
-            )
-    return tuple(found)
+            scatter = variation(tuple(mean for _, _, mean in means))
+            spreads.append(ProcessSpread(size, in_place, means, scatter))
+    return tuple(spreads)
 
 
 def _by_place(times: tuple[ProcessTimes, ...]) -> list[tuple[tuple[int, bool], list[ProcessTimes]]]:
@@ -275,12 +274,12 @@ def dips(rows: tuple[BenchmarkRow, ...], *, depth: float) -> tuple[Dip, ...]:
         for row in rows
         if row.out_of_place is not None
     ]
-    found = []
+    dips_of_rows = []
     for (_, before), (size, here), (_, after) in zip(points, points[1:], points[2:], strict=False):
         least = min(before, after)
         if least > 0 and here < (1 - depth) * least:
-            found.append(Dip(size, here, (before, after), 1 - here / least))
-    return tuple(found)
+            dips_of_rows.append(Dip(size, here, (before, after), 1 - here / least))
+    return tuple(dips_of_rows)
 
 
 LATENCY_BAND = (8, 64 << 10)
@@ -302,8 +301,8 @@ def same_size(
 ) -> tuple[tuple[int, tuple[float, ...]], ...]:
     """(size, out-of-place busbw of each table that has it), by size: what repeated launches
     gave."""
-    found: dict[int, list[float]] = defaultdict(list)
+    values_of: dict[int, list[float]] = defaultdict(list)
     for row in itertools.chain.from_iterable(tables):
         if row.out_of_place is not None:
-            found[row.size_bytes].append(row.out_of_place.busbw_gb_s)
-    return tuple((size, tuple(values)) for size, values in sorted(found.items()))
+            values_of[row.size_bytes].append(row.out_of_place.busbw_gb_s)
+    return tuple((size, tuple(values)) for size, values in sorted(values_of.items()))

@@ -53,7 +53,7 @@ class Acceptance:
     not_measured: tuple[str, ...]
     answers: tuple[ProviderAnswer, ...]
     hardware: str
-    """How many parts were seen, and the fingerprint over them; empty = none told its identity."""
+    """How many parts were seen, and the fingerprint over them; empty = no part reported its identity."""
 
 
 def view(report: ReportInput) -> Acceptance | None:
@@ -79,9 +79,15 @@ def view(report: ReportInput) -> Acceptance | None:
     )
 
 
+def _state(each: CriterionResult) -> str:
+    if each.status in (Status.PASS, Status.FAIL):
+        return ""
+    return "not measured" if each.measured is None else "not decided"
+
+
 def _criterion(report: ReportInput, each: CriterionResult) -> Criterion:
     sums = {excerpt.artefact: excerpt.sha256 for excerpt in report.excerpts}
-    # All nodes is the rule, and told below the table.
+    # All nodes is the rule, and named below the table.
     where = (
         f", {phrases.count(each.nodes, 'node')}"
         if each.nodes not in (0, len(report.result.nodes))
@@ -94,13 +100,7 @@ def _criterion(report: ReportInput, each: CriterionResult) -> Criterion:
         phrases.measured(each),
         each.launches,
         each.status,
-        (
-            ""
-            if each.status in (Status.PASS, Status.FAIL)
-            else "not measured"
-            if each.measured is None
-            else "not decided"
-        ),
+        _state(each),
         each.reason,
         tuple(Proof(path, sums.get(path, "")) for path in each.artefacts),
     )
