@@ -36,7 +36,7 @@ def nvlinks(gpus: tuple[NvlinkGpu, ...]) -> RuleResult:
     return _nvlinks(gpus).with_values(
         inactive_links=sum(len(g.inactive) for g in gpus),
         link_count=len(fewest.rates_gb_s) if fewest else None,
-        expected=(_wanted(fewest.model) or None) if fewest else None,
+        expected=(_links_of(fewest.model) or None) if fewest else None,
     )
 
 
@@ -57,7 +57,7 @@ def _nvlinks(gpus: tuple[NvlinkGpu, ...]) -> RuleResult:
     few = [
         f"GPU {g.index}: {len(g.rates_gb_s)} of {n}"
         for g in gpus
-        if g.rates_gb_s and (n := _wanted(g.model)) > len(g.rates_gb_s)
+        if g.rates_gb_s and (n := _links_of(g.model)) > len(g.rates_gb_s)
     ]
     if few:
         return RuleResult(
@@ -75,7 +75,7 @@ def _nvlinks(gpus: tuple[NvlinkGpu, ...]) -> RuleResult:
     )
 
 
-def _wanted(model: str) -> int:
+def _links_of(model: str) -> int:
     if "PCIe" in model or "NVL" in model:
         return 0
     return next((count for name, count in _LINKS if name in model), 0)

@@ -59,7 +59,7 @@ def from_sysfs(devices: tuple[SysfsDevice, ...]) -> tuple[Port, ...]:
         Port(
             name=_name(device.name, port.number),
             active=_equals(port.state, "ACTIVE"),
-            state_text=_words(port.state, port.physical_state),
+            state_text=_state_text(port.state, port.physical_state),
             ethernet=_equals(port.link_layer, "Ethernet"),
             rate_gbit_s=port.rate_gbit_s,
             lanes=port.lanes,
@@ -77,7 +77,7 @@ def from_devinfo(devices: tuple[VerbsInfo, ...]) -> tuple[Port, ...]:
         Port(
             name=_name(device.name, port.number),
             active=_equals(port.state, "PORT_ACTIVE"),
-            state_text=_words(port.state, None),
+            state_text=_state_text(port.state, None),
             ethernet=_equals(port.link_layer, "Ethernet"),
             mtu=None if device.is_efa else port.active_mtu,
             sm_lid=port.sm_lid,
@@ -93,7 +93,7 @@ def from_ibstat(listed: Ibstat) -> tuple[Port, ...]:
         Port(
             name=_name(device.name, port.number),
             active=_equals(port.state, "Active"),
-            state_text=_words(port.state, port.physical_state),
+            state_text=_state_text(port.state, port.physical_state),
             ethernet=_equals(port.link_layer, "Ethernet"),
             rate_gbit_s=port.rate_gbit_s,
             sm_lid=port.sm_lid,
@@ -106,7 +106,12 @@ def from_ibstat(listed: Ibstat) -> tuple[Port, ...]:
 def from_links(links: tuple[RdmaLink, ...]) -> tuple[Port, ...]:
     """From `rdma link`."""
     return tuple(
-        Port(_name(k.device, k.port), k.state == "ACTIVE", _words(k.state, k.physical_state), None)
+        Port(
+            _name(k.device, k.port),
+            k.state == "ACTIVE",
+            _state_text(k.state, k.physical_state),
+            None,
+        )
         for k in links
     )
 
@@ -262,7 +267,7 @@ def _equals(value: str | None, expected: str) -> bool | None:
     return None if value is None else value == expected
 
 
-def _words(first: str | None, second: str | None) -> str:
+def _state_text(first: str | None, second: str | None) -> str:
     return " / ".join(word for word in (first, second) if word) or "unknown"
 
 

@@ -51,15 +51,15 @@ def assemble(
     merged = _oriented(_merged(_with_kinds(links)))
     nics = _nics(merged, known)
     order = [node.name for node in known.nodes] or sorted({nic.node for nic in nics}, key=natural)
-    seen = {nic.node for nic in nics}
+    cabled = {nic.node for nic in nics}
     return Topology(
-        nodes=tuple(name for name in order if name in seen),
+        nodes=tuple(name for name in order if name in cabled),
         nics=nics,
         leaves=_leaves(merged, order),
         links=merged,
         errors=tuple(dict.fromkeys(_placed(error, merged) for error in errors)),
-        groups=_groups(known.nodes, seen),
-        missing=tuple(name for name in order if name not in seen),
+        groups=_groups(known.nodes, cabled),
+        missing=tuple(name for name in order if name not in cabled),
         sources=tuple(f"{reading.tool}: {source}" for source, reading in readings),
         problems=(
             *problems,
@@ -72,7 +72,7 @@ def assemble(
     )
 
 
-def _groups(nodes: Sequence[Node], seen: set[str]) -> tuple[tuple[str, ...], ...]:
+def _groups(nodes: Sequence[Node], cabled: set[str]) -> tuple[tuple[str, ...], ...]:
     """The groups of the label `group`, else of `leaf`; () unless every node of the inventory has
     it: half a plan is none."""
     stated = (
@@ -80,7 +80,7 @@ def _groups(nodes: Sequence[Node], seen: set[str]) -> tuple[tuple[str, ...], ...
     )
     labels = next((by_node for by_node in stated if by_node and None not in by_node.values()), {})
     return tuple(
-        tuple(name for name, label in labels.items() if label == group and name in seen)
+        tuple(name for name, label in labels.items() if label == group and name in cabled)
         for group in dict.fromkeys(labels.values())
     )
 

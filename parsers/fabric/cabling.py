@@ -137,7 +137,9 @@ def examine(topology: Topology) -> Cabling:
         node: {rail: nic.leaf for rail, nic in nics.items() if nic.leaf is not None}
         for node, nics in rails.items()
     }
-    members = [list(group) for group in topology.groups if group] or _seen(plugged, topology.nodes)
+    members = [list(group) for group in topology.groups if group] or _groups_of_leaves(
+        plugged, topology.nodes
+    )
     odd = tuple(nics for group in members for nics in _odd(group, rails))
     groups = tuple(tuple(sorted(group, key=topology.nodes.index)) for group in members)
     unplugged = tuple(nic for nics in rails.values() for nic in nics.values() if nic.leaf is None)
@@ -149,7 +151,7 @@ def examine(topology: Topology) -> Cabling:
     )
 
 
-def _seen(plugged: dict[str, dict[int, str]], order: Sequence[str]) -> list[list[str]]:
+def _groups_of_leaves(plugged: dict[str, dict[int, str]], order: Sequence[str]) -> list[list[str]]:
     """The groups that the cabling itself shows."""
     plans: list[tuple[dict[int, str], list[str]]] = []
     place = {node: position for position, node in enumerate(order)}

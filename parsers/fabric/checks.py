@@ -45,7 +45,7 @@ def judge(topology: Topology) -> tuple[CheckResult, ...]:
     tool was not read is UNKNOWN."""
     tools = {source.partition(":")[0] for source in topology.sources}
     results = [
-        *_seen(topology),
+        *_nodes(topology),
         *_states(topology),
         *_rates(topology),
         *_errors(topology, tools),
@@ -104,7 +104,7 @@ def _node_of(link: FabricLink) -> str:
     return link.a.node or FABRIC
 
 
-def _seen(topology: Topology) -> list[CheckResult]:
+def _nodes(topology: Topology) -> list[CheckResult]:
     expected = "every node of the inventory has a port in the fabric"
     why = "another name in the fabric, its ports down, or a part of the fabric that was not read"
     return [

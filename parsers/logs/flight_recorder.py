@@ -316,7 +316,7 @@ def _groups(value: dict[str, object], raw: list[dict[str, object]]) -> tuple[Fli
         name, description = names.get(group_id, (group_id, ""))
         only = next(iter(config.values())) if len(config) == 1 and len(ids) == 1 else None
         configured = mapping(config.get(name, only))
-        seen = status.get(group_id, {})
+        group_status = status.get(group_id, {})
         groups.append(
             FlightGroup(
                 id=group_id,
@@ -325,9 +325,9 @@ def _groups(value: dict[str, object], raw: list[dict[str, object]]) -> tuple[Fli
                 ranks=tuple(
                     int(each) for each in re.findall(r"\d+", text_of(configured, "ranks") or "")
                 ),
-                last_enqueued=_sequence(seen, "last_enqueued_collective"),
-                last_started=_sequence(seen, "last_started_collective"),
-                last_completed=_sequence(seen, "last_completed_collective"),
+                last_enqueued=_sequence(group_status, "last_enqueued_collective"),
+                last_started=_sequence(group_status, "last_started_collective"),
+                last_completed=_sequence(group_status, "last_completed_collective"),
             )
         )
     return tuple(groups)

@@ -556,12 +556,12 @@ class Sieve:
         """The expressions wanted of every line, for each shape that has any."""
         if len(self.plans) > _MOST_PLANS:
             self.plans.clear()
-        made = self.plans.setdefault(common, {})
+        cached = self.plans.setdefault(common, {})
         plans = {}
         for shape in hot:
-            plan = made.get(shape)
+            plan = cached.get(shape)
             if plan is None:
-                plan = made[shape] = tuple(
+                plan = cached[shape] = tuple(
                     index for index in self.known[shape] if index not in common
                 )
             if plan:

@@ -84,11 +84,11 @@ def parse(text: str) -> CopyRun | None:
 
 def _test(name: str, body: str) -> CopyTest:
     rows: list[tuple[float | None, ...]] = []
-    seen = False
+    in_table = False
     for line in body.splitlines():
-        if not seen:
+        if not in_table:
             # The numbers of the columns stand under the title of the matrix.
-            seen = bool(_HEAD.match(line))
+            in_table = bool(_HEAD.match(line))
         elif match := _ROW.match(line):
             rows.append(tuple(None if cell == "N/A" else float(cell) for cell in match[2].split()))
         elif line.strip():

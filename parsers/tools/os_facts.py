@@ -74,8 +74,8 @@ def parse_netdevs(text: str) -> tuple[RdmaNetdev, ...]:
     """
     netdevs = []
     for device, name, rest in _NETDEV_LINE.findall(text):
-        words = rest.split()
-        fields = dict(zip(words[::2], words[1::2], strict=False))
+        cells = rest.split()
+        fields = dict(zip(cells[::2], cells[1::2], strict=False))
         numbers = {key: int(value) for key, value in fields.items() if value.isdigit()}
         netdevs.append(
             RdmaNetdev(

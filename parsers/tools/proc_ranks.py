@@ -158,9 +158,9 @@ def one_per_rank(
 
 
 def _depth(pid: int, pids: set[int], parents: dict[int, int]) -> int:
-    depth, seen = 0, {pid}
-    while (pid := parents.get(pid, 0)) in pids and pid not in seen:
-        seen.add(pid)
+    depth, visited = 0, {pid}
+    while (pid := parents.get(pid, 0)) in pids and pid not in visited:
+        visited.add(pid)
         depth += 1
     return depth
 

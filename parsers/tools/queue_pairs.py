@@ -36,8 +36,8 @@ def parse(text: str) -> tuple[QueuePair, ...]:
     for line_no, line in enumerate(text.splitlines(), 1):
         if (m := _LINE.match(line.strip())) is None:
             continue
-        words = m[3].split()
-        fields = dict(zip(words[::2], words[1::2], strict=False))
+        cells = m[3].split()
+        fields = dict(zip(cells[::2], cells[1::2], strict=False))
         remote, pid = fields.get("rqpn", ""), fields.get("pid", "")
         queue_pairs.append(
             QueuePair(

@@ -31,8 +31,8 @@ def parse(text: str) -> tuple[RdmaLink, ...]:
     """
     links = []
     for device, port, rest in _LINE.findall(text):
-        words = rest.split()
-        fields = dict(zip(words[::2], words[1::2], strict=False))
+        cells = rest.split()
+        fields = dict(zip(cells[::2], cells[1::2], strict=False))
         links.append(
             RdmaLink(
                 device,
