@@ -36,7 +36,7 @@ def run(args: argparse.Namespace) -> int:
     directory = run_directory.open_existing(args.run)
     plan = assess.load_plan(directory)
     planning.enter_lab(plan)
-    with run_directory.held(directory):
+    with run_directory.locked(directory):
         transport = make(plan.transport, ssh_config=plan.cluster.ssh_config)
         limit_s = plan.connect_timeout_s
         deadline_s = 2 * limit_s * (1 + len(plan.cluster.nodes) // plan.forks) + 10

@@ -56,7 +56,7 @@ def run(args: argparse.Namespace) -> int:
     """Write it. 0 = written, 2 = no nodes were found, or the file is there already."""
     from busbw.fabrics import fabric
     from busbw.inventory import fold, own
-    from busbw.store.run_directory import write_whole
+    from busbw.store.run_directory import write_atomically
 
     if args.out.exists() and not args.force:
         raise UsageError(
@@ -65,7 +65,7 @@ def run(args: argparse.Namespace) -> int:
             next_step="edit it, or write it anew with --force",
         )
     cluster = _cluster(args)
-    write_whole(args.out.absolute(), own.text(cluster, fabric.names()).encode(), mode=0o666)
+    write_atomically(args.out.absolute(), own.text(cluster, fabric.names()).encode(), mode=0o666)
     count = len(cluster.nodes)
     where = "" if args.out.name == _FILE and args.out.parent == Path() else f" -i {args.out}"
     sys.stdout.write(

@@ -77,13 +77,13 @@ def deliver(args: argparse.Namespace, run: Path, result: RunResult, last_line: s
     """
     from busbw.model import Status
     from busbw.reports import csv
-    from busbw.store.run_directory import write_whole
+    from busbw.store.run_directory import write_atomically
 
     for path, name in ((args.junit, "junit.xml"), (args.prom, "metrics.prom")):
         if path is not None:
-            write_whole(path.absolute(), (run / name).read_bytes(), mode=0o666)
+            write_atomically(path.absolute(), (run / name).read_bytes(), mode=0o666)
     if args.csv is not None:
-        write_whole(args.csv.absolute(), csv.render(result).encode(), mode=0o666)
+        write_atomically(args.csv.absolute(), csv.render(result).encode(), mode=0o666)
     _github(run, result)
     if args.notify:
         _notify(os.environ.get(_WEBHOOK, ""), result, last_line)

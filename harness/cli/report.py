@@ -47,7 +47,9 @@ def run(args: argparse.Namespace) -> int:
     folder = directory.path
     if args.redact:
         result, redactor = publish.publish_redacted(directory)
-        run_directory.write_whole(folder / "redacted-names.csv", names_file(redactor), mode=0o600)
+        run_directory.write_atomically(
+            folder / "redacted-names.csv", names_file(redactor), mode=0o600
+        )
         folder, shown = folder / "redacted", f"{shown}/redacted"
     else:
         result = publish.publish(directory)

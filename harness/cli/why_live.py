@@ -375,7 +375,9 @@ def _answer(path: Path, directory: str, evidence: StallEvidence, *, redact: bool
         hosts = [each.host for each in evidence.nodes if each.host]
         redactor = Redactor(dict.fromkeys(names), (), hosts)
         verdict, directory = redactor.record(verdict), redactor.text(directory)
-        run_directory.write_whole(path / "redacted-names.csv", names_file(redactor), mode=0o600)
+        run_directory.write_atomically(
+            path / "redacted-names.csv", names_file(redactor), mode=0o600
+        )
     return _Answer(verdict, directory, evidence.now_s)
 
 

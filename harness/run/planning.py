@@ -116,7 +116,7 @@ def prepare(options: RunOptions, started: str, stack: ExitStack) -> Prepared:
         run = run_directory.open_existing(options.resume)
         plan = assess.load_plan(run)
         enter_lab(plan)
-        stack.enter_context(run_directory.held(run))
+        stack.enter_context(run_directory.locked(run))
         payload = _begun_with(run, options, plan)
         set_aside_unfinished(run)
         plan = dataclasses.replace(
@@ -126,7 +126,7 @@ def prepare(options: RunOptions, started: str, stack: ExitStack) -> Prepared:
         plan = new_plan(options, started=started)
         payload = benchmark(options, plan)
         run = run_directory.create(options.out, started, plan.playbook.name)
-        stack.enter_context(run_directory.held(run))
+        stack.enter_context(run_directory.locked(run))
         sources.keep(run, payload)
         plan = dataclasses.replace(plan, run_id=run.run_id)
         artefacts.keep(run, "plan.json", plan)

@@ -80,13 +80,13 @@ class RunDir:
                 seen=f"{target} exists with other content",
                 next_step="start a new run; what was measured is never edited",
             )
-        write_whole(target, content)
+        write_atomically(target, content)
         return f"raw/{name}"
 
     def write_derived(self, name: str, text: str) -> Path:
         """Write a file that can be rebuilt from `raw/`."""
         target = self.path / _inside(name)
-        write_whole(target, text.encode())
+        write_atomically(target, text.encode())
         return target
 
     def read_raw(self, name: str) -> bytes | None:
@@ -190,7 +190,7 @@ def open_existing(path: Path) -> RunDir:
 
 
 @contextlib.contextmanager
-def held(run: RunDir) -> Iterator[None]:
+def locked(run: RunDir) -> Iterator[None]:
     """Keeps every other process from working on the run meanwhile. It ends with this process,
     however that ends.
 
@@ -234,7 +234,7 @@ def _make_folder(path: Path) -> None:
         path.mkdir(mode=MODE_DIRECTORY, exist_ok=True)
 
 
-def write_whole(target: Path, content: bytes, mode: int = MODE_FILE) -> None:
+def write_atomically(target: Path, content: bytes, mode: int = MODE_FILE) -> None:
     """Write a file so that its name is either absent or whole, also after a power cut. `mode` is
     narrowed by the umask.
 

@@ -172,7 +172,7 @@ class _Survey:
         each_s = self._spent_s / self._launches if self._launches else 0.0
         return self._spent_s + more * each_s <= self._settings.budget_s
 
-    def _say(self, text: str, step: str = "survey") -> None:
+    def _progress(self, text: str, step: str = "survey") -> None:
         self._context.progress(step, text)
 
     def _measure_pairs(self) -> bool:
@@ -187,7 +187,7 @@ class _Survey:
                 text += f" after {len(history)} rounds"
                 if reserved:
                     text += f", {reserved} launches reserved to confirm the suspects"
-                self._say(f"{text}; next would have been {round_.id}: {round_.why}")
+                self._progress(f"{text}; next would have been {round_.id}: {round_.why}")
                 return True
             if not self._measure_sharded(round_):
                 return False
@@ -210,7 +210,7 @@ class _Survey:
         count = 1
         while round_ := again_alone(self._nodes, self._outcome(), count):
             if not self._affords(1):
-                self._say(f"no budget left for {round_.why}")
+                self._progress(f"no budget left for {round_.why}")
                 return True
             if not self._measure_sharded(round_):
                 return False
@@ -220,10 +220,10 @@ class _Survey:
     def _confirm(self, planned: Confirming) -> None:
         """The suspects against the same without them."""
         for part, why in planned.cannot:
-            self._say(f"{part.label} stays unconfirmed: {why}")
+            self._progress(f"{part.label} stays unconfirmed: {why}")
         for round_ in planned.rounds:
             if not self._affords(1):
-                self._say(
+                self._progress(
                     f"no budget left to confirm: next would have been {round_.id}: {round_.why}"
                 )
                 return
@@ -248,11 +248,11 @@ class _Survey:
             if round_.id in self._ended:
                 continue
             if not self._affords(1):
-                self._say(f"no budget left for {round_.why}", "layer breakdown")
+                self._progress(f"no budget left for {round_.why}", "layer breakdown")
             elif not self._measure((round_,)):
                 return
         if not self._affords(1):
-            self._say("no budget left for the link baseline", "layer breakdown")
+            self._progress("no budget left for the link baseline", "layer breakdown")
             return
         measure_links(self._context, self._outcome(), self._nodes)
 
@@ -276,7 +276,7 @@ class _Survey:
                     (round_, replace(launch, concurrent_with=moment)) for round_, launch in wave
                 ]
             for round_, launch in wave:
-                self._say(f"{round_.why}: {_groups_text(round_)}", launch.case.id)
+                self._progress(f"{round_.why}: {_groups_text(round_)}", launch.case.id)
             artefacts = measure_together(self._context, tuple(launch for _, launch in wave))
             self._spent_s += max(artefact.seconds for artefact in artefacts)
             self._launches += 1
@@ -302,7 +302,7 @@ class _Survey:
         if artefact.state == "ended" and artefact.exit_status == 0:
             self._ended.add(round_.id)
             return True
-        self._say(_failure_text(artefact), artefact.case.id)
+        self._progress(_failure_text(artefact), artefact.case.id)
         return False
 
     def _halve(self, round_: Round, artefact: CaseArtefact) -> bool:

@@ -132,10 +132,12 @@ class OpenSshTransport:
                 if master.process.poll() is None
                 else ""
             )
-            text = late + master.said()
+            text = late + master.messages()
             master.close()
             return _unreachable(node.name, host, text.strip(), fallback_reason)
-        added = tuple(line for line in master.said().splitlines() if "Permanently added" in line)
+        added = tuple(
+            line for line in master.messages().splitlines() if "Permanently added" in line
+        )
         return OpenSshSession(
             node.name, master, master.control, notes=added, fallback_reason=fallback_reason
         )
@@ -155,7 +157,7 @@ class _Master:
             prefix="busbw-", dir=None if len(tempfile.gettempdir()) < 50 else "/tmp"
         )
         self.control = f"{directory}/control"
-        self._said = f"{directory}/said"
+        self._messages_file = f"{directory}/said"
         argv = (
             *command,
             "-o",
@@ -168,9 +170,13 @@ class _Master:
             host,
         )
         try:
-            with open(self._said, "ab") as said:
+            with open(self._messages_file, "ab") as stream:
                 self.process = subprocess.Popen(
-                    argv, stdin=subprocess.DEVNULL, stdout=said, stderr=said, start_new_session=True
+                    argv,
+                    stdin=subprocess.DEVNULL,
+                    stdout=stream,
+                    stderr=stream,
+                    start_new_session=True,
                 )
         except OSError:
             shutil.rmtree(directory, ignore_errors=True)
@@ -179,11 +185,11 @@ class _Master:
         # the node does.
         self.close = weakref.finalize(self, _dispose, self.process, directory)
 
-    def said(self) -> str:
+    def messages(self) -> str:
         """Its messages so far."""
         try:
-            with open(self._said, encoding="utf-8", errors="replace") as said:
-                return said.read().replace("\r\n", "\n").strip()
+            with open(self._messages_file, encoding="utf-8", errors="replace") as stream:
+                return stream.read().replace("\r\n", "\n").strip()
         except FileNotFoundError:
             return ""
 
@@ -206,12 +212,12 @@ class OpenSshSession:
         self._master = master
         self._control = control
         self.fallback_reason = fallback_reason
-        said = (
+        fallback_notes = (
             ()
             if fallback_reason is None
             else (f"reached through the OpenSSH program: {fallback_reason}",)
         )
-        self._notes = said + notes
+        self._notes = fallback_notes + notes
         self._limit_bytes = limit_bytes
         self._gate = threading.Semaphore(_CHANNELS)
         self._lock = threading.Lock()
@@ -341,7 +347,7 @@ class OpenSshSession:
             if self._master is not None and self._master.process.poll() is not None:
                 return (
                     "connection lost:"
-                    f" {self._master.said().rpartition(chr(10))[2] or client or 'the ssh program has ended'}"
+                    f" {self._master.messages().rpartition(chr(10))[2] or client or 'the ssh program has ended'}"
                 )
             if not framed.started:
                 return f"the node did not start the command: {client}"

@@ -89,7 +89,7 @@ def test_two_processes_never_work_on_one_run_and_a_killed_one_is_in_nobodys_way(
         " rundir\n"
     )
     script += (
-        "with rundir.held(rundir.RunDir(Path(sys.argv[1]))):\n    print('held', flush=True)\n   "
+        "with rundir.locked(rundir.RunDir(Path(sys.argv[1]))):\n    print('held', flush=True)\n   "
         " time.sleep(60)\n"
     )
     with subprocess.Popen(
@@ -98,7 +98,7 @@ def test_two_processes_never_work_on_one_run_and_a_killed_one_is_in_nobodys_way(
         try:
             assert first.stdout is not None
             assert first.stdout.readline() == "held\n"
-            with pytest.raises(BusyError) as refused, run_directory.held(run):
+            with pytest.raises(BusyError) as refused, run_directory.locked(run):
                 pass
             assert refused.value.lines()[:1] == (
                 "error: another busbw works on run 20261120-131200-day-one",
@@ -106,7 +106,7 @@ def test_two_processes_never_work_on_one_run_and_a_killed_one_is_in_nobodys_way(
             assert refused.value.seen == f"process {first.pid} on {os.uname().nodename}"
         finally:
             first.kill()
-    with run_directory.held(run):
+    with run_directory.locked(run):
         pass
 
 

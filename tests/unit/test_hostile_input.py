@@ -220,9 +220,9 @@ def test_of_a_run_directory_nothing_is_for_everybody(tmp_path: Path) -> None:
         run.event("2026-11-21T12:00:00Z", "reach", "said", text="x")
         run.write_derived("redacted/report.html", "<html>")
         run.set_aside("nodes")
-        with run_directory.held(run):
+        with run_directory.locked(run):
             pass
-        run_directory.write_whole(run.path / "redacted-names.csv", b"alias,name\n", mode=0o600)
+        run_directory.write_atomically(run.path / "redacted-names.csv", b"alias,name\n", mode=0o600)
     finally:
         os.umask(before)
     modes = {
