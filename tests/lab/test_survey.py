@@ -258,9 +258,7 @@ def test_a_binary_that_cannot_time_all_groups_of_a_launch_gets_a_launch_for_each
     raw = tmp_path / "latest" / "raw"
     told = [json.loads(line) for line in (raw / "events.jsonl").read_text().splitlines()]
     said = next(event["text"] for event in told if event["step"] == "survey")
-    assert said.startswith("each group is a launch of its own: the binary is nccl-tests 2.18.3"), (
-        said
-    )
+    assert said.startswith("one mpirun per group: the binary is nccl-tests 2.18.3"), said
     # The tables of both groups came in turn: they ran at the same time.
     lines = (raw / "cases" / "survey-pairs-1" / "stdout.txt").read_text().splitlines()
     groups = [line[:2] for line in lines if line[:2] in ("@0", "@1")]
