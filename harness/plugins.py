@@ -26,7 +26,7 @@ def discover(package: ModuleType, attribute: str) -> dict[str, object]:
     Raises:
         ValueError: two modules give the same name.
     """
-    found: dict[str, object] = {}
+    things: dict[str, object] = {}
     origin: dict[str, str] = {}
     for info in pkgutil.iter_modules(package.__path__):
         full_name = f"{package.__name__}.{info.name}"
@@ -37,13 +37,13 @@ def discover(package: ModuleType, attribute: str) -> dict[str, object]:
             if thing is None:
                 continue
             name = str(getattr(thing, "name", info.name.replace("_", "-")))
-            if name in found:
+            if name in things:
                 raise ValueError(
                     f"{attribute} {name!r} is defined twice: {origin[name]} and {info.name}"
                 )
-            found[name] = thing
+            things[name] = thing
             origin[name] = info.name
-    return dict(sorted(found.items()))
+    return dict(sorted(things.items()))
 
 
 def _defines(module: str, attribute: str) -> bool:

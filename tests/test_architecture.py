@@ -6,6 +6,7 @@ from __future__ import annotations
 import ast
 import functools
 import re
+import runpy
 import subprocess
 import sys
 import tomllib
@@ -272,3 +273,34 @@ def test_what_a_user_runs_imports_every_dependency_and_declares_every_library() 
     } - set(sys.stdlib_module_names)
     assert modules_of - imported == set(), "declared and never imported"
     assert imported & (HEAVY | {"ClusterShell"}) - modules_of == set(), "imported, not declared"
+
+
+def test_no_module_imports_itself_through_others_and_every_declared_library_is_used() -> None:
+    bench = runpy.run_path(str(ROOT / "tests" / "bench" / "source_metrics.py"))
+    metrics = bench["measure"](ROOT)
+    assert (metrics.cycles, metrics.unused_dependencies) == ((), ())
+
+
+NAMELESS = {
+    *("told", "tell", "tells", "said", "say", "asked", "found", "made", "apart", "beside"),
+    *("accused", "mood", "held", "wanted", "stumbles", "partaking", "carriers", "spoken"),
+}
+"""Participles and adverbs that say nothing of a value: docs/glossary.md has the field's word."""
+
+
+def names_in(path: Path) -> set[str]:
+    """Parameters, functions, classes and fields that a module defines, without underscores."""
+    names: set[str] = set()
+    for node in ast.walk(parsed(path)):
+        if isinstance(node, ast.FunctionDef | ast.ClassDef):
+            names.add(node.name.strip("_").lower())
+        if isinstance(node, ast.arg):
+            names.add(node.arg.strip("_"))
+        if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
+            names.add(node.target.id.strip("_"))
+    return names
+
+
+def test_no_parameter_function_or_field_has_a_name_that_says_nothing() -> None:
+    wrong = {name: names_in(path) & NAMELESS for name, path in MODULES.items()}
+    assert {name: names for name, names in wrong.items() if names} == {}

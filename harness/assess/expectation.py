@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from busbw.checks import NodeAnswer, software
 from busbw.errors import UsageError
-from busbw.fabrics.fabric import Wire, carriers
+from busbw.fabrics.fabric import Wire, carrier_by_fabric
 from busbw.inventory import fold
 from busbw.model import Limit, Reference
 from busbw.parsers.expect import baselines, cluster, judge
@@ -282,7 +282,7 @@ def _question(
 ) -> tuple[Question | None, str]:
     if collective not in cluster.COLLECTIVES:
         return None, f"no limit is known for {collective}"
-    if fabric not in carriers():
+    if fabric not in carrier_by_fabric():
         return None, f"the profile {fabric} describes no hardware that the tables know"
     nics, mtu = carried_by(hardware, fabric)
     if hardware.gpu is None or hardware.gpus_per_node is None or (nodes > 1 and nics is None):
@@ -307,7 +307,7 @@ def _question(
 
 def over_tcp(fabric: str) -> bool:
     """Whether interfaces carry the data, not RDMA ports."""
-    return carriers()[fabric].wire is Wire.TCP
+    return carrier_by_fabric()[fabric].wire is Wire.TCP
 
 
 def carried_by(hardware: Hardware, fabric: str) -> tuple[Nics | None, int | None]:
@@ -321,7 +321,7 @@ def carried_by(hardware: Hardware, fabric: str) -> tuple[Nics | None, int | None
 def device_mtu(rdma_mtu: int | None, fabric: str) -> int | None:
     """The MTU that a question takes: InfiniBand's own, of RoCE that of a network device which gives
     it; None = the usual one."""
-    wire = carriers()[fabric].wire
+    wire = carrier_by_fabric()[fabric].wire
     if wire is Wire.INFINIBAND:
         return rdma_mtu
     return _ETHERNET_MTU.get(rdma_mtu) if wire is Wire.ROCE and rdma_mtu is not None else None

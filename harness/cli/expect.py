@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from busbw.errors import UsageError
-from busbw.fabrics.fabric import carriers
+from busbw.fabrics.fabric import carrier_by_fabric
 from busbw.units import format_bandwidth, format_size, format_time_us
 
 # `busbw expect` without describing the cluster by hand: its hardware as a run recorded it, or as
@@ -169,7 +169,7 @@ def _described(
     from busbw.assess import expectation
 
     hardware = expectation.hardware_of(answers, nodes)  # type: ignore[arg-type]  # NodeAnswer, which this module must not import at its top
-    fabric = profile_name if profile_name in carriers() else None
+    fabric = profile_name if profile_name in carrier_by_fabric() else None
     gpu = hardware.gpu.name if hardware.gpu is not None else None
     data_interfaces, mtu = (
         expectation.carried_by(hardware, fabric) if fabric is not None else (hardware.nics, None)
@@ -526,7 +526,7 @@ def _question(args: argparse.Namespace) -> Question:
     nics = hardware.parse_nics(args.nics) if args.nics is not None else None
     fabric = args.fabric or ("nvlink-only" if args.nodes == 1 else None)
     if fabric is not None:
-        _one_of("--fabric", fabric, tuple(carriers()))
+        _one_of("--fabric", fabric, tuple(carrier_by_fabric()))
 
     def question_for(nodes: int, on: str) -> Question:
         return cluster.Question(
@@ -561,7 +561,7 @@ def _question(args: argparse.Namespace) -> Question:
             next_step="--nodes 2",
         )
     if fabric is None or (args.nodes > 1 and fabric == "nvlink-only"):
-        known = ", ".join(name for name in carriers() if name != "nvlink-only")
+        known = ", ".join(name for name in carrier_by_fabric() if name != "nvlink-only")
         raise UsageError(
             f"{args.nodes} nodes need a fabric; known: {known}",
             seen=f"--fabric {fabric}" if fabric else "",

@@ -27,7 +27,7 @@ def dump_json(record: object) -> str:
         TypeError: a value is of a kind that no record may hold.
     """
     text = json.dumps(_plain(record, ""), indent=2, ensure_ascii=False, allow_nan=False)
-    return _ESCAPED.sub(lambda found: f"\\u{ord(found[0]):04x}", text) + "\n"
+    return _ESCAPED.sub(lambda match: f"\\u{ord(match[0]):04x}", text) + "\n"
 
 
 def _plain(value: Any, where: str) -> Any:

@@ -305,7 +305,7 @@ def _with_source(fact: _Fact | None) -> _Fact | None:
 
 
 @functools.cache
-def carriers() -> Mapping[str, Carrier]:
+def carrier_by_fabric() -> Mapping[str, Carrier]:
     """The profiles whose hardware has limits, by name, and what each travels on."""
     profiles = (load(name) for name in names())
     return {each.name: each.carrier for each in profiles if each.carrier is not None}

@@ -166,7 +166,7 @@ def _unreadable(variable: Var) -> str | None:
 def _ssh_options(arguments: list[Var], problems: list[Problem]) -> dict[str, str]:
     """`-o Name=value`, `-J jump`, `-i key`, `-l user` of ansible_ssh_common_args, as options of
     ssh."""
-    found: dict[str, str] = {}
+    options: dict[str, str] = {}
     for variable in arguments:
         try:
             words = shlex.split(variable.text or "")
@@ -184,10 +184,10 @@ def _ssh_options(arguments: list[Var], problems: list[Problem]) -> dict[str, str
             value = value or words.pop(0)
             option, _, setting = re.sub(r"\s*=\s*|\s+", "=", value, count=1).partition("=")
             if flag == "-o":
-                found[option] = setting
+                options[option] = setting
             else:
-                found[{"-J": "ProxyJump", "-i": "IdentityFile", "-l": "User"}[flag]] = value
-    return found
+                options[{"-J": "ProxyJump", "-i": "IdentityFile", "-l": "User"}[flag]] = value
+    return options
 
 
 def _text(variable: Var | None) -> str | None:

@@ -87,15 +87,17 @@ def _line(text: str, path: str, number: int, problems: list[Problem]) -> list[_L
     """The hosts of one line: one, or several where a host list has ranges; what is wrong goes to
     `problems`."""
     # Open MPI allows blanks around the sign.
-    joined = re.sub(r"\s*=\s*", lambda found: "=".ljust(len(found[0]), "\0"), text)
-    words = [(found[0].replace("\0", ""), found.start() + 1) for found in _TOKEN.finditer(joined)]
+    joined = re.sub(r"\s*=\s*", lambda fields: "=".ljust(len(fields[0]), "\0"), text)
+    words = [
+        (fields[0].replace("\0", ""), fields.start() + 1) for fields in _TOKEN.finditer(joined)
+    ]
     host, column = words[0]
     user, at, name = host.rpartition("@")
-    found: dict[str, str] = {"user": user} if at else {}
+    fields: dict[str, str] = {"user": user} if at else {}
     for word, where in words[1:]:
         key, equals, value = word.partition("=")
         if not equals:
-            problems.append(Problem(path, f"expected slots=N, found {word!r}", number, where))
+            problems.append(Problem(path, f"expected slots=N, fields {word!r}", number, where))
         elif key not in _WORDS:
             problems.append(
                 Problem(
@@ -112,13 +114,13 @@ def _line(text: str, path: str, number: int, problems: list[Problem]) -> list[_L
                 Problem(path, f"{key} is a number from 1, not {value!r}", number, where)
             )
         else:
-            found[_WORDS[key]] = value
+            fields[_WORDS[key]] = value
     names = _names(name, path, number, column, problems)
-    if "user" in found and not LEGAL_NAME.match(found["user"]):
-        problems.append(Problem(path, f"{found['user']!r} is not a login name", number, column))
-    slots = int(found["slots"]) if found.get("slots", "").isdecimal() else None
-    port = int(found["port"]) if found.get("port", "").isdecimal() else None
-    return [_Line(each, found.get("user"), slots, port) for each in names]
+    if "user" in fields and not LEGAL_NAME.match(fields["user"]):
+        problems.append(Problem(path, f"{fields['user']!r} is not a login name", number, column))
+    slots = int(fields["slots"]) if fields.get("slots", "").isdecimal() else None
+    port = int(fields["port"]) if fields.get("port", "").isdecimal() else None
+    return [_Line(each, fields.get("user"), slots, port) for each in names]
 
 
 def _names(

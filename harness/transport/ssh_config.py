@@ -327,7 +327,7 @@ def _refused(node: Node, host: str) -> Unreachable | None:
 def _expand(path: str, tokens: dict[str, str], home: str) -> str:
     if path == "~" or path.startswith("~/"):
         path = home + path[1:]
-    return re.sub(r"%(.)", lambda found: tokens.get(found[1], found[0]), path)
+    return re.sub(r"%(.)", lambda match: tokens.get(match[1], match[0]), path)
 
 
 def _agent_socket(value: str, tokens: dict[str, str], home: str) -> str:

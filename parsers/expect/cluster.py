@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from busbw.errors import UsageError
-from busbw.fabrics.fabric import Wire, carriers
+from busbw.fabrics.fabric import Wire, carrier_by_fabric
 from busbw.model import Limit
 from busbw.parsers.expect import limits, nccl_model
 from busbw.parsers.expect.hardware import Gpu, Nics
@@ -147,7 +147,7 @@ def payload_gb_s(question: Question) -> float | None:
     line = line_gb_s(question)
     if line is None:
         return None
-    wire = carriers()[question.fabric].wire
+    wire = carrier_by_fabric()[question.fabric].wire
     try:
         if wire is Wire.INFINIBAND:
             return limits.infiniband_payload(line, question.device_mtu or 4096).value_gb_s
@@ -240,7 +240,7 @@ def _bounds(question: Question, rates: Rates) -> tuple[Bound, ...]:
             ("NVLS", limits.nvls(rates)),
             ("NVLSTree", limits.nvls_tree(rates)),
         ]
-        if several and carriers()[question.fabric].wire is Wire.INFINIBAND:
+        if several and carrier_by_fabric()[question.fabric].wire is Wire.INFINIBAND:
             named.append(("SHARP, only where the switches add up", limits.sharp(rates)))
     elif question.collective not in ("all_gather", "reduce_scatter"):
         named.append((question.collective, _own_bound(question.collective, rates)))
@@ -271,7 +271,7 @@ runs, not a standard."""
 
 def _band(algorithm: Algorithm, binds: str, question: Question) -> tuple[float, float] | None:
     """None = no class of published runs."""
-    fabric = carriers()[question.fabric].published
+    fabric = carrier_by_fabric()[question.fabric].published
     if question.nodes == 1:
         if algorithm is Algorithm.NVLS:
             return _BANDS["NVLS over a rack" if question.gpus_per_node > 8 else "NVLS"]
@@ -359,7 +359,7 @@ def _notes(question: Question, rates: Rates, expected: tuple[Expected, ...]) -> 
         )
     if not expected:
         notes.append("NCCL's rate for these links is not known: limits only, no estimate")
-    if carriers()[question.fabric].wire is Wire.TCP and rates.nodes > 1:
+    if carrier_by_fabric()[question.fabric].wire is Wire.TCP and rates.nodes > 1:
         notes.append(
             "NCCL over sockets stays far below TCP's payload rate: published runs give 4 to 8 GB/s"
             " over 100 Gb/s"

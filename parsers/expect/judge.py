@@ -10,7 +10,7 @@ from __future__ import annotations
 import statistics
 from dataclasses import dataclass
 
-from busbw.fabrics.fabric import carriers
+from busbw.fabrics.fabric import carrier_by_fabric
 from busbw.model import Comparison, Reference, Status
 from busbw.parsers.expect.baselines import (
     LARGE_BYTES,
@@ -115,7 +115,7 @@ def published(tables: Tables, expectation: Expectation, algorithm: str | None = 
     ):
         return Matches((), (), (), (), (), ())
     nics = None if question.nics is None else NicSet(question.nics.count, question.nics.rate_gbit_s)
-    fabric = carriers()[question.fabric].published
+    fabric = carrier_by_fabric()[question.fabric].published
     # Within 1 % NCCL's own choice cannot be told.
     near_best = tuple(
         e.name

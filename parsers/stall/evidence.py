@@ -601,7 +601,7 @@ def _dump(path: str, encoded: str, size: int) -> tuple[FlightDump | None, str]:
 
 
 def _logs(section: SectionText) -> tuple[LogFile, ...]:
-    found: list[LogFile] = []
+    files: list[LogFile] = []
     head: re.Match[str] | None = None
     lines: list[tuple[int, str, int]] = []
     tail: list[str] | None = None
@@ -612,13 +612,13 @@ def _logs(section: SectionText) -> tuple[LogFile, ...]:
         elif tail is None and line == "end of log":
             tail = []
         elif tail is not None and line == "end of tail":
-            found.append(LogFile(head[4], int(head[3]), float(head[2]), tuple(lines), tuple(tail)))
+            files.append(LogFile(head[4], int(head[3]), float(head[2]), tuple(lines), tuple(tail)))
             head = None
         elif tail is not None:
             tail += [line] if line.strip() else []
         elif (m := re.match(r"(\d+):(.*)", line)) is not None:
             lines.append((int(m[1]), m[2], number))
-    return tuple(found)
+    return tuple(files)
 
 
 # A suspect: one statement of one source on who holds the job up. How strong it is says in which

@@ -177,7 +177,7 @@ class _Frame:
 
 
 @dataclass(frozen=True, slots=True)
-class _Found:
+class _SectionReadings:
     readings: tuple[CounterReading, ...] = ()
     ports: tuple[NicPort, ...] = ()
     sparse: str = ""
@@ -216,45 +216,45 @@ def _frame(text: str) -> _Frame:
     )
 
 
-def _read(section: _Section, still: frozenset[str]) -> _Found:
+def _read(section: _Section, still: frozenset[str]) -> _SectionReadings:
     if section.name == "rdma":
         # Only here a line names its device, so that equal lines are of the same counter.
         return _rdma(tuple(line for line in section.lines if line[1] not in still))
     if section.name == "net":
         matches = ((n, m) for n, line in section.lines if (m := _FILE.match(line)) and m[1] != "lo")
-        return _Found(tuple(CounterReading(m[1], m[2], int(m[3]), n) for n, m in matches))
+        return _SectionReadings(tuple(CounterReading(m[1], m[2], int(m[3]), n) for n, m in matches))
     if section.name == "dev":
-        return _Found(tuple(_interfaces(section.lines)))
+        return _SectionReadings(tuple(_interfaces(section.lines)))
     if section.name == "tcp":
-        return _Found(tuple(_tcp(section.lines)))
+        return _SectionReadings(tuple(_tcp(section.lines)))
     if section.name == "ethtool":
         return _ethtool(section)
     if section.name == "aer":
         matches = ((n, m) for n, line in section.lines if (m := _AER.match(line)))
-        return _Found(
+        return _SectionReadings(
             tuple(CounterReading(m[1], m[2], int(m[3]), n) for n, m in matches), sparse=PCI
         )
     if section.name == "nvlink":
-        return _Found(tuple(_nvlink(section.lines)))
+        return _SectionReadings(tuple(_nvlink(section.lines)))
     if section.name == "gpu":
-        return _Found(tuple(_gpu(section.lines)))
-    return _Found()
+        return _SectionReadings(tuple(_gpu(section.lines)))
+    return _SectionReadings()
 
 
-def _ethtool(section: _Section) -> _Found:
+def _ethtool(section: _Section) -> _SectionReadings:
     interface, _, status = section.about.rpartition(" ")
     if status == "0":
         matches = ((n, m) for n, line in section.lines if (m := _ETHTOOL.match(line)))
-        return _Found(
+        return _SectionReadings(
             tuple(CounterReading(interface, m[1], int(m[2]), n) for n, m in matches),
             sparse=interface,
         )
-    return _Found(
+    return _SectionReadings(
         problem="" if status == _NO_STATISTICS else f"ethtool -S {interface}: exit status {status}"
     )
 
 
-def _rdma(lines: tuple[tuple[int, str], ...]) -> _Found:
+def _rdma(lines: tuple[tuple[int, str], ...]) -> _SectionReadings:
     readings = []
     layers: dict[str, str | None] = {}
     interfaces: dict[str, str] = {}
@@ -275,7 +275,7 @@ def _rdma(lines: tuple[tuple[int, str], ...]) -> _Found:
     ports = tuple(
         NicPort(name, layer, interfaces.get(name) or None) for name, layer in layers.items()
     )
-    return _Found(tuple(readings), ports)
+    return _SectionReadings(tuple(readings), ports)
 
 
 def _interfaces(lines: tuple[tuple[int, str], ...]) -> list[CounterReading]:
@@ -381,7 +381,7 @@ def deltas(
     for key in (*new, *(key for key in old if key not in new)):
         was = _value(old.get(key), before, key[0])
         now = _value(new.get(key), after, key[0])
-        if not still and was == now and not _tells(key[1], now):
+        if not still and was == now and not _is_informative(key[1], now):
             continue
         delta, reset, note = (
             _change(key[1], was, now)
@@ -405,7 +405,7 @@ def deltas(
     return tuple(changes)
 
 
-def _tells(counter: str, value: int | None) -> bool:
+def _is_informative(counter: str, value: int | None) -> bool:
     """Whether a counter says something by standing still."""
     return counter in LEVELS or f"{counter}:".startswith(_KEPT) or value == _HIGHEST.get(counter)
 

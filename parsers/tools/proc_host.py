@@ -2,7 +2,7 @@
 systems; as busbw's own script prints them.
 
 >>> host = parse("0.5 0.4 0.3 1/300 9\\noom_kill 2\\nheld 77 D wchan nfs_wait_bit name python\\n")
->>> host.oom_kills, host.held[0].wait_channel
+>>> host.oom_kills, host.blocked[0].wait_channel
 (2, 'nfs_wait_bit')
 """
 
@@ -18,7 +18,7 @@ _PRESSURE = re.compile(r"^/proc/pressure/(\w+):full avg10=(\d+(?:\.\d+)?)")
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class BlockedProcess:
     """A process that is in disk sleep, stopped, or dead and not collected."""
 
     pid: int
@@ -38,7 +38,7 @@ class HostState:
     """Processes killed for lack of memory since the machine started."""
     group_kills: tuple[tuple[int, str, int], ...]
     """(pid of a rank, its control group, processes killed in it for lack of memory)."""
-    held: tuple[Held, ...]
+    blocked: tuple[BlockedProcess, ...]
     full_pressure: tuple[tuple[str, float], ...]
     """(resource, share of the last 10 s in which everything waited for it, %)."""
 
@@ -71,8 +71,8 @@ def parse(text: str) -> HostState:
         group_kills=tuple(
             (int(m[1]), m[2], int(m[3])) for line in lines if (m := _GROUP.match(line))
         ),
-        held=tuple(
-            Held(int(m[1]), m[2], m[3], m[4], n)
+        blocked=tuple(
+            BlockedProcess(int(m[1]), m[2], m[3], m[4], n)
             for n, line in enumerate(lines, 1)
             if (m := _HELD.match(line))
         ),

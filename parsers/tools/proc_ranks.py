@@ -71,7 +71,7 @@ class ProcessState:
     """Waited for block devices; 0 also where the kernel does not count."""
     wait_channel: str
     line_no: int
-    held: tuple[tuple[str, str], ...] = ()
+    blocked_threads: tuple[tuple[str, str], ...] = ()
     """(state, wait channel) of its threads that are in disk sleep or stopped."""
 
 

@@ -40,8 +40,8 @@ class ProcessStack:
 
     pid: int
     threads: tuple[Thread, ...]
-    """() = nothing was readable (`said`)."""
-    said: str
+    """() = nothing was readable (`message`)."""
+    message: str
     """What the tool printed instead; empty = it printed stacks."""
     line_no: int
 

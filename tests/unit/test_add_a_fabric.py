@@ -10,7 +10,7 @@ import pytest
 from scratch_copy import scratch_copy
 
 from busbw.fabrics import fabric
-from busbw.fabrics.fabric import LinkTool, Wire, carriers
+from busbw.fabrics.fabric import LinkTool, Wire, carrier_by_fabric
 
 SLINGSHOT = """\
 title: Slingshot
@@ -60,7 +60,7 @@ def test_every_value_has_a_reason_and_a_source(name: str) -> None:
 
 
 def test_what_the_published_fabrics_travel_on() -> None:
-    assert {name: (each.wire, each.published) for name, each in carriers().items()} == {
+    assert {name: (each.wire, each.published) for name, each in carrier_by_fabric().items()} == {
         "azure-ib": (Wire.INFINIBAND, "infiniband"),
         "efa": (Wire.UNFRAMED, "efa"),
         "gcp-gib": (Wire.ROCE, "roce"),

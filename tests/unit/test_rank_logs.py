@@ -140,7 +140,7 @@ def test_each_ranks_log_is_fetched_from_its_node_and_proves_transport_and_gpudir
     assert log is not None
     assert [process.networks for process in log.processes] == [("IB",), ("IB",)]
     found = proof.proofs(MustSee(("IB",), gdr=True), log, 2, (), (), "raw/cases/proof/nccl/n1.txt")
-    assert [(each.id, each.status, each.told) for each in found] == [
+    assert [(each.id, each.status, each.text) for each in found] == [
         ("transport", Status.PASS, "every rank says that it uses IB"),
         ("gpudirect", Status.PASS, "all 2 kinds of channel between nodes end in /GDRDMA"),
     ]
