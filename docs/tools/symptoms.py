@@ -89,7 +89,7 @@ def _index(by_layer: dict[str, tuple[Symptom, ...]]) -> str:
         ]
         out.append("")
     out.append("## Rules\n\nJudgements over several lines, which no single line allows.\n")
-    out += [f"- **{rule.name}**: {_plain(rule.says)}" for rule in rules]
+    out += [f"- **{rule.name}**: {_plain(rule.conclusion)}" for rule in rules]
     return "\n".join(out) + "\n"
 
 

@@ -58,7 +58,7 @@ def proofs(
     truncated: int = 0,
 ) -> tuple[Proof, ...]:
     """Every proof that the profile demands. `log`: of the proof launch on several nodes, None = it
-    has no line of NCCL; `cut`: ranks of whose logs only the start was kept."""
+    has no line of NCCL; `truncated`: ranks of whose logs only the start was kept."""
     results: list[Proof] = []
     if must_see.networks:
         results += _from_log(must_see, log, ranks, artefact, truncated)

@@ -18,7 +18,7 @@ from busbw.checks import (
     results_of,
 )
 from busbw.model import CheckResult, Status
-from busbw.parsers.tools import mlnx_qos, os_facts, samples
+from busbw.parsers.tools import interface_state, mlnx_qos, os_facts
 from busbw.parsers.tools.mlnx_qos import Qos
 from busbw.parsers.tools.os_facts import RdmaNetdev
 
@@ -186,7 +186,7 @@ def _ecn(output: SectionOutput) -> tuple[RuleResult, ...]:
 def _interfaces(output: SectionOutput, settings: str) -> tuple[RuleResult, ...]:
     """What NCCL_SOCKET_IFNAME names: a list of prefixes, exact names behind `=`, none of them
     behind `^`."""
-    names = sorted({each.name for each in samples.parse_interfaces(output.stdout)})
+    names = sorted({each.name for each in interface_state.parse_interfaces(output.stdout)})
     proposal = re.search(r"^default (\S+)$", output.stdout, re.M)
     expected = "every interface that NCCL_SOCKET_IFNAME names is there"
     if not names:

@@ -20,7 +20,7 @@ from busbw.checks import (
     unknown,
 )
 from busbw.model import CheckResult, Command, Evidence, Status
-from busbw.parsers.tools import nvidia_smi, open_mpi, os_facts, samples
+from busbw.parsers.tools import interface_state, nvidia_smi, open_mpi, os_facts
 from busbw.parsers.tools.nvidia_smi import SmiTable
 from busbw.parsers.tools.open_mpi import MpiVersion
 
@@ -288,7 +288,7 @@ def facts(answer: NodeAnswer) -> NodeFacts:
         gpus=len(re.findall(r"^GPU \d+:", listed.stdout, re.M)) or None if listed else None,
         ssh_interface=_ssh_interface(values.get("ssh", ""), answer),
         linked=(
-            tuple(i.name for i in samples.parse_interfaces(interfaces.stdout) if i.has_link)
+            tuple(i.name for i in interface_state.parse_interfaces(interfaces.stdout) if i.has_link)
             if interfaces
             else ()
         ),

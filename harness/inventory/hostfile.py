@@ -87,17 +87,15 @@ def _line(text: str, path: str, number: int, problems: list[Problem]) -> list[_L
     """The hosts of one line: one, or several where a host list has ranges; what is wrong goes to
     `problems`."""
     # Open MPI allows blanks around the sign.
-    joined = re.sub(r"\s*=\s*", lambda fields: "=".ljust(len(fields[0]), "\0"), text)
-    words = [
-        (fields[0].replace("\0", ""), fields.start() + 1) for fields in _TOKEN.finditer(joined)
-    ]
+    joined = re.sub(r"\s*=\s*", lambda match: "=".ljust(len(match[0]), "\0"), text)
+    words = [(match[0].replace("\0", ""), match.start() + 1) for match in _TOKEN.finditer(joined)]
     host, column = words[0]
     user, at, name = host.rpartition("@")
     fields: dict[str, str] = {"user": user} if at else {}
     for word, where in words[1:]:
         key, equals, value = word.partition("=")
         if not equals:
-            problems.append(Problem(path, f"expected slots=N, fields {word!r}", number, where))
+            problems.append(Problem(path, f"expected slots=N, found {word!r}", number, where))
         elif key not in _WORDS:
             problems.append(
                 Problem(

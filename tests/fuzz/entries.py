@@ -174,7 +174,7 @@ def _caller(function: Callable[..., object]) -> Callable[[bytes], object] | None
 def _ssh_answer(data: bytes) -> object:
     """ValueError is documented here: a port that is no number."""
     try:
-        return ssh_config.parse(_text(data), asked="node1", local=ssh_config.LocalUser.here())
+        return ssh_config.parse(_text(data), destination="node1", local=ssh_config.LocalUser.here())
     except ValueError as error:
         raise UsageError(str(error)) from error
 

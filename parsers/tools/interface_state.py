@@ -1,4 +1,9 @@
-"""Network interfaces with their state and counters, as the checks list them."""
+"""Network interfaces with their state and counters, as the checks list them.
+
+>>> (interface,) = parse_interfaces("net eth0 operstate up carrier 1 rx 10 tx 20")
+>>> interface.has_link, interface.rx_bytes
+(True, 10)
+"""
 
 from __future__ import annotations
 
