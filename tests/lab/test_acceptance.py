@@ -130,7 +130,7 @@ def test_a_kept_contract_is_rehearsed(healed: LabState, tmp_path: Path) -> None:
         3,
     ), ended
     assert (
-        acceptance["told"]
+        acceptance["summary"]
         == "1 of 1 criteria met, 0 failed, 0 not measured; a rehearsal: emulated hosts accept"
         " nothing"
     )
