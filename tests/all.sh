@@ -42,11 +42,11 @@ run() {
 if [ $# -gt 0 ]; then
   run "$@" || failed=1
 else
-  # The first is bound by the CPUs, the second by waiting for nodes: three workers wait side by side.
+  # The first is bound by the CPUs, the second by waiting for nodes: its workers wait side by side.
   echo "== tests without a lab =="
   run -n 2 --ignore=tests/lab --ignore=tests/browser tests || failed=1
   echo "== the lab and the browser =="
-  run -n 3 tests/lab tests/browser || failed=1
+  run -n "${LAB_WORKERS:-3}" tests/lab tests/browser || failed=1
 fi
 echo "test: $(($(date +%s) - started)) s"
 exit $failed

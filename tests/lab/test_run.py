@@ -402,12 +402,11 @@ def test_a_killed_rank_loses_nothing_that_was_measured(healed: LabState, tmp_pat
     said = " ".join(e["text"] for f in result["findings"] for e in f["evidence"])
     assert "node2" in said, "mpirun says on which node the process died"
     first = result["findings"][0]
-    assert (first["id"], first["where"], first["status"]) == (
-        "dead-process",
-        ["node2"],
-        "UNKNOWN",
-    ), first
-    assert first["fixes"], "the symptom table's steps are with it"
+    # A neighbour that notices the dead rank can end before mpirun hears of it: then the launch says
+    # that nothing was measured, and still where.
+    assert first["id"] in ("dead-process", "nothing-measured"), first
+    assert (first["where"], first["status"]) == (["node2"], "UNKNOWN"), first
+    assert first["fixes"], "the catalogue's steps are with it"
 
 
 def test_killing_busbw_itself_and_resuming_ends_in_the_same_verdict(

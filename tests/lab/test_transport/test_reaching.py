@@ -492,7 +492,7 @@ def test_a_node_that_accepts_and_never_speaks_ends_with_the_time(
             in outcome.reason
         )
     else:
-        assert "banner exchange" in outcome.reason or "no session within 2 s" in outcome.reason
+        assert "banner exchange" in outcome.reason or "no session within " in outcome.reason
 
 
 def test_a_node_that_stops_in_the_middle_of_the_handshake_ends_with_the_time(
