@@ -50,7 +50,15 @@ def _story(run: RunDir, artefact: CaseArtefact, verdict: StallVerdict) -> StallS
         events=tuple(events[-_MOST_EVENTS:]),
         ranks=(*ranks, *_absent(artefact, ranks, flagged)),
         silent=tuple(missing.node for missing in artefact.unreachable),
+        quiet=_quiet(artefact),
     )
+
+
+def _quiet(artefact: CaseArtefact) -> tuple[float, float] | None:
+    if artefact.quiet is None:
+        return None
+    begin, end = map(_seconds, artefact.quiet)
+    return None if begin is None or end is None else (begin, end)
 
 
 def _rank(seen: RankSeen, flagged: set[str]) -> StoryRank:

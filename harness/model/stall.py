@@ -50,7 +50,9 @@ class StallStory:
     ranks: tuple[StoryRank, ...]
     """() = no process of the launch was found on any node."""
     silent: tuple[str, ...] = ()
-    """Nodes that did not answer when they were looked at."""
+    """Nodes that did not answer when samples were taken."""
+    quiet: tuple[float, float] | None = None
+    """From the last output, or the start, to the last samples, s since 1970; None = no samples."""
 
 
 @dataclass(frozen=True, slots=True)

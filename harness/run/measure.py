@@ -172,6 +172,7 @@ class _Ending:
     samples: tuple[SampleFile, ...] = ()
     unreachable: tuple[Unreachable, ...] = ()
     bytes_before_end: tuple[int, int] | None = None
+    quiet: tuple[str, str] | None = None
 
 
 def measure(context: Context, launch: Launch) -> CaseArtefact:
@@ -299,6 +300,7 @@ def _watch(context: Context, launch: Launch, head: Session) -> _Ending:
     case = launch.case
     elapsed = quiet = 0.0
     patience = case.stall_s
+    last_output = sampled = context.now()
     seen_bytes = failed = attempts = 0
     collected: tuple[tuple[SampleFile, ...], tuple[Unreachable, ...]] | None = None
     while True:
@@ -317,6 +319,7 @@ def _watch(context: Context, launch: Launch, head: Session) -> _Ending:
         if position.output:
             _show(context, launch, position.output)
             seen_bytes, quiet, collected = seen_bytes + len(position.output), 0.0, None
+            last_output = context.now()
         if position.state == "ended":
             return _Ending("ended", elapsed, "")
         if position.state != "running":
@@ -328,10 +331,18 @@ def _watch(context: Context, launch: Launch, head: Session) -> _Ending:
             state, problem = "timed-out", f"not ended after {case.timeout_s:.0f} s"
             if quiet >= case.stall_s:
                 state, problem = "stalled", f"no output for {quiet:.0f} s"
-            return _Ending(state, elapsed, problem, *collected, (seen_bytes, position.error_bytes))
+            return _Ending(
+                state,
+                elapsed,
+                problem,
+                *collected,
+                (seen_bytes, position.error_bytes),
+                (last_output, sampled),
+            )
         if quiet < patience and elapsed < case.timeout_s:
             continue
         attempts += 1
+        sampled = context.now()
         context.progress(
             case.id, f"no output for {format_duration(quiet)}: taking samples of the nodes"
         )
@@ -400,6 +411,7 @@ def _finish(
         concurrent_with=launch.concurrent_with,
         began=began,
         bytes_before_end=ending.bytes_before_end,
+        quiet=ending.quiet,
     )
     artefacts.keep(context.run, f"{base}/outcome.json", artefact)
     if head is not None:

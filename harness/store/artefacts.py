@@ -224,6 +224,9 @@ class CaseArtefact:
     """Launches with one such name ran side by side; empty = no other ran."""
     began: str = ""
     """RFC 3339, UTC, by the clock of the machine that busbw ran on; nothing is decided by it."""
+    quiet: tuple[str, str] | None = None
+    """When the last output came, or the launch began, and when its nodes were sampled last; None =
+    they were not. Written as `began`."""
     bytes_before_end: tuple[int, int] | None = None
     """Bytes of standard output and of standard error when busbw ended it: what comes after them is
     of the ending. None = it ended by itself."""

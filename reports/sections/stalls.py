@@ -1,4 +1,4 @@
-"""Launches that stalled: what happened when, and what each rank did while nothing came."""
+"""Launches that stalled: their timeline, and the state of each rank while no output came."""
 
 from __future__ import annotations
 
@@ -55,121 +55,93 @@ class Stall:
 
 def view(report: ReportInput) -> tuple[Stall, ...] | None:
     """A picture and two tables for each; None = no launch stalled."""
-    return (
-        tuple(_stall(timeline, number) for number, timeline in enumerate(report.result.stalls, 1))
-        or None
-    )
+    stalls = [_stall(story, number) for number, story in enumerate(report.result.stalls, 1)]
+    return tuple(stalls) or None
 
 
-def _stall(timeline: StallStory, number: int) -> Stall:
-    flagged = {rank.node for rank in timeline.ranks if rank.flagged}
-    conclusion = _conclusion(timeline, flagged)
-    first = timeline.events[0].at_s if timeline.events else 0.0
-    rows = tuple(
-        EventRow(
-            _clock(event.at_s),
-            f"+{format_duration(event.at_s - first)}",
-            event.who,
-            event.text,
-            event.who in flagged,
-        )
-        for event in timeline.events
-    )
+def _stall(story: StallStory, number: int) -> Stall:
+    flagged = {rank.node for rank in story.ranks if rank.flagged}
+    conclusion = _conclusion(story, flagged)
     return Stall(
-        f"{timeline.case_id}: {timeline.ended.replace('-', ' ')}",
-        conclusion,
-        _picture(timeline, number, flagged, conclusion),
-        rows,
-        _ranks(timeline),
+        heading=f"{story.case_id}: {story.ended.replace('-', ' ')}",
+        conclusion=conclusion,
+        picture=_picture(story, number, flagged, conclusion),
+        events=tuple(_event_row(event, story.events[0].at_s, flagged) for event in story.events),
+        ranks=_ranks(story),
     )
 
 
-def _conclusion(timeline: StallStory, flagged: set[str]) -> str:
-    odd = [rank for rank in timeline.ranks if rank.flagged]
-    seen = [rank for rank in timeline.ranks if rank.state != "not found"]
+def _event_row(event: StoryEvent, first_s: float, flagged: set[str]) -> EventRow:
+    after = f"+{format_duration(event.at_s - first_s)}"
+    return EventRow(_clock(event.at_s), after, event.who, event.text, event.who in flagged)
+
+
+def _conclusion(story: StallStory, flagged: set[str]) -> str:
+    present = sum(rank.state != "not found" for rank in story.ranks)
     text = (
-        f"Ended because of {timeline.why}."
-        if timeline.why
-        else "Ended because it made no progress."
+        f"busbw ended the launch: {story.why or 'it made no progress'}."
+        f" Ranks seen: {present} of {len(story.ranks)}."
     )
-    text += f" {len(seen)} of {phrases.count(len(timeline.ranks), 'rank')} were found."
-    if odd:
-        did = ", ".join(dict.fromkeys(rank.state for rank in odd))
-        count = f"{phrases.count(len(odd), 'rank')} {'was' if len(odd) == 1 else 'were'}"
-        text += f" Accused: {phrases.where(tuple(sorted(flagged)))}, whose {count} {did}."
-    if timeline.silent:
-        text += f" No answer from {phrases.nodes(timeline.silent)}."
+    suspects = [rank for rank in story.ranks if rank.flagged]
+    if suspects:
+        states = ", ".join(dict.fromkeys(rank.state for rank in suspects))
+        ranks = f"{phrases.count(len(suspects), 'rank')} {states}"
+        text += f" Suspects: {phrases.where(tuple(sorted(flagged)))} ({ranks})."
+    if story.silent:
+        text += f" No answer from {phrases.nodes(story.silent)}."
     return text
 
 
-def _picture(
-    timeline: StallStory, number: int, flagged: set[str], conclusion: str
-) -> Drawing | None:
-    if len({event.at_s for event in timeline.events}) < 2:
+def _picture(story: StallStory, number: int, flagged: set[str], conclusion: str) -> Drawing | None:
+    if len({event.at_s for event in story.events}) < 2:
         return None
-    begin, end = timeline.events[0].at_s, timeline.events[-1].at_s
-    names = sorted(
-        {event.who for event in timeline.events} | flagged,
-        key=lambda who: (who != _OURS, who not in flagged, who),
-    )[:_LANES]
-    marks = tuple(
-        lanes.Mark(names.index(e.who), (e.at_s - begin) / (end - begin))
-        for e in timeline.events
-        if e.who in names
-    )
-    ticks = tuple(
-        (share, f"+{format_duration((end - begin) * share)}")
-        for share in (n / (_TICKS - 1) for n in range(_TICKS))
-    )
-    quiet = _quiet(timeline.events)
+    begin, end = story.events[0].at_s, story.events[-1].at_s
+    everybody = {event.who for event in story.events} | flagged
+    names = sorted(everybody, key=lambda who: (who != _OURS, who not in flagged, who))[:_LANES]
+
+    def place(at_s: float) -> float:
+        return min(1.0, max(0.0, (at_s - begin) / (end - begin)))
+
+    shares = [number / (_TICKS - 1) for number in range(_TICKS)]
+    shown = [event for event in story.events if event.who in names]
     return lanes.draw(
         lanes.Lanes(
             key=f"stall-{number}",
-            title=f"What happened when in {timeline.case_id}",
+            title=f"Timeline of {story.case_id}",
             description=conclusion,
             names=tuple(names),
             flagged=tuple(index for index, name in enumerate(names) if name in flagged),
-            marks=marks,
-            ticks=ticks,
-            quiet=(
-                None
-                if quiet is None
-                else ((quiet[0] - begin) / (end - begin), (quiet[1] - begin) / (end - begin))
-            ),
+            marks=tuple(lanes.Mark(names.index(each.who), place(each.at_s)) for each in shown),
+            ticks=tuple((share, f"+{format_duration((end - begin) * share)}") for share in shares),
+            quiet=(place(story.quiet[0]), place(story.quiet[1])) if story.quiet else None,
             quiet_label="no output",
         )
     )
 
 
-def _quiet(events: tuple[StoryEvent, ...]) -> tuple[float, float] | None:
-    """From the last output, or the start, to the run's next word: it looked at the nodes."""
-    ours = [event for event in events if event.who == _OURS]
-    looks = [event.at_s for event in ours if event.text.startswith("no output")]
-    before = [
-        event.at_s
-        for event in ours
-        if looks and event.at_s < looks[-1] and not event.text.startswith("no output")
-    ]
-    return (before[-1], looks[-1]) if before else None
-
-
-def _ranks(timeline: StallStory) -> tuple[RankRow, ...]:
+def _ranks(story: StallStory) -> tuple[RankRow, ...]:
     alike: dict[tuple[str, str, str, bool], list[StoryRank]] = {}
-    for rank in timeline.ranks:
-        busy = "not known" if rank.cpu_s is None else "none" if rank.cpu_s == 0 else "some"
-        alike.setdefault((rank.state, rank.waits_in, busy, rank.flagged), []).append(rank)
+    for rank in story.ranks:
+        key = (rank.state, rank.waits_in, _cpu_use(rank), rank.flagged)
+        alike.setdefault(key, []).append(rank)
     rows = [
         RankRow(
-            _numbers(own),
-            phrases.nodes(dict.fromkeys(rank.node for rank in own)),
-            state,
-            waits_in or "–",
-            _cpu(own),
-            flagged,
+            ranks=_numbers(own),
+            nodes=phrases.nodes(dict.fromkeys(rank.node for rank in own)),
+            state=state,
+            waits_in=waits_in or "–",
+            cpu=_cpu(own),
+            flagged=flagged,
         )
         for (state, waits_in, _, flagged), own in alike.items()
     ]
     return tuple(sorted(rows, key=lambda row: not row.flagged))
+
+
+def _cpu_use(rank: StoryRank) -> str:
+    if rank.cpu_s is None:
+        return "not known"
+    return "some" if rank.cpu_s else "none"
 
 
 def _cpu(ranks: list[StoryRank]) -> str:

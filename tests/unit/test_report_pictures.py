@@ -44,8 +44,8 @@ def test_a_stall_tells_what_each_rank_did_with_the_accused_first() -> None:
     assert made[0].heading == "all-reduce: stalled"
     assert (
         made[0].conclusion
-        == "Ended because of no output for 15 s. 8 of 8 ranks were found. Accused: node3, whose 1"
-        " rank was stopped."
+        == "busbw ended the launch: no output for 15 s. Ranks seen: 8 of 8. Suspects: node3 (1 rank"
+        " stopped)."
     )
     assert [
         (row.ranks, row.nodes, row.state, row.waits_in, row.cpu, row.flagged)
@@ -59,7 +59,7 @@ def test_a_stall_tells_what_each_rank_did_with_the_accused_first() -> None:
         ("+21.0 s", "busbw"),
     ]
     assert made[0].picture is not None
-    assert "no output" in made[0].picture.markup
+    assert ">no output<" in made[0].picture.markup
 
 
 def test_a_stall_without_any_known_moment_or_rank_is_still_told() -> None:
@@ -76,11 +76,21 @@ def test_a_stall_without_any_known_moment_or_rank_is_still_told() -> None:
     assert made is not None
     assert (
         made[0].conclusion
-        == "Ended because of not ended after 60 s. 0 of 1 rank were found. No answer from n2."
+        == "busbw ended the launch: not ended after 60 s. Ranks seen: 0 of 1. No answer from n2."
     )
     assert made[0].picture is None
     assert [(row.state, row.cpu) for row in made[0].ranks] == [("not found", "not known")]
     assert stalls.view(RUNS.healthy()) is None
+
+
+def test_a_stall_without_samples_has_no_quiet_band_whatever_its_events_read() -> None:
+    base = RUNS.stalled()
+    (story,) = base.result.stalls
+    stalled = replace(base.result, stalls=(replace(story, quiet=None),))
+    made = stalls.view(replace(base, result=stalled))
+    assert made is not None
+    assert made[0].picture is not None
+    assert ">no output<" not in made[0].picture.markup
 
 
 def test_one_moment_alone_draws_no_axis() -> None:

@@ -77,7 +77,8 @@ def test_a_node_that_does_not_answer_leaves_what_the_run_noted_and_who_was_not_f
         ' for 15 s: taking samples of the nodes"}',
     )
     gone = Unreachable("n2", "no answer within 60 s")
-    (found,) = stories(run, unreachable=(gone,))
+    quiet = ("2026-11-21T12:00:02Z", "2026-11-21T12:00:17Z")
+    (found,) = stories(run, unreachable=(gone,), quiet=quiet)
     began = found.events[0].at_s
     assert (found.case_id, found.ended, found.why, found.silent) == (
         "all-reduce",
@@ -85,6 +86,7 @@ def test_a_node_that_does_not_answer_leaves_what_the_run_noted_and_who_was_not_f
         "no output for 15 s",
         ("n2",),
     )
+    assert found.quiet == (began + 2, began + 17)
     assert found.events == (
         StoryEvent(began, "busbw", "all_reduce on 2 nodes, 4 ranks"),
         StoryEvent(began + 2, "busbw", "row of 65536 bytes"),
