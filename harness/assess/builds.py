@@ -6,6 +6,7 @@ from __future__ import annotations
 from busbw.assess.launches import Launch
 from busbw.building.recipe import BuildOutcome
 from busbw.model import Confidence, Evidence, Finding, Status
+from busbw.parsers.findings.table import filled
 
 _ARTEFACT = "raw/build.json"
 
@@ -59,17 +60,13 @@ def _printed(launches: tuple[Launch, ...], name: str) -> dict[str, str]:
 
 
 def _finding(name: str, title: str, evidence: Evidence) -> Finding:
-    settle = (
-        ("unset LD_LIBRARY_PATH on the nodes, or let it name the NCCL that is meant",)
-        if name == "build-not-measured"
-        else ()
-    )
-    return Finding(
-        id=name,
-        status=Status.UNKNOWN,
-        title=title,
-        where=(),
-        evidence=(evidence,),
-        would_settle=settle,
-        confidence=Confidence.CERTAIN,
+    return filled(
+        Finding(
+            id=name,
+            status=Status.UNKNOWN,
+            title=title,
+            where=(),
+            evidence=(evidence,),
+            confidence=Confidence.CERTAIN,
+        )
     )

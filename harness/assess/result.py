@@ -47,6 +47,7 @@ from busbw.parsers.blame.confirm import confirmation
 from busbw.parsers.blame.layer_breakdown import RailLink
 from busbw.parsers.blame.loss import PairTraffic
 from busbw.parsers.blame.parts import Fabric
+from busbw.parsers.findings.table import filled
 from busbw.parsers.nccl_tests.groups import GroupSample
 from busbw.parsers.stats import spikes
 from busbw.store import artefacts
@@ -59,7 +60,7 @@ from busbw.survey import link_baseline, retransmitted
 from busbw.survey.confirm import confirming
 
 SCHEMA = "busbw.run/1"
-STAGES = ("reach", "preflight", "build", "keys", "measure", "survey")
+STAGES = ("reach", "build", "measure")
 
 
 @dataclass(frozen=True, slots=True)
@@ -339,15 +340,18 @@ def _failure_finding(run: RunDir, failure: StageFailure) -> Finding:
     seen = Evidence(f"raw/failure-{failure.stage}.json", None, failure.seen or failure.what)
     if failure.stage == "build":
         seen = diagnosis.build_line(run, failure.seen) or seen
-    return Finding(
-        id=f"{failure.stage}-failed",
-        status=Status.FAIL if failure.exit_status == 1 else Status.UNKNOWN,
-        title=failure.what,
-        where=failure.nodes,
-        evidence=(seen,),
-        would_settle=(failure.next_step,) if failure.next_step else (),
-        confidence=Confidence.CERTAIN,
-        effect=1.0,
+    return filled(
+        Finding(
+            id=f"{failure.stage}-failed",
+            status=Status.FAIL if failure.exit_status == 1 else Status.UNKNOWN,
+            title=failure.what,
+            where=failure.nodes,
+            evidence=(seen,),
+            would_settle=(failure.next_step,) if failure.next_step else (),
+            confidence=Confidence.CERTAIN,
+            effect=1.0,
+        ),
+        NODE=fold(failure.nodes) or "NODE",
     )
 
 
@@ -356,18 +360,18 @@ def _excluded_findings(excluded: tuple[Excluded, ...], artefact: str) -> tuple[F
     groups: dict[str, list[str]] = {}
     for each in excluded:
         groups.setdefault(each.reason, []).append(each.node)
-    return tuple(
-        Finding(
+    findings = []
+    for reason, nodes in groups.items():
+        finding = Finding(
             id="node-left-out",
             status=Status.UNKNOWN,
             title=f"not measured: {reason}",
             where=tuple(nodes),
             evidence=(Evidence(f"raw/{artefact}", None, reason),),
-            would_settle=(f"busbw check -w {fold(nodes)} shows all that is known of them",),
             confidence=Confidence.CERTAIN,
         )
-        for reason, nodes in groups.items()
-    )
+        findings.append(filled(finding, NODE=fold(nodes)))
+    return tuple(findings)
 
 
 def _finished(run: RunDir) -> str | None:
@@ -378,7 +382,7 @@ def _finished(run: RunDir) -> str | None:
             event = json.loads(line)
         except ValueError:
             continue
-        if event.get("step") == "run" and event.get("state") == "ended":
+        if event.get("kind") == "end":
             at = event.get("at")
             return at if isinstance(at, str) else None
     return None

@@ -87,7 +87,7 @@ def _absent(
 
 
 def _noted(run: RunDir, artefact: CaseArtefact) -> list[StoryEvent]:
-    """What the run logged of this launch while it watched; rows of the benchmark without their many
+    """What the run logged of this launch while it watched; a row of the benchmark without its many
     columns."""
     events = []
     for line in (run.read_raw("events.jsonl") or b"").decode("utf-8", "replace").splitlines():
@@ -99,9 +99,8 @@ def _noted(run: RunDir, artefact: CaseArtefact) -> list[StoryEvent]:
             continue
         text, at_s = event.get("text"), _seconds(event.get("at"))
         if isinstance(text, str) and at_s is not None:
-            columns = text.split()
-            if columns and columns[0].isdigit() and len(columns) > 5:
-                text = f"row of {columns[0]} bytes"
+            if event.get("kind") == "row":
+                text = f"row of {event.get('size_bytes')} bytes"
             events.append(StoryEvent(at_s, OURS, text.strip()))
     return events
 

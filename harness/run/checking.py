@@ -16,7 +16,7 @@ from busbw.model import CheckResult, Status, Unreachable, worst
 from busbw.parsers.verdict import EXIT_STATUS
 from busbw.reports import phrases
 from busbw.run import reach as preflight
-from busbw.run.context import Context, Progress, logged
+from busbw.run.context import Context, End, Progress, logged
 from busbw.run.reach import reach
 from busbw.store import artefacts
 from busbw.store.artefacts import ReachArtefact
@@ -179,7 +179,7 @@ def check(
             preflight.ask(
                 context, within_s=limits.within_s, section_s=limits.section_s, sudo=limits.sudo
             )
-    progress("run", "ended")
+    progress("run", End("ended"))
     return _written(run, conclude(run))
 
 

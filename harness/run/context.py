@@ -3,6 +3,7 @@ what happens."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -12,6 +13,23 @@ from busbw.transport.fanout import Fleet
 
 Progress = Callable[[str, str], None]
 """Called with (step, text) for each event."""
+
+
+class Row(str):
+    """The text of an event that is the newest row of the benchmark's table, as it printed it."""
+
+    @property
+    def size_bytes(self) -> int | None:
+        """The row's first column; None = it is no size."""
+        first = self.split()[0]
+        return int(first) if re.fullmatch(r"[0-9]{1,18}", first) else None
+
+
+class End(str):
+    """The text of a run's last event."""
+
+
+_KINDS: dict[type, str] = {Row: "row", End: "end"}
 
 
 @dataclass(frozen=True)
@@ -31,8 +49,8 @@ def logged(run: RunDir, progress: Progress, now: Callable[[], str]) -> Progress:
     """The same callback, which also keeps each event in `events.jsonl`."""
 
     def keep(step: str, text: str) -> None:
-        state = "ended" if (step, text) == ("run", "ended") else "said"
-        run.event(now(), step, state, text=text)
+        size = {"size_bytes": text.size_bytes} if isinstance(text, Row) else {}
+        run.event(now(), step, _KINDS.get(type(text), "note"), text=text, **size)
         progress(step, text)
 
     return keep

@@ -19,7 +19,7 @@ from busbw.model import Answer, BenchmarkCase, Command, CommandResult, Invocatio
 from busbw.parsers.logs.nccl_debug import RANK_LOG_HEAD
 from busbw.parsers.stall import judge
 from busbw.run import job
-from busbw.run.context import Context
+from busbw.run.context import Context, Row
 from busbw.store import artefacts
 from busbw.store.artefacts import CaseArtefact, CounterFile, CountersArtefact, SampleFile
 from busbw.transport import Session
@@ -359,7 +359,7 @@ def _show(context: Context, launch: Launch, output: bytes) -> None:
     lines = output.decode("utf-8", "replace").splitlines()
     rows = [line for line in lines if line[:1] == " " and line.strip()[:1].isdigit()]
     if rows:
-        context.progress(launch.case.id, rows[-1].rstrip()[:ROW_WIDTH])
+        context.progress(launch.case.id, Row(rows[-1].rstrip()[:ROW_WIDTH]))
 
 
 def _end(context: Context, launch: Launch, head: Session) -> None:

@@ -15,7 +15,7 @@ from busbw.model import RunResult
 from busbw.run import allocation as slurm
 from busbw.run import build, cleanup, keys, launching, participants
 from busbw.run import reach as preflight
-from busbw.run.context import Context, Progress, logged
+from busbw.run.context import Context, End, Progress, logged
 from busbw.run.launching import Place
 from busbw.run.measure import measure
 from busbw.run.publish import publish
@@ -49,7 +49,7 @@ def execute(
     interrupted = None
     try:
         _measure_all(run, plan, transport, benchmark, progress, now)
-        progress("run", "ended")
+        progress("run", End("ended"))
     except KeyboardInterrupt as stop:
         interrupted = stop
         progress("run", "interrupted")

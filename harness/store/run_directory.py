@@ -124,7 +124,7 @@ class RunDir:
         """An earlier try of this run left a `raw/name` that counts no more."""
         return any(self.raw.glob(f"earlier/*/{glob.escape(_inside(name))}"))
 
-    def event(self, at: str, step: str, state: str, **fields: str | float | int | None) -> None:
+    def event(self, at: str, step: str, kind: str, **fields: str | float | int | None) -> None:
         """Append one line to `raw/events.jsonl`; `at` is RFC 3339, UTC. A line that was cut off
         before it stays a line of its own.
 
@@ -132,8 +132,7 @@ class RunDir:
             RunDirError: the disk refused it.
         """
         line = (
-            json.dumps({"at": at, "step": step, "state": state, **fields}, ensure_ascii=False)
-            + "\n"
+            json.dumps({"at": at, "step": step, "kind": kind, **fields}, ensure_ascii=False) + "\n"
         )
         path = self.raw / "events.jsonl"
         try:

@@ -217,7 +217,7 @@ def test_of_a_run_directory_nothing_is_for_everybody(tmp_path: Path) -> None:
     try:
         run = run_directory.create(tmp_path / "runs", "2026-11-21T12:00:00Z", "test")
         run.write_raw("nodes/node1/0001-preflight.out", b"serial 1234\n")
-        run.event("2026-11-21T12:00:00Z", "reach", "said", text="x")
+        run.event("2026-11-21T12:00:00Z", "reach", "note", text="x")
         run.write_derived("redacted/report.html", "<html>")
         run.set_aside("nodes")
         with run_directory.locked(run):

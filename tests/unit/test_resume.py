@@ -52,17 +52,17 @@ def test_output_of_steps_that_were_not_finished_is_moved_aside_and_counters_stay
 
 def test_a_journal_whose_last_line_was_cut_goes_on_in_a_line_of_its_own(tmp_path: Path) -> None:
     run = run_directory.create(tmp_path, "2026-11-20T13:12:00Z", "day-one")
-    run.event("2026-11-20T13:12:00Z", "reach", "said", text="2 nodes")
+    run.event("2026-11-20T13:12:00Z", "reach", "note", text="2 nodes")
     journal = run.raw / "events.jsonl"
     journal.write_bytes(journal.read_bytes()[:-20])
-    run.event("2026-11-20T13:13:00Z", "check", "said", text="asking")
+    run.event("2026-11-20T13:13:00Z", "check", "note", text="asking")
     cut, whole = journal.read_text().splitlines()
     with pytest.raises(ValueError):
         json.loads(cut)
     assert json.loads(whole) == {
         "at": "2026-11-20T13:13:00Z",
         "step": "check",
-        "state": "said",
+        "kind": "note",
         "text": "asking",
     }
 
@@ -71,7 +71,7 @@ def test_a_journal_that_cannot_be_written_is_told_with_what_refused_it(tmp_path:
     run = run_directory.create(tmp_path, "2026-11-20T13:12:00Z", "day-one")
     (run.raw / "events.jsonl").mkdir()
     with pytest.raises(RunDirError) as refused:
-        run.event("2026-11-20T13:12:00Z", "reach", "said", text="2 nodes")
+        run.event("2026-11-20T13:12:00Z", "reach", "note", text="2 nodes")
     assert refused.value.lines() == (
         f"error: cannot write {run.raw}/events.jsonl",
         f"seen: [Errno 21] Is a directory: '{run.raw}/events.jsonl'",

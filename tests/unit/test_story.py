@@ -65,15 +65,15 @@ def test_a_node_that_does_not_answer_leaves_what_the_run_noted_and_who_was_not_f
 ) -> None:
     run = run_with(
         tmp_path,
-        '{"at": "2026-11-21T12:00:00Z", "step": "all-reduce", "state": "said", "text": "all_reduce'
+        '{"at": "2026-11-21T12:00:00Z", "step": "all-reduce", "kind": "note", "text": "all_reduce'
         ' on 2 nodes, 4 ranks"}',
-        '{"at": "2026-11-21T12:00:02Z", "step": "all-reduce", "state": "said", "text": "  65536 '
-        ' 16384 float sum -1 8706.78 0.01"}',
-        '{"at": "2026-11-21T12:00:03Z", "step": "latency", "state": "said", "text": "of another'
+        '{"at": "2026-11-21T12:00:02Z", "step": "all-reduce", "kind": "row", "size_bytes":'
+        ' 65536, "text": "  65536  16384 float sum -1 8706.78 0.01"}',
+        '{"at": "2026-11-21T12:00:03Z", "step": "latency", "kind": "note", "text": "of another'
         ' case"}',
         "cut off in the mid",
-        '{"at": "yesterday", "step": "all-reduce", "state": "said", "text": "without a time"}',
-        '{"at": "2026-11-21T12:00:17Z", "step": "all-reduce", "state": "said", "text": "no output'
+        '{"at": "yesterday", "step": "all-reduce", "kind": "note", "text": "without a time"}',
+        '{"at": "2026-11-21T12:00:17Z", "step": "all-reduce", "kind": "note", "text": "no output'
         ' for 15 s: taking samples of the nodes"}',
     )
     gone = Unreachable("n2", "no answer within 60 s")
@@ -102,7 +102,7 @@ def test_what_nodes_wrote_stands_in_the_order_of_our_clock_however_far_theirs_ar
 ) -> None:
     run = run_with(
         tmp_path,
-        '{"at": "2026-11-21T12:00:00Z", "step": "all-reduce", "state": "said", "text": "all_reduce'
+        '{"at": "2026-11-21T12:00:00Z", "step": "all-reduce", "kind": "note", "text": "all_reduce'
         ' on 2 nodes, 4 ranks"}',
     )
     samples = []
