@@ -9,9 +9,13 @@ import shlex
 import signal
 import sys
 from types import FrameType
+from typing import TYPE_CHECKING
 
 from busbw import units
 from busbw.errors import Interrupted, LabError, UsageError
+
+if TYPE_CHECKING:
+    from busbw.lab.state import LabState
 
 
 def register(parser: argparse.ArgumentParser) -> None:
@@ -74,9 +78,10 @@ def _register_up(up: argparse.ArgumentParser) -> None:
     up.add_argument(
         "--rate",
         metavar="RATE",
+        default="auto",
         help=(
-            "rate of every rail both ways, such as 1gbit; auto = one that the CPUs can well push"
-            " (default: not shaped)"
+            "rate of every rail both ways, such as 1gbit; none = not shaped; auto = one that the"
+            " CPUs can well push (default auto)"
         ),
     )
     up.add_argument("--uplink-rate", metavar="RATE", help="rate of every leaf's uplink per rail")
@@ -207,7 +212,7 @@ def _up(args: argparse.Namespace) -> int:
         mode=None if args.mode == "auto" else Mode(args.mode),
         rails=args.rails,
         leaves=args.leaves,
-        rate_bit_s=None if args.rate in (None, "auto") else _rate("--rate", args.rate),
+        rate_bit_s=None if args.rate in ("none", "auto") else _rate("--rate", args.rate),
         rate_auto=args.rate == "auto",
         uplink_rate_bit_s=(
             None if args.uplink_rate is None else _rate("--uplink-rate", args.uplink_rate)
@@ -224,14 +229,30 @@ def _up(args: argparse.Namespace) -> int:
     state = bringup.up(options, _progress)
     for limit in state.cannot:
         _progress(f"this lab cannot {limit}")
-    hardware = f"  shows:     {state.persona.title} per node (invented)\n" if state.persona else ""
-    sys.stdout.write(
-        f"lab {state.name} is up: {len(state.nodes)} nodes, {state.nodes[0].name} to"
-        f" {state.nodes[-1].name}\n{hardware}  log in:    busbw lab exec {state.nodes[0].name} --"
-        f" hostname\n  by ssh:    busbw lab exec -- ssh -F {files.ssh_config(state)}"
-        f" {state.nodes[0].name}\n  take down: busbw lab down --name {state.name}\n"
-    )
+    first, last = state.nodes[0].name, state.nodes[-1].name
+    lines = [f"lab {state.name} is up: {len(state.nodes)} nodes, {first} to {last}"]
+    if state.persona is not None:
+        lines.append(f"  shows:     {state.persona.title} per node (invented)")
+    if state.mode is not Mode.LOOPBACK:
+        lines.append(f"  links:     {_links_text(state, args.rate)}")
+    lines += [
+        f"  log in:    busbw lab exec {first} -- hostname",
+        f"  by ssh:    busbw lab exec -- ssh -F {files.ssh_config(state)} {first}",
+        f"  take down: busbw lab down --name {state.name}",
+    ]
+    sys.stdout.write("\n".join(lines) + "\n")
     return 0
+
+
+def _links_text(state: LabState, option: str) -> str:
+    from busbw.lab.bringup import rate_text
+
+    text = f"{state.rails} per node, {rate_text(state.rate_bit_s)}"
+    if option == "auto":
+        return f"{text}: slow enough for this machine's CPUs (--rate none: not shaped)"
+    if state.rate_bit_s is None:
+        return f"{text}: a benchmark measures this machine's CPUs"
+    return text
 
 
 def _exec(args: argparse.Namespace) -> int:
@@ -372,7 +393,7 @@ def _share(text: str, lab_rate_bit_s: float | None, option: str) -> float:
     if lab_rate_bit_s is None:
         raise UsageError(
             f"{text} of what?",
-            seen=f"the lab was brought up without {option}",
+            seen=f"the lab has no {option}: its links are not shaped",
             next_step="give a rate such as 200mbit",
         )
     return _rate("RATE", f"{lab_rate_bit_s * _percent(text) / 100:.0f}bit")

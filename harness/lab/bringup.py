@@ -26,6 +26,7 @@ from busbw.lab.persona import Persona
 from busbw.lab.state import (
     DEFAULT_NAME,
     RECORD,
+    LabNode,
     LabState,
     Mode,
     directory_of,
@@ -40,8 +41,11 @@ from busbw.units import format_link_rate
 _BEFORE_THE_RECORD = {"lab.new"}
 """What may lie in the directory of a lab whose maker was killed before its first record was
 complete."""
-AUTO_RATE_BIT_S_PER_CPU = 2e9
-"""What `--rate auto` shares out per CPU: the links' rates add up to no more than this."""
+AUTO_RATE_BIT_S_PER_CPU = 0.4e9
+"""What `--rate auto` shares out per CPU over all links. Two idle CPUs push ten times as much: a
+benchmark is held up by the links, also while the machine does other work."""
+_LEAST_AUTO_RATE_BIT_S = 25e6
+"""At this rate an all-reduce of 4 MiB takes 3 s, and the case of a playbook ends within its minute."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +60,8 @@ class LabOptions:
     rate_bit_s: float | None = None
     """Of every rail, both ways; None = as fast as the machine."""
     rate_auto: bool = False
-    """True = a rate at which all links together are well within what the CPUs can push."""
+    """True = a rate at which all links together are well within what the CPUs can push; no rate
+    in loopback mode, which has no links."""
     uplink_rate_bit_s: float | None = None
     name: str = DEFAULT_NAME
     gpus: int = 2
@@ -196,7 +201,7 @@ def _plan(options: LabOptions, progress: Callable[[str], None]) -> LabState:
         gpus=options.gpus,
         user=files.login_name(),
         node_ssh=options.node_ssh,
-        rate_bit_s=_auto_rate(options) if options.rate_auto else options.rate_bit_s,
+        rate_bit_s=auto_rate(mode, nodes) if options.rate_auto else options.rate_bit_s,
         uplink_rate_bit_s=options.uplink_rate_bit_s,
         leaves=options.leaves,
         cpus_per_node=options.cpus_per_node,
@@ -275,11 +280,11 @@ def _refused(mode: Mode) -> str:
 
 
 def _refuse_links(options: LabOptions) -> None:
-    if (options.rails, options.leaves) != (1, 1) or options.rate_bit_s or options.rate_auto:
+    if (options.rails, options.leaves) != (1, 1) or options.rate_bit_s:
         raise LabError(
             "a lab in loopback mode has no links to give a number, a switch or a rate",
             seen=(
-                "one of --rails, --leaves, --rate with --mode loopback, or with auto where"
+                "one of --rails, --leaves, --rate with --mode loopback, or with --mode auto where"
                 " namespaces are refused"
             ),
             next_step="busbw lab up --mode root, as root, says what refuses namespaces",
@@ -294,11 +299,14 @@ def _refuse_persona(persona: Persona) -> None:
     )
 
 
-def _auto_rate(options: LabOptions) -> float:
-    """Two digits at most, so that the figure is easy to work with."""
-    share = AUTO_RATE_BIT_S_PER_CPU * (os.cpu_count() or 1) / (options.nodes * options.rails)
+def auto_rate(mode: Mode, nodes: tuple[LabNode, ...]) -> float | None:
+    """A rate of two digits that all links can have at once; None = in this mode there are none."""
+    if mode is Mode.LOOPBACK:
+        return None
+    links = sum(len(node.rails) for node in nodes)
+    share = AUTO_RATE_BIT_S_PER_CPU * len(os.sched_getaffinity(0)) / links
     step = 10.0 ** (len(str(int(share))) - 2)
-    return max(share // step * step, 1e6)
+    return max(share // step * step, _LEAST_AUTO_RATE_BIT_S)
 
 
 def _make(planned: LabState) -> LabState:
@@ -370,7 +378,7 @@ def status_text(state: LabState) -> str:
         ),
         (
             f"  rails      {', '.join(rail.interface for rail in first.rails)}:"
-            f" {_rate_text(state.rate_bit_s)}"
+            f" {rate_text(state.rate_bit_s)}"
         ),
     ]
     if state.persona is not None:
@@ -383,7 +391,7 @@ def status_text(state: LabState) -> str:
             " partition lab"
         )
     if state.leaves > 1:
-        lines.append(f"  leaves     {state.leaves}, uplinks: {_rate_text(state.uplink_rate_bit_s)}")
+        lines.append(f"  leaves     {state.leaves}, uplinks: {rate_text(state.uplink_rate_bit_s)}")
     lines.append(f"  ssh        busbw lab exec -- ssh -F {now.ssh_config} {first.name}")
     if now.without_sshd:
         lines.append(f"  no sshd    {', '.join(now.without_sshd)}")
@@ -400,5 +408,6 @@ def _ranks_text(state: LabState) -> str:
     return f"a benchmark starts {state.gpus} ranks on each"
 
 
-def _rate_text(rate_bit_s: float | None) -> str:
+def rate_text(rate_bit_s: float | None) -> str:
+    """A link's rate for people."""
     return "not shaped" if rate_bit_s is None else f"{format_link_rate(rate_bit_s)} each way"

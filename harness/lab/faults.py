@@ -57,7 +57,7 @@ def slow(
         raise UsageError(
             "a node has no link to itself",
             seen=f"slow {node} --to {toward}",
-            next_step=f"busbw lab fault slow {node} 200mbit",
+            next_step=f"busbw lab fault slow {node} 100mbit",
         )
     way = f"toward {toward}" if toward else "both ways"
     detail = f"{format_link_rate(rate_bit_s)} {way} on {', '.join(interfaces)}"

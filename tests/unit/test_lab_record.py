@@ -15,7 +15,7 @@ import pytest
 
 from busbw.cli import lab as command
 from busbw.errors import BusbwError, LabError, UsageError
-from busbw.lab import cgroups, faults, files, network, processes, requirements, state
+from busbw.lab import bringup, cgroups, faults, files, network, processes, requirements, state
 from busbw.lab.state import Fault, LabState, Mode, Process
 
 
@@ -324,6 +324,42 @@ def test_what_cannot_be_done_is_said_and_changes_nothing(
 def test_a_share_of_the_rate_is_a_rate(recorded: LabState) -> None:
     assert command._share("50%", recorded.rate_bit_s, "--rate") == 5e8
     assert command._share("200mbit", None, "--rate") == 2e8
+
+
+@pytest.mark.parametrize(
+    ("mode", "nodes", "rails", "mbit_s"),
+    [
+        (Mode.ROOT, 4, 1, 200),
+        (Mode.USERNS, 3, 2, 130),
+        (Mode.ROOT, 100, 1, 25),  # at a share of 8 Mb/s no case would end in time
+        (Mode.LOOPBACK, 4, 1, None),
+    ],
+)
+def test_by_default_all_links_together_have_the_rate_that_the_cpus_can_push(
+    mode: Mode, nodes: int, rails: int, mbit_s: float | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "sched_getaffinity", lambda process: {0, 1})
+    rate_bit_s = bringup.auto_rate(mode, network.plan_nodes(nodes, rails, 1))
+    assert rate_bit_s == (None if mbit_s is None else mbit_s * 1e6)
+
+
+@pytest.mark.parametrize(
+    ("option", "rate_bit_s", "text"),
+    [
+        (
+            "auto",
+            2e8,
+            "2 per node, 200 Mb/s each way: slow enough for this machine's CPUs"
+            " (--rate none: not shaped)",
+        ),
+        ("1gbit", 1e9, "2 per node, 1 Gb/s each way"),
+        ("none", None, "2 per node, not shaped: a benchmark measures this machine's CPUs"),
+    ],
+)
+def test_bringing_a_lab_up_says_what_holds_a_benchmark_up(
+    option: str, rate_bit_s: float | None, text: str, recorded: LabState
+) -> None:
+    assert command._links_text(replace(recorded, rate_bit_s=rate_bit_s), option) == text
 
 
 def test_status_says_what_is_broken_and_what_cannot_be_done(
