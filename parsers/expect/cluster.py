@@ -15,7 +15,8 @@ from busbw.model import Limit
 from busbw.parsers.expect import limits, nccl_model
 from busbw.parsers.expect.hardware import Gpu, Nics
 from busbw.parsers.expect.limits import Rates
-from busbw.parsers.expect.nccl_model import Algorithm, Estimate
+from busbw.parsers.expect.nccl_model import Algorithm
+from busbw.parsers.expect.shares import Basis, shares
 
 COLLECTIVES = (
     "all_reduce",
@@ -27,7 +28,10 @@ COLLECTIVES = (
     "sendrecv",
     "gather",
     "scatter",
+    "hypercube",
 )
+_RINGS = ("all_reduce", "all_gather", "reduce_scatter", "broadcast", "reduce")
+"""Collectives that NCCL runs as rings; the others are sends and receives between pairs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,9 +73,13 @@ class Expected:
     """The algorithm, or `model` where there is no choice."""
     estimate: Limit
     binds: str
+    kind: str
+    """The class of runs that its shares belong to, as in shares.py."""
     low_gb_s: float | None
-    """None = too few published runs of this class to give a band."""
+    """None = an algorithm that NCCL does not take here by itself."""
     typical_gb_s: float | None
+    high_gb_s: float | None = None
+    basis: Basis = Basis.NONE
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,7 +206,17 @@ def _rates(
     )
     # A limit must hold for hardware that is not known too: its switch may add up.
     adds = question.gpu is None or question.gpu.multicast
-    return Rates(question.nodes, question.gpus_per_node, network, nvlink, pcie, adds, nic)
+    mesh = question.gpu is not None and question.gpu.mesh and question.gpus_per_node > 1
+    return Rates(
+        nodes=question.nodes,
+        gpus_per_node=question.gpus_per_node,
+        network_gb_s=network,
+        nvlink_gb_s=nvlink,
+        pcie_gb_s=pcie,
+        switch_adds=adds,
+        nic_gb_s=nic,
+        pair_gb_s=nvlink / (question.gpus_per_node - 1) if nvlink is not None and mesh else nvlink,
+    )
 
 
 def _ceiling(question: Question, rates: Rates) -> Limit | None:
@@ -224,6 +242,8 @@ def _own_bound(kind: str, rates: Rates) -> Limit | None:
         return limits.alltoall(rates)
     if kind == "sendrecv":
         return limits.sendrecv(rates)
+    if kind == "hypercube":
+        return limits.hypercube(rates)
     return limits.gather(rates)
 
 
@@ -254,71 +274,83 @@ def _bounds(question: Question, rates: Rates) -> tuple[Bound, ...]:
 _FABRIC_SEEN = 0.8
 """A run that loads the NICs less than this leaves room for a loss that it cannot show."""
 
-_BANDS = {
-    "NVLink ring": (0.94, 0.98),
-    "xGMI ring": (0.92, 0.93),
-    "NVLS": (0.95, 0.99),
-    "NVLS over a rack": (0.75, 0.82),
-    "network ring": (0.83, 0.95),
-    "network tree": (0.84, 0.93),
-    "NVLSTree held by NVLink": (0.88, 0.92),
-    "TCPXO ring": (0.90, 0.94),
-    "TCPX": (0.48, 0.50),
-}
-"""Low and typical share of the estimate, by class: a choice made from the spread of the published
-runs, not a standard."""
 
+def _kind(way: str, binds: str, question: Question) -> str | None:
+    """The class of runs that a way to run belongs to; None = NCCL does not take it by itself.
 
-def _band(algorithm: Algorithm, binds: str, question: Question) -> tuple[float, float] | None:
-    """None = no class of published runs."""
-    fabric = carrier_by_fabric()[question.fabric].published
+    `way`: an algorithm of all_reduce, `ring` for the other rings, else the collective.
+    """
     if question.nodes == 1:
-        if algorithm is Algorithm.NVLS:
-            return _BANDS["NVLS over a rack" if question.gpus_per_node > 8 else "NVLS"]
-        return _BANDS.get(f"{binds} ring") if algorithm is Algorithm.RING else None
-    if fabric == "tcpx":
-        return _BANDS["TCPX"] if algorithm is Algorithm.RING else None
+        place = " over a rack" if question.gpus_per_node > _GPUS_OF_A_NODE else ""
+        if way == Algorithm.NVLS:
+            return f"NVLS{place}"
+        return None if way == Algorithm.TREE else f"{binds} {way}{place}"
+    fabric = carrier_by_fabric()[question.fabric].published
     if fabric == "tcp":
-        return None
-    if algorithm is Algorithm.RING:
-        return _BANDS["TCPXO ring" if fabric == "tcpxo" else "network ring"]
-    if algorithm is Algorithm.NVLS_TREE and binds != "network":
-        return _BANDS["NVLSTree held by NVLink"] if question.gpus_per_node <= 8 else None
-    return _BANDS["network tree"] if question.nodes <= 3 and binds == "network" else None
+        return "sockets" if way not in (Algorithm.TREE, Algorithm.NVLS_TREE) else None
+    if way == Algorithm.NVLS_TREE and binds != "network":
+        return "NVLSTree held by NVLink" if question.gpus_per_node <= _GPUS_OF_A_NODE else None
+    if way in (Algorithm.TREE, Algorithm.NVLS_TREE):
+        few = question.nodes <= 3 and binds == "network" and fabric != "tcpx"
+        return "network tree" if few else None
+    if fabric in ("tcpx", "tcpxo"):
+        return f"{fabric.upper()} {way}"
+    if way == "broadcast":
+        return "network broadcast"
+    place = " between domains" if binds != "network" else ""
+    return f"{binds} {way}{place}"
+
+
+_GPUS_OF_A_NODE = 8
+"""More than that share NVLink only over a rack."""
 
 
 def _expected(question: Question, rates: Rates) -> tuple[Expected, ...]:
     generation = question.gpu.generation if question.gpu else None
     if question.collective == "all_reduce":
-        estimates = nccl_model.all_reduce_estimates(rates, generation)
         return tuple(
-            _with_band(estimate.algorithm.value, estimate, question) for estimate in estimates
+            _with_band(estimate.algorithm.value, estimate.bound, estimate.binds, question)
+            for estimate in nccl_model.all_reduce_estimates(rates, generation)
         )
-    ringlike = question.collective in ("all_gather", "reduce_scatter")
-    bound = limits.ring(rates) if ringlike else _own_bound(question.collective, rates)
+    bound = _only_way(question.collective, rates)
     if bound is None:
         return ()
-    binds = (
-        "network"
-        if rates.nodes > 1
-        else (
-            "xGMI"
-            if generation and generation.startswith("cdna")
-            else "NVLink"
-            if rates.nvlink_gb_s
-            else "PCIe"
-        )
+    way = Algorithm.RING.value if question.collective in _RINGS else question.collective
+    held_inside = way == Algorithm.RING and rates.nodes > 1 and bound.value_gb_s < rates.w
+    binds = "network"
+    if rates.nodes == 1 or held_inside:
+        binds = nccl_model.inside(rates, generation)
+    return (_with_band(way, bound, binds, question),)
+
+
+def _only_way(collective: str, rates: Rates) -> Limit | None:
+    """The bound of a collective as NCCL runs it, where it has one way."""
+    if collective in ("all_gather", "reduce_scatter"):
+        return limits.ring(rates)
+    if collective in ("gather", "scatter"):
+        # PXN brings the bytes to the rail of the root; they still pass the root's own NIC.
+        return limits.gather(rates, through_peers=False)
+    if collective == "hypercube":
+        return limits.hypercube_steps(rates)
+    return _own_bound(collective, rates)
+
+
+def _with_band(way: str, bound: Limit, binds: str, question: Question) -> Expected:
+    one_to_all = question.collective in ("broadcast", "reduce")
+    kind = _kind("broadcast" if one_to_all else way, binds, question)
+    if kind is None:
+        return Expected(way, bound, binds, "", None, None)
+    value, share = bound.value_gb_s, shares(kind)
+    return Expected(
+        name=way,
+        estimate=bound,
+        binds=binds,
+        kind=kind,
+        low_gb_s=value * share.low,
+        typical_gb_s=value * share.typical,
+        high_gb_s=value * share.high,
+        basis=share.basis,
     )
-    if ringlike:
-        return (_with_band("ring", Estimate(Algorithm.RING, bound, binds), question),)
-    return (Expected("model", bound, binds, None, None),)
-
-
-def _with_band(name: str, estimate: Estimate, question: Question) -> Expected:
-    band = _band(estimate.algorithm, estimate.binds, question)
-    value = estimate.bound.value_gb_s
-    low, typical = (None, None) if band is None else (value * band[0], value * band[1])
-    return Expected(name, estimate.bound, estimate.binds, low, typical)
 
 
 def _latency(question: Question) -> tuple[tuple[str, float], ...]:

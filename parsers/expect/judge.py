@@ -1,8 +1,8 @@
 """A given number against the limit, the contract and what tuned systems reach: what it proves and
 what it does not.
 
-Published figures can show that something is slow; they never pass a fabric, because a ring that
-lost one of eight rails still lies among them.
+A number inside its band is what tuned systems give. That does not prove a fabric: a ring that lost
+one of eight rails may lie inside too, and then the reason says so.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from dataclasses import dataclass
 
 from busbw.fabrics.fabric import carrier_by_fabric
 from busbw.model import Comparison, Reference, Status
+from busbw.parsers.expect.band import Band, band_at
 from busbw.parsers.expect.baselines import (
-    LARGE_BYTES,
     Curve,
     Matches,
     NicSet,
@@ -21,10 +21,8 @@ from busbw.parsers.expect.baselines import (
     Tables,
     implausible,
     match,
-    share_at,
 )
-from busbw.parsers.expect.cluster import Expectation, Expected
-from busbw.units import format_size
+from busbw.parsers.expect.cluster import Expectation
 
 FAULTY = 0.7
 """Below this share of the low end of the band something is broken, not merely untuned: a choice
@@ -42,7 +40,7 @@ def judge(
     algorithm: str | None = None,
 ) -> Comparison:
     """A measured busbw of one message size. `reference` is the published one; `algorithm` None =
-    not known, so the lowest band counts."""
+    what NCCL is expected to take."""
     case_id = expectation.question.collective
     limit = expectation.limit
 
@@ -68,40 +66,40 @@ def judge(
             Reference("contract", contract_gb_s, "--contract"),
             reason,
         )
-    band = _band(expectation.expected, algorithm)
-    if band is None:
+    band = band_at(expectation, size_bytes, curves, algorithm=algorithm)
+    if band.low_gb_s is None:
+        return judged(Status.UNKNOWN, reference, band.reason)
+    if reference.busbw_gb_s is None:
+        reference = Reference("model", band.value_gb_s, band.source)
+    begins = f"{band.low_gb_s:.4g} GB/s, where tuned systems begin ({band.way})"
+    if measured_gb_s < FAULTY * band.low_gb_s:
         return judged(
-            Status.UNKNOWN,
-            reference,
-            "no band of published runs for this case; compare with peers or with an accepted run of"
-            " this cluster",
+            Status.FAIL, reference, f"under {FAULTY:.0%} of {begins}: something is broken"
         )
-    share = _share(size_bytes, curves)
-    if share is None:
-        reason = (
-            f"figures describe messages of {format_size(LARGE_BYTES)} and more, and no curve tells"
-            f" what {format_size(size_bytes)} should give"
-        )
-        return judged(Status.UNKNOWN, reference, reason)
-    low, name = band[0] * share, band[1]
-    if measured_gb_s < FAULTY * low:
-        return judged(
-            Status.FAIL,
-            reference,
-            f"under {FAULTY:.0%} of {low:.0f} GB/s, where tuned systems begin ({name}): something"
-            " is broken",
-        )
-    if measured_gb_s < low:
-        return judged(
-            Status.WARN,
-            reference,
-            f"under {low:.0f} GB/s, where tuned systems begin ({name}): degraded",
-        )
-    reason = (
-        f"as published runs ({name}, from {low:.0f} GB/s on), which alone prove no fabric; a"
-        " contract, an accepted run or peers would"
+    if measured_gb_s < band.low_gb_s:
+        return judged(Status.WARN, reference, f"under {begins}: degraded")
+    return judged(
+        Status.PASS,
+        reference,
+        f"at least {begins}; {_not_shown(measured_gb_s, band, expectation)}",
     )
-    return judged(Status.UNKNOWN, reference, reason)
+
+
+def _not_shown(measured_gb_s: float, band: Band, expectation: Expectation) -> str:
+    """What a number inside its band does not prove."""
+    nics = expectation.question.nics
+    if expectation.question.nodes == 1 or nics is None or nics.count < 2:
+        return "a contract, an accepted run or peers would be sharper"
+    if band.binds != "network":
+        return f"{band.binds} binds, so the loss of a NIC would not show"
+    # Where the number itself is at its best, one NIC less may still lie inside the band.
+    less = measured_gb_s * (nics.count - 1) / nics.count
+    if band.low_gb_s is not None and less >= band.low_gb_s:
+        return (
+            f"the loss of one of {nics.count} NICs ({less:.4g} GB/s) would lie inside the band"
+            " too: compare with a contract, an accepted run or peers"
+        )
+    return f"the loss of one of {nics.count} NICs ({less:.4g} GB/s) would lie below it"
 
 
 def published(tables: Tables, expectation: Expectation, algorithm: str | None = None) -> Matches:
@@ -169,28 +167,6 @@ def contract_notes(contract_gb_s: float, expectation: Expectation) -> tuple[str,
             " at best"
         )
     return tuple(notes)
-
-
-def _band(expected: tuple[Expected, ...], algorithm: str | None) -> tuple[float, str] | None:
-    """Where the band begins, GB/s, and for which algorithm; of several that may have run, the
-    lowest. None = no band."""
-    bands = [
-        (item.low_gb_s, item.name)
-        for item in expected
-        if item.low_gb_s is not None and algorithm in (None, item.name)
-    ]
-    return min(bands) if bands else None
-
-
-def _share(size_bytes: int, curves: tuple[Curve, ...]) -> float | None:
-    """1 for large messages; below, the lowest share among the curves; None = none covers the
-    size."""
-    if size_bytes >= LARGE_BYTES:
-        return 1.0
-    shares = [
-        share for share in (share_at(curve, size_bytes) for curve in curves) if share is not None
-    ]
-    return min(shares) if shares else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -201,6 +201,8 @@ class Rates:
     """NVLink SHARP: the switch adds up and copies."""
     nic_gb_s: float | None = None
     """One NIC; None = not known."""
+    pair_gb_s: float | None = None
+    """NVLink or xGMI between two GPUs: N behind a switch, one link in a mesh; None = N."""
 
     def __post_init__(self) -> None:
         if self.nodes < 1 or self.gpus_per_node < 1 or self.ranks < 2:
@@ -244,6 +246,11 @@ class Rates:
     def share(self) -> float:
         """B = W / g, the network share of one GPU. Raises as `w`."""
         return self.w / self.gpus_per_node
+
+    @property
+    def pair(self) -> float | None:
+        """What two GPUs of a node have between them; None = N is not known."""
+        return self.nvlink_gb_s if self.pair_gb_s is None else self.pair_gb_s
 
     @property
     def ring_nvlink_gb_s(self) -> float | None:
@@ -452,21 +459,53 @@ def broadcast(rates: Rates) -> Limit | None:
 
 
 def sendrecv(rates: Rates) -> Limit | None:
-    """sendrecv, each rank to the next: the slowest hop; one node: N.
+    """sendrecv, each rank to the next: the slowest hop; one node: what two GPUs have between them.
 
     Between nodes one GPU alone leaves the node, so where GPUs share NICs it has a whole NIC; where
     it has several, its share B.
     """
     if rates.nodes == 1:
-        return ring(rates)
+        return _between_two(rates)
     own = max(rates.share, rates.nic_gb_s or 0.0)
     return _least(
         "min(max(B, NIC), P, N)",
         rates,
         own,
         rates.pcie_gb_s,
-        rates.nvlink_gb_s if rates.gpus_per_node > 1 else None,
+        rates.pair if rates.gpus_per_node > 1 else None,
     )
+
+
+def _between_two(rates: Rates) -> Limit | None:
+    """One node, each GPU to one other: N, one link of a mesh, or PCIe; None as in `ring`."""
+    if rates.nvlink_gb_s is None or rates.pair == rates.nvlink_gb_s:
+        return ring(rates)
+    return _least("one link", rates, rates.pair)
+
+
+def hypercube(rates: Rates) -> Limit | None:
+    """hypercube, an all_gather of pairwise steps: (n-1)/(n-g) B between nodes, N (n-1)/(g-1)
+    inside; one node: what two GPUs have between them."""
+    if rates.nodes == 1:
+        return _between_two(rates)
+    return _least("min((n-1)/(n-g) B, N (n-1)/(g-1))", rates, *_hypercube_parts(rates))
+
+
+def hypercube_steps(rates: Rates) -> Limit | None:
+    """hypercube as nccl-tests runs it, one step after the other: the times of the steps add up."""
+    if rates.nodes == 1:
+        return _between_two(rates)
+    parts = [part for part in _hypercube_parts(rates) if part is not None]
+    together = 1 / sum(1 / part for part in parts)
+    return _limit(together, "1 / ((n-g)/(n-1) / B + (g-1)/(n-1) / N)", rates)
+
+
+def _hypercube_parts(rates: Rates) -> tuple[float, float | None]:
+    """What the steps between nodes would give by themselves, and those inside; None = N is not
+    known, or one GPU per node."""
+    n, g = rates.ranks, rates.gpus_per_node
+    inside = None if rates.pair is None or g == 1 else rates.pair * (n - 1) / (g - 1)
+    return (n - 1) / (n - g) * rates.share, inside
 
 
 def gather(rates: Rates, *, through_peers: bool = True) -> Limit | None:

@@ -206,6 +206,13 @@ class Estimate:
     """`NVLink`, `xGMI`, `PCIe` or `network`: the link that decides."""
 
 
+def inside(rates: Rates, generation: str | None) -> str:
+    """What joins the GPUs of a node: `xGMI`, `NVLink` or `PCIe`."""
+    if rates.nvlink_gb_s is None:
+        return "PCIe"
+    return "xGMI" if generation is not None and generation.startswith("cdna") else "NVLink"
+
+
 def all_reduce_estimates(rates: Rates, generation: str | None) -> tuple[Estimate, ...]:
     """Every algorithm's busbw with the rates a transport and NCCL deliver, best first; the first is
     what NCCL is expected to take.
@@ -213,13 +220,7 @@ def all_reduce_estimates(rates: Rates, generation: str | None) -> tuple[Estimate
     NCCL leaves NVLS out for four GPUs and fewer, so a node of four takes the ring. The tables of
     `generation` say how well NVLS does; without an entry there is no estimate for it.
     """
-    inside = (
-        "xGMI"
-        if generation is not None and generation.startswith("cdna")
-        else "NVLink"
-        if rates.nvlink_gb_s is not None
-        else "PCIe"
-    )
+    links = inside(rates, generation)
     estimates = []
     for algorithm, bound in (
         (Algorithm.RING, limits.ring(rates)),
@@ -228,7 +229,7 @@ def all_reduce_estimates(rates: Rates, generation: str | None) -> tuple[Estimate
         (Algorithm.NVLS_TREE, _nvls_tree(rates, generation)),
     ):
         if bound is not None:
-            estimates.append(Estimate(algorithm, bound, _binding(algorithm, bound, rates, inside)))
+            estimates.append(Estimate(algorithm, bound, _binding(algorithm, bound, rates, links)))
     return tuple(
         sorted(estimates, key=lambda estimate: (-estimate.bound.value_gb_s, estimate.algorithm))
     )
@@ -262,12 +263,12 @@ def _nvls_tree(rates: Rates, generation: str | None) -> Limit | None:
     )
 
 
-def _binding(algorithm: Algorithm, bound: Limit, rates: Rates, inside: str) -> str:
+def _binding(algorithm: Algorithm, bound: Limit, rates: Rates, links: str) -> str:
     if rates.nodes == 1:
-        return inside
+        return links
     reach = (
         rates.w
         if algorithm is Algorithm.RING
         else 2 * (rates.ranks - 1) / rates.ranks * rates.w / limits.tree_load(rates.nodes)
     )
-    return "network" if bound.value_gb_s >= reach * (1 - 1e-9) else inside
+    return "network" if bound.value_gb_s >= reach * (1 - 1e-9) else links

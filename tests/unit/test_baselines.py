@@ -262,16 +262,23 @@ JUDGED = ("H100", 8, (8, 400.0), "infiniband")
         (
             338.0,
             None,
-            Status.UNKNOWN,
-            "as published runs (ring, from 330 GB/s on), which alone prove no fabric",
+            Status.PASS,
+            "at least 329.9 GB/s, where tuned systems begin (ring); the loss of one of 8 NICs"
+            " (295.8 GB/s) would lie below it",
         ),
-        (386.0, None, Status.UNKNOWN, "which alone prove no fabric"),
-        (300.0, None, Status.WARN, "under 330 GB/s, where tuned systems begin (ring): degraded"),
+        (
+            386.0,
+            None,
+            Status.PASS,
+            "the loss of one of 8 NICs (337.8 GB/s) would lie inside the band too: compare with a"
+            " contract, an accepted run or peers",
+        ),
+        (300.0, None, Status.WARN, "under 329.9 GB/s, where tuned systems begin (ring): degraded"),
         (
             200.0,
             None,
             Status.FAIL,
-            "under 70% of 330 GB/s, where tuned systems begin (ring): something is broken",
+            "under 70% of 329.9 GB/s, where tuned systems begin (ring): something is broken",
         ),
         (500.0, None, Status.FAIL, "500 GB/s is above the physical limit of 450.0 GB/s"),
         (500.0, 380.0, Status.FAIL, "the description is wrong"),
@@ -279,7 +286,7 @@ JUDGED = ("H100", 8, (8, 400.0), "infiniband")
         (370.0, 380.0, Status.FAIL, "370 GB/s misses the contract's 380 GB/s"),
     ],
 )
-def test_a_measured_number_is_judged_and_published_figures_never_pass_it(
+def test_a_measured_number_is_judged_and_says_what_it_does_not_prove(
     measured: float, contract: float | None, status: Status, words: str
 ) -> None:
     found = baselines.match(TABLES, regime("H100", 8))
@@ -293,20 +300,7 @@ def test_a_measured_number_is_judged_and_published_figures_never_pass_it(
     )
 
 
-@pytest.mark.parametrize("nodes", [1, 2, 3, 4, 8, 64])
-@pytest.mark.parametrize("gpu", ["A100", "H100", "H200", "B200", "MI300X", "Rubin"])
-def test_no_number_passes_without_a_contract(gpu: str, nodes: int) -> None:
-    asked = expectation(gpu, nodes, (8, 400.0), "infiniband")
-    step = asked.limit.value_gb_s / 20
-    statuses = {
-        judge.judge(step * i, 8 << 30, asked, Reference("published", step * i, "itself")).status
-        for i in range(1, 25)
-    }
-    assert Status.PASS not in statuses
-    assert Status.FAIL in statuses
-
-
-def test_small_messages_are_held_to_a_curve_or_to_nothing() -> None:
+def test_small_messages_are_compared_with_a_curve_or_with_the_model_of_sizes() -> None:
     asked = expectation("B200", 4, (8, 400.0), "efa")
     curves = baselines.curves(TABLES, "all_reduce", find_gpu("B200"), 4, 8)
     assert [curve.id for curve in curves] == ["b200-4n-efa-allreduce"]
@@ -315,12 +309,9 @@ def test_small_messages_are_held_to_a_curve_or_to_nothing() -> None:
         judge.judge(157.0, 64 << 20, asked, reference, curves).status,
         judge.judge(60.0, 64 << 20, asked, reference, curves).status,
     ]
-    assert judged == [Status.UNKNOWN, Status.FAIL]
-    uncovered = judge.judge(60.0, 64 << 20, asked, reference)
-    assert (uncovered.status, uncovered.reason) == (
-        Status.UNKNOWN,
-        "figures describe messages of 1 GiB and more, and no curve tells what 64 MiB should give",
-    )
+    assert judged == [Status.PASS, Status.FAIL]
+    assert judge.judge(20.0, 64 << 20, asked, reference).status is Status.FAIL
+    assert judge.judge(90.0, 64 << 20, asked, reference).status is Status.PASS
 
 
 @pytest.mark.parametrize(
