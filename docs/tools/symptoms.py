@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from busbw.parsers import findings
-from busbw.parsers.findings import table
+from busbw.parsers.findings import catalogue
+from busbw.parsers.findings.catalogue import Entry, Role, Signal, Step, Weight
 from busbw.parsers.findings.diagnose import all_rules
-from busbw.parsers.findings.table import Role, Signal, Step, Symptom, Weight
 
 FOLDER = Path(__file__).parents[1] / "symptoms"
 TITLES = {
@@ -56,14 +56,14 @@ Each line of an entry's evidence is *proof*, *strong*, *weak*, a condition that 
 """
 
 
-def layers() -> dict[str, tuple[Symptom, ...]]:
+def layers() -> dict[str, tuple[Entry, ...]]:
     """The catalogue by YAML file, in the order of the files' names."""
     files = importlib.resources.files(findings).iterdir()
     found = {}
     for file in sorted(files, key=lambda file: file.name):
         layer, _, ending = file.name.rpartition(".")
         if ending == "yaml":
-            entries = table.parse(file.read_text(encoding="utf-8"), file.name)
+            entries = catalogue.parse(file.read_text(encoding="utf-8"), file.name)
             found[layer] = tuple(sorted(entries, key=lambda entry: entry.id))
     return found
 
@@ -79,7 +79,7 @@ def pages() -> dict[str, str]:
     return found
 
 
-def _index(by_layer: dict[str, tuple[Symptom, ...]]) -> str:
+def _index(by_layer: dict[str, tuple[Entry, ...]]) -> str:
     rules = all_rules()
     out = [_INDEX.format(entries=sum(map(len, by_layer.values())), rules=len(rules))]
     for layer, entries in by_layer.items():
@@ -93,12 +93,12 @@ def _index(by_layer: dict[str, tuple[Symptom, ...]]) -> str:
     return "\n".join(out) + "\n"
 
 
-def _link(entry: Symptom, layer: str) -> str:
+def _link(entry: Entry, layer: str) -> str:
     # GitHub drops the dots of a heading from its anchor.
     return f"{layer}.md#{entry.id.replace('.', '')}"
 
 
-def _entry(entry: Symptom, layer: str, home: dict[str, str]) -> str:
+def _entry(entry: Entry, layer: str, home: dict[str, str]) -> str:
     lines = [f"## {entry.id}", "", f"**{_plain(entry.title)}** ({_facts(entry)})", ""]
     lines.append(f"Cause: {_plain(entry.cause)} {_plain(entry.explanation)}")
     if entry.signals:
@@ -119,7 +119,7 @@ def _entry(entry: Symptom, layer: str, home: dict[str, str]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _facts(entry: Symptom) -> str:
+def _facts(entry: Entry) -> str:
     """Severity, role, stages and fabrics, in one line."""
     stages = ", ".join((entry.stage, *entry.also_stages))
     severity = [entry.severity.value] if entry.severity else []

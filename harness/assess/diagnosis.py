@@ -1,4 +1,4 @@
-"""What the symptom table and its rules say of a run: its outputs searched, its checks, tables and
+"""What the catalogue and its rules say of a run: its outputs searched, its checks, tables and
 comparisons as facts."""
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from busbw.assess import counters, proof
 from busbw.assess.launches import Launch
 from busbw.checks import NodeAnswer, SectionOutput
 from busbw.model import CheckResult, Comparison, Evidence, Finding, Status
-from busbw.parsers.findings import facts, table
+from busbw.parsers.findings import catalogue, facts
 from busbw.parsers.findings.diagnose import diagnose, search_patterns
 from busbw.parsers.findings.evidence import Context, EvidenceSet, Fact, Text
 from busbw.parsers.findings.explain import explain
@@ -36,7 +36,7 @@ def with_causes(
     comparisons: tuple[Comparison, ...],
     run_findings: tuple[Finding, ...],
 ) -> tuple[Finding, ...]:
-    """The run's own findings with causes and fixes from the symptom table, and what only the table
+    """The run's own findings with causes and fixes from the catalogue, and what only the table
     knows."""
     statuses = {finding.status for finding in run_findings}
     if not launches and not statuses & {Status.FAIL, Status.UNKNOWN, Status.WARN}:
@@ -117,7 +117,7 @@ def _scanner() -> Scanner:
 def _feeds() -> dict[str, frozenset[str]]:
     """Symptom → ids of the checks that are evidence for it."""
     feeds: dict[str, frozenset[str]] = {}
-    for symptom in table.load().symptoms:
+    for symptom in catalogue.load().entries:
         sources = [signal.source.partition(":") for signal in symptom.signals]
         feeds[symptom.id] = frozenset(name for kind, _, name in sources if kind == "preflight")
     return feeds

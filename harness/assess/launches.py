@@ -238,7 +238,7 @@ def _failures(run: RunDir, artefact: CaseArtefact) -> tuple[tuple[str, LauncherF
     return tuple(
         sorted(
             (item for item in failures if item[1].role is not WarningRole.NOTE),
-            key=lambda item: item[1].role is WarningRole.ECHO,
+            key=lambda item: item[1].role is WarningRole.SECONDARY,
         )
     )
 

@@ -21,7 +21,7 @@ from busbw.inventory import fold
 from busbw.model import Confidence, Evidence, Finding, NcclLog, ProcessFacts, Status, Uncovered
 from busbw.model.counters import RailBytes
 from busbw.parsers.expect import sensitivity
-from busbw.parsers.findings.table import filled
+from busbw.parsers.findings.catalogue import filled
 from busbw.parsers.logs import nccl_debug
 from busbw.parsers.logs.nccl_debug import RankLog
 from busbw.store.run_directory import RunDir

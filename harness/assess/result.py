@@ -363,7 +363,7 @@ def _excluded_findings(excluded: tuple[Excluded, ...], artefact: str) -> tuple[F
     findings = []
     for reason, nodes in groups.items():
         finding = Finding(
-            id="node-left-out",
+            id="node-excluded",
             status=Status.UNKNOWN,
             title=f"not measured: {reason}",
             where=tuple(nodes),

@@ -170,7 +170,7 @@ class RuleResult:
     line_no: int | None = None
     """Line of the section's output that shows it, from 1; None = all of it."""
     values: tuple[tuple[str, float | bool | str], ...] = ()
-    """What was measured, by the names that the symptom table's expressions read."""
+    """What was measured, by the names that the catalogue's expressions read."""
 
     def with_values(self, **values: float | bool | str | None) -> RuleResult:
         """The same ruling with these values; None = not known, and left out."""

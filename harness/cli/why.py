@@ -27,10 +27,10 @@ from busbw.model import (
     Status,
 )
 from busbw.parsers import tools
-from busbw.parsers.findings import facts, stalls, table
+from busbw.parsers.findings import catalogue, facts, stalls
+from busbw.parsers.findings.catalogue import STAGES, Catalogue, Entry, Role, Weight
 from busbw.parsers.findings.diagnose import diagnose, search_patterns
 from busbw.parsers.findings.evidence import Context, Diagnosis, EvidenceSet, Fact, Text
-from busbw.parsers.findings.table import STAGES, Role, Symptom, SymptomTable, Weight
 from busbw.parsers.logs import HEAD_BYTES, node_tools
 from busbw.parsers.logs.flight_recorder import of_rank, rank_of
 from busbw.parsers.logs.formats import formats_for
@@ -316,7 +316,7 @@ def answer(diagnosis: Diagnosis, shown: tuple[Finding, ...], reading: Reading) -
 
 
 def _explains(symptom_id: str) -> tuple[str, ...]:
-    symptom = table.load().by_id.get(symptom_id)
+    symptom = catalogue.load().by_id.get(symptom_id)
     return symptom.explains if symptom is not None else ()
 
 
@@ -429,7 +429,7 @@ def _cut(text: str) -> str:
 # Entries of the catalogue.
 
 
-def entry(symptom: Symptom, catalogue: SymptomTable) -> str:
+def entry(symptom: Entry, known: Catalogue) -> str:
     """One entry of the catalogue, explained; of a check also the entries that it is evidence for."""
     stages = ", ".join((symptom.stage, *symptom.also_stages))
     severity = f"{symptom.severity.value}; " if symptom.severity else ""
@@ -440,7 +440,7 @@ def entry(symptom: Symptom, catalogue: SymptomTable) -> str:
             signs.append(signal.matches[0] if signal.matches else expression)
     source = f"preflight:{symptom.id}"
     causes = []
-    for each in catalogue.symptoms:
+    for each in known.entries:
         if any(signal.source == source for signal in each.signals):
             causes.append(f"{each.id}  {each.title}")
     out = [
@@ -459,26 +459,26 @@ def entry(symptom: Symptom, catalogue: SymptomTable) -> str:
     return "\n".join(one_line(line) for line in out) + "\n"
 
 
-def listing(catalogue: SymptomTable) -> str:
+def listing(known: Catalogue) -> str:
     """One line per entry, by stage."""
     out = []
     for stage in STAGES:
         out.append(stage)
-        for symptom in catalogue.symptoms:
+        for symptom in known.entries:
             if symptom.stage == stage and symptom.role is not Role.NOTE:
                 out.append(f"  {symptom.id:<32}  {symptom.title}")
     return "\n".join(out) + "\n"
 
 
-def _unknown(name: str, catalogue: SymptomTable) -> UsageError:
+def _unknown(name: str, known: Catalogue) -> UsageError:
     """The error for what is neither a path nor an id."""
     if os.sep in name or "." in name:
         what = f"{name}: no such file"
         return UsageError(what, next_step="to look up an id: busbw why --list")
-    near = [known for known in catalogue.by_id if name.casefold() in known]
+    near = [each for each in known.by_id if name.casefold() in each]
     hint = f"ids with that word: {', '.join(near)}"
     if not near:
-        hint = codec.unknown("id", name, catalogue.by_id)
+        hint = codec.unknown("id", name, known.by_id)
     return UsageError(
         f"{name!r} is neither a path nor an id; {hint}",
         next_step="busbw why --list shows all ids; a path must exist",
@@ -522,7 +522,7 @@ def run(args: argparse.Namespace) -> int:
 
         return run_live(args)
     if args.list_entries:
-        sys.stdout.write(listing(table.load()))
+        sys.stdout.write(listing(catalogue.load()))
         return 0
     if not args.what and args.job is not None:
         raise UsageError("--job needs --live", next_step=f"busbw why --live --job {args.job}")
@@ -538,10 +538,10 @@ def run(args: argparse.Namespace) -> int:
 
 def _explain(name: str) -> int:
     """Print the entry of an id."""
-    catalogue = table.load()
-    if name not in catalogue.by_id:
-        raise _unknown(name, catalogue)
-    sys.stdout.write(entry(catalogue.by_id[name], catalogue))
+    known = catalogue.load()
+    if name not in known.by_id:
+        raise _unknown(name, known)
+    sys.stdout.write(entry(known.by_id[name], known))
     return 0
 
 

@@ -13,6 +13,7 @@ from busbw.compare.comparable import Parts
 from busbw.errors import RunDirError
 from busbw.model import Confidence, Evidence, Finding, RunResult, Status, Uncovered
 from busbw.model.history import Change, ComparableRun, NumberShift, RunDiff
+from busbw.parsers.findings.catalogue import filled
 from busbw.store import artefacts
 from busbw.store.plan import RunPlan
 from busbw.store.run_directory import RunDir
@@ -81,24 +82,23 @@ def findings(diff: RunDiff | None) -> tuple[Finding, ...]:
         return ()
     worst = min(slower, key=lambda each: each.shift.ratio or 1.0)
     more = f" and {len(slower) - 1} more numbers" if len(slower) > 1 else ""
-    changes = "; ".join(f"{name}: {before} -> {now}" for name, before, now in diff.machine[:4])
-    cause = "nothing that the checks cover has changed"
-    if changes:
-        cause = f"changed since then, which coincides and proves nothing: {changes}"
-    return (
-        Finding(
-            id="slower-than-accepted",
-            status=Status.FAIL,
-            title=f"{_named(worst)}: {worst.shift.reason}{more}",
-            where=(),
-            evidence=_evidence(slower),
-            cause=cause,
-            verify=("busbw diff",),
-            confidence=Confidence.CERTAIN,
-            would_settle=("busbw run --treatment NODES: compare changed and unchanged nodes",),
-            effect=1 - (worst.shift.ratio or 1.0),
-        ),
+    finding = Finding(
+        id="slower-than-accepted",
+        status=Status.FAIL,
+        title=f"{_named(worst)}: {worst.shift.reason}{more}",
+        where=(),
+        evidence=_evidence(slower),
+        confidence=Confidence.CERTAIN,
+        effect=1 - (worst.shift.ratio or 1.0),
     )
+    return (filled(finding, CHANGES=machine_changes(diff)),)
+
+
+def machine_changes(diff: RunDiff | None) -> str:
+    """What the checks saw change in the machine since the newest accepted run."""
+    machine = diff.machine[:4] if diff is not None else ()
+    changes = "; ".join(f"{name}: {before} -> {now}" for name, before, now in machine)
+    return changes or "nothing that the checks cover"
 
 
 def inconclusive_finding(diff: RunDiff | None, required: frozenset[str]) -> tuple[Finding, ...]:
@@ -112,27 +112,23 @@ def inconclusive_finding(diff: RunDiff | None, required: frozenset[str]) -> tupl
     if not numbers:
         return ()
     widest = max(numbers, key=lambda each: each.shift.half or 0.0)
-    return (
-        Finding(
-            id="change-inconclusive",
-            status=Status.UNKNOWN,
-            title=(
-                f"inconclusive whether {len(numbers)} of the numbers changed; {_named(widest)}:"
-                f" {widest.shift.reason}"
-            ),
-            where=(),
-            evidence=_evidence(numbers),
-            would_settle=(
-                "a quieter hour, more launches (repeat in the playbook), or more accepted runs",
-            ),
-            confidence=Confidence.CERTAIN,
+    finding = Finding(
+        id="change-inconclusive",
+        status=Status.UNKNOWN,
+        title=(
+            f"inconclusive whether {len(numbers)} of the numbers changed; {_named(widest)}:"
+            f" {widest.shift.reason}"
         ),
+        where=(),
+        evidence=_evidence(numbers),
+        confidence=Confidence.CERTAIN,
     )
+    return (filled(finding),)
 
 
 def _nothing_comparable(diff: RunDiff) -> Finding:
     run_id, why = diff.excluded[-1]
-    return Finding(
+    finding = Finding(
         id="nothing-comparable",
         status=Status.UNKNOWN,
         title=f"no accepted run may be compared with this one; {run_id}: {'; '.join(why)}",
@@ -141,9 +137,9 @@ def _nothing_comparable(diff: RunDiff) -> Finding:
             Evidence(f"raw/{FILE}", None, f"{name}: {'; '.join(reasons)}")
             for name, reasons in diff.excluded[:8]
         ),
-        would_settle=("busbw baseline accept a good run of the cluster as it is now",),
         confidence=Confidence.CERTAIN,
     )
+    return filled(finding)
 
 
 def uncovered(diff: RunDiff | None) -> tuple[Uncovered, ...]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from busbw.assess import counters
 from busbw.assess.counters import CaseCounters
 from busbw.assess.launches import Launch
-from busbw.compare import ab, soak
+from busbw.compare import ab, earlier, soak
 from busbw.model import Confidence, Evidence, Finding, Status, Uncovered
 from busbw.model.history import (
     Change,
@@ -19,6 +19,7 @@ from busbw.model.history import (
     SoakRound,
     SweepResult,
 )
+from busbw.parsers.findings.catalogue import filled
 from busbw.parsers.stats.regression import interval
 from busbw.store.plan import RunPlan
 from busbw.store.run_directory import RunDir
@@ -265,12 +266,9 @@ def _slower_treatment(each: ContrastShift, diff: RunDiff | None) -> Finding | No
     settle: tuple[str, ...] = ()
     if not slower:
         title = f"treatment against control nodes: {number}, {each.shift.reason}"
-        settle = ("more rounds",)
     elif not proven:
         settle = ("an accepted run with the same --treatment from before the change",)
-    machine = diff.machine[:4] if diff is not None else ()
-    changes = "; ".join(f"{name}: {before} -> {now}" for name, before, now in machine)
-    return Finding(
+    finding = Finding(
         id="treatment-nodes-slower" if slower else "treatment-inconclusive",
         status=Status.FAIL if proven else Status.UNKNOWN,
         title=title,
@@ -279,11 +277,11 @@ def _slower_treatment(each: ContrastShift, diff: RunDiff | None) -> Finding | No
             _evidence("treatment", contrast.treatment, contrast.treatment_gb_s),
             _evidence("control", contrast.control, contrast.control_gb_s),
         ),
-        cause=f"changed since then: {changes}" if changes else "",
         confidence=Confidence.CERTAIN if proven else Confidence.POSSIBLE,
         would_settle=settle,
         effect=max(0.0, 1 - (each.shift.ratio or 1.0)),
     )
+    return filled(finding, CHANGES=earlier.machine_changes(diff))
 
 
 def _evidence(side: str, nodes: tuple[str, ...], busbw_gb_s: tuple[float, ...]) -> Evidence:
@@ -302,12 +300,12 @@ def _slower_control(contrasts: tuple[ContrastShift, ...]) -> Finding | None:
         return None
     shift, nodes = min(slower, key=lambda pair: pair[0].ratio or 1.0)
     text = f"control {', '.join(nodes)} against the accepted runs: {interval(shift)}"
-    return Finding(
+    finding = Finding(
         id="control-nodes-slower",
         status=Status.WARN,
         title=f"control nodes are slower than before as well: {interval(shift)}",
         where=nodes,
         evidence=(Evidence("raw/accepted.json", None, text),),
-        cause="the fabric, or something that all nodes share: not the change",
         confidence=Confidence.LIKELY,
     )
+    return filled(finding)

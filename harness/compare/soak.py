@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 
 from busbw.model import Confidence, Evidence, Finding, Status
 from busbw.model.history import Drift, Soak, SoakEvent, SoakRound
+from busbw.parsers.findings.catalogue import filled
 from busbw.units import format_bandwidth, format_duration
 
 FLOOR = 0.03
@@ -126,19 +127,16 @@ def findings(soak: Soak) -> tuple[Finding, ...]:
 
 def _drift_finding(drift: Drift, done_s: float) -> Finding:
     chance = f"chance without a trend {drift.chance:.1g} (Mann-Kendall)"
-    return Finding(
+    finding = Finding(
         id="soak-drift",
         status=Status.FAIL if drift.change < 0 else Status.WARN,
         title=f"{drift.case_id} drifted by {drift.change:+.1%} over {format_duration(done_s)}",
         where=(),
         evidence=(Evidence("run.json", None, f"median of all slopes; {chance}"),),
-        would_settle=(
-            "compare temperatures and clocks of the first and the last round:"
-            " raw/cases/soak-*/counters-*",
-        ),
         confidence=Confidence.LIKELY,
         effect=max(0.0, -drift.change),
     )
+    return filled(finding)
 
 
 def _by_counter(events: Sequence[SoakEvent]) -> tuple[tuple[SoakEvent, ...], ...]:
@@ -160,15 +158,15 @@ def _event_finding(events: tuple[SoakEvent, ...]) -> Finding:
             f"{', '.join(first.where)} {first.counter} +{total} in {len(events)} rounds;"
             f" round {first.number}, {when(first)}, to round {last.number}, {when(last)}"
         )
-    return Finding(
+    finding = Finding(
         id=f"soak-{first.kind}",
         status=_STATUS[first.kind],
         title=title,
         where=first.where,
         evidence=tuple(Evidence(event.artefact, event.line_no, event.text) for event in events[:8]),
-        verify=("busbw run soak",),
         confidence=Confidence.CERTAIN if first.kind == "link-down" else Confidence.LIKELY,
     )
+    return filled(finding)
 
 
 def when(event: SoakEvent) -> str:

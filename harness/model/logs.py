@@ -208,7 +208,7 @@ class WarningRole(StrEnum):
 
     CAUSE = "cause"
     """It can be the first of its cascade."""
-    ECHO = "echo"
+    SECONDARY = "secondary"
     """It follows from another failure, here or elsewhere."""
     NOTE = "note"
     """It does not end the run."""

@@ -108,7 +108,7 @@ class CheckResult:
     evidence: Evidence | None = None
     required: bool = True
     values: tuple[tuple[str, float | bool | str], ...] = ()
-    """What was found, as the symptom table's expressions read it: `("rate_gbps", 200.0)`; a value
+    """What was found, as the catalogue's expressions read it: `("rate_gbps", 200.0)`; a value
     that is not known is left out."""
 
 

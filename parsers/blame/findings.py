@@ -21,7 +21,7 @@ from busbw.model import (
 from busbw.parsers.blame.blame import BlameOutcome
 from busbw.parsers.blame.confirm import NO_CONFIRMATION, Confirmation
 from busbw.parsers.blame.levels import Level
-from busbw.parsers.findings import table
+from busbw.parsers.findings import catalogue
 from busbw.units import format_bandwidth
 
 _IDS = {
@@ -57,10 +57,10 @@ def blame_finding(
     part = blame.component
     ratio = (blame.capacity_gb_s or 0.0) / blame.expected_gb_s if blame.expected_gb_s else 0.0
     finding_id = "not-separated" if blame.also else _IDS[part.kind]
-    cause, fixes = table.entry(finding_id).cause, _fixes(finding_id, part)
+    cause, fixes = catalogue.entry(finding_id).cause, _fixes(finding_id, part)
     if loss_evidence:
-        cause += " Packets are lost there, by a fault or in the queue before it."
-        fixes += table.fixes("packets-lost")
+        cause += " " + catalogue.entry("packets-lost").cause
+        fixes += catalogue.fixes("packets-lost")
     settle = filter(None, (confirmed.would_settle, _settles(blame)))
     return Finding(
         id=finding_id,
@@ -95,8 +95,8 @@ def _title(blame: Blame, ratio: float) -> str:
 
 def _fixes(finding_id: str, part: Component) -> tuple[Fix, ...]:
     if len(part.nodes) == 1:
-        return table.fixes(finding_id, NODE=part.nodes[0])
-    return table.fixes(finding_id)
+        return catalogue.fixes(finding_id, NODE=part.nodes[0])
+    return catalogue.fixes(finding_id)
 
 
 def _settles(blame: Blame) -> str:

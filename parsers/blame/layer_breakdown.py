@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 from busbw.model import Comparison, Component, Confidence, Evidence, Finding, Reference, Status
 from busbw.parsers.blame.confirm import CASE, WHOLE
-from busbw.parsers.findings import table
+from busbw.parsers.findings import catalogue
 from busbw.parsers.nccl_tests.groups import GroupSample
 from busbw.units import format_bandwidth
 
@@ -322,7 +322,7 @@ def finding(layers: Breakdown) -> Finding:
     names no suspect."""
     conclusion = conclude(layers)
     short = bool(conclusion.where or conclusion.would_settle)
-    entry = table.entry(ID)
+    entry = catalogue.entry(ID)
     return Finding(
         id=ID,
         status=Status.WARN if short else Status.PASS,
@@ -332,7 +332,7 @@ def finding(layers: Breakdown) -> Finding:
             Evidence(row.artefact, None, f"{row.name}: {row.text}") for row in rows(layers)
         ),
         cause=entry.cause if short else "",
-        fixes=table.fixes(ID) if short else (),
+        fixes=catalogue.fixes(ID) if short else (),
         confidence=Confidence.POSSIBLE if conclusion.would_settle else Confidence.LIKELY,
         would_settle=(conclusion.would_settle,) if conclusion.would_settle else (),
         required=False,

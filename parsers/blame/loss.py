@@ -14,10 +14,11 @@ import statistics
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from busbw.model import Component, ComponentKind, Confidence, Evidence, Finding, Fix, Status
+from busbw.model import Component, ComponentKind, Confidence, Evidence, Finding, Status
 from busbw.parsers.blame.explain import Explainer, Suspicion
 from busbw.parsers.blame.levels import Level
 from busbw.parsers.blame.parts import Fabric, crossing, loads
+from busbw.parsers.findings.catalogue import filled
 from busbw.parsers.nccl_tests.groups import GroupSample
 
 FEWEST_SEGMENTS = 1000
@@ -32,11 +33,6 @@ segments that were sent again."""
 _FAR_MORE = 4
 """Times what is usual."""
 _EVIDENCE = 12
-LOOK = (
-    "ip -s link",
-    "ethtool -S INTERFACE | grep -iE 'drop|discard|err|crc'",
-    "nstat -az TcpRetransSegs TcpOutSegs",
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,7 +168,7 @@ def _finding(suspicion: Suspicion, all_levels: tuple[Level, ...]) -> Finding:
     plural = account.part.kind in (ComponentKind.UPLINK, ComponentKind.LEAF_PAIR)
     what = "lose" if plural or len(names) > 1 else "loses"
     separation = "; these measurements cannot separate them" if suspicion.alike else ""
-    return Finding(
+    finding = Finding(
         id="packets-lost",
         status=Status.WARN,
         title=(
@@ -184,18 +180,10 @@ def _finding(suspicion: Suspicion, all_levels: tuple[Level, ...]) -> Finding:
             _quoted(level)
             for level in (*own[:_EVIDENCE], *sorted(others, key=_partner_of(own))[:3])
         ),
-        cause=(
-            "a cable, a port or a queue on its way that drops packets; bandwidth hardly shows it,"
-            " the slowest step of a job does"
-        ),
-        fixes=(Fix(f"look at the counters of {names[0]} and of the switch's port", LOOK),),
-        verify=("busbw run --survey",),
         confidence=Confidence.POSSIBLE if suspicion.alike else Confidence.LIKELY,
         also=tuple(f"{name} loses packets" for name in names[1:]),
-        would_settle=(
-            "iperf3 -u -b RATE between these nodes, and between others: its lost datagrams",
-        ),
     )
+    return filled(finding)
 
 
 def _partner_of(own: list[Level]) -> Callable[[Level], tuple[bool, float]]:

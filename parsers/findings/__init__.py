@@ -1,1 +1,1 @@
-"""The symptom table: symptom → cause → fix → verify, as YAML."""
+"""The catalogue: symptom → cause → fix → verify, as YAML."""

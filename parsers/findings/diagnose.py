@@ -14,8 +14,19 @@ from dataclasses import dataclass, field
 
 from busbw import plugins
 from busbw.model import Confidence, Evidence, Finding, Status
-from busbw.parsers.findings import rules
-from busbw.parsers.findings import table as catalogue
+from busbw.parsers.findings import catalogue, rules
+from busbw.parsers.findings.catalogue import (
+    Catalogue,
+    Entry,
+    Expression,
+    Role,
+    Severity,
+    Signal,
+    Value,
+    Weight,
+    evaluate,
+    parse_expression,
+)
 from busbw.parsers.findings.evidence import (
     KERNEL,
     RESULT,
@@ -32,18 +43,6 @@ from busbw.parsers.findings.evidence import (
     places,
 )
 from busbw.parsers.findings.rules import Rule
-from busbw.parsers.findings.table import (
-    Expression,
-    Role,
-    Severity,
-    Signal,
-    Symptom,
-    SymptomTable,
-    Value,
-    Weight,
-    evaluate,
-    parse_expression,
-)
 from busbw.parsers.logs.scan import Hit, Pattern
 
 # One order of causes from all clues: weights, exclusions, consequences, the layer below before
@@ -64,7 +63,7 @@ from busbw.parsers.logs.scan import Hit, Pattern
 # first.
 
 _SURE = {Confidence.CERTAIN: 2, Confidence.LIKELY: 1, Confidence.POSSIBLE: 0}
-_ROLES = {Role.CAUSE: 0, Role.STATE: 1, Role.SETTING: 2, Role.ECHO: 3, Role.NOTE: 4}
+_ROLES = {Role.CAUSE: 0, Role.STATE: 1, Role.SETTING: 2, Role.SECONDARY: 3, Role.NOTE: 4}
 _SEVERITIES = {
     Severity.CRITICAL: 0,
     Severity.HIGH: 1,
@@ -87,7 +86,7 @@ _MOST_PLACES = 16
 class _Candidate:
     """An entry that has clues, while the order is being made."""
 
-    symptom: Symptom
+    symptom: Entry
     clues: list[Clue]
     confidence: Confidence = Confidence.POSSIBLE
     explained_by: list[str] = field(default_factory=list)
@@ -110,7 +109,7 @@ class _Candidate:
 
 
 def rank(
-    table: SymptomTable,
+    known: Catalogue,
     clues: Sequence[Clue],
     context: Context,
     *,
@@ -124,7 +123,7 @@ def rank(
         failed: something ended in an error. Settings and conditions that a job can live with are
         then no answer where something else is plain.
     """
-    candidates = _candidates(table, clues, context)
+    candidates = _candidates(known, clues, context)
     if failed and not complaint and any(each.is_strong() for each in candidates.values()):
         candidates = {name: each for name, each in candidates.items() if not _is_bearable(each)}
     for candidate in candidates.values():
@@ -135,15 +134,13 @@ def rank(
     return tuple(_finding(candidate, ordered) for candidate in ordered)
 
 
-def _candidates(
-    table: SymptomTable, clues: Sequence[Clue], context: Context
-) -> dict[str, _Candidate]:
+def _candidates(known: Catalogue, clues: Sequence[Clue], context: Context) -> dict[str, _Candidate]:
     grouped: dict[str, list[Clue]] = {}
     for clue in clues:
         grouped.setdefault(clue.symptom, []).append(clue)
     candidates = {}
     for symptom_id, symptom_clues in grouped.items():
-        symptom = table.by_id[symptom_id]
+        symptom = known.by_id[symptom_id]
         weights = {clue.weight for clue in symptom_clues}
         is_out = Weight.EXCLUDES in weights or weights == {Weight.REQUIRES}
         if not is_out and _applies(symptom, symptom_clues, context):
@@ -151,7 +148,7 @@ def _candidates(
     return candidates
 
 
-def _applies(symptom: Symptom, clues: Sequence[Clue], context: Context) -> bool:
+def _applies(symptom: Entry, clues: Sequence[Clue], context: Context) -> bool:
     """Entries of other fabrics are out; those of one cloud alone need a strong clue, or a line that
     names it, where the fabric is not known."""
     if "any" in symptom.fabrics or any(clue.weight in _STRONG for clue in clues):
@@ -206,13 +203,13 @@ def _demote_secondary_errors(candidates: Mapping[str, _Candidate]) -> None:
     if not any(c.symptom.role is Role.CAUSE and _SURE[c.confidence] for c in candidates.values()):
         return
     for candidate in candidates.values():
-        if candidate.symptom.role is Role.ECHO and not candidate.from_kernel():
+        if candidate.symptom.role is Role.SECONDARY and not candidate.from_kernel():
             candidate.confidence = Confidence.POSSIBLE
 
 
 def _order(candidate: _Candidate) -> tuple[object, ...]:
     role = candidate.symptom.role
-    if role is Role.ECHO and candidate.from_kernel():
+    if role is Role.SECONDARY and candidate.from_kernel():
         role = Role.CAUSE
     lines = 0
     if candidate.confidence is Confidence.POSSIBLE:
@@ -249,7 +246,7 @@ def _finding(candidate: _Candidate, ordered: Sequence[_Candidate]) -> Finding:
         confidence=candidate.confidence,
         also=tuple(also),
         would_settle=_would_settle(symptom, candidate.confidence),
-        required=symptom.role in (Role.CAUSE, Role.ECHO),
+        required=symptom.role in (Role.CAUSE, Role.SECONDARY),
         explains=tuple(consequences),
     )
 
@@ -266,7 +263,7 @@ def _where(clues: Sequence[Clue]) -> tuple[str, ...]:
 
 
 def _status(role: Role) -> Status:
-    if role in (Role.CAUSE, Role.ECHO):
+    if role in (Role.CAUSE, Role.SECONDARY):
         return Status.FAIL
     return Status.PASS if role is Role.NOTE else Status.WARN
 
@@ -282,7 +279,7 @@ def _shares(other: _Candidate, evidence: Sequence[Evidence]) -> bool:
     return any(clue.evidence in evidence for clue in other.clues)
 
 
-def _would_settle(symptom: Symptom, confidence: Confidence) -> tuple[str, ...]:
+def _would_settle(symptom: Entry, confidence: Confidence) -> tuple[str, ...]:
     """What to run to be surer; nothing where nothing is open."""
     if confidence is Confidence.CERTAIN or symptom.role is Role.NOTE:
         return ()
@@ -299,17 +296,17 @@ _NO_PLACE = Place(1 << 30, 0)
 """Facts come after lines: they have no time."""
 
 
-def patterns(table: SymptomTable) -> tuple[Pattern, ...]:
+def patterns(known: Catalogue) -> tuple[Pattern, ...]:
     """The table's expressions, each once; the expression itself is the id."""
-    signals = (signal for symptom in table.symptoms for signal in symptom.signals)
+    signals = (signal for symptom in known.entries for signal in symptom.signals)
     regexes = dict.fromkeys(signal.regex for signal in signals if signal.regex is not None)
     return tuple(Pattern(regex, regex) for regex in regexes)
 
 
-def line_clues(table: SymptomTable, texts: Iterable[Text]) -> tuple[Clue, ...]:
+def line_clues(known: Catalogue, texts: Iterable[Text]) -> tuple[Clue, ...]:
     """Clues from the lines of the texts."""
     by_regex: dict[str, list[tuple[str, Signal]]] = {}
-    for symptom in table.symptoms:
+    for symptom in known.entries:
         for signal in symptom.signals:
             if signal.regex is not None:
                 by_regex.setdefault(signal.regex, []).append((symptom.id, signal))
@@ -331,11 +328,11 @@ def sightings(text: Text, number: int, hit: Hit) -> tuple[Sighting, ...]:
     )
 
 
-def fact_clues(table: SymptomTable, evidence: EvidenceSet) -> tuple[Clue, ...]:
+def fact_clues(known: Catalogue, evidence: EvidenceSet) -> tuple[Clue, ...]:
     """Clues from the facts. A `requires` that holds nowhere excludes; one that is not known gives
     no clue."""
     clues: list[Clue] = []
-    for symptom in table.symptoms:
+    for symptom in known.entries:
         for signal in symptom.signals:
             if signal.expr is not None:
                 clues += _signal_clues(symptom.id, signal, signal.expr, evidence.facts)
@@ -455,13 +452,13 @@ def search_patterns() -> tuple[Pattern, ...]:
 
 def diagnose(evidence: EvidenceSet, context: Context | None = None) -> Diagnosis:
     """What the evidence says, best first. Nothing is concluded from what is not there."""
-    table = catalogue.load()
+    known = catalogue.load()
     context = context or Context()
-    clues = [*line_clues(table, evidence.texts), *fact_clues(table, evidence)]
+    clues = [*line_clues(known, evidence.texts), *fact_clues(known, evidence)]
     for rule in all_rules():
         clues += rule.judge(view_for(rule, evidence, tuple(clues), context))
-    failures = _failures(table, evidence, clues)
-    findings = rank(table, clues, context, complaint=_complaint(evidence), failed=bool(failures))
+    failures = _failures(known, evidence, clues)
+    findings = rank(known, clues, context, complaint=_complaint(evidence), failed=bool(failures))
     if not failures:
         findings = _without_overcome(findings, evidence)
     stated = [each for each in findings if each.confidence is not Confidence.POSSIBLE]
@@ -470,16 +467,16 @@ def diagnose(evidence: EvidenceSet, context: Context | None = None) -> Diagnosis
         unexplained = tuple(line.evidence() for line in failures[:3])
     healthy = not failures and not stated and bool(lines_of(evidence, SUCCESS))
     if healthy:  # what ends a job did not; settings and conditions may still cost bandwidth
-        fatal = (Role.CAUSE, Role.ECHO)
-        findings = tuple(each for each in findings if table.by_id[each.id].role not in fatal)
+        fatal = (Role.CAUSE, Role.SECONDARY)
+        findings = tuple(each for each in findings if known.by_id[each.id].role not in fatal)
     return Diagnosis(findings, _notes(unexplained), unexplained, healthy)
 
 
-def _failures(table: SymptomTable, evidence: EvidenceSet, clues: Iterable[Clue]) -> list[Sighting]:
+def _failures(known: Catalogue, evidence: EvidenceSet, clues: Iterable[Clue]) -> list[Sighting]:
     """Lines that report a failure, less those that the table knows to be harmless."""
     harmless = set()
     for clue in clues:
-        is_harmless = table.by_id[clue.symptom].role in (Role.NOTE, Role.STATE)
+        is_harmless = known.by_id[clue.symptom].role in (Role.NOTE, Role.STATE)
         if is_harmless and clue.weight is not Weight.EXCLUDES:
             harmless.add((clue.evidence.artefact, clue.evidence.line_no))
     lines = lines_of(evidence, FAILURE)
@@ -506,7 +503,7 @@ def _prevents(finding: Finding) -> bool:
     )
     return (
         finding.confidence is Confidence.POSSIBLE
-        and symptom.role in (Role.CAUSE, Role.ECHO)
+        and symptom.role in (Role.CAUSE, Role.SECONDARY)
         and early
     )
 

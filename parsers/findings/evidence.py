@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from busbw.model import Evidence, Finding
-from busbw.parsers.findings.table import Value, Weight
+from busbw.parsers.findings.catalogue import Value, Weight
 from busbw.parsers.logs.scan import Hit
 
 KERNEL, RAS, RECORDER, COUNTER, PREFLIGHT, RESULT, LOG = (

@@ -1,4 +1,4 @@
-"""A run's findings and what the symptom table says of the same evidence, as one list: each
+"""A run's findings and what the catalogue says of the same evidence, as one list: each
 fault once, with its cause and its fixes.
 
 An explanation never makes a verdict worse: it takes the status of what it explains. A sure sign of
@@ -41,7 +41,7 @@ def explain(
 
     Args:
         run_findings: of the checks, launches and comparisons of the run.
-        explanations: of the symptom table, best first.
+        explanations: of the catalogue, best first.
         feeds: symptom → the ids of the checks that are evidence for it.
         is_answer: whether an artefact is a node's preflight answer.
     """

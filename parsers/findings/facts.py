@@ -20,9 +20,9 @@ from busbw.model import (
 )
 from busbw.model.counters import CounterDelta, NicPort
 from busbw.parsers import tools
+from busbw.parsers.findings.catalogue import Value
+from busbw.parsers.findings.catalogue import load as load_catalogue
 from busbw.parsers.findings.evidence import COUNTER, RESULT, Fact
-from busbw.parsers.findings.table import Value
-from busbw.parsers.findings.table import load as load_symptoms
 from busbw.parsers.stats import spikes, spread
 from busbw.parsers.tools.counters import IB_WORD_BYTES, LEVELS
 
@@ -68,7 +68,7 @@ class NodeChanges:
 def _table_counters() -> re.Pattern[str]:
     """The counters that the table reads; a `*` in a name stands for digits."""
     names = set()
-    for symptom in load_symptoms().symptoms:
+    for symptom in load_catalogue().entries:
         for signal in symptom.signals:
             source, _, name = signal.source.partition(":")
             if source == COUNTER:

@@ -12,12 +12,16 @@ import re
 
 from busbw.model import LogLine, NcclWarning, WarningRole
 
-_CAUSE, _ECHO, _NOTE = WarningRole.CAUSE, WarningRole.ECHO, WarningRole.NOTE
+_CAUSE, _SECONDARY, _NOTE = WarningRole.CAUSE, WarningRole.SECONDARY, WarningRole.NOTE
 
 _KINDS: tuple[tuple[str, WarningRole, re.Pattern[str]], ...] = tuple(
     (kind, role, re.compile(pattern, re.IGNORECASE))
     for kind, role, pattern in (
-        ("ib-flush", _ECHO, r"Got completion.*(?:status=(?:IBV_WC_WR_FLUSH_ERR\()?5|error 5)\b"),
+        (
+            "ib-flush",
+            _SECONDARY,
+            r"Got completion.*(?:status=(?:IBV_WC_WR_FLUSH_ERR\()?5|error 5)\b",
+        ),
         ("ib-completion", _CAUSE, r"Got completion|Got CQE with error"),
         ("ib-modify-qp", _CAUSE, r"Call to ibv_modify_qp failed"),
         ("ib-verbs", _CAUSE, r"Call to (?:ibv|mlx5dv)_\w+(?:\(\))? (?:failed|returned)"),
@@ -29,7 +33,7 @@ _KINDS: tuple[tuple[str, WarningRole, re.Pattern[str]], ...] = tuple(
             _NOTE,
             r"Got non-fatal async event|GID table changed|unknown event type|speed change",
         ),
-        ("ib-fatal-detected", _ECHO, r"communicator encountered a fatal error"),
+        ("ib-fatal-detected", _SECONDARY, r"communicator encountered a fatal error"),
         (
             "ib-failover",
             _CAUSE,
@@ -61,10 +65,10 @@ _KINDS: tuple[tuple[str, WarningRole, re.Pattern[str]], ...] = tuple(
                 r" retry|retries|timeouts)"
             ),
         ),
-        ("connection-closed", _ECHO, r"Connection closed by remote peer"),
+        ("connection-closed", _SECONDARY, r"Connection closed by remote peer"),
         (
             "connection-lost",
-            _ECHO,
+            _SECONDARY,
             r"Call to (?:recv|send|recv from|send to)\b.*failed|ncclSocket\w* failed",
         ),
         ("accept-failed", _CAUSE, r"Accept failed|Too many open files"),
@@ -103,7 +107,7 @@ _KINDS: tuple[tuple[str, WarningRole, re.Pattern[str]], ...] = tuple(
         ("shared-memory", _CAUSE, r"/dev/shm|shared memory|posix_fallocate"),
         (
             "proxy",
-            _ECHO,
+            _SECONDARY,
             (
                 r"\[(?:Service thread|Proxy (?:Service|Progress)[^\]]*)\]|Socket recv failed while"
                 r" polling|ncclProxyCallBlockingUDS|UDS:"

@@ -22,7 +22,7 @@ from busbw.parsers.logs import Document, Format
 from busbw.parsers.logs.launcher_rules import Rule, failures, patterns
 from busbw.parsers.logs.scan import Scan, Scanner
 
-_CAUSE, _ECHO, _NOTE = WarningRole.CAUSE, WarningRole.ECHO, WarningRole.NOTE
+_CAUSE, _SECONDARY, _NOTE = WarningRole.CAUSE, WarningRole.SECONDARY, WarningRole.NOTE
 _NODE = r"Node: (?P<node>[\w.-]+)"
 
 RULES: tuple[Rule, ...] = (
@@ -72,7 +72,7 @@ RULES: tuple[Rule, ...] = (
     ),
     Rule(
         "no-route-to-daemon",
-        _ECHO,
+        _SECONDARY,
         r"(?:ORTE|PRTE) does not know how to route a message to the specified",
         "follows from a daemon that did not start",
         (r"target node: (?P<node>[\w.-]+)",),
@@ -104,7 +104,7 @@ RULES: tuple[Rule, ...] = (
     ),
     Rule(
         "application-not-started",
-        _ECHO,
+        _SECONDARY,
         r"was unable to start the specified application as it encountered an",
         "follows from the failure told before it",
         (_NODE,),
@@ -126,7 +126,7 @@ RULES: tuple[Rule, ...] = (
         (r"Process name: \[\[[^\]]*\],(?P<rank>\d+)\] Exit code: (?P<code>-?\d+)",),
         help=True,
     ),
-    Rule("primary-aborted", _ECHO, r"Primary job  ?terminated normally, but", "follows from the failing rank", help=True),
+    Rule("primary-aborted", _SECONDARY, r"Primary job  ?terminated normally, but", "follows from the failing rank", help=True),
     Rule(
         "improper-exit",
         _CAUSE,
@@ -189,7 +189,7 @@ RULES: tuple[Rule, ...] = (
         "two nodes use the same private address on an interface that MPI chose",
         help=True,
     ),
-    Rule("peer-disconnected", _ECHO, r"An MPI communication peer process has unexpectedly disconnected", "the peer failed first", help=True),
+    Rule("peer-disconnected", _SECONDARY, r"An MPI communication peer process has unexpectedly disconnected", "the peer failed first", help=True),
     Rule(
         "interface-unknown",
         _CAUSE,
@@ -208,7 +208,7 @@ RULES: tuple[Rule, ...] = (
     ),
     Rule(
         "mpi-init-failed",
-        _ECHO,
+        _SECONDARY,
         r"It looks like MPI_INIT failed for some reason|MPI_INIT has failed because at least one|PML add procs failed",
         "MPI could not start; the message before it says why",
         (r"(?P<detail>\w+\(?\)? failed) --> Returned",),
@@ -308,7 +308,8 @@ def failures_of(scan: Scan) -> tuple[LauncherFailure, ...]:
     if kinds & {"signal", "crash"}:
         follows |= {"mpi-tcp-failed"}
     return tuple(
-        replace(each, role=_ECHO) if each.kind in follows else each for each in launcher_failures
+        replace(each, role=_SECONDARY) if each.kind in follows else each
+        for each in launcher_failures
     )
 
 

@@ -18,7 +18,7 @@ from busbw.parsers.logs.launcher_rules import Rule, failures, patterns
 from busbw.parsers.logs.open_mpi import document
 from busbw.parsers.logs.scan import Scan, Scanner
 
-_CAUSE, _ECHO, _NOTE = WarningRole.CAUSE, WarningRole.ECHO, WarningRole.NOTE
+_CAUSE, _SECONDARY, _NOTE = WarningRole.CAUSE, WarningRole.SECONDARY, WarningRole.NOTE
 _TASKS = r"srun: error: (?P<node>\S+): tasks? (?P<detail>(?P<rank>\d+)[\d,-]*): "
 """Hosts and tasks are Slurm ranges; `rank` is the first task, `detail` all of them."""
 _STEP = r"(?:STEP|JOB) [\d.+\w]+ ON (?P<node>\S+) CANCELLED AT \S+"
@@ -71,13 +71,13 @@ RULES: tuple[Rule, ...] = (
     ),
     Rule(
         "step-aborted",
-        _ECHO,
+        _SECONDARY,
         r"srun: Job step aborted: Waiting up to \d+ seconds",
         "the step is being ended",
     ),
     Rule(
         "step-terminated",
-        _ECHO,
+        _SECONDARY,
         r"srun: Force Terminated|_step_signal: Terminating|launch/slurm: .*Terminating",
         "the step is being ended",
     ),
@@ -107,7 +107,12 @@ RULES: tuple[Rule, ...] = (
         r"(?:STEP|JOB) \S+ ON (?P<node>\S+) FAILED",
         "the step ended with an error on that node",
     ),
-    Rule("cancelled", _ECHO, _STEP + r" \*\*\*", "cancelled, by somebody or after another failure"),
+    Rule(
+        "cancelled",
+        _SECONDARY,
+        _STEP + r" \*\*\*",
+        "cancelled, by somebody or after another failure",
+    ),
     Rule(
         "executable-missing",
         _CAUSE,

@@ -19,7 +19,7 @@ from busbw.model import (
     Status,
     WarningRole,
 )
-from busbw.parsers.findings.table import filled
+from busbw.parsers.findings.catalogue import filled
 from busbw.units import format_size
 
 _LOST = re.compile(

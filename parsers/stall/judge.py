@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from busbw.model import Confidence, Evidence, Finding, Fix, Status, Unreachable
-from busbw.parsers.findings import table
+from busbw.parsers.findings import catalogue
 from busbw.parsers.stall import network, node, ras, recorders, traces
 from busbw.parsers.stall.evidence import (
     Job,
@@ -256,7 +256,7 @@ def _finding(suspect: Suspect, case: _Case, suspects: Sequence[Suspect]) -> Find
         confidence = Confidence.POSSIBLE
     else:
         confidence = Confidence.LIKELY
-    entry = table.entry(suspect.id)
+    entry = catalogue.entry(suspect.id)
     return Finding(
         suspect.id,
         Status.FAIL,
@@ -299,10 +299,11 @@ def _fixes(suspect: Suspect, job: Job) -> tuple[Fix, ...]:
     slurm = next((rank.process.variable("SLURM_JOB_ID") for rank in job.ranks), None)
     if slurm:
         values["JOB"] = shlex.quote(slurm)
-    return table.fixes(suspect.id, **values)
+    return catalogue.fixes(suspect.id, **values)
 
 
 def _slow(movement: str, facts: Sequence[Suspect], job: Job) -> Finding:
+    entry = catalogue.entry("slow-but-moving")
     if job.plan is not None:
         return Finding(
             "slow-but-moving",
@@ -310,8 +311,8 @@ def _slow(movement: str, facts: Sequence[Suspect], job: Job) -> Finding:
             "no new result, but data still moves",
             (),
             (Evidence(job.record, None, movement),),
-            cause="the operation is slower than the time allowed for it",
-            would_settle=("run again with a larger --timeout, or with smaller sizes",),
+            cause=entry.cause,
+            would_settle=entry.settle,
         )
     return Finding(
         "slow-but-moving",
@@ -319,11 +320,8 @@ def _slow(movement: str, facts: Sequence[Suspect], job: Job) -> Finding:
         "the job is slow, not stalled: it makes progress",
         tuple(dict.fromkeys(name for fact in facts for name in fact.nodes)),
         (Evidence(job.record, None, movement),),
-        cause=table.entry("slow-but-moving").cause,
-        would_settle=(
-            "busbw why --live --watch 10s, for a stall that comes and goes",
-            "busbw run, for the node or link that is slow",
-        ),
+        cause=entry.cause,
+        would_settle=entry.settle,
         confidence=Confidence.LIKELY,
     )
 
@@ -342,7 +340,7 @@ def _unexplained(case: _Case) -> tuple[StallClass, Finding]:
     for each in nodes[:4]:
         text = f"{each.node}: between the samples {network.moved(each, job.name).text()}"
         evidence.append(Evidence(each.artefact, None, text))
-    entry = table.entry("stall-unexplained")
+    entry = catalogue.entry("stall-unexplained")
     return StallClass.UNKNOWN, Finding(
         "stall-unexplained",
         Status.FAIL,
@@ -351,15 +349,10 @@ def _unexplained(case: _Case) -> tuple[StallClass, Finding]:
         (),
         tuple(evidence),
         cause=entry.cause,
-        fixes=table.fixes("stall-unexplained"),
+        fixes=catalogue.fixes("stall-unexplained"),
         confidence=Confidence.POSSIBLE,
         also=("size-mismatch", "all-launched-not-completed"),
-        would_settle=(
-            "run again with TORCH_FR_BUFFER_SIZE=2000 and TORCH_NCCL_DUMP_ON_TIMEOUT=1, which show"
-            " who launched what",
-            "run again with NCCL_DEBUG=INFO",
-            "busbw why --live --stacks",
-        ),
+        would_settle=entry.settle,
     )
 
 
@@ -383,8 +376,8 @@ def _outside(case: _Case) -> Finding:
             )
             for each in case.nodes[:4]
         ),
-        cause=table.entry("stall-not-in-nccl").cause,
-        fixes=table.fixes("stall-not-in-nccl"),
+        cause=catalogue.entry("stall-not-in-nccl").cause,
+        fixes=catalogue.fixes("stall-not-in-nccl"),
         confidence=Confidence.LIKELY,
     )
 
@@ -400,6 +393,7 @@ def _no_job(case: _Case) -> Finding:
             (),
             _on_each(nodes, "its ranks ended between the samples"),
         )
+    entry = catalogue.entry("stall-no-job")
     name = requested.mark or "a parallel job"
     if requested.pid:
         name = f"pid {requested.pid}"
@@ -411,12 +405,8 @@ def _no_job(case: _Case) -> Finding:
         f"no rank of {name} runs on {_these(len(nodes))}, or its processes may not be read",
         tuple(each.node for each in nodes[:16]),
         _on_each(nodes, "no process with a rank in its environment"),
-        cause=table.entry("stall-no-job").cause,
-        would_settle=(
-            "run as the job's owner or as root",
-            "busbw why LOGS, for what the job wrote",
-            "busbw why --live --watch 10s, before the next one ends",
-        ),
+        cause=entry.cause,
+        would_settle=entry.settle,
     )
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from busbw.model import BenchmarkResult, Confidence, Evidence, Finding, Status
-from busbw.parsers.findings.table import filled
+from busbw.parsers.findings.catalogue import filled
 from busbw.parsers.stats import spikes
 from busbw.parsers.stats import spread as statistics
 from busbw.units import format_bandwidth, format_duration, format_size, format_time_us

@@ -6,7 +6,7 @@ Writes the log (`gen_log.py`). Each round then runs these, each in a process of 
 between them:
 
 - grep: `grep -cF 'NCCL WARN' FILE | cat` (grep stops at the first match if its output is /dev/null)
-- scan: the scanner with all expressions of the symptom table and of the facts
+- scan: the scanner with all expressions of the catalogue and of the facts
 - facts: the facts alone, as `busbw read` reads them
 
 Prints CPU time (user and system) and wall time of each, MB/s, the ratio to grep by CPU time, and

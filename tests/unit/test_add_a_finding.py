@@ -39,7 +39,7 @@ RULE = '''"""Two ranks that complain of purple together have no RDMA devices."""
 
 from busbw.parsers.findings.evidence import Clue
 from busbw.parsers.findings.rules import Fires, Rule, Watch
-from busbw.parsers.findings.table import Weight
+from busbw.parsers.findings.catalogue import Weight
 
 _PURPLE = Watch("purple", r"everything turned purple")
 

@@ -212,9 +212,7 @@ def test_every_change_of_the_machine_stands_beside_the_numbers_and_none_is_calle
     assert "28.43 on 16  ->  28.43 on 15; 28.45 on 1" in told
     assert "it coincides; that is no proof of a cause" in told
     (finding,) = earlier.findings(found)
-    assert finding.cause.startswith(
-        "changed since then, which coincides and proves nothing: NCCL: 2.28.3 -> 2.29.2"
-    )
+    assert finding.cause.startswith("Changed since the accepted runs: NCCL: 2.28.3 -> 2.29.2; ")
 
 
 def test_a_run_that_no_accepted_run_may_be_compared_with_has_no_answer() -> None:

@@ -13,7 +13,7 @@ import pytest
 
 from busbw.checks.counters import snapshot
 from busbw.model.counters import CounterDelta, CounterReading, CounterSnapshot, NicPort, RailBytes
-from busbw.parsers.findings import table
+from busbw.parsers.findings import catalogue
 from busbw.parsers.tools import counters
 
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "counters"
@@ -268,7 +268,7 @@ WANTED = [
     "bw_in_allowance_exceeded",
 ]
 # fmt: on
-"""Of `ethtool -S`: what the symptom table reads (mlx5), and ENA's."""
+"""Of `ethtool -S`: what the catalogue reads (mlx5), and ENA's."""
 IDLE = [
     "rx_packets",
     "tx_packets",
@@ -302,7 +302,7 @@ def test_of_ethtool_what_matters_and_is_not_0_is_let_through() -> None:
 def test_every_counter_of_ethtool_that_the_table_reads_is_let_through() -> None:
     sources = {
         s.source.partition(":")[2]
-        for symptom in table.load().symptoms
+        for symptom in catalogue.load().entries
         for s in symptom.signals
         if s.source.startswith("counter:")
     }

@@ -1,4 +1,4 @@
-"""What changes of counters become for the symptom table: facts under its names, and none where
+"""What changes of counters become for the catalogue: facts under its names, and none where
 nothing was used."""
 
 from __future__ import annotations
@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from busbw.model.counters import CounterDelta, NicPort
+from busbw.parsers.findings.catalogue import Value
 from busbw.parsers.findings.diagnose import EvidenceSet, diagnose
 from busbw.parsers.findings.facts import NodeChanges, from_counters
-from busbw.parsers.findings.table import Value
 from busbw.parsers.tools import counters
 
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "counters"

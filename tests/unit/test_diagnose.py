@@ -17,11 +17,11 @@ from busbw.model import (
     Reference,
     Status,
 )
-from busbw.parsers.findings import diagnose, table
+from busbw.parsers.findings import catalogue, diagnose
 from busbw.parsers.findings import evidence as diagnose_evidence
+from busbw.parsers.findings.catalogue import Role, Weight
 from busbw.parsers.findings.evidence import Context, Diagnosis, EvidenceSet, Fact, Text
 from busbw.parsers.findings.facts import from_checks, from_comparisons, from_records
-from busbw.parsers.findings.table import Role, Weight
 from busbw.parsers.logs.scan import Scanner
 
 DUPLICATE = (
@@ -299,7 +299,7 @@ def test_a_ratio_that_is_not_known_is_no_fact() -> None:
 
 STRONG = [
     pytest.param(symptom.id, line, id=f"{symptom.id}-{number}")
-    for symptom in table.load().symptoms
+    for symptom in catalogue.load().entries
     for number, signal in enumerate(symptom.signals)
     if signal.regex is not None
     and signal.weight in (Weight.CERTAIN, Weight.STRONG)
@@ -321,7 +321,7 @@ def test_a_line_that_makes_an_entry_likely_leads_to_it_or_to_what_explains_it(
     assert (
         symptom_id == first.id
         or symptom_id in equals
-        or symptom_id in table.load().get(first.id).explains
+        or symptom_id in catalogue.load().get(first.id).explains
     ), told(ask(scanner, line + "\n"))
 
 

@@ -1,4 +1,4 @@
-"""A run's findings and the symptom table's, put together."""
+"""A run's findings and the catalogue's, put together."""
 
 from __future__ import annotations
 

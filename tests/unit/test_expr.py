@@ -1,10 +1,10 @@
-"""The expression language of the symptom table."""
+"""The expression language of the catalogue."""
 
 import doctest
 
 import pytest
 
-from busbw.parsers.findings import table
+from busbw.parsers.findings import catalogue
 
 
 @pytest.mark.parametrize(
@@ -41,9 +41,9 @@ from busbw.parsers.findings import table
     ],
 )
 def test_an_expression_is_true_false_or_unknown_as_the_record_says(
-    text: str, record: dict[str, table.Value], expected: bool | None
+    text: str, record: dict[str, catalogue.Value], expected: bool | None
 ) -> None:
-    assert table.evaluate(table.parse_expression(text), record) is expected
+    assert catalogue.evaluate(catalogue.parse_expression(text), record) is expected
 
 
 @pytest.mark.parametrize(
@@ -64,9 +64,9 @@ def test_what_is_not_of_the_grammar_is_refused_with_the_part_quoted(
     text: str, message: str
 ) -> None:
     with pytest.raises(ValueError, match=r"expected") as caught:
-        table.parse_expression(text)
+        catalogue.parse_expression(text)
     assert message in str(caught.value)
 
 
 def test_the_examples_in_the_docstrings_hold() -> None:
-    assert doctest.testmod(table).failed == 0
+    assert doctest.testmod(catalogue).failed == 0

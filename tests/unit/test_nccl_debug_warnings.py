@@ -12,7 +12,7 @@ from busbw.parsers.logs.nccl_warnings import warning
 PREFIX = "gpu1:4711:4720 [3] NCCL INFO "
 BASE = LogLine(1, "INFO", "Using network IB", "gpu1", 4711, 4720, 3)
 
-ECHO, CAUSE, NOTE = WarningRole.ECHO, WarningRole.CAUSE, WarningRole.NOTE
+ECHO, CAUSE, NOTE = WarningRole.SECONDARY, WarningRole.CAUSE, WarningRole.NOTE
 
 
 @pytest.mark.parametrize(

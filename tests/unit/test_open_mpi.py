@@ -13,7 +13,7 @@ from busbw.parsers.logs.open_mpi import FORMAT, PATTERNS, RULES, read
 from busbw.parsers.logs.scan import Scanner
 
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "open_mpi"
-CAUSE, ECHO, NOTE = WarningRole.CAUSE, WarningRole.ECHO, WarningRole.NOTE
+CAUSE, ECHO, NOTE = WarningRole.CAUSE, WarningRole.SECONDARY, WarningRole.NOTE
 
 RECORDED: tuple[tuple[str, tuple[tuple[object, ...], ...]], ...] = (
     ("as-root", (("run-as-root", CAUSE, 2, None, None, None, None),)),

@@ -9,10 +9,10 @@ import pytest
 
 from busbw.checks.frame import families
 from busbw.cli import main
-from busbw.parsers.findings import table
+from busbw.parsers.findings import catalogue
 
 ROOT = Path(__file__).parents[2]
-KNOWN = table.load().by_id
+KNOWN = catalogue.load().by_id
 SUBJECTS = "|".join(sorted({known.partition(".")[0] for known in KNOWN if "." in known}))
 ID = re.compile(rf"[a-z0-9]+(?:-[a-z0-9]+)+|(?:{SUBJECTS})(?:\.[a-z_]+){{1,2}}")
 SHOWN = re.compile(
@@ -120,7 +120,7 @@ def test_every_id_that_a_judge_gives_to_a_finding_is_explained() -> None:
 
 def test_every_entry_of_a_judge_is_given_by_one() -> None:
     patterns = {pattern for _, tree in sources() for pattern in Module(tree).ids}
-    own = {known for known, entry in KNOWN.items() if entry.role is table.Role.FINDING}
+    own = {known for known, entry in KNOWN.items() if entry.role is catalogue.Role.FINDING}
     given = {known for known in own if any(re.fullmatch(pattern, known) for pattern in patterns)}
     assert sorted(own - given) == []
 

@@ -2,11 +2,11 @@
 
 import pytest
 
-from busbw.parsers.findings import diagnose, table
+from busbw.parsers.findings import catalogue, diagnose
+from busbw.parsers.findings.catalogue import Weight
 from busbw.parsers.findings.diagnose import view_for
 from busbw.parsers.findings.evidence import Clue, Context, EvidenceSet, Text
 from busbw.parsers.findings.rules import Fires, Rule
-from busbw.parsers.findings.table import Weight
 from busbw.parsers.logs.scan import Scanner
 
 RULES = diagnose.all_rules()
@@ -47,7 +47,7 @@ def test_a_rule_is_silent_where_its_own_examples_say_so(
 
 
 def test_every_rule_names_entries_that_exist_and_has_examples_of_both_kinds() -> None:
-    known = table.load().by_id
+    known = catalogue.load().by_id
     for rule in RULES:
         assert rule.fires, rule.name
         assert rule.silent, rule.name

@@ -9,7 +9,7 @@ import tracemalloc
 
 import pytest
 
-from busbw.parsers.findings import table as symptoms
+from busbw.parsers.findings import catalogue
 from busbw.parsers.findings.diagnose import search_patterns
 from busbw.parsers.logs.nccl_debug import PATTERNS as PATTERNS_OF_LOGS
 from busbw.parsers.logs.scan import (
@@ -154,16 +154,16 @@ def every_pattern() -> tuple[Pattern, ...]:
 
 
 def lines_of_the_table(seed: int) -> list[str]:
-    """The lines that entries of the symptom table must match or must not, bare and behind prefixes,
+    """The lines that entries of the catalogue must match or must not, bare and behind prefixes,
     among plain ones."""
     rng = random.Random(seed)
     told = [
         line
-        for symptom in symptoms.load().symptoms
+        for symptom in catalogue.load().entries
         for signal in symptom.signals
         for line in signal.matches
     ]
-    told += [line for symptom in symptoms.load().symptoms for line in symptom.rejects]
+    told += [line for symptom in catalogue.load().entries for line in symptom.rejects]
     lines = composed_log(500, seed)
     for text in told:
         prefix = rng.choice(("", "", "[1,7]<stderr>: ", "gpu3:41:42 [0] NCCL INFO ", "[rank5]: "))

@@ -9,7 +9,7 @@ from busbw.model import LauncherLog, WarningRole
 from busbw.parsers.logs.scan import Scanner
 from busbw.parsers.logs.slurm import FORMAT, PATTERNS, read
 
-CAUSE, ECHO, NOTE = WarningRole.CAUSE, WarningRole.ECHO, WarningRole.NOTE
+CAUSE, ECHO, NOTE = WarningRole.CAUSE, WarningRole.SECONDARY, WarningRole.NOTE
 CANCELLED = "slurmstepd: error: *** STEP 42.0 ON node-b CANCELLED AT 2026-07-10T09:00:00"
 
 

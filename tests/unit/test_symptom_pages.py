@@ -4,7 +4,7 @@ import importlib.util
 import re
 from pathlib import Path
 
-from busbw.parsers.findings import table
+from busbw.parsers.findings import catalogue
 
 DOCS = Path(__file__).parents[2] / "docs"
 
@@ -27,4 +27,4 @@ def test_the_pages_are_those_that_the_catalogue_gives() -> None:
 def test_the_index_has_one_line_for_each_id() -> None:
     index = (DOCS / "symptoms" / "index.md").read_text(encoding="utf-8")
     listed = re.findall(r"^- \[([^]]+)\]", index, re.M)
-    assert sorted(listed) == sorted(table.load().by_id)
+    assert sorted(listed) == sorted(catalogue.load().by_id)

@@ -1,4 +1,4 @@
-"""The symptom table: every entry against its own lines, and what holds between entries."""
+"""The catalogue: every entry against its own lines, and what holds between entries."""
 
 import re
 import shlex
@@ -7,20 +7,20 @@ import pytest
 
 from busbw.cli import build_parser
 from busbw.errors import ReadError
-from busbw.parsers.findings import table
-from busbw.parsers.findings.table import Role, Signal, Symptom, Weight
+from busbw.parsers.findings import catalogue
+from busbw.parsers.findings.catalogue import Entry, Role, Signal, Weight
 from busbw.parsers.logs import scan_sieve
 
-TABLE = table.load()
+TABLE = catalogue.load()
 LINES = [
     pytest.param(symptom, signal, line, id=f"{symptom.id}-{number}")
-    for symptom in TABLE.symptoms
+    for symptom in TABLE.entries
     for number, signal in enumerate(symptom.signals)
     for line in signal.matches
 ]
 REJECTED = [
     pytest.param(symptom, signal, line, id=f"{symptom.id}-{number}")
-    for symptom in TABLE.symptoms
+    for symptom in TABLE.entries
     for number, signal in enumerate(symptom.signals)
     if signal.regex is not None and signal.weight is not Weight.EXCLUDES
     for line in symptom.rejects
@@ -33,25 +33,25 @@ TAIL = "  rejects: []\n  cause: c\n  explanation: e\n  fix: []\n  verify: []\n  
 
 
 @pytest.mark.parametrize(("symptom", "signal", "line"), LINES)
-def test_a_signal_matches_the_lines_it_must(symptom: Symptom, signal: Signal, line: str) -> None:
+def test_a_signal_matches_the_lines_it_must(symptom: Entry, signal: Signal, line: str) -> None:
     assert signal.regex is not None, "only a regex has lines to match"
-    assert table.compiled(signal.regex).search(line), (
+    assert catalogue.compiled(signal.regex).search(line), (
         f"{symptom.id}: {signal.regex!r} does not match {line!r}"
     )
 
 
 @pytest.mark.parametrize(("symptom", "signal", "line"), REJECTED)
 def test_a_signal_does_not_match_the_lines_of_what_it_is_confused_with(
-    symptom: Symptom, signal: Signal, line: str
+    symptom: Entry, signal: Signal, line: str
 ) -> None:
     assert signal.regex is not None
-    assert not table.compiled(signal.regex).search(line), (
+    assert not catalogue.compiled(signal.regex).search(line), (
         f"{symptom.id}: {signal.regex!r} matches {line!r}"
     )
 
 
 def test_every_regex_has_a_line_it_must_match_and_its_entry_one_it_must_not() -> None:
-    for symptom in TABLE.symptoms:
+    for symptom in TABLE.entries:
         wanted = [
             signal
             for signal in symptom.signals
@@ -64,7 +64,7 @@ def test_every_regex_has_a_line_it_must_match_and_its_entry_one_it_must_not() ->
 
 
 def test_every_regex_needs_some_text_so_that_gigabytes_can_be_searched() -> None:
-    for symptom in TABLE.symptoms:
+    for symptom in TABLE.entries:
         for signal in symptom.signals:
             if signal.regex is not None:
                 literals = scan_sieve.required_literals(signal.regex)
@@ -96,7 +96,7 @@ def test_every_entry_says_why_and_what_to_do_with_a_known_right() -> None:
         "correctness",
         "stall",
     }
-    for symptom in TABLE.symptoms:
+    for symptom in TABLE.entries:
         assert symptom.fix or symptom.settle, symptom.id
         assert {step.needs for step in symptom.fix} <= known, symptom.id
         assert {symptom.stage, *symptom.also_stages} <= stages, symptom.id
@@ -111,7 +111,7 @@ def test_every_entry_says_why_and_what_to_do_with_a_known_right() -> None:
 
 
 def test_no_entry_explains_itself() -> None:
-    assert [symptom.id for symptom in TABLE.symptoms if symptom.id in symptom.explains] == []
+    assert [symptom.id for symptom in TABLE.entries if symptom.id in symptom.explains] == []
 
 
 def test_an_unknown_id_is_answered_with_the_likely_one() -> None:
@@ -129,25 +129,25 @@ def test_an_unknown_id_is_answered_with_the_likely_one() -> None:
                 "role: cause", "role: cause\n  explains: [duplicate-gp]"
             )
             + TAIL,
-            "unknown symptom",
+            "unknown finding",
         ),
         (BROKEN.partition("  signals:")[0] + TAIL, "x: a cause needs signals"),
     ],
 )
 def test_an_entry_that_is_wrong_is_refused_with_its_id(text: str, message: str) -> None:
     with pytest.raises(ReadError) as caught:
-        table.table(table.parse(text, "x.yaml"))
+        catalogue.assemble(catalogue.parse(text, "x.yaml"))
     assert message in str(caught.value)
 
 
 def test_an_unknown_key_is_told_with_its_place() -> None:
     with pytest.raises(ReadError, match=r"x\.yaml:6:3: .*unknown key 'rolle'"):
-        table.parse((BROKEN + TAIL).replace("role:", "rolle:"), "x.yaml")
+        catalogue.parse((BROKEN + TAIL).replace("role:", "rolle:"), "x.yaml")
 
 
 def test_every_busbw_command_in_a_fix_is_one_that_busbw_takes() -> None:
     parser = build_parser()
-    for symptom in TABLE.symptoms:
+    for symptom in TABLE.entries:
         lines = [line for step in symptom.fix for line in step.run] + list(symptom.settle)
         for line in lines:
             words = shlex.split(line)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from busbw.cli import main
-from busbw.parsers.findings import table
+from busbw.parsers.findings import catalogue
 
 DUPLICATE = (
     "node1:8700:8700 [0] init.cc:720 NCCL WARN Duplicate GPU detected : rank 0 and rank 1 both on"
@@ -220,7 +220,9 @@ def test_the_list_has_every_entry_that_is_worth_looking_for(
     out = why(capsys, "--list")[1]
     listed = {line.split()[0] for line in out.splitlines() if line.startswith("  ")}
     assert listed == {
-        symptom.id for symptom in table.load().symptoms if symptom.role is not table.Role.NOTE
+        symptom.id
+        for symptom in catalogue.load().entries
+        if symptom.role is not catalogue.Role.NOTE
     }
 
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from busbw.parsers.findings.catalogue import Weight
 from busbw.parsers.findings.evidence import Clue, View
 from busbw.parsers.findings.rules import Fires, Rule, Watch
-from busbw.parsers.findings.table import Weight
 
 _REQUESTED_SHARP = Watch("requested-sharp", r"NCCL_COLLNET_ENABLE set by environment to [1-9]")
 _SHARP = Watch(

@@ -12,9 +12,9 @@ import ipaddress
 import re
 from collections.abc import Iterator
 
+from busbw.parsers.findings.catalogue import Weight
 from busbw.parsers.findings.evidence import Clue, Sighting, View, places
 from busbw.parsers.findings.rules import Fires, Rule, Watch
-from busbw.parsers.findings.table import Weight
 
 _USING = Watch("using", r"Bootstrap ?: Using |NET ?: Using interface ")
 _FAILED = Watch(

@@ -11,9 +11,9 @@ import re
 from collections.abc import Iterator
 from datetime import datetime
 
+from busbw.parsers.findings.catalogue import Weight
 from busbw.parsers.findings.evidence import Clue, Sighting, View, places, stamp
 from busbw.parsers.findings.rules import Fires, Rule, Watch
-from busbw.parsers.findings.table import Weight
 
 START_S = 60.0
 """Up to this long after initialisation a failure counts as one of the first transfer."""

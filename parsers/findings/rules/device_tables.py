@@ -12,9 +12,9 @@ import re
 from collections.abc import Iterator
 from itertools import pairwise
 
+from busbw.parsers.findings.catalogue import Weight
 from busbw.parsers.findings.evidence import Clue, Sighting, View
 from busbw.parsers.findings.rules import Fires, Rule, Watch
-from busbw.parsers.findings.table import Weight
 
 _FIRST = Watch("first", r"^#\s+Rank\s+0\s+(?:Group\s+\d+\s+)?Pid\s+\d+ on\s+\S+ device")
 _ENDED = Watch(

@@ -10,9 +10,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from busbw.parsers.findings.catalogue import Weight
 from busbw.parsers.findings.evidence import Clue, Sighting, View
 from busbw.parsers.findings.rules import Fires, Rule, Watch
-from busbw.parsers.findings.table import Weight
 
 _START = Watch("start", r"rank \d+ nranks \d+ .*- ?Init START")
 _COMPLETE = Watch("complete", r"rank \d+ nranks \d+ .*- ?Init COMPLETE")

@@ -7,9 +7,9 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 
+from busbw.parsers.findings.catalogue import Weight
 from busbw.parsers.findings.evidence import Clue, Sighting, View
 from busbw.parsers.findings.rules import Fires, Rule, Watch
-from busbw.parsers.findings.table import Weight
 
 _DOWN = Watch(
     "down",

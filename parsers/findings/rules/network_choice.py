@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from busbw.parsers.findings.catalogue import Weight
 from busbw.parsers.findings.evidence import Clue, Sighting, View
 from busbw.parsers.findings.rules import Fires, Rule, Watch
-from busbw.parsers.findings.table import Weight
 
 _SOCKET = Watch("socket", r"Using network Socket|via NET/Socket/")
 _RDMA = Watch("rdma", r"Using network (?!Socket)\S|via NET/(?!Socket/)")

@@ -6,9 +6,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from busbw.parsers.findings.catalogue import Weight
 from busbw.parsers.findings.evidence import Clue, Sighting, View
 from busbw.parsers.findings.rules import Fires, Rule, Watch
-from busbw.parsers.findings.table import Weight
 
 _USING = Watch("using", r"NET/IB ?: Using +\[0\]")
 _ENTRY = re.compile(r"\[\d+\][\w.+-]+:\d+")

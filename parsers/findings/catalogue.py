@@ -23,7 +23,7 @@ from busbw import codec
 from busbw.errors import ReadError
 from busbw.model import Finding, Fix
 
-# The closed expression language of the symptom table: comparisons of named values, joined by
+# The closed expression language of the catalogue: comparisons of named values, joined by
 # `and`. Parsed, never evaluated as code.
 #
 #     expression  =  comparison { "and" comparison }
@@ -182,7 +182,7 @@ class Role(StrEnum):
     """A condition of the machines that costs bandwidth, and with which a job runs to its end."""
     SETTING = "setting"
     """A choice somebody made; a cause only where the result says that it was a bad one."""
-    ECHO = "echo"
+    SECONDARY = "secondary"
     """What other ranks report when one has failed: never a cause where one is known."""
     NOTE = "note"
     """Harmless, listed so that nobody looks for it."""
@@ -251,7 +251,7 @@ class Step:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Symptom:
+class Entry:
     """One entry: a cause, what it looks like, what to do."""
 
     id: str
@@ -285,27 +285,27 @@ class Symptom:
 
 
 @dataclass(frozen=True, slots=True)
-class SymptomTable:
+class Catalogue:
     """All entries, sorted by id."""
 
-    symptoms: tuple[Symptom, ...]
-    by_id: Mapping[str, Symptom]
+    entries: tuple[Entry, ...]
+    by_id: Mapping[str, Entry]
 
-    def get(self, symptom_id: str) -> Symptom:
+    def get(self, entry_id: str) -> Entry:
         """The entry of that id.
 
         Raises:
             KeyError: there is none; the message names the likely one or lists them.
         """
         try:
-            return self.by_id[symptom_id]
+            return self.by_id[entry_id]
         except KeyError:
-            raise KeyError(codec.unknown("symptom", symptom_id, self.by_id)) from None
+            raise KeyError(codec.unknown("finding", entry_id, self.by_id)) from None
 
 
 @functools.cache
-def load() -> SymptomTable:
-    """The table as packaged. Read once.
+def load() -> Catalogue:
+    """The catalogue as packaged. Read once.
 
     Raises:
         ReadError: an entry is wrong; every problem with its file, line and column.
@@ -318,13 +318,13 @@ def load() -> SymptomTable:
         ),
         key=lambda file: file.name,
     )
-    symptoms: list[Symptom] = []
+    entries: list[Entry] = []
     for file in files:
-        symptoms += parse(file.read_text(encoding="utf-8"), file.name)
-    return table(symptoms)
+        entries += parse(file.read_text(encoding="utf-8"), file.name)
+    return assemble(entries)
 
 
-def entry(finding_id: str) -> Symptom:
+def entry(finding_id: str) -> Entry:
     """The entry of the packaged catalogue with that id.
 
     Raises:
@@ -340,18 +340,24 @@ def fixes(finding_id: str, **values: str) -> tuple[Fix, ...]:
     Raises:
         KeyError: no such entry.
     """
-    return tuple(_filled(step.fix(), values) for step in entry(finding_id).fix)
+    steps = (step.fix() for step in entry(finding_id).fix)
+    return tuple(
+        replace(
+            step,
+            summary=_with_values(step.summary, values),
+            commands=_all_with_values(step.commands, values),
+        )
+        for step in steps
+    )
 
 
-def _filled(fix: Fix, values: Mapping[str, str]) -> Fix:
-    if not values:
-        return fix
-    names = re.compile(rf"\b(?:{'|'.join(map(re.escape, values))})\b")
+def _with_values(text: str, values: Mapping[str, str]) -> str:
+    """The text with each word in capitals that `values` names replaced."""
+    return re.sub(r"\b[A-Z]+\b", lambda match: values.get(match[0], match[0]), text)
 
-    def fill(text: str) -> str:
-        return names.sub(lambda match: values[match[0]], text)
 
-    return replace(fix, summary=fill(fix.summary), commands=tuple(map(fill, fix.commands)))
+def _all_with_values(texts: Iterable[str], values: Mapping[str, str]) -> tuple[str, ...]:
+    return tuple(_with_values(text, values) for text in texts)
 
 
 def filled(finding: Finding, **values: str) -> Finding:
@@ -364,37 +370,37 @@ def filled(finding: Finding, **values: str) -> Finding:
     known = entry(finding.id)
     return replace(
         finding,
-        cause=finding.cause or known.cause,
+        cause=finding.cause or _with_values(known.cause, values),
         fixes=finding.fixes or fixes(finding.id, **values),
         verify=finding.verify or known.verify,
-        would_settle=finding.would_settle or known.settle,
+        would_settle=finding.would_settle or _all_with_values(known.settle, values),
     )
 
 
-def parse(text: str, path: str) -> tuple[Symptom, ...]:
+def parse(text: str, path: str) -> tuple[Entry, ...]:
     """The entries of one file. `path` names it in messages.
 
     Raises:
         ReadError: an entry is wrong.
     """
-    return codec.load_yaml(text, path, tuple[Symptom, ...], error=ReadError)
+    return codec.load_yaml(text, path, tuple[Entry, ...], error=ReadError)
 
 
-def table(symptoms: Iterable[Symptom]) -> SymptomTable:
-    """A table of these entries, after checking what holds between entries.
+def assemble(entries: Iterable[Entry]) -> Catalogue:
+    """A catalogue of these entries, after checking what holds between entries.
 
     Raises:
         ReadError: an id is there twice, an `explains` names none, a signal is both or neither of
         regex and expr, or an expression is wrong.
     """
-    ordered = tuple(sorted(symptoms, key=lambda symptom: symptom.id))
+    ordered = tuple(sorted(entries, key=lambda entry: entry.id))
     by_id = {symptom.id: symptom for symptom in ordered}
     problems = [
         f"{symptom.id}: defined twice" for symptom in ordered if by_id[symptom.id] is not symptom
     ]
     for symptom in ordered:
         problems += [
-            f"{symptom.id}: explains {codec.unknown('symptom', name, by_id)}"
+            f"{symptom.id}: explains {codec.unknown('finding', name, by_id)}"
             for name in symptom.explains
             if name not in by_id
         ]
@@ -404,17 +410,17 @@ def table(symptoms: Iterable[Symptom]) -> SymptomTable:
             problems += _wrong(symptom.id, signal)
     if problems:
         raise ReadError("\n".join(problems), next_step="correct the entries in parsers/findings")
-    return SymptomTable(ordered, by_id)
+    return Catalogue(ordered, by_id)
 
 
-def _wrong(symptom_id: str, signal: Signal) -> list[str]:
+def _wrong(entry_id: str, signal: Signal) -> list[str]:
     if (signal.regex is None) == (signal.expr is None):
-        return [f"{symptom_id}: a signal has either regex or expr"]
+        return [f"{entry_id}: a signal has either regex or expr"]
     try:
         if signal.expr is not None:
             parse_expression(signal.expr)
     except ValueError as error:
-        return [f"{symptom_id}: {error}"]
+        return [f"{entry_id}: {error}"]
     return []
 
 
