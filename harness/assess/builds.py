@@ -6,7 +6,7 @@ from __future__ import annotations
 from busbw.assess.launches import Launch
 from busbw.building.recipe import BuildOutcome
 from busbw.model import Confidence, Evidence, Finding, Status
-from busbw.parsers.findings.table import filled
+from busbw.parsers.findings.catalogue import filled
 
 _ARTEFACT = "raw/build.json"
 

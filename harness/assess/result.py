@@ -47,7 +47,7 @@ from busbw.parsers.blame.confirm import confirmation
 from busbw.parsers.blame.layer_breakdown import RailLink
 from busbw.parsers.blame.loss import PairTraffic
 from busbw.parsers.blame.parts import Fabric
-from busbw.parsers.findings.table import filled
+from busbw.parsers.findings.catalogue import filled
 from busbw.parsers.nccl_tests.groups import GroupSample
 from busbw.parsers.stats import spikes
 from busbw.store import artefacts

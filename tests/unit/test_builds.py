@@ -21,7 +21,7 @@ from busbw.model import (
     Sizes,
     Status,
 )
-from busbw.parsers.findings.table import filled
+from busbw.parsers.findings.catalogue import filled
 from busbw.parsers.nccl_tests import table
 from busbw.store.artefacts import CaseArtefact
 

@@ -44,7 +44,7 @@ def test_a_log_is_answered_with_cause_line_and_fix_and_ends_with_1(
     status, out, err = why(capsys, log)
     assert (status, err) == (1, "")
     lines = out.splitlines()
-    assert lines[0] == "✖ CAUSE (certain)  Two ranks on one GPU   [duplicate-gpu]"
+    assert lines[0] == "✖ CAUSE (certain)  Two ranks use the same GPU   [duplicate-gpu]"
     assert lines[-1] == "read 1 file, 2 lines"
     assert f"  evidence  {log}:2  {DUPLICATE.strip()}" in lines
     assert any(line.startswith("  fix       1  ") for line in lines)
@@ -62,7 +62,7 @@ def test_json_has_the_fields_that_programs_read(
     assert {key: first[key] for key in ("id", "confidence", "title", "where", "evidence")} == {
         "id": "duplicate-gpu",
         "confidence": "certain",
-        "title": "Two ranks on one GPU",
+        "title": "Two ranks use the same GPU",
         "where": ["node1"],
         "evidence": [{"file": log, "line": 1, "text": DUPLICATE.strip()}],
     }
@@ -189,7 +189,7 @@ def test_a_wrong_call_is_answered_in_one_line_and_the_next_step(
 def test_one_entry_is_explained(capsys: pytest.CaptureFixture[str]) -> None:
     status, out, _ = why(capsys, "duplicate-gpu")
     assert status == 0
-    assert out.startswith("duplicate-gpu  Two ranks on one GPU\n  cause     ")
+    assert out.startswith("duplicate-gpu  Two ranks use the same GPU\n  cause     ")
     assert "Duplicate GPU detected" in out
 
 
