@@ -20,14 +20,28 @@ class ScratchCopy:
 
     def run(self, *argv: str) -> subprocess.CompletedProcess[str]:
         """`busbw ARGV` of the copy."""
+        return self.python("-m", "busbw", *argv)
+
+    def python(self, *argv: str) -> subprocess.CompletedProcess[str]:
+        """An interpreter that imports the copy."""
         return subprocess.run(
-            (sys.executable, "-m", "busbw", *argv),
+            (sys.executable, *argv),
             capture_output=True,
             text=True,
             timeout=120,
             cwd=self.package.parent,
-            env={**os.environ, "PYTHONPATH": str(self.package.parent), "COLUMNS": "200"},
+            env={
+                **os.environ,
+                "PYTHONPATH": str(self.package.parent),
+                "COLUMNS": "200",
+            },
+            check=False,
         )
+
+    def add(self, path: str, text: str) -> None:
+        """Append `text` to that file of the package; a new file where there is none."""
+        with (self.package / path).open("a", encoding="utf-8") as file:
+            file.write(text)
 
     def changed(self) -> list[str]:
         """The files that differ from the tree's, or are not in it."""

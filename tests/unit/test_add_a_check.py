@@ -2,22 +2,10 @@
 
 from __future__ import annotations
 
-import os
-import shutil
-import subprocess
-import sys
 from pathlib import Path
 
-import pytest
+from scratch_copy import ROOT, scratch_copy
 
-ROOT = Path(__file__).parents[2]
-FOLDERS = {
-    "harness": ".",
-    "parsers": "parsers",
-    "reports": "reports",
-    "playbooks": "playbooks",
-    "inventories": "inventories",
-}
 CHECK = '''"""How many swap areas the node has."""
 
 from busbw.checks import Check, CheckFamily, RuleResult, Section, SectionOutput, results_of
@@ -53,49 +41,27 @@ TOOL = Tool(
 '''.replace("\\\\S", "\\S")
 
 
-@pytest.fixture(name="copy")
-def copy_of_the_sources(tmp_path: Path) -> Path:
-    """The package as it is imported, in a folder of its own."""
-    for folder, place in FOLDERS.items():
-        shutil.copytree(
-            ROOT / folder,
-            tmp_path / "busbw" / place,
-            dirs_exist_ok=True,
-            ignore=shutil.ignore_patterns("__pycache__"),
-        )
-    return tmp_path
+def test_a_check_is_one_module(tmp_path: Path) -> None:
+    copy = scratch_copy(tmp_path)
+    copy.add("checks/swap.py", CHECK)
+    assert copy.changed() == ["checks/swap.py"]
 
-
-def output_of(copy: Path, *argv: str) -> str:
-    result = subprocess.run(
-        [sys.executable, *argv],
-        capture_output=True,
-        text=True,
-        cwd=copy,
-        env={**os.environ, "PYTHONPATH": str(copy)},
-        check=False,
-    )
-    return result.stdout + result.stderr
-
-
-def test_a_check_is_one_module(copy: Path) -> None:
-    (copy / "busbw" / "checks" / "swap.py").write_text(CHECK)
     program = f"import runpy; print(runpy.run_path({str(ROOT / 'docs/tools/checks_page.py')!r})"
-    page = output_of(copy, "-c", f"{program}['render']())")
+    page = copy.python("-c", f"{program}['render']())").stdout
     assert "| `os.swap` | `cat /proc/swaps` | shown for information |" in page
-    argv = ("check", "--local", "-p", "tcp", "--json", "-o", str(copy / "runs"))
-    report = output_of(copy, "-m", "busbw", *argv)
-    assert '"check_id": "os.swap"' in report
-    assert "swap areas" in report
+    report = copy.run("check", "--local", "-p", "tcp", "--json", "-o", str(tmp_path / "runs"))
+    assert '"check_id": "os.swap"' in report.stdout
+    assert "swap areas" in report.stdout
 
 
-def test_a_node_tool_is_one_module(copy: Path) -> None:
-    (copy / "swap.txt").write_text("NAME TYPE SIZE\n/dev/sda2 partition 8G\n")
-    unknown = output_of(copy, "-m", "busbw", "read", "swap.txt")
-    assert "unknown layout" in unknown
-    (copy / "busbw" / "parsers" / "tools" / "swapon.py").write_text(TOOL)
-    text = output_of(copy, "-m", "busbw", "read", "swap.txt")
-    assert text.splitlines() == [
+def test_a_node_tool_is_one_module(tmp_path: Path) -> None:
+    copy = scratch_copy(tmp_path)
+    (tmp_path / "swap.txt").write_text("NAME TYPE SIZE\n/dev/sda2 partition 8G\n")
+    assert "unknown layout" in copy.run("read", "swap.txt").stderr
+
+    copy.add("parsers/tools/swapon.py", TOOL)
+    assert copy.changed() == ["parsers/tools/swapon.py"]
+    assert copy.run("read", "swap.txt").stdout.splitlines() == [
         "swap.txt: output of a node's tools",
         "  swapon --show          /dev/sda2 8G",
     ]

@@ -1,19 +1,12 @@
 """A finding is one entry of YAML, and a rule is one file: each is added to a copy of the sources, and
 the copy's `busbw why` knows it."""
 
-import filecmp
-import os
-import shutil
-import subprocess
-import sys
+from __future__ import annotations
+
 from pathlib import Path
 
-import pytest
+from scratch_copy import scratch_copy
 
-ROOT = Path(__file__).parents[2]
-FOLDERS = {"harness": "busbw"} | {
-    name: f"busbw/{name}" for name in ("parsers", "reports", "playbooks", "inventories")
-}
 ENTRY = """
 - id: purple-cable
   title: A cable is purple
@@ -61,60 +54,25 @@ RULE = Rule(
 '''
 
 
-@pytest.fixture
-def scratch(tmp_path: Path) -> Path:
-    """A copy of the sources that can be imported as `busbw`."""
-    for folder, package in FOLDERS.items():
-        shutil.copytree(
-            ROOT / folder,
-            tmp_path / package,
-            dirs_exist_ok=True,
-            ignore=shutil.ignore_patterns("__pycache__"),
-        )
-    return tmp_path
+def test_a_finding_is_one_entry_in_one_file(tmp_path: Path) -> None:
+    copy = scratch_copy(tmp_path)
+    copy.add("parsers/findings/host.yaml", ENTRY)
+    assert copy.changed() == ["parsers/findings/host.yaml"]
+
+    (tmp_path / "nccl.log").write_text("n1:1:1 [0] NCCL WARN cable is purple\n")
+    explained = copy.run("why", "purple-cable").stdout
+    diagnosed = copy.run("why", "nccl.log").stdout
+    assert explained.startswith("purple-cable  A cable is purple\n")
+    assert diagnosed.startswith("✖ CAUSE (certain)  A cable is purple ")
 
 
-def changed(scratch: Path) -> list[str]:
-    """Files of the copy that are not as in the sources."""
-    differing = []
-    for folder, package in FOLDERS.items():
-        for path in (scratch / package).rglob("*"):
-            inside = path.relative_to(scratch / package)
-            nested = folder == "harness" and inside.parts[0] in FOLDERS
-            if nested or path.is_dir() or "__pycache__" in path.parts:
-                continue
-            original = ROOT / folder / inside
-            if not original.exists() or not filecmp.cmp(path, original, shallow=False):
-                differing.append(f"{folder}/{inside}")
-    return differing
+def test_a_rule_is_one_file(tmp_path: Path) -> None:
+    copy = scratch_copy(tmp_path)
+    copy.add("parsers/findings/rules/purple_pair.py", RULE)
+    assert copy.changed() == ["parsers/findings/rules/purple_pair.py"]
 
-
-def why(scratch: Path, *words: str) -> str:
-    environment = {**os.environ, "PYTHONPATH": str(scratch)}
-    command = [sys.executable, "-m", "busbw", "why", *words]
-    done = subprocess.run(
-        command, cwd=scratch, env=environment, capture_output=True, text=True, check=False
-    )
-    return done.stdout + done.stderr
-
-
-def test_a_finding_is_added_with_one_entry_in_one_file(scratch: Path) -> None:
-    file = scratch / "busbw/parsers/findings/host.yaml"
-    file.write_text(file.read_text(encoding="utf-8") + ENTRY, encoding="utf-8")
-    assert changed(scratch) == ["parsers/findings/host.yaml"]
-    log = scratch / "nccl.log"
-    log.write_text("n1:1:1 [0] NCCL WARN cable is purple\n")
-    assert why(scratch, "purple-cable").startswith("purple-cable  A cable is purple\n")
-    assert why(scratch, str(log)).startswith("✖ CAUSE (certain)  A cable is purple ")
-
-
-def test_a_rule_is_added_with_one_file(scratch: Path) -> None:
-    file = scratch / "busbw/parsers/findings/rules/purple_pair.py"
-    file.write_text(RULE)
-    assert changed(scratch) == ["parsers/findings/rules/purple_pair.py"]
-    one = "n1:1:1 [0] NCCL WARN everything turned purple\n"
-    log = scratch / "nccl.log"
-    log.write_text(one)
-    assert "ib-not-detected" not in why(scratch, str(log))
-    log.write_text(one + one.replace("n1:1", "n2:1"))
-    assert "[ib-not-detected]" in why(scratch, str(log))
+    line = "n1:1:1 [0] NCCL WARN everything turned purple\n"
+    (tmp_path / "one.log").write_text(line)
+    (tmp_path / "two.log").write_text(line + line.replace("n1:1", "n2:1"))
+    assert "ib-not-detected" not in copy.run("why", "one.log").stdout
+    assert "[ib-not-detected]" in copy.run("why", "two.log").stdout

@@ -3,18 +3,13 @@ of the package, it stands in the page at its number."""
 
 from __future__ import annotations
 
-import os
 import re
-import subprocess
-import sys
 from pathlib import Path
-from shutil import copytree
 
-import pytest
+from scratch_copy import ROOT, ScratchCopy, scratch_copy
 
 from busbw.reports.sections import __path__ as sections_path
 
-ROOT = Path(__file__).parents[2]
 RUNS = ROOT / "tests" / "fixtures" / "reports" / "runs.py"
 PRINT_PAGE = (
     "import runpy, sys, busbw.reports.html as html\n"
@@ -35,54 +30,38 @@ def view(report):
 """
 
 
-@pytest.fixture
-def copy(tmp_path: Path) -> Path:
-    """The package laid out as installed: all linked, the sections copied."""
-    package = tmp_path / "busbw"
-    package.mkdir()
-    for entry in (ROOT / "harness").iterdir():
-        (package / entry.name).symlink_to(entry)
-    for folder in ("parsers", "playbooks", "inventories"):
-        (package / folder).symlink_to(ROOT / folder)
-    (package / "reports").mkdir()
-    for entry in (ROOT / "reports").iterdir():
-        if entry.name != "sections":
-            (package / "reports" / entry.name).symlink_to(entry)
-    copytree(ROOT / "reports" / "sections", package / "reports" / "sections")
-    return tmp_path
+SECTION = "reports/sections/37-power.html.j2"
+POWER = "reports/sections/power.py"
 
 
-def page(folder: Path) -> str:
-    environ = os.environ | {"PYTHONPATH": str(folder), "PYTHONDONTWRITEBYTECODE": "1"}
-    done = subprocess.run(
-        [sys.executable, "-c", PRINT_PAGE], env=environ, capture_output=True, timeout=60, check=True
-    )
-    return done.stdout.decode()
+def page(copy: ScratchCopy) -> str:
+    printed = copy.python("-c", PRINT_PAGE)
+    assert printed.returncode == 0, printed.stderr
+    return printed.stdout
 
 
-def test_a_template_alone_is_a_section(copy: Path) -> None:
-    before = page(copy)
-    sections = copy / "busbw" / "reports" / "sections"
-    (sections / "37-power.html.j2").write_text(
-        '{% set heading = "Power" %}\n<p>{{ result.run_id }}</p>\n'
-    )
-    after = page(copy)
-    assert "Power</h2>" not in before
-    headings = re.findall(r"<h2[^>]*>([^<]+)</h2>", after)
+def test_a_section_is_one_template(tmp_path: Path) -> None:
+    copy = scratch_copy(tmp_path)
+    assert "Power</h2>" not in page(copy)
+
+    copy.add(SECTION, '{% set heading = "Power" %}\n<p>{{ result.run_id }}</p>\n')
+    assert copy.changed() == [SECTION]
+    headings = re.findall(r"<h2[^>]*>([^<]+)</h2>", page(copy))
     assert headings[headings.index("Power") - 1] == "Latency"
 
 
-def test_a_view_of_the_same_name_computes_what_the_template_shows(copy: Path) -> None:
-    sections = copy / "busbw" / "reports" / "sections"
-    (sections / "37-power.html.j2").write_text(TEMPLATE)
-    (sections / "power.py").write_text(VIEW)
+def test_a_view_of_the_same_name_computes_what_the_template_shows(tmp_path: Path) -> None:
+    copy = scratch_copy(tmp_path)
+    copy.add(SECTION, TEMPLATE)
+    copy.add(POWER, VIEW)
+    assert copy.changed() == [SECTION, POWER]
     assert "<p>700 W on 16 nodes</p>" in page(copy)
 
 
-def test_a_view_of_none_leaves_the_section_out(copy: Path) -> None:
-    sections = copy / "busbw" / "reports" / "sections"
-    (sections / "37-power.html.j2").write_text(TEMPLATE)
-    (sections / "power.py").write_text("def view(report):\n    return None\n")
+def test_a_view_of_none_leaves_the_section_out(tmp_path: Path) -> None:
+    copy = scratch_copy(tmp_path)
+    copy.add(SECTION, TEMPLATE)
+    copy.add(POWER, "def view(report):\n    return None\n")
     assert "Power</h2>" not in page(copy)
 
 
