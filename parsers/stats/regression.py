@@ -5,7 +5,7 @@ The ratio is that of geometric means over launches, each side trimmed of a fifth
 launch that a neighbour disturbed must not decide). Its interval counts two kinds of noise: launch
 to launch within a run, and run to run (day-to-day drift of the fabric), which only several accepted
 runs show. Student's t with Satterthwaite's degrees of freedom, where few launches are not trimmed;
-percentile bootstraps of so few are too narrow (docs/history.md has both, measured). What is
+percentile bootstraps of so few are too narrow (docs/measured.md has figures). What is
 INCONCLUSIVE is worth another launch: a run repeats until nothing is, or its budget ends.
 """
 
