@@ -25,25 +25,6 @@ from busbw.parsers.logs.json_values import flag, items, mapping, number, text_of
 # is an error that names it. Pickle protocols 0 to 5.
 
 MOST_BYTES = 256 * 1024 * 1024
-_INTEGERS = ("INT", "BININT", "BININT1", "BININT2", "LONG", "LONG1", "LONG4")
-_VALUES = frozenset(
-    (*_INTEGERS, "FLOAT", "BINFLOAT", "UNICODE", "BINUNICODE", "SHORT_BINUNICODE", "BINUNICODE8")
-)
-_BYTES = frozenset(
-    ("STRING", "BINSTRING", "SHORT_BINSTRING", "BINBYTES", "SHORT_BINBYTES", "BINBYTES8")
-)
-_PUT = frozenset(("PUT", "BINPUT", "LONG_BINPUT"))
-_GET = frozenset(("GET", "BINGET", "LONG_BINGET"))
-_CONSTANTS: dict[str, object] = {"NONE": None, "NEWTRUE": True, "NEWFALSE": False}
-_NEW: dict[str, Callable[[], object]] = {
-    "EMPTY_LIST": list,
-    "EMPTY_DICT": dict,
-    "EMPTY_TUPLE": tuple,
-}
-
-
-class _Mark:
-    """Where the items of the next container begin on the stack."""
 
 
 def loads(data: bytes) -> object:
@@ -62,8 +43,15 @@ def loads(data: bytes) -> object:
     for name, argument in _instructions(data):
         if name == "STOP":
             return machine.result()
+        step = _STEPS.get(name)
+        if step is None:
+            raise ReadError(
+                "the pickle builds more than plain containers, which a flight recorder never does",
+                seen=f"instruction {name}",
+                next_step="do not load it with pickle: it may run a program",
+            )
         try:
-            machine.do(name, argument)
+            step(machine, argument)
         except (IndexError, KeyError, TypeError, ValueError) as error:
             raise ReadError("a damaged pickle", seen=f"{name}: {error}") from error
     raise ReadError("the pickle ends before its end", seen=f"{len(data)} bytes without a STOP")
@@ -77,8 +65,13 @@ def _instructions(data: bytes) -> Iterator[tuple[str, object]]:
         raise ReadError("the pickle is cut off or damaged", seen=str(error)) from error
 
 
+class _Mark:
+    """Where the items of the next container begin on the stack."""
+
+
 class _Machine:
-    """The part of pickle's stack machine that builds plain containers."""
+    """The stack and the memo of pickle's machine. `_STEPS` says what each instruction does to
+    them."""
 
     def __init__(self) -> None:
         self.stack: list[object] = []
@@ -89,76 +82,20 @@ class _Machine:
             raise ReadError("a damaged pickle", seen=f"{len(self.stack)} values at its end")
         return self.stack[0]
 
-    def do(self, name: str, argument: object) -> None:
-        """Carry out one instruction."""
-        if name in _VALUES:
-            self.stack.append(argument)
-        elif name in _CONSTANTS:
-            self.stack.append(_CONSTANTS[name])
-        elif name in _NEW:
-            self.stack.append(_NEW[name]())
-        elif name in _BYTES:
-            self.stack.append(
-                argument.decode("utf-8", "replace")
-                if isinstance(argument, bytes)
-                else str(argument)
-            )
-        elif name in _GET:
-            self.stack.append(self.memo[_index(argument)])
-        elif name in _PUT:
-            self.memo[_index(argument)] = self._value()
-        elif name == "MEMOIZE":
-            self.memo[len(self.memo)] = self._value()
-        elif name == "MARK":
-            self.stack.append(_Mark())
-        elif name not in ("PROTO", "FRAME"):
-            self._build(name)
-
-    def _build(self, name: str) -> None:
-        if name in ("TUPLE1", "TUPLE2", "TUPLE3"):
-            count = int(name[-1])
-            values = self.stack[-count:]
-            if len(values) < count or any(isinstance(value, _Mark) for value in values):
-                raise IndexError("too few values")
-            self.stack[-count:] = [tuple(values)]
-        elif name == "TUPLE":
-            self.stack.append(tuple(self._since_mark()))
-        elif name == "LIST":
-            self.stack.append(list(self._since_mark()))
-        elif name == "DICT":
-            self.stack.append(_pairs(self._since_mark()))
-        elif name in ("APPEND", "APPENDS"):
-            new = self._since_mark() if name == "APPENDS" else [self._pop()]
-            target = self._value()
-            if not isinstance(target, list):
-                raise TypeError("not a list")
-            target.extend(new)
-        elif name in ("SETITEM", "SETITEMS"):
-            new = self._since_mark() if name == "SETITEMS" else [self._pop(), self._pop()][::-1]
-            mapping = self._value()
-            if not isinstance(mapping, dict):
-                raise TypeError("not a dict")
-            mapping.update(_pairs(new))
-        elif name == "POP":
-            self._pop()
-        else:
-            raise ReadError(
-                "the pickle builds more than plain containers, which a flight recorder never does",
-                seen=f"instruction {name}",
-                next_step="do not load it with pickle: it may run a program",
-            )
-
-    def _pop(self) -> object:
-        value = self._value()
-        self.stack.pop()
-        return value
-
-    def _value(self) -> object:
+    def top(self) -> object:
+        """The last value, which stays on the stack."""
         if isinstance(self.stack[-1], _Mark):
             raise IndexError("a mark where a value belongs")
         return self.stack[-1]
 
-    def _since_mark(self) -> list[object]:
+    def pop(self) -> object:
+        """The last value, taken off the stack."""
+        value = self.top()
+        self.stack.pop()
+        return value
+
+    def pop_to_mark(self) -> list[object]:
+        """The values above the last mark, taken off the stack with it."""
         at = len(self.stack) - 1
         while not isinstance(self.stack[at], _Mark):
             at -= 1
@@ -169,19 +106,123 @@ class _Machine:
         return values
 
 
-def _index(argument: object) -> int:
-    return int(str(argument))
+_Step = Callable[[_Machine, object], None]
+
+
+def _push(machine: _Machine, argument: object) -> None:
+    machine.stack.append(argument)
+
+
+def _push_text(machine: _Machine, argument: object) -> None:
+    text = argument.decode("utf-8", "replace") if isinstance(argument, bytes) else str(argument)
+    machine.stack.append(text)
+
+
+def _constant(value: object) -> _Step:
+    return lambda machine, _: machine.stack.append(value)
+
+
+def _empty(container: Callable[[], object]) -> _Step:
+    return lambda machine, _: machine.stack.append(container())
+
+
+def _collect(container: Callable[[list[object]], object]) -> _Step:
+    """Makes a container of the values above the last mark."""
+    return lambda machine, _: machine.stack.append(container(machine.pop_to_mark()))
+
+
+def _tuple_of(count: int) -> _Step:
+    def step(machine: _Machine, argument: object) -> None:
+        values = machine.stack[-count:]
+        if len(values) < count or any(isinstance(value, _Mark) for value in values):
+            raise IndexError("too few values")
+        machine.stack[-count:] = [tuple(values)]
+
+    return step
+
+
+def _drop(machine: _Machine, argument: object) -> None:
+    machine.pop()
+
+
+def _fetch(machine: _Machine, argument: object) -> None:
+    machine.stack.append(machine.memo[int(str(argument))])
+
+
+def _store(machine: _Machine, argument: object) -> None:
+    machine.memo[int(str(argument))] = machine.top()
+
+
+def _store_next(machine: _Machine, argument: object) -> None:
+    machine.memo[len(machine.memo)] = machine.top()
+
+
+def _extend(machine: _Machine, values: list[object]) -> None:
+    target = machine.top()
+    if not isinstance(target, list):
+        raise TypeError("not a list")
+    target.extend(values)
+
+
+def _update(machine: _Machine, values: list[object]) -> None:
+    target = machine.top()
+    if not isinstance(target, dict):
+        raise TypeError("not a dict")
+    target.update(_pairs(values))
+
+
+def _set_item(machine: _Machine, argument: object) -> None:
+    value = machine.pop()
+    key = machine.pop()
+    _update(machine, [key, value])
 
 
 def _pairs(values: list[object]) -> dict[object, object]:
     """Keys are numbers and strings in a flight recorder; anything else cannot be a key here."""
     if len(values) % 2:
         raise ValueError("a key without a value")
-    return {
-        key: value
-        for key, value in zip(values[::2], values[1::2], strict=True)
-        if key is None or isinstance(key, str | int | float)
-    }
+    pairs = {}
+    for key, value in zip(values[::2], values[1::2], strict=True):
+        if key is None or isinstance(key, str | int | float):
+            pairs[key] = value
+    return pairs
+
+
+def _ignore(machine: _Machine, argument: object) -> None:
+    """The protocol's number and the length of a frame change nothing."""
+
+
+_SAME: tuple[tuple[_Step, str], ...] = (
+    (_push, "INT BININT BININT1 BININT2 LONG LONG1 LONG4 FLOAT BINFLOAT"),
+    (_push, "UNICODE BINUNICODE SHORT_BINUNICODE BINUNICODE8"),
+    (_push_text, "STRING BINSTRING SHORT_BINSTRING BINBYTES SHORT_BINBYTES BINBYTES8"),
+    (_fetch, "GET BINGET LONG_BINGET"),
+    (_store, "PUT BINPUT LONG_BINPUT"),
+    (_ignore, "PROTO FRAME"),
+)
+"""Steps that several instructions share."""
+_STEPS: dict[str, _Step] = {name: step for step, names in _SAME for name in names.split()} | {
+    "NONE": _constant(None),
+    "NEWTRUE": _constant(True),
+    "NEWFALSE": _constant(False),
+    "EMPTY_LIST": _empty(list),
+    "EMPTY_DICT": _empty(dict),
+    "EMPTY_TUPLE": _constant(()),
+    "MARK": _empty(_Mark),
+    "LIST": _collect(list),
+    "TUPLE": _collect(tuple),
+    "DICT": _collect(_pairs),
+    "TUPLE1": _tuple_of(1),
+    "TUPLE2": _tuple_of(2),
+    "TUPLE3": _tuple_of(3),
+    "MEMOIZE": _store_next,
+    "APPEND": lambda machine, _: _extend(machine, [machine.pop()]),
+    "APPENDS": lambda machine, _: _extend(machine, machine.pop_to_mark()),
+    "SETITEM": _set_item,
+    "SETITEMS": lambda machine, _: _update(machine, machine.pop_to_mark()),
+    "POP": _drop,
+}
+"""Every instruction that a dump may contain, of pickle protocols 0 to 5."""
 
 
 _MOST_SHAPES = 4096
@@ -202,6 +243,23 @@ def read(chunks: Iterable[bytes]) -> Document:
         UnknownLayout: it is neither form of a flight recorder's dump, or a pickle that is cut off,
         damaged or builds more than plain data.
     """
+    data = _joined(chunks)
+    complete = True
+    if data.lstrip()[:1] == b"{":
+        value, complete = _json(data.decode("utf-8", "replace"))
+    else:
+        value = _unpickled(data)
+    dump = _dump(mapping(value))
+    if dump is None:
+        raise UnknownLayout("not a flight recorder's dump", seen=repr(data[:80]), next_step=_NEXT)
+    problems: tuple[str, ...] = ()
+    if not complete:
+        count = len(dump.entries)
+        problems = (f"the document is cut off after {count} entries; its groups are missing",)
+    return Document("flight-recorder", (dump,), _summary(dump), complete, problems)
+
+
+def _joined(chunks: Iterable[bytes]) -> bytes:
     data = bytearray()
     for chunk in chunks:
         data += chunk
@@ -209,27 +267,16 @@ def read(chunks: Iterable[bytes]) -> Document:
             raise UnknownLayout(
                 f"larger than {MOST_BYTES} bytes: not a flight recorder's dump", next_step=_NEXT
             )
-    whole_document = True
-    if data.lstrip()[:1] == b"{":
-        value, whole_document = _json(data.decode("utf-8", "replace"))
-    else:
-        try:
-            value = loads(bytes(data))
-        except ReadError as error:
-            raise UnknownLayout(
-                error.what, seen=error.seen, next_step=error.next_step or _NEXT
-            ) from error
-    dump = _dump(mapping(value))
-    if dump is None:
+    return bytes(data)
+
+
+def _unpickled(data: bytes) -> object:
+    try:
+        return loads(data)
+    except ReadError as error:
         raise UnknownLayout(
-            "not a flight recorder's dump", seen=repr(bytes(data[:80])), next_step=_NEXT
-        )
-    problems = (
-        ()
-        if whole_document
-        else (f"the document is cut off after {len(dump.entries)} entries; its groups are missing",)
-    )
-    return Document("flight-recorder", (dump,), _summary(dump), whole_document, problems)
+            error.what, seen=error.seen, next_step=error.next_step or _NEXT
+        ) from error
 
 
 def rank_of(name: str) -> int | None:
@@ -263,12 +310,9 @@ def _json(text: str) -> tuple[object, bool]:
                 seen=text.strip()[:200],
                 next_step=_NEXT,
             ) from error
-    return {"version": _version_in(text), "entries": _whole_entries(text, start.end())}, False
-
-
-def _version_in(text: str) -> str | None:
-    match = re.search(r'"version"\s*:\s*"([^"]*)"', text)
-    return match[1] if match else ""
+    version = re.search(r'"version"\s*:\s*"([^"]*)"', text)
+    entries = _whole_entries(text, start.end())
+    return {"version": version[1] if version else "", "entries": entries}, False
 
 
 def _whole_entries(text: str, at: int) -> list[object]:
@@ -288,15 +332,13 @@ def _dump(value: dict[str, object]) -> FlightDump | None:
     if "version" not in value or not {"entries", "pg_config", "pg_status"} & value.keys():
         return None
     raw = [mapping(entry) for entry in items(value, "entries")]
-    entries = tuple(
-        sorted((_entry(each) for each in raw if each), key=lambda entry: entry.record_id)
-    )
+    entries = [_entry(each) for each in raw if each]
     return FlightDump(
         rank=None,
         version=text_of(value, "version") or "",
         library_version=text_of(value, "comm_lib_version") or text_of(value, "nccl_version"),
         groups=_groups(value, raw),
-        entries=entries,
+        entries=tuple(sorted(entries, key=lambda entry: entry.record_id)),
     )
 
 
@@ -306,25 +348,21 @@ def _groups(value: dict[str, object], raw: list[dict[str, object]]) -> tuple[Fli
     config = mapping(value.get("pg_config"))
     status = {str(key): mapping(each) for key, each in mapping(value.get("pg_status")).items()}
     names = {text_of(entry, "pg_id"): _names(entry) for entry in raw}
-    ids = (
-        list(status)
-        or [each for each in names if each is not None]
-        or [str(each) for each in config]
-    )
+    in_entries = [group_id for group_id in names if group_id is not None]
+    ids = list(status) or in_entries or [str(name) for name in config]
+    lone = next(iter(config.values())) if len(config) == len(ids) == 1 else None
     groups = []
     for group_id in ids:
         name, description = names.get(group_id, (group_id, ""))
-        only = next(iter(config.values())) if len(config) == 1 and len(ids) == 1 else None
-        configured = mapping(config.get(name, only))
+        configured = mapping(config.get(name, lone))
+        ranks = re.findall(r"\d+", text_of(configured, "ranks") or "")
         group_status = status.get(group_id, {})
         groups.append(
             FlightGroup(
                 id=group_id,
                 name=name,
                 description=text_of(configured, "desc") or description,
-                ranks=tuple(
-                    int(each) for each in re.findall(r"\d+", text_of(configured, "ranks") or "")
-                ),
+                ranks=tuple(map(int, ranks)),
                 last_enqueued=_sequence(group_status, "last_enqueued_collective"),
                 last_started=_sequence(group_status, "last_started_collective"),
                 last_completed=_sequence(group_status, "last_completed_collective"),
@@ -334,23 +372,24 @@ def _groups(value: dict[str, object], raw: list[dict[str, object]]) -> tuple[Fli
 
 
 def _names(entry: dict[str, object]) -> tuple[str, str]:
-    named = _words(entry, "process_group")
-    return (named[0] if named else "", named[1] if len(named) > 1 else "")
+    """Name and description of the entry's group."""
+    words = (*_words(entry, "process_group"), "", "")
+    return words[0], words[1]
 
 
 def _sequence(status: dict[str, object], key: str) -> int | None:
+    """PyTorch writes -1 where there was none."""
     number = whole(status, key)
     return number if number is not None and number >= 0 else None
 
 
 def _entry(raw: dict[str, object]) -> FlightEntry:
+    sequence_key = "collective_seq_id" if "collective_seq_id" in raw else "seq_id"
     return FlightEntry(
         record_id=whole(raw, "record_id") or 0,
         group=_names(raw)[0],
         name=text_of(raw, "profiling_name") or "",
-        collective_seq=(
-            whole(raw, "collective_seq_id") if "collective_seq_id" in raw else whole(raw, "seq_id")
-        ),
+        collective_seq=whole(raw, sequence_key),
         p2p_seq=whole(raw, "p2p_seq_id"),
         op_id=whole(raw, "op_id"),
         state=text_of(raw, "state") or "",
@@ -387,50 +426,34 @@ def _frame(raw: dict[str, object]) -> str:
 
 
 def _summary(dump: FlightDump) -> tuple[tuple[str, str], ...]:
-    rows = [
-        (
-            "dump",
-            f"version {dump.version}, {len(dump.entries)} entries"
-            + (f", {dump.library_version}" if dump.library_version else ""),
-        )
-    ]
+    library = f", {dump.library_version}" if dump.library_version else ""
+    rows = [("dump", f"version {dump.version}, {len(dump.entries)} entries{library}")]
     for group in dump.groups:
         members = f"{len(group.ranks)} ranks" if group.ranks else "ranks not recorded"
         last = (
             f"enqueued {group.last_enqueued}, started {group.last_started}, completed"
             f" {group.last_completed}"
         )
-        rows.append(
-            ("group", f"{group.name or group.id} {group.description}: {members}, last {last}")
-        )
+        text = f"{group.name or group.id} {group.description}: {members}, last {last}"
+        rows.append(("group", text))
     for entry in dump.entries[-3:]:
-        rows.append(
-            (
-                "entry",
-                (
-                    f"{entry.name} seq {entry.collective_seq} {entry.state} {entry.input_sizes}"
-                    f" {' '.join(entry.input_types)}"
-                ),
-            )
-        )
+        types = " ".join(entry.input_types)
+        sequence = f"seq {entry.collective_seq}"
+        rows.append(("entry", f"{entry.name} {sequence} {entry.state} {entry.input_sizes} {types}"))
     return tuple(rows)
+
+
+_JSON_MARKS = (b'"pg_status"', b'"profiling_name"', b'"pg_config"')
+_PICKLE_MARKS = (b"pg_config", b"profiling_name")
+_PICKLE_STARTS = (b"\x80\x02", b"\x80\x03", b"\x80\x04", b"\x80\x05")
 
 
 def _looks_like(head: bytes) -> float:
     if head.lstrip()[:1] == b"{":
-        return (
-            0.9
-            if b'"pg_status"' in head or b'"profiling_name"' in head or b'"pg_config"' in head
-            else 0.0
-        )
-    pickle = head[:2] in (b"\x80\x02", b"\x80\x03", b"\x80\x04", b"\x80\x05")
-    return (
-        0.9
-        if pickle and (b"pg_config" in head or b"profiling_name" in head)
-        else 0.2
-        if pickle
-        else 0.0
-    )
+        return 0.9 if any(mark in head for mark in _JSON_MARKS) else 0.0
+    if not head.startswith(_PICKLE_STARTS):
+        return 0.0
+    return 0.9 if any(mark in head for mark in _PICKLE_MARKS) else 0.2
 
 
 FORMAT = Format("flight-recorder", "PyTorch flight recorder dump", _looks_like, read)

@@ -29,6 +29,7 @@ _LONGEST_LINE = 1024 * 1024
 _METRIC = re.compile(r"^(nccl_\w+)\{(.*)\}\s+([-+.\deE]{1,40}|NaN|[-+]?Inf)(?:\s+\d{1,20})?\s*$")
 _LABEL = re.compile(r'(?<!\w)(\w+)="((?:[^"\\]|\\.)*)"')
 _KINDS = (("coll_perf", "coll"), ("p2p_perf", "p2p"))
+"""Key of a record's measurement, and the prefix of the keys inside it."""
 _NEXT = (
     "set NCCL_PROFILER_PLUGIN, NCCL_INSPECTOR_ENABLE=1 and"
     " NCCL_INSPECTOR_DUMP_THREAD_INTERVAL_MICROSECONDS=500000"
@@ -81,52 +82,76 @@ class _Sums:
         )
 
 
+class _Reading:
+    """What one file has shown so far."""
+
+    def __init__(self) -> None:
+        self.sums: dict[tuple[object, ...], _Sums] = {}
+        self.metrics: list[InspectorMetric] = []
+        self.version: str | None = None
+        self.first_line = ""
+        self.unread = 0
+        self.last_unread = False
+        """The last line was no record."""
+        self.dropped = 0
+
+    def take(self, text: str) -> None:
+        """Read one line that is not blank."""
+        self.first_line = self.first_line or text[:200]
+        self.last_unread = False
+        operation = operation_of(text)
+        if operation is not None:
+            self._add(operation, text)
+            return
+        metric = metric_of(text)
+        if metric is not None and len(self.metrics) < _MOST_METRICS:
+            self.metrics.append(metric)
+            self.version = self.version or dict(metric.labels).get("version")
+        elif not (text.startswith("#") or '"dump_stats"' in text):
+            self.unread += 1
+            self.last_unread = True
+
+    def _add(self, operation: InspectorOp, text: str) -> None:
+        key = (
+            operation.communicator,
+            operation.rank,
+            operation.host,
+            operation.operation,
+            operation.size_bytes,
+            operation.timing_source,
+        )
+        sums = self.sums.get(key)
+        if sums is None:
+            if len(self.sums) >= _MOST_SERIES:
+                self.dropped += 1
+                return
+            sums = self.sums[key] = _Sums(operation, operation.sequence, operation.sequence)
+        sums.add(operation)
+        self.version = self.version or _version(text)
+
+    def document(self) -> Document:
+        if not self.sums and not self.metrics:
+            raise UnknownLayout(
+                "no record of NCCL's Inspector in it", seen=self.first_line, next_step=_NEXT
+            )
+        series = sorted((sums.series() for sums in self.sums.values()), key=_order)
+        log = InspectorLog(self.version, tuple(series), tuple(self.metrics))
+        problems = _problems(self.unread, self.last_unread, self.dropped)
+        return Document("nccl-inspector", (log,), _summary(log), not problems, problems)
+
+
 def read(chunks: Iterable[bytes]) -> Document:
     """Read one file, of either form.
 
     Raises:
         UnknownLayout: no line of it is Inspector's.
     """
-    sums: dict[tuple[object, ...], _Sums] = {}
-    metrics: list[InspectorMetric] = []
-    version: str | None = None
-    first_line, unread, last_unread, dropped = "", 0, False, 0
+    reading = _Reading()
     for line in _lines(chunks):
         text = line.decode("utf-8", "replace").strip()
-        if not text:
-            continue
-        first_line = first_line or text[:200]
-        last_unread = False
-        if operation := operation_of(text):
-            key = (
-                operation.communicator,
-                operation.rank,
-                operation.host,
-                operation.operation,
-                operation.size_bytes,
-                operation.timing_source,
-            )
-            if key not in sums and len(sums) >= _MOST_SERIES:
-                dropped += 1
-                continue
-            sums.setdefault(key, _Sums(operation, operation.sequence, operation.sequence)).add(
-                operation
-            )
-            version = version or _version(text)
-        elif (metric := metric_of(text)) and len(metrics) < _MOST_METRICS:
-            metrics.append(metric)
-            version = version or dict(metric.labels).get("version")
-        elif not (text.startswith("#") or '"dump_stats"' in text):
-            unread, last_unread = unread + 1, True
-    if not sums and not metrics:
-        raise UnknownLayout("no record of NCCL's Inspector in it", seen=first_line, next_step=_NEXT)
-    log = InspectorLog(
-        version,
-        tuple(sorted((each.series() for each in sums.values()), key=_order)),
-        tuple(metrics),
-    )
-    problems = _problems(unread, last_unread, dropped)
-    return Document("nccl-inspector", (log,), _summary(log), not problems, problems)
+        if text:
+            reading.take(text)
+    return reading.document()
 
 
 def operations(chunks: Iterable[bytes]) -> Iterator[InspectorOp]:
@@ -139,29 +164,26 @@ def operations(chunks: Iterable[bytes]) -> Iterator[InspectorOp]:
 
 def operation_of(text: str) -> InspectorOp | None:
     """The operation in one line; None = it is not a whole record of one."""
+    if text.lstrip()[:1] != "{":
+        return None
     try:
-        value = mapping(loaded(text)) if text.lstrip()[:1] == "{" else {}
+        value = mapping(loaded(text))
     except ValueError:
         return None
-    header, metadata = mapping(value.get("header")), mapping(value.get("metadata"))
-    key, prefix = next(((key, prefix) for key, prefix in _KINDS if key in value), ("", ""))
+    header = mapping(value.get("header"))
+    metadata = mapping(value.get("metadata"))
+    key, prefix = next((kind for kind in _KINDS if kind[0] in value), ("", ""))
     perf = mapping(value.get(key))
-    name, communicator = text_of(perf, prefix), text_of(header, "id")
-    rank, nranks = whole(header, "rank"), whole(header, "n_ranks")
-    sequence, size, time_us = (
-        whole(perf, f"{prefix}_sn"),
-        whole(perf, f"{prefix}_msg_size_bytes"),
-        number(perf, f"{prefix}_exec_time_us"),
-    )
-    if (
-        name is None
-        or communicator is None
-        or rank is None
-        or nranks is None
-        or sequence is None
-        or size is None
-        or time_us is None
-    ):
+    name = text_of(perf, prefix)
+    communicator = text_of(header, "id")
+    if name is None or communicator is None:
+        return None
+    rank = whole(header, "rank")
+    nranks = whole(header, "n_ranks")
+    sequence = whole(perf, f"{prefix}_sn")
+    size = whole(perf, f"{prefix}_msg_size_bytes")
+    time_us = number(perf, f"{prefix}_exec_time_us")
+    if rank is None or nranks is None or sequence is None or size is None or time_us is None:
         return None
     return InspectorOp(
         communicator=communicator.removeprefix("0x"),
@@ -191,14 +213,11 @@ def metric_of(text: str) -> InspectorMetric | None:
     match = _METRIC.match(text)
     if match is None:
         return None
-    labels = tuple(
-        sorted(
-            (name, value.replace('\\"', '"').replace("\\\\", "\\"))
-            for name, value in _LABEL.findall(match[2])
-        )
-    )
+    labels = []
+    for name, value in _LABEL.findall(match[2]):
+        labels.append((name, value.replace('\\"', '"').replace("\\\\", "\\")))
     try:
-        return InspectorMetric(match[1], labels, float(match[3]))
+        return InspectorMetric(match[1], tuple(sorted(labels)), float(match[3]))
     except ValueError:
         return None
 
@@ -255,21 +274,19 @@ def _summary(log: InspectorLog) -> tuple[tuple[str, str], ...]:
             ("operations", f"{count} of {ranks} ranks on {len(communicators)} communicators")
         )
     for each in sorted(log.series, key=lambda series: -series.size_bytes)[:8]:
-        busbw = (
-            f", busbw {each.busbw_mean_gb_s:.2f} GB/s" if each.busbw_mean_gb_s is not None else ""
-        )
-        time = f"{each.time_min_us:g} / {each.time_mean_us:g} / {each.time_max_us:g} us"
-        rows.append(
-            (
-                "series",
-                (
-                    f"{each.operation} {each.size_bytes} B rank {each.rank}: {each.count} times,"
-                    f" {time}{busbw}"
-                ),
-            )
-        )
+        rows.append(("series", _series_text(each)))
     rows += [("metric", f"{each.name} {each.value:g}") for each in log.metrics[:8]]
     return tuple(rows)
+
+
+def _series_text(series: InspectorSeries) -> str:
+    text = (
+        f"{series.operation} {series.size_bytes} B rank {series.rank}: {series.count} times,"
+        f" {series.time_min_us:g} / {series.time_mean_us:g} / {series.time_max_us:g} us"
+    )
+    if series.busbw_mean_gb_s is not None:
+        text += f", busbw {series.busbw_mean_gb_s:.2f} GB/s"
+    return text
 
 
 def _looks_like(head: bytes) -> float:
