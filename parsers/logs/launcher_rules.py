@@ -11,7 +11,9 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from busbw.model import LauncherFailure, WarningRole
+from busbw.errors import UnknownLayout
+from busbw.model import LauncherFailure, LauncherLog, WarningRole
+from busbw.parsers.logs import Document
 from busbw.parsers.logs.scan import Line, Pattern, Scan
 
 _HELP_LINES = 24
@@ -28,13 +30,14 @@ class Rule:
     """One message."""
 
     kind: str
-    role: WarningRole
     first: str
     """Expression for a line of it."""
     cause: str
+    """Why launchers print it."""
     detail: tuple[str, ...] = ()
     """Expressions with groups named rank, node, code, detail, each searched in the whole message;
     () = `first` itself."""
+    role: WarningRole = WarningRole.CAUSE
     help: bool = False
     """True = a help message of several lines."""
 
@@ -98,3 +101,46 @@ def _message(line: Line) -> str:
             break
         lines.append(text)
     return " ".join(" ".join(_TAG.sub("", text) for text in lines).split())
+
+
+def document(
+    kind: str, failures: tuple[LauncherFailure, ...], scan: Scan, product: str, command: str
+) -> Document:
+    """The document of a launcher's output. `product` and `command` name the launcher in errors.
+
+    Raises:
+        UnknownLayout: there are no failures.
+    """
+    if not failures:
+        raise UnknownLayout(
+            f"no message of {product} in it",
+            seen=scan.first_line,
+            next_step=f"give the standard error of {command} too",
+        )
+    summary: list[tuple[str, str]] = []
+    faults: list[str] = []
+    for failure in failures:
+        text = _text_of(failure)
+        summary.append((failure.kind, f"{text} ({failure.cause})"))
+        if failure.role is not WarningRole.NOTE:
+            faults.append(text)
+    return Document(
+        kind,
+        (LauncherLog(kind, failures),),
+        tuple(summary),
+        not scan.problems,
+        (*faults, *scan.problems),
+        tuple(faults),
+    )
+
+
+def _text_of(failure: LauncherFailure) -> str:
+    where = []
+    if failure.rank is not None:
+        where.append(f"rank {failure.rank}")
+    if failure.node:
+        where.append(f"node {failure.node}")
+    text = f"line {failure.line_no}: {failure.text[:240]}"
+    if failure.count > 1:
+        text += f" ({failure.count} times)"
+    return f"{text} [{', '.join(where)}]" if where else text

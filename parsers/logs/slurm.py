@@ -11,14 +11,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from busbw.errors import UnknownLayout
 from busbw.model import LauncherFailure, WarningRole
 from busbw.parsers.logs import Document, Format
-from busbw.parsers.logs.launcher_rules import Rule, failures, patterns
-from busbw.parsers.logs.open_mpi import document
+from busbw.parsers.logs.launcher_rules import Rule, document, failures, patterns
 from busbw.parsers.logs.scan import Scan, Scanner
 
-_CAUSE, _SECONDARY, _NOTE = WarningRole.CAUSE, WarningRole.SECONDARY, WarningRole.NOTE
+_SECONDARY, _NOTE = WarningRole.SECONDARY, WarningRole.NOTE
 _TASKS = r"srun: error: (?P<node>\S+): tasks? (?P<detail>(?P<rank>\d+)[\d,-]*): "
 """Hosts and tasks are Slurm ranges; `rank` is the first task, `detail` all of them."""
 _STEP = r"(?:STEP|JOB) [\d.+\w]+ ON (?P<node>\S+) CANCELLED AT \S+"
@@ -26,153 +24,135 @@ _STEP = r"(?:STEP|JOB) [\d.+\w]+ ON (?P<node>\S+) CANCELLED AT \S+"
 RULES: tuple[Rule, ...] = (
     Rule(
         "task-exit-code",
-        _CAUSE,
         _TASKS + r"Exited with exit code (?P<code>\d+)",
         "a task ended with an error of its own",
     ),
-    Rule("task-out-of-memory", _CAUSE, _TASKS + r"Out Of Memory", "the step's memory limit"),
+    Rule("task-out-of-memory", _TASKS + r"Out Of Memory", "the step's memory limit"),
     Rule(
         "task-signal",
-        _CAUSE,
         _TASKS + r"(?:Segmentation fault|Killed|Aborted|Bus error|Terminated|Floating point"
         r" exception|Illegal instruction|Hangup|Interrupt)",
         "a task was ended by a signal; Killed and Terminated may be Slurm's own clean-up",
     ),
     Rule(
         "oom-kill",
-        _CAUSE,
-        r"Detected (?P<code>\d+) oom[_-]kill event\(?s?\)? in (?:StepId=)?(?P<detail>\w[\w.+]*\w)",
+        r"Detected (?P<code>\d+) oom[_-]kill event\(?s?\)? in"
+        r" (?:StepId=)?(?P<detail>\w[\w.+]*\w)",
         "the kernel killed tasks over the step's memory limit",
     ),
-    Rule("memory-limit", _CAUSE, r"Exceeded (?:job|step) memory limit", "the step's memory limit"),
+    Rule("memory-limit", r"Exceeded (?:job|step) memory limit", "the step's memory limit"),
     Rule(
         "launch-failed",
-        _CAUSE,
         r"Task launch for (?:StepId=)?\S+ failed on node (?P<node>\S+): (?P<detail>.+?)\s*$",
         "slurmd on that node could not be reached or refused",
     ),
     Rule(
         "application-launch-failed",
-        _CAUSE,
         r"srun: error: Application launch failed: (?P<detail>.+?)\s*$",
         "no task could be started",
     ),
     Rule(
-        "step-wait-timeout",
-        _CAUSE,
-        r"Timed out waiting for job step to complete",
-        "a node is slow or dead",
+        "step-wait-timeout", r"Timed out waiting for job step to complete", "a node is slow or dead"
     ),
     Rule(
         "launch-timeout",
-        _CAUSE,
         r"timeout waiting for task launch, started (?P<code>\d+) of (?P<detail>\d+) tasks",
         "some tasks never started: a node is slow or dead",
     ),
     Rule(
         "step-aborted",
-        _SECONDARY,
         r"srun: Job step aborted: Waiting up to \d+ seconds",
         "the step is being ended",
+        role=_SECONDARY,
     ),
     Rule(
         "step-terminated",
-        _SECONDARY,
         r"srun: Force Terminated|_step_signal: Terminating|launch/slurm: .*Terminating",
         "the step is being ended",
+        role=_SECONDARY,
     ),
     Rule(
         "time-limit",
-        _CAUSE,
         _STEP + r" DUE TO TIME LIMIT",
         "the job took longer than its time limit: a stall, or too short a limit",
     ),
-    Rule("preempted", _CAUSE, _STEP + r" DUE TO PREEMPTION", "another job took the nodes"),
+    Rule("preempted", _STEP + r" DUE TO PREEMPTION", "another job took the nodes"),
     Rule(
-        "node-failure",
-        _CAUSE,
-        _STEP + r" DUE TO NODE FAILURE",
-        "a node failed; slurmctld's log names it",
+        "node-failure", _STEP + r" DUE TO NODE FAILURE", "a node failed; slurmctld's log names it"
     ),
-    Rule("requeued", _NOTE, _STEP + r" DUE TO JOB REQUEUE", "the job was put back in the queue"),
+    Rule(
+        "requeued", _STEP + r" DUE TO JOB REQUEUE", "the job was put back in the queue", role=_NOTE
+    ),
     Rule(
         "memory-error",
-        _CAUSE,
         r"(?:STEP|JOB) \S+ ON (?P<node>\S+) .*UNCORRECTABLE MEMORY ERROR",
         "the node's memory failed",
     ),
     Rule(
         "step-failed",
-        _CAUSE,
         r"(?:STEP|JOB) \S+ ON (?P<node>\S+) FAILED",
         "the step ended with an error on that node",
     ),
     Rule(
         "cancelled",
-        _SECONDARY,
         _STEP + r" \*\*\*",
         "cancelled, by somebody or after another failure",
+        role=_SECONDARY,
     ),
     Rule(
         "executable-missing",
-        _CAUSE,
         r"execve\(\): (?P<detail>\S+): (?:No such file or directory|Permission denied|Exec format"
         r" error)",
         "the program is not there, or not executable, on that node",
     ),
     Rule(
         "step-refused",
-        _CAUSE,
         r"Unable to create step for job \d+: (?P<detail>.+?)\s*$",
         "the allocation has not what the step asks for",
     ),
     Rule(
         "step-waits",
-        _NOTE,
         r"step creation (?:still |temporarily )?disabled, retrying",
         "another step holds the resources",
+        role=_NOTE,
     ),
     Rule(
         "allocation-refused",
-        _CAUSE,
         r"Unable to allocate resources: (?P<detail>.+?)\s*$",
         "the request cannot be met",
     ),
     Rule(
         "queued",
-        _NOTE,
         r"srun: job (?P<code>\d+) queued and waiting for resources",
         "it waits in the queue",
+        role=_NOTE,
     ),
     Rule(
         "port-reserved",
-        _NOTE,
         r"unable to claim reserved port, retrying",
         "two steps want the same MPI ports",
+        role=_NOTE,
     ),
     Rule(
         "mpi-plugin",
-        _CAUSE,
         r"Couldn't find the specified plugin name for (?P<detail>mpi/\w+)|Invalid MPI type",
         "this Slurm has no such --mpi= plugin (srun --mpi=list)",
     ),
     Rule(
         "pmi-failed",
-        _CAUSE,
         r"PMI2_Init failed|(?P<detail>mpi/pmix\S*): .*(?:error|abort)",
         "tasks and Slurm speak different PMI",
     ),
     Rule(
         "no-pmi",
-        _CAUSE,
         r"OMPI was not built with SLURM'?s? PMI support",
         "Open MPI was built without the PMI that srun offers",
     ),
     Rule(
         "task-states",
-        _NOTE,
-        r"srun: (?:StepId=\S+ )?tasks? (?P<detail>[\d,-]+): (?:running|exited|failed to start)",
+        r"srun: (?:StepId=\S+ )?tasks? (?P<detail>[\d,-]+): (?:running|exited|failed to" r" start)",
         "Slurm's view of the tasks",
+        role=_NOTE,
     ),
 )
 PATTERNS = patterns("slurm", RULES)
@@ -191,14 +171,7 @@ def read(chunks: Iterable[bytes]) -> Document:
         UnknownLayout: none of its messages is in the text.
     """
     scan = Scanner(PATTERNS).scan(chunks)
-    launcher_failures = failures_of(scan)
-    if not launcher_failures:
-        raise UnknownLayout(
-            "no message of Slurm in it",
-            seen=scan.first_line,
-            next_step="give the standard error of srun too",
-        )
-    return document("slurm", launcher_failures, scan)
+    return document("slurm", failures_of(scan), scan, "Slurm", "srun")
 
 
 def _looks_like(head: bytes) -> float:
