@@ -181,7 +181,7 @@ def _pairs(values: list[object]) -> dict[object, object]:
     """Keys are numbers and strings in a flight recorder; anything else cannot be a key here."""
     if len(values) % 2:
         raise ValueError("a key without a value")
-    pairs = {}
+    pairs: dict[object, object] = {}
     for key, value in zip(values[::2], values[1::2], strict=True):
         if key is None or isinstance(key, str | int | float):
             pairs[key] = value
