@@ -17,6 +17,7 @@ from busbw.model import (
     Comparison,
     CriterionResult,
     HardwareId,
+    LaunchRole,
     Limit,
     ProviderAnswer,
     Status,
@@ -53,7 +54,7 @@ def conclude(
         for launch in launches
         if not launch.artefact.groups
         and launch.results
-        and not launch.artefact.case.id.startswith(REST)
+        and launch.artefact.case.role is LaunchRole.PLAYBOOK
     ]
     sizes = [row.size_bytes for launch in whole for row in launch.results[-1].rows]
     nodes = max((len(launch.artefact.nodes) for launch in whole), default=0)
@@ -168,7 +169,9 @@ def without_suspects(
     """Whether the failed criteria are met on the nodes that nothing accuses; empty = it was not
     tried."""
     failed = {each.id for each in criteria if each.status is Status.FAIL}
-    repeated = [launch for launch in launches if launch.artefact.case.id.startswith(REST)]
+    repeated = [
+        launch for launch in launches if launch.artefact.case.role is LaunchRole.WITHOUT_SUSPECTS
+    ]
     if not failed or not repeated:
         return ""
     nodes = repeated[0].artefact.nodes
@@ -328,8 +331,9 @@ def _results(launches: tuple[Launch, ...]) -> ProviderAnswer:
         launch.artefact.case.family
         for launch in launches
         if launch.artefact.case.purpose == "bandwidth"
+        and launch.artefact.case.role is LaunchRole.PLAYBOOK
     ):
-        numbers = () if family.startswith(REST) else gates.series(launches, family)
+        numbers = gates.series(launches, family)
         if numbers:
             shown = sorted({len(numbers) // 2, len(numbers) - 1})
             lines.append(

@@ -135,6 +135,7 @@ def _samples(
                     sample,
                     nodes=nodes,
                     launch=artefact.case.id,
+                    role=artefact.case.role,
                     concurrent_with=artefact.concurrent_with,
                 )
             )

@@ -68,6 +68,32 @@ class Sizes:
         return tuple(sizes)
 
 
+class LaunchRole(StrEnum):
+    """What one launch is for in its run."""
+
+    PLAYBOOK = "playbook"
+    """A case of the playbook, or that case measured again."""
+    WITHOUT_SUSPECTS = "without-suspects"
+    """A case of the playbook on the nodes that are not suspected."""
+    PAIRS = "pairs"
+    ALONE = "alone"
+    """Every node by itself."""
+    WHOLE = "whole"
+    """A ring over all nodes."""
+    REST = "rest"
+    """A ring over all nodes but the suspects."""
+    NETWORK = "network"
+    """A ring without P2P and shared memory."""
+    EXCHANGED = "exchanged"
+    """The ends of a suspect pair with other partners."""
+    AGAIN = "again"
+    """Suspect pairs once more."""
+    ACROSS = "across"
+    """Pairs over suspect uplinks."""
+    INSIDE = "inside"
+    """Pairs of the same nodes inside their leaves."""
+
+
 @dataclass(frozen=True, slots=True)
 class BenchmarkCase:
     """One launch that is planned: what, over which sizes, how often. Options are nccl-tests'
@@ -108,6 +134,7 @@ class BenchmarkCase:
     purpose: str = "bandwidth"
     """`proof`, `bandwidth`, `latency`, `correctness` or `diagnosis`: runs of different purpose are
     different launches."""
+    role: LaunchRole = LaunchRole.PLAYBOOK
     repeats: str | None = None
     """Id of the case that this launch measures once more; None = it is the first of its kind."""
 

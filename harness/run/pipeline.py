@@ -8,18 +8,16 @@ from collections.abc import Callable
 from busbw import assess
 from busbw.building.recipe import Benchmark
 from busbw.checks.software import NodeFacts, facts
-from busbw.compare import measure as interleaved
-from busbw.compare import measure as repeat
+from busbw.compare import measure as compared
 from busbw.errors import BusbwError, BusyError, ReachError
 from busbw.model import RunResult
 from busbw.run import allocation as slurm
 from busbw.run import build, cleanup, keys, launching, participants
-from busbw.run import reach as preflight
 from busbw.run.context import Context, End, Progress, logged
 from busbw.run.launching import Place
 from busbw.run.measure import measure
 from busbw.run.publish import publish
-from busbw.run.reach import reach
+from busbw.run.reach import ask, reach
 from busbw.store import artefacts
 from busbw.store.artefacts import CaseArtefact, Participants, StageFailure
 from busbw.store.plan import RunPlan
@@ -85,7 +83,7 @@ def _measure_all(
 def _on_nodes(context: Context, benchmark: Benchmark) -> None:
     run = context.run
     context.progress("check", f"asking {len(context.fleet.sessions)} nodes")
-    preflight.ask(context)
+    ask(context)
     context = participants.settle(context)
     plan = context.plan
     answers = assess.answers(run, plan)
@@ -136,8 +134,8 @@ def _cases(context: Context, place: Place, nodes: tuple[str, ...]) -> None:
         )
         if not _measured(context, measure(context, launch)):
             return
-    interleaved.measure_interleaved(context, place, nodes, order)
-    order = repeat.repeat(context, place, nodes, order)
+    compared.measure_interleaved(context, place, nodes, order)
+    order = compared.repeat(context, place, nodes, order)
     survey_options = plan.playbook.survey
     if len(nodes) > 1 and (
         survey_options.when == "always"

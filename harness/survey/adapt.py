@@ -12,7 +12,7 @@ import math
 from collections import Counter
 from dataclasses import dataclass
 
-from busbw.model import ComponentKind
+from busbw.model import ComponentKind, LaunchRole
 from busbw.parsers.blame.blame import BlameOutcome
 from busbw.parsers.blame.explain import Suspicion
 from busbw.parsers.blame.parts import Fabric
@@ -147,7 +147,8 @@ def again_alone(
     if len(suspects) > _REASONS:
         names += f" and {len(suspects) - _REASONS} more"
     groups = tuple((node,) for node in nodes)
-    return Round(f"alone-{count + 1}", groups, why=f"{names}: the inside again")
+    why = f"{names}: the inside again"
+    return Round(f"alone-{count + 1}", groups, why=why, role=LaunchRole.ALONE)
 
 
 def _worth(doubt: Suspicion, fabric: Fabric, limits: SurveyLimits) -> bool:

@@ -11,9 +11,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from busbw.model import Component, ComponentKind
+from busbw.model import Component, ComponentKind, LaunchRole
 from busbw.parsers.blame.blame import BlameOutcome
-from busbw.parsers.blame.confirm import ACROSS, AGAIN, EXCHANGED, INSIDE, REST, WHOLE
 from busbw.parsers.blame.parts import Fabric
 from busbw.survey.schedule import Round
 
@@ -87,7 +86,10 @@ class _Plan:
         if len(whole) < len(self._nodes):
             why = f"the suspects and {len(rest)} good nodes"
         others = tuple(node for node in whole if node in rest)
-        return Round(WHOLE, (whole,), why=why), Round(REST, (others,), why="all but the suspects")
+        return (
+            Round("whole", (whole,), why=why, role=LaunchRole.WHOLE),
+            Round("rest", (others,), why="all but the suspects", role=LaunchRole.REST),
+        )
 
     def paths(self) -> tuple[Round, ...]:
         """Both ends with exchanged partners, then with each other again: as many paths at once as
@@ -116,16 +118,22 @@ class _Plan:
                     swaps += [[(first, partners[0])], [(second, partners[0])]]
             why = "the nodes of suspect pairs with other partners"
             for step, groups in enumerate(swaps):
-                name = f"{EXCHANGED}{number}"
+                name = f"confirm-exchanged-{number}"
                 if len(swaps) > 1:
                     name += f"-{'ab'[step]}"
-                rounds.append(Round(name, (*groups, *controls), why=why))
+                rounds.append(Round(name, (*groups, *controls), why=why, role=LaunchRole.EXCHANGED))
             again: list[tuple[str, ...]] = []
             for part, partners in together:
                 again += [pair for pair in (part.names, partners) if len(pair) == 2]
             if again:
-                name = f"{AGAIN}{number}"
-                rounds.append(Round(name, (*again, *controls), why="suspect pairs again"))
+                rounds.append(
+                    Round(
+                        f"confirm-again-{number}",
+                        (*again, *controls),
+                        why="suspect pairs again",
+                        role=LaunchRole.AGAIN,
+                    )
+                )
             waiting = later
         return tuple(rounds)
 
@@ -206,8 +214,18 @@ class _Plan:
             if between:
                 inner += _couples(there)
             rounds += [
-                Round(f"{ACROSS}{number}", tuple(across), why=f"pairs by the {part.label}"),
-                Round(f"{INSIDE}{number}", tuple(inner), why="the same nodes inside their leaves"),
+                Round(
+                    f"confirm-across-{number}",
+                    tuple(across),
+                    why=f"pairs by the {part.label}",
+                    role=LaunchRole.ACROSS,
+                ),
+                Round(
+                    f"confirm-inside-{number}",
+                    tuple(inner),
+                    why="the same nodes inside their leaves",
+                    role=LaunchRole.INSIDE,
+                ),
             ]
         return tuple(rounds)
 

@@ -11,6 +11,7 @@ from busbw.assess import launches
 from busbw.assess.checks import answers, load_plan
 from busbw.checks.software import facts
 from busbw.errors import UsageError
+from busbw.model import LaunchRole
 from busbw.parsers.nccl_tests.groups import GroupSample
 from busbw.store import artefacts, run_directory
 from busbw.store.plan import RunPlan
@@ -49,21 +50,24 @@ def take(run: RunDir, plan: RunPlan, paths: Sequence[Path]) -> tuple[GroupSample
                 seen="no survey of them in it",
                 next_step="busbw run --survey",
             )
-        prefix = f"{other.run_id}/"
-        for sample in own:
-            together = sample.concurrent_with
-            samples.append(
-                dataclasses.replace(
-                    sample,
-                    launch=_named(sample.launch, prefix),
-                    concurrent_with=_named(together, prefix) if together else "",
-                    artefact=f"raw/{FILE}",
-                    line_no=None,
-                )
-            )
+        samples += [of_earlier_run(sample, other.run_id) for sample in own]
     pooled = tuple(dict.fromkeys(samples))
     artefacts.keep(run, FILE, pooled)
     return pooled
+
+
+def of_earlier_run(sample: GroupSample, run_id: str) -> GroupSample:
+    """The sample as one of another run: its launch is named after that run, and plays no role in
+    this one."""
+    prefix, together = f"{run_id}/", sample.concurrent_with
+    return dataclasses.replace(
+        sample,
+        launch=_named(sample.launch, prefix),
+        role=LaunchRole.PLAYBOOK,
+        concurrent_with=_named(together, prefix) if together else "",
+        artefact=f"raw/{FILE}",
+        line_no=None,
+    )
 
 
 def _named(launch: str, prefix: str) -> str:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from busbw.assess.expectation import Hardware
-from busbw.model import Blame, Comparison, Status, Uncovered
+from busbw.model import Blame, Comparison, LaunchRole, Status, Uncovered
 from busbw.parsers.blame import layer_breakdown
-from busbw.parsers.blame.confirm import CASE
 from busbw.parsers.blame.layer_breakdown import Breakdown, RailLink
 from busbw.parsers.nccl_tests.groups import GroupSample
 from busbw.playbook import Playbook
@@ -35,7 +34,7 @@ def of_run(
     hardware: Hardware,
 ) -> Breakdown | None:
     """The layers of a run; None = nothing of them was measured."""
-    if not links and not any(s.launch == CASE + layer_breakdown.NETWORK for s in samples):
+    if not links and not any(s.role is LaunchRole.NETWORK for s in samples):
         return None
     emulated = plan.cluster.emulated
     nics = hardware.nics or hardware.sockets

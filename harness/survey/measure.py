@@ -14,11 +14,9 @@ from dataclasses import dataclass, replace
 from busbw import assess
 from busbw.assess import fabric as grouping
 from busbw.assess import launches
-from busbw.model import BenchmarkCase, Collective, Sizes, Status
+from busbw.model import BenchmarkCase, Collective, LaunchRole, Sizes, Status
 from busbw.parsers.blame import blame
 from busbw.parsers.blame.blame import BlameOutcome
-from busbw.parsers.blame.confirm import CASE, WHOLE
-from busbw.parsers.blame.layer_breakdown import NETWORK
 from busbw.run.context import Context
 from busbw.run.launching import Place, make
 from busbw.run.measure import Launch, measure_together
@@ -104,7 +102,7 @@ def round_case(plan: RunPlan, round_: Round, launch_shape: Shape) -> BenchmarkCa
     elif len(round_.groups) > 1:
         split = f"DIV {width * launch_shape.ranks_per_node}"
     case = BenchmarkCase(
-        id=CASE + round_.id,
+        id=f"survey-{round_.id}",
         collective=Collective.ALL_REDUCE,
         sizes=Sizes(settings.size_bytes, settings.size_bytes),
         ranks_per_node=launch_shape.ranks_per_node,
@@ -115,11 +113,12 @@ def round_case(plan: RunPlan, round_: Round, launch_shape: Shape) -> BenchmarkCa
         per_iteration=True,
         split=split,
         by_rail=by_rail,
-        env=(("NCCL_ALGO", "Ring"), *(_NETWORK_ALONE if round_.id == NETWORK else ())),
+        env=(("NCCL_ALGO", "Ring"), *(_NETWORK_ALONE if round_.role is LaunchRole.NETWORK else ())),
         timeout_s=max(60.0, settings.budget_s),
         stall_s=cases[0].stall_s if cases else 120.0,
         required=True,
         purpose="diagnosis",
+        role=round_.role,
     )
     return separate_launches.case_of(case) if launch_shape.separate else case
 
@@ -236,11 +235,16 @@ class _Survey:
         result = assess.derive(self._context.run)
         if not layer_breakdown.requested(plan.playbook, result.comparisons, result.blame):
             return
-        rings = (round_.groups[0] for round_ in planned.rounds if round_.id == WHOLE)
+        rings = (round_.groups[0] for round_ in planned.rounds if round_.role is LaunchRole.WHOLE)
         ring = next(rings, self._nodes[:MOST_NODES])
         rounds = [
-            Round(WHOLE, (ring,), why="everything together"),
-            Round(NETWORK, (ring,), why="the network alone, no P2P and no shared memory"),
+            Round("whole", (ring,), why="everything together", role=LaunchRole.WHOLE),
+            Round(
+                "network",
+                (ring,),
+                why="the network alone, no P2P and no shared memory",
+                role=LaunchRole.NETWORK,
+            ),
         ]
         if self._shape.ranks_per_node > 1 and not plan.cluster.emulated:
             rounds.append(alone(ring))
@@ -311,8 +315,8 @@ class _Survey:
             return False
         middle = (len(round_.groups) + 1) // 2
         halves = (
-            Round(f"{round_.id}-1", round_.groups[:middle], why=round_.why),
-            Round(f"{round_.id}-2", round_.groups[middle:], why=round_.why),
+            replace(round_, id=f"{round_.id}-1", groups=round_.groups[:middle], idle=()),
+            replace(round_, id=f"{round_.id}-2", groups=round_.groups[middle:], idle=()),
         )
         first, second = (self._measure((half,)) for half in halves)
         return first or second

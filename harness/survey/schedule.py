@@ -7,7 +7,9 @@ its pairs.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+
+from busbw.model import LaunchRole
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +23,7 @@ class Round:
     """Nodes without a partner in this round."""
     why: str = ""
     """What it is for, in a few words."""
+    role: LaunchRole = LaunchRole.PAIRS
 
     def order(self) -> tuple[str, ...]:
         """The nodes in the order their ranks must have, so that a division of the ranks gives
@@ -64,7 +67,7 @@ def pair_rounds(nodes: tuple[str, ...]) -> tuple[Round, ...]:
     >>> [r.groups for r in pair_rounds(("a", "b", "c", "d"))]
     [(('a', 'd'), ('b', 'c')), (('a', 'c'), ('d', 'b')), (('a', 'b'), ('c', 'd'))]
     >>> pair_rounds(("a", "b", "c"))[0]
-    Round(id='pairs-1', groups=(('b', 'c'),), idle=('a',), why='')
+    Round(id='pairs-1', groups=(('b', 'c'),), idle=('a',), why='', role=<LaunchRole.PAIRS: 'pairs'>)
     """
     count = len(nodes) - 1 if len(nodes) % 2 == 0 else len(nodes)
     rounds = [circle(nodes, number) for number in range(count)]
@@ -110,14 +113,16 @@ def across_leaves(leaves: tuple[tuple[str, ...], ...], number: int) -> tuple[tup
 
 def alone(nodes: tuple[str, ...]) -> Round:
     """Every node by itself, all at once: what the inside of a node gives."""
-    return Round("alone", tuple((node,) for node in nodes), why="every node by itself")
+    groups = tuple((node,) for node in nodes)
+    return Round("alone", groups, why="every node by itself", role=LaunchRole.ALONE)
 
 
 def shards(number: Round, most_nodes: int) -> tuple[Round, ...]:
     """The round cut into launches of at most `most_nodes` nodes, groups whole: one hung node then
     loses one shard, not the round.
 
-    >>> [s.id for s in shards(Round("pairs-1", (("a", "b"), ("c", "d"), ("e", "f"))), 4)]
+    >>> pairs = Round("pairs-1", (("a", "b"), ("c", "d"), ("e", "f")))
+    >>> [s.id for s in shards(pairs, 4)]
     ['pairs-1-a', 'pairs-1-b']
     """
     batches: list[list[tuple[str, ...]]] = [[]]
@@ -128,7 +133,7 @@ def shards(number: Round, most_nodes: int) -> tuple[Round, ...]:
     if len(batches) == 1:
         return (number,)
     return tuple(
-        Round(f"{number.id}-{_letters(i)}", tuple(groups), why=number.why)
+        replace(number, id=f"{number.id}-{_letters(i)}", groups=tuple(groups), idle=())
         for i, groups in enumerate(batches)
     )
 

@@ -7,7 +7,7 @@ import dataclasses
 
 from busbw import assess
 from busbw.assess.contract import REST
-from busbw.model import Blame, Status
+from busbw.model import Blame, LaunchRole, Status
 from busbw.run.context import Context
 from busbw.run.launching import Place, make
 from busbw.run.measure import measure as measure_launch
@@ -39,7 +39,9 @@ def measure(context: Context, place: Place, nodes: tuple[str, ...]) -> None:
     context.progress("rest", f"once more without {', '.join(excluded)}")
     cases = [case for case in context.plan.playbook.cases if case.id in failed]
     for position, case in enumerate(cases):
-        again = dataclasses.replace(case, id=f"{REST}{case.id}", required=False)
+        again = dataclasses.replace(
+            case, id=f"{REST}{case.id}", role=LaunchRole.WITHOUT_SUSPECTS, required=False
+        )
         launch = make(context.plan, place, again, rest, order=FIRST_ORDER + position)
         if measure_launch(context, launch).state != "ended":
             return

@@ -7,19 +7,11 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from busbw.model import Blame, Component, ComponentKind, Evidence
+from busbw.model import Blame, Component, ComponentKind, Evidence, LaunchRole
 from busbw.parsers.blame.parts import Fabric, crossing
 from busbw.parsers.nccl_tests.groups import GroupSample
 from busbw.units import format_bandwidth
 
-WHOLE, REST = "whole", "rest"
-"""Rounds: a ring over all nodes, and over all but the suspects."""
-EXCHANGED, AGAIN = "confirm-exchanged-", "confirm-again-"
-"""The ends of a path with other partners, and with each other again."""
-ACROSS, INSIDE = "confirm-across-", "confirm-inside-"
-"""Pairs by uplinks that are flagged, and pairs of the same nodes inside their leaves."""
-CASE = "survey-"
-"""What stands before a round's id in its case's."""
 _ENDS = 2
 
 
@@ -81,15 +73,14 @@ def _unconfirmed(part: Component, cannot: str) -> Confirmation:
 
 def _rings(samples: tuple[GroupSample, ...]) -> Confirmation | None:
     texts = {
-        CASE + WHOLE: "all {n} nodes in one ring: {b}",
-        CASE + REST: "without suspects, {n} nodes in one ring: {b}",
+        LaunchRole.WHOLE: "all {n} nodes in one ring: {b}",
+        LaunchRole.REST: "without suspects, {n} nodes in one ring: {b}",
     }
-    rings = [s for s in samples if s.launch in texts]
-    rings.sort(key=lambda s: s.launch, reverse=True)
+    rings = [s for role in texts for s in samples if s.role is role]
     evidence: list[Evidence] = []
     for ring in rings:
         rate = format_bandwidth(ring.median_gb_s)
-        text = texts[ring.launch].format(n=len(ring.nodes), b=rate)
+        text = texts[ring.role].format(n=len(ring.nodes), b=rate)
         evidence.append(Evidence(ring.artefact, ring.line_no, text))
     if not evidence:
         return None
@@ -101,11 +92,9 @@ def _rings(samples: tuple[GroupSample, ...]) -> Confirmation | None:
 
 def _path(blame: Blame, part: Component, samples: tuple[GroupSample, ...]) -> Confirmation | None:
     ends = set(part.names)
-    both = [s for s in samples if s.launch.startswith(CASE + AGAIN) and set(s.nodes) == ends]
+    both = [s for s in samples if s.role is LaunchRole.AGAIN and set(s.nodes) == ends]
     again = _pairs(both, part.rail)
-    others = [
-        s for s in samples if s.launch.startswith(CASE + EXCHANGED) and not ends <= set(s.nodes)
-    ]
+    others = [s for s in samples if s.role is LaunchRole.EXCHANGED and not ends <= set(s.nodes)]
     exchanged = [_pairs([s for s in others if end in s.nodes], part.rail) for end in part.names]
     if not again and not any(exchanged):
         return None
@@ -159,10 +148,10 @@ def _uplinks(
         if all(node in leaf for node in s.nodes)
         and any(leaf[node] in part.names for node in s.nodes)
     ]
-    across = [s for s in own if s.launch.startswith(CASE + ACROSS) and crossing(s.nodes, leaf)]
+    across = [s for s in own if s.role is LaunchRole.ACROSS and crossing(s.nodes, leaf)]
     if part.kind is ComponentKind.LEAF_PAIR:
         across = [s for s in across if {leaf[node] for node in s.nodes} == set(part.names)]
-    local = [s for s in own if s.launch.startswith(CASE + INSIDE) and not crossing(s.nodes, leaf)]
+    local = [s for s in own if s.role is LaunchRole.INSIDE and not crossing(s.nodes, leaf)]
     ways = (
         ("across", _pairs(across, part.rail)),
         ("inside their leaf, without the uplinks", _pairs(local, part.rail)),

@@ -13,15 +13,22 @@ from __future__ import annotations
 import statistics
 from dataclasses import dataclass
 
-from busbw.model import Comparison, Component, Confidence, Evidence, Finding, Reference, Status
-from busbw.parsers.blame.confirm import CASE, WHOLE
+from busbw.model import (
+    Comparison,
+    Component,
+    Confidence,
+    Evidence,
+    Finding,
+    LaunchRole,
+    Reference,
+    Status,
+)
 from busbw.parsers.findings import catalogue
 from busbw.parsers.nccl_tests.groups import GroupSample
 from busbw.units import format_bandwidth
 
 ID = "layer-breakdown"
 """Of the finding, and the case of its comparisons."""
-NETWORK = "network"
 """Round: a ring over all nodes that may not use NVLink, PCIe P2P or shared memory."""
 ENOUGH = 0.7
 """Share of the link baseline that the benchmark must get: TCP through NCCL's sockets reaches 0.8
@@ -232,8 +239,8 @@ def break_down(
 ) -> Breakdown:
     """The layers from the launches of a run. `emulated`: nothing is switched off by variables of
     NCCL, and nodes have no NVLink to speak of."""
-    whole = [s for s in samples if s.launch == CASE + WHOLE]
-    network = [s for s in samples if s.launch == CASE + NETWORK]
+    whole = [s for s in samples if s.role is LaunchRole.WHOLE]
+    network = [s for s in samples if s.role is LaunchRole.NETWORK]
     # A shape of the survey may give a node more ranks than one; the ring's own say how many.
     ranks = max((s.ranks_per_node for s in (*whole, *network)), default=1)
     no_intra_node = ""

@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from busbw.model import (
     BenchmarkCase,
     BenchmarkResult,
+    LaunchRole,
     ProcessTimes,
     RankLine,
     busbw_factor,
@@ -141,6 +142,8 @@ class GroupSample:
     launch: str = ""
     """Samples of one launch ran at the same time and shared what they share; empty = the artefact
     says which."""
+    role: LaunchRole = LaunchRole.PLAYBOOK
+    """What its launch is for in this run; `playbook` too for samples of another run."""
     rail: int | None = None
     """The one rail the group used, counted from 0; None = all rails of its nodes."""
     collective: str = "all_reduce"

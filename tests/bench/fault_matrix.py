@@ -233,7 +233,7 @@ def label(component: dict[str, Any]) -> str:
 def judged(path: Path, chosen: Trouble) -> dict[str, object]:
     """What a run named against what was broken."""
     run = json.loads(path.read_text()) if path.exists() else {"cases": []}
-    launches = sum(1 for c in run["cases"] if c["case"]["id"].startswith("survey-pairs"))
+    launches = sum(1 for c in run["cases"] if c["case"]["role"] == "pairs")
     if not launches:
         # Where nothing was launched, that nothing is named says nothing.
         return {

@@ -28,6 +28,7 @@ from busbw.model import (
     CriterionResult,
     HardwareId,
     Invocation,
+    LaunchRole,
     Measurement,
     Node,
     ProviderAnswer,
@@ -45,6 +46,11 @@ from busbw.survey import without_suspects
 GIB = 1 << 30
 NODES = ("n1", "n2", "n3")
 CASE = BenchmarkCase("all-reduce", Collective.ALL_REDUCE, Sizes(GIB, GIB))
+WITHOUT_SUSPECTS = {
+    "id": "rest-all-reduce",
+    "role": LaunchRole.WITHOUT_SUSPECTS,
+    "required": False,
+}
 RAILS = tuple((f"mlx5_{i}", 400.0) for i in range(8))
 HARDWARE = Hardware(
     tuple(NodeHardware(n, (), RAILS, ("InfiniBand",), 4096) for n in NODES),
@@ -154,9 +160,7 @@ def test_a_criterion_of_time_is_of_the_row_of_its_size() -> None:
 def test_the_run_without_the_suspects_says_whether_the_failures_clear(
     busbw: float, told: str
 ) -> None:
-    again = launch(
-        dataclasses.replace(CASE, id="rest-all-reduce", required=False), busbw, ("n1", "n2")
-    )
+    again = launch(dataclasses.replace(CASE, **WITHOUT_SUSPECTS), busbw, ("n1", "n2"))
     made = (*thrice(190.0, 191.0, 192.0), again)
     assert acceptance.without_suspects(CONTRACT, made, criteria(made), APPRAISED) == told
     assert criteria(made)[0].measured == 191.0, "it is no launch of the contract's own case"
@@ -232,9 +236,7 @@ def test_a_slow_node_is_not_taken_for_an_oversubscribed_fabric() -> None:
     alone = answers(slow, outcome=flagged)[0]
     assert (alone.measured, alone.answer[:12]) == (False, "not measured")
 
-    again = launch(
-        dataclasses.replace(CASE, id="rest-all-reduce", required=False), 381.0, ("n1", "n2")
-    )
+    again = launch(dataclasses.replace(CASE, **WITHOUT_SUSPECTS), 381.0, ("n1", "n2"))
     found = answers((*slow, again), outcome=flagged)[0]
     assert (
         found.answer

@@ -13,10 +13,10 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from sim.cluster import Cluster, Culprit, World
 
-from busbw.model import Component, ComponentKind, Confidence, Finding
+from busbw.model import Component, ComponentKind, Confidence, Finding, LaunchRole
 from busbw.parsers.blame import blame, findings
 from busbw.parsers.blame.blame import BlameOutcome
-from busbw.parsers.blame.confirm import CASE, Confirmation, confirmation
+from busbw.parsers.blame.confirm import Confirmation, confirmation
 from busbw.parsers.blame.parts import Fabric
 from busbw.parsers.nccl_tests.groups import GroupSample
 from busbw.survey.adapt import choose
@@ -151,9 +151,9 @@ def surveyed(world: World) -> tuple[Fabric, BlameOutcome, tuple[GroupSample, ...
 
 
 def launched(cluster: Cluster, number: Round) -> tuple[GroupSample, ...]:
-    where = f"raw/cases/{CASE}{number.id}/result.json"
+    where = f"raw/cases/survey-{number.id}/result.json"
     return tuple(
-        dataclasses.replace(s, launch=CASE + number.id, artefact=where)
+        dataclasses.replace(s, launch=number.id, role=number.role, artefact=where)
         for s in cluster.measure(number.groups)
     )
 
@@ -195,9 +195,9 @@ def test_slow_uplinks_of_one_leaf_are_confirmed_by_pairs_that_stay_inside(seed: 
 def slow_pair(left: float, ends: float = 1.0) -> tuple[GroupSample, ...]:
     """A confirmation of a path: what is left of the path and of its ends with others."""
     found = []
-    for name, pairs in (
-        ("confirm-exchanged-1", (("a", "c"), ("b", "d"))),
-        ("confirm-again-1", (("a", "b"), ("c", "d"))),
+    for name, role, pairs in (
+        ("confirm-exchanged-1", LaunchRole.EXCHANGED, (("a", "c"), ("b", "d"))),
+        ("confirm-again-1", LaunchRole.AGAIN, (("a", "b"), ("c", "d"))),
     ):
         for pair in pairs:
             rate = 10 * (left if pair == ("a", "b") else ends if pair == ("a", "c") else 1.0)
@@ -207,7 +207,8 @@ def slow_pair(left: float, ends: float = 1.0) -> tuple[GroupSample, ...]:
                     1 << 20,
                     (rate, rate),
                     f"raw/cases/survey-{name}/result.json",
-                    launch=CASE + name,
+                    launch=name,
+                    role=role,
                     rail=0,
                 )
             )

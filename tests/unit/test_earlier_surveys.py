@@ -5,7 +5,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from busbw.model import LaunchRole
 from busbw.parsers.blame import blame
+from busbw.parsers.blame.layer_breakdown import break_down
 from busbw.parsers.nccl_tests.groups import GroupSample
 from busbw.store import artefacts, run_directory
 from busbw.survey import earlier as earlier_surveys
@@ -59,6 +61,13 @@ def test_launches_of_two_runs_with_the_same_names_stay_two_launches() -> None:
         f"raw/{earlier_surveys.FILE}",
         "raw/cases/survey-pairs-1/r.json",
     }
+
+
+def test_a_ring_of_an_earlier_run_is_no_ring_of_this_one() -> None:
+    ring = GroupSample(("a", "b", "c"), 1 << 20, (10.0,), "raw/r.json", 7, role=LaunchRole.WHOLE)
+    assert break_down((ring,), (), None, emulated=True).everything.gb_s == 10.0
+    earlier = earlier_surveys.of_earlier_run(ring, "20261121-a")
+    assert break_down((earlier,), (), None, emulated=True).everything.gb_s is None
 
 
 def test_what_was_kept_with_a_run_is_read_again_and_carried_into_a_replay(tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ from busbw.model import (
     Component,
     ComponentKind,
     Confidence,
+    LaunchRole,
     Reference,
     Sizes,
     Status,
@@ -171,24 +172,26 @@ def test_fabric_and_settings_are_separated_only_where_the_numbers_separate_them(
     assert (told.status is Status.PASS) == conclusion.text.startswith("no layer")
 
 
-def ring(launch: str, nodes: tuple[str, ...], busbw: float, ranks: int = 8) -> GroupSample:
+def ring(role: LaunchRole, nodes: tuple[str, ...], busbw: float, ranks: int = 8) -> GroupSample:
+    launch = f"survey-{role.value}"
     return GroupSample(
         nodes,
         1 << 30,
         (busbw,) * 5,
         f"raw/cases/{launch}/result.json",
         launch=launch,
+        role=role,
         ranks_per_node=ranks,
     )
 
 
 def test_rates_of_rings_become_rates_of_a_node() -> None:
     samples = (
-        ring("survey-whole", ("gpu1", "gpu2", "gpu3"), 360.0),
-        ring("survey-network", ("gpu1", "gpu2", "gpu3"), 46.0),
-        ring("survey-alone", ("gpu1",), 370.0),
-        ring("survey-alone", ("gpu2",), 350.0),
-        ring("survey-pairs-1", ("gpu1", "gpu2"), 45.0, 1),
+        ring(LaunchRole.WHOLE, ("gpu1", "gpu2", "gpu3"), 360.0),
+        ring(LaunchRole.NETWORK, ("gpu1", "gpu2", "gpu3"), 46.0),
+        ring(LaunchRole.ALONE, ("gpu1",), 370.0),
+        ring(LaunchRole.ALONE, ("gpu2",), 350.0),
+        ring(LaunchRole.PAIRS, ("gpu1", "gpu2"), 45.0, 1),
     )
     found = break_down(samples, (), None, emulated=False)
     assert (found.intra_node.gb_s, found.network.gb_s, found.everything.gb_s) == (
