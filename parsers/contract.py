@@ -204,8 +204,7 @@ def _not_measured(criteria: tuple[CriterionResult, ...], run: RunFacts) -> tuple
     notes = []
     if run.contract_nodes is not None and run.measured_nodes < run.contract_nodes:
         notes.append(
-            f"{run.contract_nodes} nodes: measured on {run.measured_nodes}, which proves"
-            f" {run.measured_nodes}"
+            f"{run.contract_nodes} nodes: valid only for the {run.measured_nodes} measured"
         )
     elif run.contract_nodes is None:
         notes.append(f"more than {run.measured_nodes} nodes: the contract names no number of nodes")

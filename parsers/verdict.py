@@ -126,10 +126,10 @@ def check_findings(checks: tuple[CheckResult, ...]) -> tuple[Finding, ...]:
 
 
 def sensitivity(samples: tuple[GroupSample, ...], outcome: BlameOutcome) -> tuple[str, ...]:
-    """What the survey would have caught and what it could not see, from its own noise."""
+    """What the survey detects and what it does not, from its own noise."""
     if not samples or outcome.reference_gb_s is None:
         return (
-            "could not see: a slow node or path (no group of nodes was compared with its peers)",
+            "does not detect: a slow node or path (no group of nodes was compared with its peers)",
         )
     noise = statistics.median(s.spread for s in samples)
     unmet = _unmet(samples)
@@ -137,19 +137,19 @@ def sensitivity(samples: tuple[GroupSample, ...], outcome: BlameOutcome) -> tupl
     iterations = min(len(s.busbw_gb_s) for s in samples)
     lines = [
         (
-            f"would have caught: a node or a {path} that gives less than"
+            f"detects: a node or a {path} that gives less than"
             f" {1 - outcome.tolerance:.0%} of its peers ({len(samples)} groups, at least"
             f" {iterations} iterations each, noise {noise:.1%})"
         ),
-        f"could not see: a loss under {outcome.tolerance:.0%} of one node",
+        f"does not detect: a loss under {outcome.tolerance:.0%} of one node",
     ]
     if unmet:
         lines.append(
-            "could not see: a slow path between nodes that were not measured with each"
+            "does not detect: a slow path between nodes that were not measured with each"
             f" other: {unmet}"
         )
     lines.append(
-        "could not see: a fault that slows all nodes alike (peers are the reference; no"
+        "does not detect: a fault that slows all nodes alike (peers are the reference; no"
         " contract or earlier run was used)"
     )
     return tuple(lines)

@@ -179,7 +179,7 @@ def _gaps(result: RunResult) -> list[Line]:
     # evidence.
     if result.verdict is not Status.FAIL:
         for number, limit in enumerate(result.sensitivity):
-            lines.append(Line(f"{'SEES' if number == 0 else '    '}  {limit}"))
+            lines.append(Line(f"{'      ' if number else 'LIMITS'}  {limit}"))
     if result.uncovered:
         gaps = "; ".join(gap.what for gap in result.uncovered[:_GAPS])
         more = " …" if len(result.uncovered) > _GAPS else ""

@@ -170,7 +170,7 @@ def _faults(
     proven: tuple[Proof, ...],
     checks: tuple[CheckResult, ...],
 ) -> tuple[str, ...]:
-    """Which faults of one node this run would have caught; () where there is no network to
+    """Which faults of one node this run detects; () where there is no network to
     break."""
     if len(nodes) < 2 or plan.profile.name == "nvlink-only":
         return ()

@@ -1,4 +1,4 @@
-"""What a result says in words: its headline, what it would have caught, what was not covered."""
+"""A result in words: its headline, its detection limits, what was not covered."""
 
 from __future__ import annotations
 
@@ -147,10 +147,10 @@ def check_headline(checks: tuple[CheckResult, ...], nodes: tuple[str, ...], prof
 
 
 def sensitivity(checks: tuple[CheckResult, ...]) -> tuple[str, ...]:
-    """What the checks would have caught and what they could not see.
+    """What the checks detect, and what they do not.
 
     >>> sensitivity((CheckResult("gpu.count", "n1", Status.PASS, "8", "8", "nvidia-smi -L"),))[0]
-    'would have caught: another answer than expected to 1 check of gpu, on each of 1 node, at that moment'
+    'detects: another answer than expected to 1 check of gpu, on each of 1 node, at that moment'
     """
     passed = {check.check_id for check in checks if check.status is Status.PASS}
     open_ = sorted({check.check_id for check in checks if check.status is Status.UNKNOWN})
@@ -160,16 +160,16 @@ def sensitivity(checks: tuple[CheckResult, ...]) -> tuple[str, ...]:
     if passed:
         counted = f"{len(passed)} check{'s' if len(passed) > 1 else ''} of {families}"
         lines.append(
-            f"would have caught: another answer than expected to {counted}, on each of {nodes:,}"
+            f"detects: another answer than expected to {counted}, on each of {nodes:,}"
             f" node{'s' if nodes > 1 else ''}, at that moment"
         )
     if open_:
         shown = ", ".join(open_[:6]) + (f" and {len(open_) - 6} more" if len(open_) > 6 else "")
-        lines.append(f"could not see: what was not checked on some or all nodes ({shown})")
+        lines.append(f"does not detect: what was not checked on some or all nodes ({shown})")
     return (
         *lines,
         (
-            "could not see: whether data moves, how fast, and what comes and goes: nothing was"
+            "does not detect: whether data moves, how fast, and what comes and goes: nothing was"
             " measured (busbw run)"
         ),
     )

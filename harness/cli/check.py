@@ -379,7 +379,7 @@ def _fabric(args: argparse.Namespace) -> int:
         sys.stdout.write(dump_json(report))
     else:
         lines = fabric_lines(report, os.path.relpath(directory.path))
-        sys.stdout.write("".join(f"{line}\n" for line in (lines[-1:] if args.quiet else lines)))
+        sys.stdout.write(printed(lines[-1:] if args.quiet else lines, console.width()))
     return report.exit_status
 
 

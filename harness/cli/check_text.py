@@ -30,6 +30,7 @@ _LIST = 48
 _LEAVES = 24
 """Leaves shown; the rest is counted and stands in fabric.json."""
 _PROBLEMS = 12
+_WORST_FIRST = (Status.FAIL, Status.UNKNOWN, Status.WARN)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,27 +52,19 @@ def check_lines(report: CheckReport, run_dir: str) -> tuple[Line, ...]:
         lines += _problem(check_ids, answers)
     if report.verdict in (Status.PASS, Status.WARN):
         for number, limit in enumerate(sensitivity(report.checks)):
-            lines.append(Line(f"{'    ' if number else 'SEES'}  {limit}"))
+            lines.append(Line(f"{'      ' if number else 'LIMITS'}  {limit}"))
     lines += [Line(gap) for gap in _not_checked(report)]
-    lines.append(Line(_last(report, run_dir), unbroken=True))
-    return tuple(Line(one_line(line.text), line.indent, line.unbroken) for line in lines)
+    return _printable([*lines, _last("CHECK", report, run_dir)])
 
 
 def drain_reason(report: CheckReport) -> str:
     """One line for a scheduler's drain reason or a health check: what required is not well, worst
     first, or that all is."""
-    bad = [
-        c
-        for status in (Status.FAIL, Status.UNKNOWN)
-        for c in report.checks
-        if c.required and c.status is status
-    ]
+    required = [c for c in report.checks if c.required]
+    bad = [c for status in (Status.FAIL, Status.UNKNOWN) for c in required if c.status is status]
     if not bad:
-        warned = sum(
-            c.status is Status.WARN or (c.status is Status.FAIL and not c.required)
-            for c in report.checks
-        )
         passed = sum(c.status is Status.PASS for c in report.checks)
+        warned = sum(c.status in (Status.WARN, Status.FAIL) for c in report.checks)
         return one_line(
             f"busbw: {report.verdict.value} {phrases.count(passed, 'check')} passed,"
             f" {phrases.count(warned, 'warning')}"
@@ -89,35 +82,44 @@ def drain_reason(report: CheckReport) -> str:
 
 
 def _matrix(report: CheckReport) -> list[str]:
-    """One line per group of checks: how many nodes are well, and who is not. What advisory checks
-    could not tell stands below."""
+    """One line per group of checks: how many nodes are well, and who is not. Advisory checks
+    without an answer stand below."""
     groups: dict[str, list[CheckResult]] = {}
     for check in report.checks:
         if check.status is not Status.SKIPPED:
             groups.setdefault(check.check_id.partition(".")[0], []).append(check)
-    counts = [len(report.nodes)] * 2
-    width = len(f"{counts[0]:,}/{counts[1]:,}")
+    total = len(report.nodes)
+    width = len(f"{total:,}/{total:,}")
     lines = []
     for group, members in groups.items():
         problems = [c for c in members if _is_problem(c)]
         checked = [*problems, *(c for c in members if c.status is Status.PASS)]
         well = {c.node for c in checked} - {c.node for c in problems}
-        marks = []
-        for status in (Status.FAIL, Status.UNKNOWN, Status.WARN):
-            bad = [c for c in problems if c.status is status]
-            if bad:
-                ids = list(dict.fromkeys(c.check_id for c in bad))
-                ids_text = ", ".join(ids[:3]) + (
-                    f" and {len(ids) - 3} more" if len(ids) > 3 else ""
-                )
-                marks.append(f"{phrases.SIGNS[status]} {_few({c.node for c in bad})} {ids_text}")
-        checks = len({c.check_id for c in checked})
-        text = "   ".join(marks) or (
-            f"well ({phrases.count(checks, 'check')})" if checked else "not checked"
-        )
-        count = f"{len(well):,}/{len(report.nodes):,}" if checked else "–"
+        count, text = "–", "not checked"
+        if checked:
+            count = f"{len(well):,}/{total:,}"
+            checks = len({c.check_id for c in checked})
+            text = _marks(problems) or f"well ({phrases.count(checks, 'check')})"
         lines.append(f"  {group:<6} {count:>{width}}  {text}")
     return lines
+
+
+def _marks(problems: list[CheckResult]) -> str:
+    """Who has which problem, a part for each status."""
+    marks = []
+    for status in _WORST_FIRST:
+        bad = [c for c in problems if c.status is status]
+        if bad:
+            names = _first_of(dict.fromkeys(c.check_id for c in bad), 3)
+            marks.append(f"{phrases.SIGNS[status]} {_few(c.node for c in bad)} {names}")
+    return "   ".join(marks)
+
+
+def _first_of(names: Iterable[str], most: int) -> str:
+    """`a, b and 3 more`."""
+    known = list(names)
+    more = f" and {len(known) - most} more" if len(known) > most else ""
+    return ", ".join(known[:most]) + more
 
 
 def _few(nodes: Iterable[str]) -> str:
@@ -143,18 +145,15 @@ def _problems(report: CheckReport) -> list[tuple[tuple[str, ...], tuple[Same, ..
     for check in report.checks:
         if _is_problem(check):
             groups.setdefault((check.required, check.status, check.check_id), []).append(check)
-    rank = {Status.FAIL: 0, Status.UNKNOWN: 1, Status.WARN: 2}
-    ordered = sorted(groups, key=lambda key: (not key[0], rank[key[1]], key[2]))
+    ordered = sorted(groups, key=lambda key: (not key[0], _WORST_FIRST.index(key[1]), key[2]))
     by_cause: dict[tuple[object, ...], tuple[list[str], tuple[Same, ...]]] = {}
     for key in ordered:
+        required, status, check_id = key
         answers = tuple(sorted(_folded(groups[key]), key=lambda same: -len(same.nodes)))
-        first = answers[0]
-        cause = (
-            (*key[:2], first.example.reason, first.nodes)
-            if key[1] is Status.UNKNOWN and len(answers) == 1
-            else key
-        )
-        by_cause.setdefault(cause, ([], answers))[0].append(key[2])
+        cause: tuple[object, ...] = key
+        if status is Status.UNKNOWN and len(answers) == 1:
+            cause = (required, status, answers[0].example.reason, answers[0].nodes)
+        by_cause.setdefault(cause, ([], answers))[0].append(check_id)
     return [(tuple(ids), answers) for ids, answers in by_cause.values()]
 
 
@@ -162,9 +161,8 @@ def _folded(checks: Iterable[CheckResult]) -> tuple[Same, ...]:
     """Equal answers together, in the order of the first of each."""
     groups: dict[tuple[str, str, str, str, bool], list[CheckResult]] = {}
     for check in checks:
-        groups.setdefault(
-            (check.check_id, check.seen, check.expected, check.reason, check.required), []
-        ).append(check)
+        answer = (check.check_id, check.seen, check.expected, check.reason, check.required)
+        groups.setdefault(answer, []).append(check)
     return tuple(Same(members[0], tuple(c.node for c in members)) for members in groups.values())
 
 
@@ -201,18 +199,16 @@ def _not_checked(report: CheckReport) -> list[str]:
     """Advisory checks without an answer, by reason; and how many do not apply."""
     reasons: dict[tuple[str, tuple[str, ...]], list[str]] = {}
     for same in _folded(c for c in report.checks if c.status is Status.UNKNOWN and not c.required):
-        reasons.setdefault((same.example.reason or same.example.seen, same.nodes), []).append(
-            same.example.check_id
-        )
-    lines = [
-        f"NOT CHECKED  {phrases.cut(reason, _TEXT)}: {', '.join(ids)} "
-        f" {'all nodes' if len(nodes) == len(report.nodes) else fold(nodes)}"
-        for (reason, nodes), ids in list(reasons.items())[:_REASONS]
-    ]
+        reason = same.example.reason or same.example.seen
+        reasons.setdefault((reason, same.nodes), []).append(same.example.check_id)
+    lines = []
+    for (reason, nodes), ids in list(reasons.items())[:_REASONS]:
+        where = "all nodes" if len(nodes) == len(report.nodes) else fold(nodes)
+        lines.append(f"NOT CHECKED  {phrases.cut(reason, _TEXT)}: {', '.join(ids)}  {where}")
     if len(reasons) > _REASONS:
         lines.append(f"NOT CHECKED  {len(reasons) - _REASONS} more reasons in check.json")
     applicable = {c.check_id for c in report.checks if c.status is not Status.SKIPPED}
-    skipped = sorted({c.check_id for c in report.checks if c.status is Status.SKIPPED} - applicable)
+    skipped = {c.check_id for c in report.checks} - applicable
     if skipped:
         lines.append(
             f"NOT APPLICABLE  {phrases.count(len(skipped), 'check')} to these nodes with profile"
@@ -221,49 +217,38 @@ def _not_checked(report: CheckReport) -> list[str]:
     return lines
 
 
-def _last(report: CheckReport, run_dir: str) -> str:
-    counts = Counter(c.status for c in report.checks)
-    return (
-        f"busbw: CHECK {report.verdict.value} {counts[Status.FAIL]:,} failed,"
+def _last(what: str, report: CheckReport | FabricReport, run_dir: str) -> Line:
+    """The line for grep."""
+    counts = Counter(check.status for check in report.checks)
+    text = (
+        f"busbw: {what} {report.verdict.value} {counts[Status.FAIL]:,} failed,"
         f" {phrases.count(counts[Status.WARN], 'warning')}, {counts[Status.PASS]:,} passed,"
         f" {counts[Status.UNKNOWN]:,} not checked  {run_dir}"
     )
+    return Line(text, unbroken=True)
 
 
-def fabric_lines(report: FabricReport, run_dir: str) -> tuple[str, ...]:
+def _printable(lines: Iterable[Line]) -> tuple[Line, ...]:
+    return tuple(Line(one_line(line.text), line.indent, line.unbroken) for line in lines)
+
+
+def fabric_lines(report: FabricReport, run_dir: str) -> tuple[Line, ...]:
     """The lines to print: verdict, what is wrong with both ends, the cabling, what was not read."""
     topology = report.topology
     cables = sum(link.b is not None for link in topology.links)
     about = f"{phrases.count(cables, 'link')}, {phrases.count(len(topology.nodes), 'node')}"
-    lines = [f"{report.verdict.value}  {about}: {_cabling(topology)}"]
-    for status in (Status.FAIL, Status.UNKNOWN, Status.WARN):
+    lines = [Line(f"{report.verdict.value}  {about}: {_cabling(topology)}")]
+    for status in _WORST_FIRST:
         for check in report.checks:
             if check.status is status and _is_problem(check):
-                lines += _fabric_problem(check)
+                lines += _problem((check.check_id,), (Same(check, (check.node,)),))
     for leaf in topology.leaves[:_LEAVES]:
         rails = _rails(topology, leaf.name)
-        lines.append(f"  {leaf.name:<12} {fold(leaf.nodes)}  {rails}".rstrip())
+        lines.append(Line(f"  {leaf.name:<12} {fold(leaf.nodes)}  {rails}".rstrip()))
     if len(topology.leaves) > _LEAVES:
-        lines.append(f"  {len(topology.leaves) - _LEAVES} more leaves in fabric.json")
-    lines += _fabric_gaps(report)
-    counts = Counter(check.status for check in report.checks)
-    lines.append(
-        f"busbw: FABRIC {report.verdict.value} {counts[Status.FAIL]} failed,"
-        f" {phrases.count(counts[Status.WARN], 'warning')}, {counts[Status.PASS]} passed,"
-        f" {counts[Status.UNKNOWN]} not checked  {run_dir}"
-    )
-    return tuple(one_line(line) for line in lines)
-
-
-def _fabric_problem(check: CheckResult) -> list[str]:
-    lines = [f"{phrases.state(check.status)}  {check.check_id}  {check.node}"]
-    for number, part in enumerate(check.seen.split("; ")):
-        lines.append(f"      {'' if number else 'found':<9} {part}")
-    if check.reason:
-        lines.append(f"      reason    {check.reason}")
-    if check.evidence is not None:
-        lines.append(f"      seen      {phrases.location(check.evidence)}")
-    return lines
+        lines.append(Line(f"  {len(topology.leaves) - _LEAVES} more leaves in fabric.json"))
+    lines += [Line(gap) for gap in _fabric_gaps(report)]
+    return _printable([*lines, _last("FABRIC", report, run_dir)])
 
 
 def _fabric_gaps(report: FabricReport) -> list[str]:

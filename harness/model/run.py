@@ -319,7 +319,7 @@ class RunResult:
     findings: tuple[Finding, ...]
     uncovered: tuple[Uncovered, ...]
     sensitivity: tuple[str, ...]
-    """What the verdict would have caught and what it could not see."""
+    """Detection limits: what the run detects, and what it does not."""
     versions: tuple[tuple[str, str], ...]
     commands: tuple[str, ...]
     """The exact command lines, in order."""

@@ -1,4 +1,4 @@
-"""How small a fault a run would have caught: faults as shares of a node's network, gates as
+"""How small a fault a run detects: faults as shares of a node's network, gates as
 margins, and which of them see which.
 
 A fault is caught where something that was proven excludes it, or where the bandwidth it would have
@@ -132,21 +132,17 @@ class Sense:
 
     def summary(self) -> str:
         """One line of the report."""
-        left = (
-            ""
-            if self.fault.network_left is None
-            else f" (leaves {self.fault.network_left:.0%} of the node's network)"
-        )
-        return (
-            f"{'would have caught' if self.caught else 'could not see'}: {self.fault.title}{left}:"
-            f" {self.by}"
-        )
+        left = ""
+        if self.fault.network_left is not None:
+            left = f" (leaves {self.fault.network_left:.0%} of the node's network)"
+        verb = "detects" if self.caught else "does not detect"
+        return f"{verb}: {self.fault.title}{left}: {self.by}"
 
 
 def sense(
     known: tuple[Fault, ...], watches: tuple[Watch, ...], proven: tuple[tuple[str, str], ...]
 ) -> tuple[Sense, ...]:
-    """Each fault with what would have caught it. `proven`: (fault id, what was proven) of proofs
+    """Each fault with what detects it. `proven`: (fault id, what was proven) of proofs
     that exclude it."""
     excluded = dict(proven)
     senses = []
@@ -158,13 +154,8 @@ def sense(
         if catching:
             best = max(catching, key=lambda watch: watch.margin)
             left = best.left(fault)
-            senses.append(
-                Sense(
-                    fault,
-                    True,
-                    f"{best.name} would give {left:.0%} and fails below {best.margin:.0%}",
-                )
-            )
+            how = f"{best.name}: {left:.0%}, gate {best.margin:.0%}"
+            senses.append(Sense(fault, True, how))
             continue
         senses.append(Sense(fault, False, _miss(fault, watches)))
     return tuple(senses)
@@ -179,6 +170,6 @@ def _miss(fault: Fault, watches: tuple[Watch, ...]) -> str:
     left = finest.left(fault)
     effect = "an unknown share" if left is None else f"{left:.0%}"
     return (
-        f"{finest.name} would give {effect} of this run's number and fails below"
-        f" {finest.margin:.0%} (noise {finest.noise:.1%})"
+        f"{finest.name}: {effect} of this run's number, gate {finest.margin:.0%}"
+        f" (noise {finest.noise:.1%})"
     )

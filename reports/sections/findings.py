@@ -45,7 +45,7 @@ def view(report: ReportInput) -> tuple[Entry, ...]:
 def _numbered(finding: Finding, number: int) -> Entry:
     same: dict[str, list[Evidence]] = {}
     for evidence in finding.evidence:
-        same.setdefault(evidence.text, []).append(evidence)
+        same.setdefault(evidence.text.strip(), []).append(evidence)
     quotes = tuple(
         Quote(text, tuple(sources[:_SOURCES]), max(0, len(sources) - _SOURCES))
         for text, sources in same.items()

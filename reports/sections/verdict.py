@@ -40,8 +40,7 @@ class Verdict:
     """How many findings there are beside it."""
     facts: tuple[Fact, ...]
     caught: tuple[str, ...]
-    """What a verdict that lets the cluster pass would have caught, and what it could not see; () =
-    it does not let it pass."""
+    """The detection limits of a verdict that lets the cluster pass; () = it does not."""
 
 
 def view(report: ReportInput) -> Verdict:

@@ -136,7 +136,7 @@ def test_a_kept_contract_is_rehearsed(healed: LabState, tmp_path: Path) -> None:
     )
     told = [line for line in ended.result["sensitivity"] if "rails lost" in line]
     assert told == [
-        "would have caught: one of 4 rails lost (leaves 75% of the node's network): all 4 rails of"
+        "detects: one of 4 rails lost (leaves 75% of the node's network): all 4 rails of"
         " every node carried their share of the bytes"
     ]
     assert ended.out.splitlines()[0].startswith("UNKNOWN  INCONCLUSIVE: 1 of 1 criteria met")

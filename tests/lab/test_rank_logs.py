@@ -95,7 +95,7 @@ def test_the_logs_of_all_ranks_are_fetched_from_their_nodes_and_prove_transport_
             2,
         )
     told = json.loads((run / "run.json").read_text())["sensitivity"]
-    assert "would have caught: fallback to TCP: every rank says that it uses IB" in told
+    assert "detects: fallback to TCP: every rank says that it uses IB" in told
     assert any(
         line.endswith("all 4 kinds of channel between nodes end in /GDRDMA") for line in told
     ), told

@@ -377,7 +377,7 @@ def test_a_stopped_rank_is_found_before_the_job_is_ended(healed: LabState, tmp_p
         "busbw",
         "node4",
     }, "what the nodes said is in the same order of time"
-    assert "Course of the stall" in (latest(tmp_path) / "report.html").read_text()
+    assert "Timeline of the stall" in (latest(tmp_path) / "report.html").read_text()
     assert leftovers(healed) == {}
 
 

@@ -155,7 +155,7 @@ def test_a_contract_without_criteria_is_never_accepted() -> None:
 def test_what_was_not_measured_is_named() -> None:
     made = acceptance.conclude((judged(),), dataclasses.replace(FACTS, contract_nodes=512))
     assert made.not_measured == (
-        "512 nodes: measured on 8, which proves 8",
+        "512 nodes: valid only for the 8 measured",
         "messages above 8 GiB",
         "all_reduce at 8 GiB: at least 370.0 GB/s: not measured",
     )

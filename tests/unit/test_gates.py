@@ -231,21 +231,15 @@ def test_the_words_of_the_sensitivity_carry_the_numbers() -> None:
     ]
     assert summary == [
         (
-            "could not see: one of 8 rails lost (leaves 88% of the node's network): pairs would"
-            " give 88% of this run's number and fails below 85% (noise 1.0%)"
+            "does not detect: one of 8 rails lost (leaves 88% of the node's network): pairs:"
+            " 88% of this run's number, gate 85% (noise 1.0%)"
         ),
+        ("detects: a port at half rate (leaves 50% of the node's network): pairs: 50%, gate 85%"),
+        ("detects: GPUDirect RDMA off (leaves 35% of the node's network): pairs: 35%, gate 85%"),
+        "detects: fallback to TCP (leaves 2% of the node's network): every rank uses IB",
         (
-            "would have caught: a port at half rate (leaves 50% of the node's network): pairs would"
-            " give 50% and fails below 85%"
-        ),
-        (
-            "would have caught: GPUDirect RDMA off (leaves 35% of the node's network): pairs would"
-            " give 35% and fails below 85%"
-        ),
-        "would have caught: fallback to TCP (leaves 2% of the node's network): every rank uses IB",
-        (
-            "could not see: 5% lost on one uplink (leaves 95% of the node's network): pairs would"
-            " give 95% of this run's number and fails below 85% (noise 1.0%)"
+            "does not detect: 5% lost on one uplink (leaves 95% of the node's network): pairs:"
+            " 95% of this run's number, gate 85% (noise 1.0%)"
         ),
     ]
 

@@ -350,15 +350,13 @@ def test_advisory_findings_never_decide() -> None:
 def test_paths_that_no_launch_measured_are_told_as_not_launch() -> None:
     samples = pairs(("a", "b", "c", "d"), {})
     told = verdict.sensitivity(samples, blame.solve(samples))
-    assert told[0].startswith("would have caught: a node or a path that gives less than ")
+    assert told[0].startswith("detects: a node or a path that gives less than ")
     assert not any("not measured with each other" in line for line in told)
     some = tuple(s for s in samples if set(s.nodes) not in ({"a", "d"}, {"b", "c"}))
     told = verdict.sensitivity(some, blame.solve(some))
-    assert told[0].startswith(
-        "would have caught: a node or a path that was measured that gives less than "
-    )
+    assert told[0].startswith("detects: a node or a path that was measured that gives less than ")
     assert (
-        "could not see: a slow path between nodes that were not measured with each other: 2 of 6 (a"
+        "does not detect: a slow path between nodes that were not measured with each other: 2 of 6 (a"
         " – d, b – c)" in told
     )
     few = tuple(

@@ -136,7 +136,7 @@ def test_the_title_begins_with_the_verdict(name: str, title: str) -> None:
             "stalled",
             [
                 "Findings",
-                "Course of the stall",
+                "Timeline of the stall",
                 "What was measured",
                 "Bus bandwidth by message size",
                 "Topology by rails",
@@ -405,7 +405,7 @@ def test_the_acceptance_block_shows_limit_interval_and_launches_of_each_criterio
     text = rendered("acceptance")
     assert "≥ 350.0 GB/s" in text
     assert "191.6 GB/s ± 2.35 GB/s" in text
-    assert "512 nodes: measured on 16, which proves 16" in text
+    assert "512 nodes: valid only for the 16 measured" in text
     assert "128 parts of 16 nodes, SHA-256 over their serial numbers" in text
 
 
@@ -485,7 +485,7 @@ def test_a_warning_that_decides_the_verdict_is_the_cause_and_only_the_others_did
     warned = html.render(replace(report, result=result))
     assert "that did not decide the verdict" not in warned
     assert re.search(r'<a href="#F01">Evidence and fix</a> \(likely\), and 1 more finding<', warned)
-    assert "would have caught: a missing rail" in warned, (
+    assert "detects: a missing rail" in warned, (
         "what a verdict that lets the cluster pass could see stays"
     )
     hints = html.render(

@@ -54,11 +54,11 @@ def test_verdict_then_cause_then_fix_then_evidence() -> None:
     )
 
 
-def test_a_pass_says_what_it_would_have_caught() -> None:
+def test_a_pass_prints_its_detection_limits() -> None:
     assert verdict_lines(RUNS.healthy().result)[1:4] == (
-        "SEES  would have caught: a missing rail (12.5 % at 8 GiB, noise 0.6 %)",
-        "      would have caught: a port at half rate",
-        "      would not have caught: 5 % on one uplink of a leaf (below the floor of 5 %)",
+        "LIMITS  detects: a missing rail (12.5 % at 8 GiB, noise 0.6 %)",
+        "        detects: a port at half rate",
+        "        does not detect: 5 % on one uplink of a leaf (below the floor of 5 %)",
     )
 
 

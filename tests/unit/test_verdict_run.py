@@ -134,7 +134,7 @@ def test_the_nodes_decide_the_profile_and_the_log_proves_the_fabric(tmp_path: Pa
     result = judged(tmp_path, nccl_lines())
     assert result.profile == "infiniband"
     assert [finding.id for finding in result.findings if finding.id.endswith("-not-proven")] == []
-    told = [line for line in result.sensitivity if line.startswith("would have caught")]
+    told = [line for line in result.sensitivity if line.startswith("detects: ")]
     assert any(
         "fallback to TCP" in line and "every rank says that it uses IB" in line for line in told
     )
