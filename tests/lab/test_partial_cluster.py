@@ -11,7 +11,6 @@ import re
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -113,7 +112,6 @@ class Ended:
     """One command over a cluster with bad nodes."""
 
     exit_status: int
-    seconds: float
     told: dict[str, str]
     """{node: all that the result says of it}."""
     result: Any
@@ -123,11 +121,9 @@ class Ended:
 def command(lab: LabState, out: Path, *words: str) -> Ended:
     """`busbw WORDS…` on the lab, and what its result says of which node."""
     argv = (sys.executable, "-m", "busbw", *words, "-i", f"lab:{lab.name}", "--out", str(out))
-    began = time.monotonic()
     done = subprocess.run(
         argv, capture_output=True, text=True, timeout=280, check=False, stdin=subprocess.DEVNULL
     )
-    took = time.monotonic() - began
     name = "check.json" if words[0] == "check" else "run.json"
     assert ((out / "latest").resolve() / name).exists(), done
     result = json.loads(((out / "latest").resolve() / name).read_text())
@@ -144,7 +140,7 @@ def command(lab: LabState, out: Path, *words: str) -> Ended:
         named = {node for node in result["nodes"] if re.search(rf"\b{node}\b", finding["title"])}
         for node in {*finding["where"], *named}:
             told[node] = f"{told.get(node, '')}; {finding['title']}"
-    return Ended(done.returncode, took, told, result, done.stderr)
+    return Ended(done.returncode, told, result, done.stderr)
 
 
 def unnamed(ended: Ended, bad: dict[str, str], column: int) -> dict[str, str]:

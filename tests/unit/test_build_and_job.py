@@ -8,6 +8,7 @@ import time
 from pathlib import Path
 
 import pytest
+from waiting import PATIENCE_S, wait_until
 
 from busbw.building import recipe
 from busbw.model import Command
@@ -80,7 +81,7 @@ def test_a_job_is_found_again_by_whoever_comes_back(tmp_path: Path) -> None:
     again = run(job.start(directory, ("sh", "-c", "echo never"), ()))
     assert started.returncode == again.returncode == 0
     assert started.stdout == again.stdout, "a second start finds the first"
-    seen, state, end = b"", "running", time.monotonic() + 30
+    seen, state, end = b"", "running", time.monotonic() + PATIENCE_S
     while state == "running":
         assert time.monotonic() < end
         answer = job.parse_poll(run(job.poll(directory, len(seen))).stdout)
@@ -138,7 +139,7 @@ def test_a_sweep_kills_only_what_carries_the_mark() -> None:
     other = subprocess.Popen(["sleep", "60"], env={"BUSBW_JOB": "test-run/aXb"})
     try:
         assert run(job.sweep("test-run/a.b")).stdout.strip() == b"killed 1"
-        assert ours.wait(timeout=10) == -9
+        assert ours.wait(timeout=60) == -9
         assert other.poll() is None
     finally:
         for process in (ours, other):
@@ -154,14 +155,12 @@ def test_what_is_no_answer_to_a_poll_is_not_taken_for_one(text: bytes) -> None:
 def test_a_job_that_nobody_watched_says_how_long_it_ran(tmp_path: Path) -> None:
     directory = str(tmp_path / "job")
     run(job.start(directory, ("sleep", "1.2"), ()))
-    end = time.monotonic() + 30
-    while not Path(directory, "status").exists():
-        assert time.monotonic() < end
-        time.sleep(0.05)
+    wait_until(Path(directory, "status").exists, "the end of the job")
     answer = job.parse_poll(run(job.poll(directory, 0)).stdout)
     assert answer is not None
     assert answer.age_s is not None
-    assert (answer.state, answer.output, 1.1 < answer.age_s < 20) == ("ended", b"", True), answer
+    assert (answer.state, answer.output) == ("ended", b"")
+    assert 1.1 < answer.age_s < PATIENCE_S
     Path(directory, "began").write_text("99999999.00 1.00\n")
     assert job.parse_poll(run(job.poll(directory, 0)).stdout) == job.PollAnswer(
         "ended", b"", None

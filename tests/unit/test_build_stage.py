@@ -174,7 +174,7 @@ def library(tools: str) -> str:
 
 def printed(program: Path) -> str:
     return subprocess.run(
-        (program,), env={}, capture_output=True, text=True, timeout=10, check=True
+        (program,), env={}, capture_output=True, text=True, timeout=60, check=True
     ).stdout
 
 

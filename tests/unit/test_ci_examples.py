@@ -45,7 +45,7 @@ def ran(
         text=True,
         env=environment,
         check=False,
-        timeout=20,
+        timeout=60,
         cwd=folder,
     )
     return done.returncode, done.stdout, (folder / "calls").read_text().splitlines()

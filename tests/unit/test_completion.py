@@ -23,7 +23,7 @@ def offered(line: str) -> list[str]:
         ["bash", "-c", f"{script(build_parser(), 'bash')}\n{call}"],
         capture_output=True,
         text=True,
-        timeout=30,
+        timeout=60,
         check=True,
         cwd="/",
     )
@@ -69,6 +69,6 @@ def test_the_script_is_valid_for_its_shell(shell: str, check: list[str]) -> None
     if shutil.which(shell) is None:
         pytest.skip(f"{shell} is not installed here: its script is not parsed")
     done = subprocess.run(
-        [*check, "/dev/stdin"], input=text, capture_output=True, text=True, timeout=30, check=False
+        [*check, "/dev/stdin"], input=text, capture_output=True, text=True, timeout=60, check=False
     )
     assert (done.returncode, done.stderr) == (0, "")

@@ -293,7 +293,7 @@ def test_of_ethtool_what_matters_and_is_not_0_is_let_through() -> None:
         input=stats,
         capture_output=True,
         text=True,
-        timeout=10,
+        timeout=60,
         check=False,
     )
     assert [line.split(":")[0].strip() for line in done.stdout.splitlines()] == WANTED

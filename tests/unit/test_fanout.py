@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 import threading
@@ -10,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import pytest
+from waiting import GROWING_S, HANG_S, PATIENCE_S, not_held_up, wait_until
 
 from busbw.model import Cluster, Command, CommandResult, Node, Unreachable
 from busbw.transport.fanout import EventKind, FleetEvent, open_fleet
@@ -75,9 +77,11 @@ def test_answers_come_in_inventory_order_whatever_finished_first() -> None:
 
         return FakeSession(node.name, act=act)
 
-    with open_fleet(cluster("c", "a", "b"), FakeTransport(reach=reach), deadline_s=5) as fleet:
+    with open_fleet(
+        cluster("c", "a", "b"), FakeTransport(reach=reach), deadline_s=PATIENCE_S
+    ) as fleet:
         assert tuple(fleet.sessions) == ("c", "a", "b")
-        assert [answer.node for answer in fleet.run(TRUE, deadline_s=5)] == ["c", "a", "b"]
+        assert [answer.node for answer in fleet.run(TRUE, deadline_s=PATIENCE_S)] == ["c", "a", "b"]
 
 
 def test_an_unreachable_node_is_a_value_and_answers_with_it() -> None:
@@ -85,18 +89,18 @@ def test_an_unreachable_node_is_a_value_and_answers_with_it() -> None:
         reach=lambda node, _: gone("b") if node.name == "b" else FakeSession(node.name)
     )
 
-    with open_fleet(cluster("a", "b"), transport, deadline_s=5) as fleet:
-        answers = fleet.run(TRUE, deadline_s=5)
+    with open_fleet(cluster("a", "b"), transport, deadline_s=PATIENCE_S) as fleet:
+        answers = fleet.run(TRUE, deadline_s=PATIENCE_S)
 
     assert fleet.unreachable == (gone("b"),)
     assert answers == (CommandResult("a", ("true",), 0, b"a", b"", 0.0), gone("b"))
 
 
 def test_every_node_can_be_asked_something_of_its_own_and_others_nothing() -> None:
-    with open_fleet(cluster("a", "b", "c"), FakeTransport(), deadline_s=5) as fleet:
-        answers = fleet.run({"c": Command(("one",)), "a": Command(("two",))}, deadline_s=5)
+    with open_fleet(cluster("a", "b", "c"), FakeTransport(), deadline_s=PATIENCE_S) as fleet:
+        answers = fleet.run({"c": Command(("one",)), "a": Command(("two",))}, deadline_s=PATIENCE_S)
         with pytest.raises(KeyError, match="x, y"):
-            fleet.run({"y": TRUE, "x": TRUE}, deadline_s=5)
+            fleet.run({"y": TRUE, "x": TRUE}, deadline_s=PATIENCE_S)
 
     assert [
         (answer.node, answer.argv) for answer in answers if isinstance(answer, CommandResult)
@@ -108,26 +112,27 @@ def test_a_node_that_never_connects_does_not_hold_the_others_nor_its_late_sessio
 
     def reach(node: Node, timeout_s: float) -> FakeSession:
         if node.name == "b":
-            release.wait(10)
+            release.wait(HANG_S)
         return FakeSession(node.name)
 
-    transport = FakeTransport(reach=reach)
-    started = time.monotonic()
-    fleet = open_fleet(cluster("a", "b"), transport, deadline_s=0.3)
-    seconds = time.monotonic() - started
-
-    assert 0.29 < seconds < 2
+    for deadline_s in GROWING_S:
+        transport = FakeTransport(reach=reach)
+        with not_held_up():
+            fleet = open_fleet(cluster("a", "b"), transport, deadline_s=deadline_s)
+        if fleet.sessions:
+            break
     assert tuple(fleet.sessions) == ("a",)
-    reason = "not connected within the deadline of 0.3 s"
+    reason = f"not connected within the deadline of {deadline_s:g} s"
     assert fleet.unreachable == (
         Unreachable("b", reason, "allow more time, or more nodes at once (--forks)"),
     )
     release.set()
-    deadline = time.monotonic() + 5
-    while "b" not in transport.made or not transport.made["b"].closed:
-        assert time.monotonic() < deadline, "the session that came late was not closed"
-        time.sleep(0.01)
+    wait_until(
+        lambda: "b" in transport.made and transport.made["b"].closed,
+        "the end of the session that came late",
+    )
     fleet.close()
+
     assert (transport.made["a"].closed, transport.closed) == (1, 1)
 
 
@@ -152,23 +157,26 @@ def test_a_command_that_ignores_its_time_is_given_up_at_the_deadline() -> None:
     release = threading.Event()
 
     def act(command: Command) -> CommandResult:
-        release.wait(10)
+        release.wait(HANG_S)
         return CommandResult("b", command.argv, 0, b"", b"", 0.0)
 
     transport = FakeTransport(
         reach=lambda node, _: FakeSession(node.name, act=act if node.name == "b" else None)
     )
     events: list[FleetEvent] = []
-    with open_fleet(cluster("a", "b"), transport, deadline_s=5) as fleet:
-        started = time.monotonic()
-        good, late = fleet.run(TRUE, deadline_s=0.3, on_event=events.append)
-        seconds = time.monotonic() - started
+    with open_fleet(cluster("a", "b"), transport, deadline_s=PATIENCE_S) as fleet:
+        for deadline_s in GROWING_S:
+            events.clear()
+            with not_held_up():
+                good, late = fleet.run(TRUE, deadline_s=deadline_s, on_event=events.append)
+            if good.ok:
+                break
         release.set()
 
-    assert 0.29 < seconds < 2
     assert good == CommandResult("a", ("true",), 0, b"a", b"", 0.0)
     assert isinstance(late, CommandResult)
-    assert (late.exit_status, late.problem) == (None, "not finished within the deadline of 0.3 s")
+    assert late.exit_status is None
+    assert late.problem == f"not finished within the deadline of {deadline_s:g} s"
     assert [(event.kind, event.node, event.done, event.total) for event in events] == [
         (EventKind.FINISHED, "a", 1, 2),
         (EventKind.STOPPED, "b", 2, 2),
@@ -176,17 +184,21 @@ def test_a_command_that_ignores_its_time_is_given_up_at_the_deadline() -> None:
 
 
 def test_the_deadline_shortens_a_command_so_that_its_output_still_arrives() -> None:
-    with open_fleet(cluster("a"), LocalTransport(), deadline_s=5) as fleet:
-        (answer,) = fleet.run(Command(("sh", "-c", "echo early; exec sleep 30")), deadline_s=1.5)
+    with open_fleet(cluster("a"), LocalTransport(), deadline_s=PATIENCE_S) as fleet:
+        for deadline_s in GROWING_S[1:]:
+            command = Command(("sh", "-c", f"echo early; exec sleep {HANG_S}"))
+            (answer,) = fleet.run(command, deadline_s=deadline_s)
+            if isinstance(answer, CommandResult) and answer.stdout:
+                break
 
     assert isinstance(answer, CommandResult)
     assert (answer.exit_status, answer.stdout) == (None, b"early\n")
-    assert answer.problem == "not finished within the deadline of 1.5 s"
+    assert answer.problem == f"not finished within the deadline of {deadline_s:g} s"
 
 
 def test_a_command_with_less_time_than_the_deadline_keeps_its_own_words() -> None:
-    with open_fleet(cluster("a"), LocalTransport(), deadline_s=5) as fleet:
-        (answer,) = fleet.run(Command(("sleep", "30"), timeout_s=0.2), deadline_s=10)
+    with open_fleet(cluster("a"), LocalTransport(), deadline_s=PATIENCE_S) as fleet:
+        (answer,) = fleet.run(Command(("sleep", str(HANG_S)), timeout_s=0.2), deadline_s=60)
 
     assert isinstance(answer, CommandResult)
     assert answer.problem == "timed out after 0.2 s"
@@ -206,18 +218,20 @@ def test_a_node_far_behind_the_others_is_given_up_and_keeps_what_it_said(
 
     def reach(node: Node, timeout_s: float) -> FakeSession:
         def act(command: Command) -> CommandResult:
-            assert ended.wait(20)
+            assert ended.wait(HANG_S)
             if node.name == "e":
-                time.sleep(20)
+                time.sleep(HANG_S)
             return CommandResult(node.name, command.argv, 0, b"early", b"", 1.0)
 
         return Slow(node.name, act=act) if node.name in "de" else FakeSession(node.name)
 
     names = ("a", "b", "c", "d", "e", "f", "g", "h")
-    started = time.monotonic()
-    with open_fleet(cluster(*names), FakeTransport(reach=reach), deadline_s=5) as fleet:
+    with (
+        not_held_up(),
+        open_fleet(cluster(*names), FakeTransport(reach=reach), deadline_s=PATIENCE_S) as fleet,
+    ):
         answers = {
-            answer.node: answer for answer in fleet.run(TRUE, deadline_s=60, straggler_s=0.2)
+            answer.node: answer for answer in fleet.run(TRUE, deadline_s=HANG_S, straggler_s=0.2)
         }
         assert isinstance(answers["d"], CommandResult)
         assert isinstance(answers["e"], CommandResult)
@@ -225,15 +239,14 @@ def test_a_node_far_behind_the_others_is_given_up_and_keeps_what_it_said(
             (b"early", None),
             (b"", None),
         ]
-        assert (
-            answers["d"].problem
-            == answers["e"].problem
-            == "given up after 0 s: 6 of 8 nodes had answered 0.2 s before"
-        )
+        for name in "de":
+            assert re.fullmatch(
+                r"given up after \d+ s: 6 of 8 nodes had answered 0\.2 s before",
+                answers[name].problem or "",
+            )
         assert [
             answers[name].problem for name in "abcfgh" if isinstance(answers[name], CommandResult)
         ] == [None] * 6
-    assert time.monotonic() - started < 20
 
 
 def test_without_three_quarters_of_the_answers_nobody_is_given_up() -> None:
@@ -244,7 +257,9 @@ def test_without_three_quarters_of_the_answers_nobody_is_given_up() -> None:
 
         return FakeSession(node.name, act=act if node.name in "bc" else None)
 
-    with open_fleet(cluster("a", "b", "c"), FakeTransport(reach=reach), deadline_s=5) as fleet:
+    with open_fleet(
+        cluster("a", "b", "c"), FakeTransport(reach=reach), deadline_s=PATIENCE_S
+    ) as fleet:
         answers = fleet.run(TRUE, deadline_s=30, straggler_s=0.01)
     assert [answer.ok for answer in answers if isinstance(answer, CommandResult)] == [
         True,
@@ -269,9 +284,9 @@ def test_events_are_told_from_the_thread_that_asked() -> None:
         )
 
     with open_fleet(
-        cluster("a", "b"), FakeTransport(reach=reach), forks=1, deadline_s=5, on_event=note
+        cluster("a", "b"), FakeTransport(reach=reach), forks=1, deadline_s=PATIENCE_S, on_event=note
     ) as fleet:
-        fleet.run(TRUE, deadline_s=5, on_event=note)
+        fleet.run(TRUE, deadline_s=PATIENCE_S, on_event=note)
         assert fleet.notes == (("a", "key accepted"), ("a", "noisy"))
 
     assert threads == {threading.current_thread()}
@@ -289,17 +304,18 @@ def test_the_connect_timeout_never_exceeds_what_the_deadline_leaves() -> None:
         given.append(timeout_s)
         return FakeSession(node.name)
 
-    open_fleet(
-        cluster("a"), FakeTransport(reach=reach), connect_timeout_s=10, deadline_s=100
-    ).close()
-    open_fleet(cluster("a"), FakeTransport(reach=reach), connect_timeout_s=10, deadline_s=3).close()
+    for connect_timeout_s in (10, 10 * HANG_S):
+        transport = FakeTransport(reach=reach)
+        open_fleet(
+            cluster("a"), transport, connect_timeout_s=connect_timeout_s, deadline_s=HANG_S
+        ).close()
 
     assert given[0] == 10
-    assert 2.5 < given[1] <= 3
+    assert HANG_S - PATIENCE_S < given[1] <= HANG_S
 
 
 def test_no_more_nodes_are_asked_at_once_than_forks() -> None:
-    lock = threading.Lock()
+    lock, four = threading.Lock(), threading.Barrier(4)
     now = most = 0
 
     def reach(node: Node, timeout_s: float) -> FakeSession:
@@ -307,15 +323,16 @@ def test_no_more_nodes_are_asked_at_once_than_forks() -> None:
         with lock:
             now += 1
             most = max(most, now)
-        time.sleep(0.01)
+        four.wait(PATIENCE_S)
         with lock:
             now -= 1
+        four.wait(PATIENCE_S)
         return FakeSession(node.name)
 
     names = tuple(f"n{number}" for number in range(20))
-    open_fleet(cluster(*names), FakeTransport(reach=reach), forks=4, deadline_s=5).close()
+    open_fleet(cluster(*names), FakeTransport(reach=reach), forks=4, deadline_s=PATIENCE_S).close()
 
-    assert 2 <= most <= 4
+    assert most == 4
 
 
 def test_an_interrupt_while_connecting_closes_what_is_open() -> None:
@@ -325,19 +342,21 @@ def test_an_interrupt_while_connecting_closes_what_is_open() -> None:
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        open_fleet(cluster("a", "b", "c"), transport, forks=1, deadline_s=5, on_event=interrupt)
+        open_fleet(
+            cluster("a", "b", "c"), transport, forks=1, deadline_s=PATIENCE_S, on_event=interrupt
+        )
 
-    deadline = time.monotonic() + 5
-    while not all(session.closed for session in transport.made.values()):
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
+    wait_until(lambda: all(session.closed for session in transport.made.values()))
     assert transport.closed == 1
 
 
 def test_an_interrupt_inside_the_fleet_closes_all_sessions() -> None:
     transport = FakeTransport()
 
-    with pytest.raises(KeyboardInterrupt), open_fleet(cluster("a", "b"), transport, deadline_s=5):
+    with (
+        pytest.raises(KeyboardInterrupt),
+        open_fleet(cluster("a", "b"), transport, deadline_s=PATIENCE_S),
+    ):
         raise KeyboardInterrupt
 
     assert [session.closed for session in transport.made.values()] == [1, 1]
@@ -348,21 +367,17 @@ def test_a_fault_in_a_transport_is_not_waited_out() -> None:
     def reach(node: Node, timeout_s: float) -> FakeSession:
         raise ZeroDivisionError
 
-    started = time.monotonic()
-    with pytest.raises(ZeroDivisionError):
-        open_fleet(cluster("a"), FakeTransport(reach=reach), deadline_s=30)
-    assert time.monotonic() - started < 25
+    with not_held_up(), pytest.raises(ZeroDivisionError):
+        open_fleet(cluster("a"), FakeTransport(reach=reach), deadline_s=HANG_S)
 
 
-def test_a_thousand_nodes_are_asked_in_seconds() -> None:
+def test_a_thousand_nodes_answer_in_inventory_order() -> None:
     names = tuple(f"n{number:04d}" for number in range(1000))
 
-    started = time.monotonic()
-    with open_fleet(cluster(*names), FakeTransport(), deadline_s=20) as fleet:
-        answers = fleet.run(TRUE, deadline_s=20)
+    with open_fleet(cluster(*names), FakeTransport(), deadline_s=PATIENCE_S) as fleet:
+        answers = fleet.run(TRUE, deadline_s=PATIENCE_S)
 
     assert tuple(answer.node for answer in answers) == names
-    assert time.monotonic() - started < 18
 
 
 def test_the_limit_of_open_files_is_raised_for_many_nodes_as_far_as_allowed() -> None:
@@ -388,15 +403,13 @@ from busbw.transport.fanout import open_fleet
 class Hang:
     node = name = "a"
     def connect(self, node, timeout_s): return self
-    def run(self, command): time.sleep(60)
-    def close(self): time.sleep(60)
-fleet = open_fleet(Cluster((Node("a"),), "a", "test"), Hang(), deadline_s=5)
+    def run(self, command): time.sleep(600)
+    def close(self): time.sleep(600)
+fleet = open_fleet(Cluster((Node("a"),), "a", "test"), Hang(), deadline_s=60)
 print(fleet.run(Command(("true",)), deadline_s=0.2)[0].problem)
 """
-    started = time.monotonic()
     done = subprocess.run(
-        (sys.executable, "-c", code), capture_output=True, text=True, timeout=30, check=True
+        (sys.executable, "-c", code), capture_output=True, text=True, timeout=PATIENCE_S, check=True
     )
 
     assert done.stdout == "not finished within the deadline of 0.2 s\n"
-    assert time.monotonic() - started < 28

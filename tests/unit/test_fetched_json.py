@@ -32,7 +32,7 @@ SHELLS = [
 def fetched(path: Path, shell: tuple[str, ...]) -> subprocess.CompletedProcess[str]:
     command = nccl_tests.fetch_json(str(path), "cases/a/result.json")
     return subprocess.run(
-        (*shell, *command.argv[1:]), capture_output=True, text=True, timeout=30, check=False
+        (*shell, *command.argv[1:]), capture_output=True, text=True, timeout=60, check=False
     )
 
 

@@ -10,11 +10,11 @@ import runpy
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from waiting import wait_until
 
 import busbw
 from busbw.cli import main
@@ -89,10 +89,7 @@ def test_several_at_once_and_one_killed_leave_a_whole_index(tmp_path: Path) -> N
         )
         for _ in range(3)
     ]
-    deadline = time.monotonic() + 60
-    while not (tmp_path / FILE).exists():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
+    wait_until((tmp_path / FILE).exists, "the first line")
     os.kill(jobs[0].pid, signal.SIGKILL)
     said = [job.communicate(timeout=120)[0].strip() for job in jobs]
     assert said[1:] == ["()", "()"]

@@ -44,7 +44,7 @@ def broken_by(stubs: Path, script: str) -> bool:
         env={"PATH": str(stubs / "bin"), "HOME": str(stubs)},
         stdin=subprocess.DEVNULL,
         capture_output=True,
-        timeout=20,
+        timeout=60,
         check=False,
     )
     return any(stubs.glob("broken*"))

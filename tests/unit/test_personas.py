@@ -187,7 +187,7 @@ def shim(tmp_path: Path) -> Path:
 
 def run(program: Path, *words: str) -> tuple[int, str, str]:
     done = subprocess.run(
-        (str(program), *words), capture_output=True, text=True, timeout=20, check=False
+        (str(program), *words), capture_output=True, text=True, timeout=60, check=False
     )
     return done.returncode, done.stdout, done.stderr
 

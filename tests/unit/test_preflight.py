@@ -113,7 +113,7 @@ def test_the_script_runs_to_its_end_here_and_every_section_answers() -> None:
 def test_the_script_is_accepted_by_a_strict_posix_shell() -> None:
     command = script.build(families(), "run-1", 60)
     done = subprocess.run(
-        ["dash", "-n"], input=command.stdin, capture_output=True, timeout=30, check=False
+        ["dash", "-n"], input=command.stdin, capture_output=True, timeout=60, check=False
     )
     assert (done.returncode, done.stderr) == (0, b"")
 

@@ -64,7 +64,7 @@ def test_the_script_tells_an_interface_whose_kernel_leaves_otherwise() -> None:
         [("lo", "127.0.0.1", "there", "127.0.0.2"), ("nosuch9", "10.9.9.1", "there", "10.9.9.2")],
     )
     done = subprocess.run(
-        command.argv, input=command.stdin, capture_output=True, timeout=20, check=False
+        command.argv, input=command.stdin, capture_output=True, timeout=60, check=False
     )
     (found,) = parse("here", done.stdout.decode())
     assert (found.interface, found.target, found.leaves_by, found.mtu_bytes) == (

@@ -344,7 +344,7 @@ def git(at: Path, *words: str) -> str:
         ("git", "-C", str(at), *identity, *words),
         capture_output=True,
         text=True,
-        timeout=30,
+        timeout=60,
         check=True,
     ).stdout.strip()
 

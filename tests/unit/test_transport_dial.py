@@ -8,6 +8,7 @@ import time
 from collections.abc import Iterator
 
 import pytest
+from waiting import HANG_S, PATIENCE_S, not_held_up
 
 from busbw.transport import Refused
 from busbw.transport import ssh as dialling
@@ -20,11 +21,10 @@ def listener() -> Iterator[socket.socket]:
         yield server
 
 
-def refusal(host: str, port: int, timeout_s: float) -> tuple[Refused, float]:
-    started = time.monotonic()
-    with pytest.raises(Refused) as refused:
-        dial(host, port, family="any", deadline=started + timeout_s)
-    return refused.value, time.monotonic() - started
+def refusal(host: str, port: int, timeout_s: float) -> Refused:
+    with not_held_up(), pytest.raises(Refused) as refused:
+        dial(host, port, family="any", deadline=time.monotonic() + timeout_s)
+    return refused.value
 
 
 def test_a_node_that_accepts_and_never_speaks_is_said_to_do_just_that(
@@ -32,7 +32,7 @@ def test_a_node_that_accepts_and_never_speaks_is_said_to_do_just_that(
 ) -> None:
     port = listener.getsockname()[1]
 
-    refused, seconds = refusal("127.0.0.1", port, 0.3)
+    refused = refusal("127.0.0.1", port, 0.3)
 
     assert (
         refused.reason
@@ -44,23 +44,21 @@ def test_a_node_that_accepts_and_never_speaks_is_said_to_do_just_that(
         f" 127.0.0.1 {port}"
     )
     assert not refused.again
-    assert 0.29 < seconds < 2
 
 
 def test_a_refused_port_is_quick_and_may_be_tried_again() -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
 
-    refused, seconds = refusal("127.0.0.1", port, 5)
+    refused = refusal("127.0.0.1", port, HANG_S)
 
     assert refused.reason == f"connect to 127.0.0.1 port {port}: Connection refused"
     assert refused.next_step == f"look whether sshd runs on 127.0.0.1 and listens on port {port}"
     assert refused.again
-    assert seconds < 2
 
 
 def test_a_name_nobody_knows_is_not_tried_again() -> None:
-    refused, _ = refusal("no-such-node.invalid", 22, 5)
+    refused = refusal("no-such-node.invalid", 22, HANG_S)
 
     assert refused.reason.startswith("look up no-such-node.invalid: ")
     assert refused.next_step.startswith("correct the name, or give the node an address")
@@ -72,15 +70,14 @@ def test_a_resolver_that_hangs_is_not_waited_for(monkeypatch: pytest.MonkeyPatch
 
     def hang(host: str, port: int, *_: int, flags: int = 0) -> list[object]:
         if not flags:
-            release.wait(10)
+            release.wait(HANG_S)
         raise socket.gaierror(-2, "Name or service not known")
 
     monkeypatch.setattr(dialling.socket, "getaddrinfo", hang)
-    refused, seconds = refusal("node1", 22, 0.2)
+    refused = refusal("node1", 22, 0.2)
     release.set()
 
     assert refused.reason == "look up node1: no answer from the resolver within 0.2 s"
-    assert seconds < 2
 
 
 def test_the_connection_sends_small_packets_at_once_and_notices_a_dead_peer(
@@ -95,12 +92,12 @@ def test_the_connection_sends_small_packets_at_once_and_notices_a_dead_peer(
     thread = threading.Thread(target=greet)
     thread.start()
     with dial(
-        "127.0.0.1", listener.getsockname()[1], family="inet", deadline=time.monotonic() + 5
+        "127.0.0.1", listener.getsockname()[1], family="inet", deadline=time.monotonic() + HANG_S
     ) as connection:
         assert connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY) == 1
         assert connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT) == 30_000
         assert connection.recv(64) == b"SSH-2.0-x\r\n"
-    thread.join(5)
+    thread.join(PATIENCE_S)
 
 
 def test_every_address_of_a_name_is_tried(
@@ -115,7 +112,7 @@ def test_every_address_of_a_name_is_tried(
     ]
     monkeypatch.setattr(dialling.socket, "getaddrinfo", lambda *_, **__: found)
 
-    refused, _ = refusal("node1", port, 0.3)
+    refused = refusal("node1", port, 0.3)
 
     assert "connect to 127.0.0.1 (node1) port" in refused.reason
     assert "never sends a banner" in refused.reason
@@ -126,7 +123,7 @@ def test_too_many_open_files_is_said_to_be_this_machines(monkeypatch: pytest.Mon
         raise OSError(24, "Too many open files")
 
     monkeypatch.setattr(dialling.socket, "socket", full)
-    refused, _ = refusal("127.0.0.1", 22, 5)
+    refused = refusal("127.0.0.1", 22, HANG_S)
 
     assert (refused.reason, refused.next_step) == (
         "connect to 127.0.0.1 port 22: Too many open files",

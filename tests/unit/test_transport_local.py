@@ -7,11 +7,10 @@ import signal
 import subprocess
 import sys
 import threading
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from waiting import GROWING_S, HANG_S, PATIENCE_S, not_held_up, wait_until
 
 from busbw.model import Command, CommandResult, Node
 from busbw.transport import choose, framing
@@ -22,11 +21,13 @@ def sh(script: str, **more: object) -> Command:
     return Command(("sh", "-c", script), **more)  # type: ignore[arg-type]  # any field of Command
 
 
-def wait_until(true: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 5
-    while not true():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
+def run_until_it_writes(script: str) -> tuple[CommandResult, float]:
+    """The result under the first time limit that leaves the script time to write, and the limit."""
+    for timeout_s in GROWING_S:
+        result = LocalSession("n1").run(sh(script, timeout_s=timeout_s))
+        if result.stdout:
+            break
+    return result, timeout_s
 
 
 def alive(pid: int) -> bool:
@@ -43,7 +44,7 @@ def test_a_command_leaves_both_streams_its_status_and_its_time() -> None:
     assert result == CommandResult(
         "n1", ("sh", "-c", "cat; echo err >&2; exit 3"), 3, b"in\n", b"err\n", result.seconds
     )
-    assert 0 < result.seconds < 5
+    assert result.seconds > 0
 
 
 def test_a_megabyte_goes_in_and_out() -> None:
@@ -71,19 +72,19 @@ def test_a_command_ended_by_a_signal_has_the_status_a_shell_gives_it() -> None:
 
 
 def test_a_timeout_keeps_the_output_and_ends_the_whole_group() -> None:
-    result = LocalSession("n1").run(sh("sleep 60 & echo $!; sleep 60", timeout_s=0.3))
+    script = f"sleep {HANG_S} & echo $!; sleep {HANG_S}"
+    with not_held_up():
+        result, timeout_s = run_until_it_writes(script)
 
-    assert (result.exit_status, result.problem) == (None, "timed out after 0.3 s")
-    wait_until(lambda: not alive(int(result.stdout)))
-    assert result.seconds < 3
+    assert (result.exit_status, result.problem) == (None, f"timed out after {timeout_s:g} s")
+    wait_until(lambda: not alive(int(result.stdout)), "the end of the group")
 
 
 def test_a_command_that_ignores_term_is_killed_and_what_it_said_last_is_kept() -> None:
-    result = LocalSession("n1").run(
-        sh("trap 'echo asked' TERM; echo up; while :; do sleep 0.05; done", timeout_s=0.3)
-    )
+    script = "trap 'echo asked' TERM; echo up; while :; do sleep 0.05; done"
+    result, timeout_s = run_until_it_writes(script)
 
-    assert (result.exit_status, result.problem) == (None, "timed out after 0.3 s")
+    assert (result.exit_status, result.problem) == (None, f"timed out after {timeout_s:g} s")
     assert result.stdout.startswith(b"up\nasked\n")
 
 
@@ -92,10 +93,11 @@ def test_a_process_left_behind_that_holds_the_streams_does_not_hold_the_result(
 ) -> None:
     monkeypatch.setattr(framing, "QUIET_S", 0.3)
 
-    result = LocalSession("n1").run(sh("sleep 3 & echo started"))
+    result = LocalSession("n1").run(sh(f"sleep {HANG_S} & echo $!"))
 
-    assert (result.exit_status, result.stdout, result.problem) == (0, b"started\n", None)
-    assert result.seconds < 2
+    assert (result.exit_status, result.problem) == (0, None)
+    assert alive(int(result.stdout))
+    os.kill(int(result.stdout), signal.SIGKILL)
 
 
 @pytest.mark.parametrize("where", ["", " >&2"])
@@ -108,19 +110,18 @@ def test_output_without_end_is_cut_at_the_limit_and_said_to_be(where: str) -> No
         False,
     )
     assert len(result.stdout + result.stderr) == 1 << 20
-    assert result.seconds < 5
 
 
 def test_closing_the_session_ends_what_runs_in_it() -> None:
     session = LocalSession("n1")
     results: list[CommandResult] = []
     thread = threading.Thread(
-        target=lambda: results.append(session.run(sh("echo $$; exec sleep 60")))
+        target=lambda: results.append(session.run(sh(f"exec sleep {HANG_S}")))
     )
     thread.start()
     wait_until(lambda: bool(session._running))
     session.close()
-    thread.join(5)
+    thread.join(PATIENCE_S)
 
     assert [result.exit_status for result in results] == [137]
 

@@ -147,7 +147,7 @@ def test_a_hostile_host_name_never_reaches_a_command_line(
     monkeypatch.setattr(ssh_config.subprocess, "run", lambda *_, **__: pytest.fail("ssh was run"))
 
     answer = ssh_config.resolve(
-        Node("node1", address=name or None) if name else Node(""), config_file=None, timeout_s=5
+        Node("node1", address=name or None) if name else Node(""), config_file=None, timeout_s=60
     )
 
     assert answer == Unreachable(
@@ -162,9 +162,9 @@ def test_a_hostile_user_name_or_option_never_reaches_a_command_line(
 ) -> None:
     monkeypatch.setattr(ssh_config.subprocess, "run", lambda *_, **__: pytest.fail("ssh was run"))
 
-    user = ssh_config.resolve(Node("n", user="-oProxyCommand=x"), config_file=None, timeout_s=5)
+    user = ssh_config.resolve(Node("n", user="-oProxyCommand=x"), config_file=None, timeout_s=60)
     option = ssh_config.resolve(
-        Node("n", ssh_options=(("Port\nProxyCommand", "x"),)), config_file=None, timeout_s=5
+        Node("n", ssh_options=(("Port\nProxyCommand", "x"),)), config_file=None, timeout_s=60
     )
 
     assert isinstance(user, Unreachable)
@@ -195,7 +195,7 @@ def test_what_the_inventory_says_of_a_node_goes_to_ssh() -> None:
 def test_a_machine_without_ssh_says_so(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
 
-    assert ssh_config.resolve(Node("n"), config_file=None, timeout_s=5) == Unreachable(
+    assert ssh_config.resolve(Node("n"), config_file=None, timeout_s=60) == Unreachable(
         "n",
         "the program ssh was not found on this machine",
         "install the OpenSSH client (openssh-client)",
@@ -210,7 +210,7 @@ def program(directory: Path, text: str) -> None:
 def test_a_slow_match_exec_ends_with_the_time(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    program(tmp_path, "exec /bin/sleep 30")
+    program(tmp_path, "exec /bin/sleep 600")
     monkeypatch.setenv("PATH", str(tmp_path))
 
     answer = ssh_config.resolve(Node("n"), config_file=None, timeout_s=0.1)
@@ -229,7 +229,7 @@ def test_what_ssh_says_of_a_broken_configuration_is_passed_on(
     )
     monkeypatch.setenv("PATH", str(tmp_path))
 
-    answer = ssh_config.resolve(Node("n"), config_file=None, timeout_s=5)
+    answer = ssh_config.resolve(Node("n"), config_file=None, timeout_s=60)
 
     assert answer == Unreachable(
         "n",

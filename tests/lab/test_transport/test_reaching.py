@@ -6,12 +6,12 @@ import getpass
 import socket
 import subprocess
 import threading
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from waiting import HANG_S, not_held_up, wait_until
 
 from busbw.model import Cluster, Command, Node, Unreachable
 from busbw.transport import Transport, openssh, ssh
@@ -299,10 +299,7 @@ def agent(tmp_path: Path) -> Iterator[Path]:
     """An ssh-agent of its own; its socket."""
     path = tmp_path / "agent"
     process = subprocess.Popen(("ssh-agent", "-D", "-a", path), stdout=subprocess.DEVNULL)
-    deadline = time.monotonic() + 10
-    while not path.exists():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
+    wait_until(path.exists, "the agent's socket")
     yield path
     process.terminate()
     process.wait()
@@ -341,9 +338,8 @@ def test_an_agent_that_hangs_is_not_waited_for(site: Site, reach: Reach, agent: 
         site.config.write_text(
             site.config.read_text().replace("IdentityAgent none", f"IdentityAgent {path}")
         )
-        started = time.monotonic()
-        assert node_of(reach(site, "good", timeout_s=20)) == "good"
-        assert time.monotonic() - started < 15
+        with not_held_up():
+            assert node_of(reach(site, "good", timeout_s=HANG_S)) == "good"
 
 
 def test_a_certificate_beside_the_key_is_shown(site: Site, reach: Reach) -> None:
@@ -480,12 +476,10 @@ def test_a_node_that_accepts_and_never_speaks_ends_with_the_time(
     with socket.create_server(("127.0.0.1", 0)) as silent:
         port = silent.getsockname()[1]
         site.host("silent", "HostName 127.0.0.1", f"Port {port}")
-        started = time.monotonic()
-        outcome = reach(site, "silent", kind=kind, timeout_s=2)
-        seconds = time.monotonic() - started
+        with not_held_up():
+            outcome = reach(site, "silent", kind=kind, timeout_s=2)
 
     assert isinstance(outcome, Unreachable)
-    assert seconds < 4
     if kind == "ssh":
         assert (
             f"connect to 127.0.0.1 port {port}: accepts TCP but never sends a banner (waited "
@@ -526,13 +520,12 @@ def test_a_refused_port_says_so_quickly(site: Site, reach: Reach, kind: str) -> 
     with socket.create_server(("127.0.0.1", 0)) as closed:
         port = closed.getsockname()[1]
     site.host("closed", "HostName 127.0.0.1", f"Port {port}")
-    started = time.monotonic()
 
-    outcome = reach(site, "closed", kind=kind)
+    with not_held_up():
+        outcome = reach(site, "closed", kind=kind, timeout_s=HANG_S)
 
     assert isinstance(outcome, Unreachable)
     assert "Connection refused" in outcome.reason
-    assert time.monotonic() - started < 5
     if kind == "ssh":
         assert outcome == Unreachable(
             "closed",
@@ -651,10 +644,7 @@ def test_a_connection_the_user_has_open_is_used_and_left_open(site: Site, reach:
     mine = subprocess.Popen(
         ("ssh", "-F", site.config, "-M", "-N", "open"), stdin=subprocess.DEVNULL
     )
-    deadline = time.monotonic() + 10
-    while not (site.directory / "mine").exists():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
+    wait_until((site.directory / "mine").exists, "the user's own connection")
 
     session = reach(site, "open")
     assert node_of(session) == "open"
@@ -683,16 +673,14 @@ def test_a_fleet_reaches_what_it_can_and_says_the_rest(site: Site) -> None:
             tuple(Node(name) for name in names), "n00", "test", ssh_config=str(site.config)
         )
         events: list[FleetEvent] = []
-        started = time.monotonic()
         with open_fleet(
             cluster,
             make("ssh", ssh_config=str(site.config)),
-            connect_timeout_s=3,
-            deadline_s=20,
+            connect_timeout_s=10,
+            deadline_s=60,
             on_event=events.append,
         ) as fleet:
-            connected_s = time.monotonic() - started
-            answers = fleet.run(Command(("printenv", "NODE")), deadline_s=20)
+            answers = fleet.run(Command(("printenv", "NODE")), deadline_s=60)
 
     assert [missing.node for missing in fleet.unreachable] == ["silent", "no-such-node.invalid"]
     assert [
@@ -702,6 +690,5 @@ def test_a_fleet_reaches_what_it_can_and_says_the_rest(site: Site) -> None:
         "silent",
         "no-such-node.invalid",
     ]
-    assert connected_s < 10
     assert sorted(event.node for event in events) == sorted(names)
     assert {event.kind for event in events} == {EventKind.CONNECTED, EventKind.UNREACHABLE}

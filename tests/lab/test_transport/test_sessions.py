@@ -8,12 +8,12 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from waiting import GROWING_S, HANG_S, PATIENCE_S, not_held_up, wait_until
 
 from busbw.model import Command, CommandResult, Node
 from busbw.transport import Transport
@@ -65,13 +65,6 @@ def sh(script: str, *, stdin: bytes = b"", timeout_s: float = 60.0) -> Command:
     return Command(("sh", "-c", script), stdin=stdin, timeout_s=timeout_s)
 
 
-def wait_until(true: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 10
-    while not true():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
-
-
 def alive(pid: int) -> bool:
     """Whether a process is there and no zombie: here the nodes are this machine."""
     try:
@@ -91,7 +84,7 @@ def in_background(
 
 def pid_in(path: Path) -> int:
     """The process id that a command writes first."""
-    wait_until(lambda: path.exists() and path.read_text().endswith("\n"))
+    wait_until(lambda: path.exists() and path.read_text().endswith("\n"), "the process id")
     return int(path.read_text())
 
 
@@ -103,7 +96,7 @@ def test_a_command_leaves_both_streams_its_status_and_its_time(
     assert result == CommandResult(
         "good", ("sh", "-c", "cat; echo err >&2; exit 3"), 3, b"in\n", b"err\n", result.seconds
     )
-    assert 0 < result.seconds < 10
+    assert result.seconds > 0
 
 
 def test_every_word_arrives_as_it_was_given(shared: Site, opener: Opener) -> None:
@@ -177,26 +170,30 @@ def test_output_without_end_is_cut_at_the_limit_said_to_be_and_stopped(
 def test_a_timeout_keeps_the_output_and_ends_what_runs_on_the_node(
     shared: Site, opener: Opener, ignoring: str
 ) -> None:
-    result = opener(shared, "good").run(
-        sh(f"{ignoring}sleep 60 & echo $!; echo half >&2; sleep 60", timeout_s=1)
-    )
+    session = opener(shared, "good")
+    script = f"{ignoring}sleep {HANG_S} & echo $!; echo half >&2; sleep {HANG_S}"
+    for timeout_s in GROWING_S[1:]:
+        with not_held_up():
+            result = session.run(sh(script, timeout_s=timeout_s))
+        if result.stderr:
+            break
 
     assert (result.exit_status, result.stderr, result.problem) == (
         None,
         b"half\n",
-        "timed out after 1 s",
+        f"timed out after {timeout_s:g} s",
     )
-    wait_until(lambda: not alive(int(result.stdout)))
-    assert result.seconds < 6
+    wait_until(lambda: not alive(int(result.stdout)), "the end of the command")
 
 
 def test_a_process_left_behind_that_holds_the_streams_does_not_hold_the_result(
     shared: Site, opener: Opener
 ) -> None:
-    result = opener(shared, "good").run(sh("sleep 8 & echo started"))
+    result = opener(shared, "good").run(sh(f"sleep {HANG_S} & echo $!"))
 
-    assert (result.exit_status, result.stdout, result.problem) == (0, b"started\n", None)
-    assert result.seconds < 7
+    assert (result.exit_status, result.problem) == (0, None)
+    assert alive(int(result.stdout))
+    os.kill(int(result.stdout), signal.SIGKILL)
 
 
 def test_a_login_shell_that_talks_spoils_nothing_and_is_noted(site: Site, opener: Opener) -> None:
@@ -234,7 +231,7 @@ def test_many_commands_at_once_share_the_connection(shared: Site, opener: Opener
     session = opener(shared, "good")
     jobs = [in_background(session, sh(f"sleep 0.2; echo {number}")) for number in range(20)]
     for thread, _ in jobs:
-        thread.join(30)
+        thread.join(PATIENCE_S)
 
     assert [results[0].out() for _, results in jobs] == [f"{number}\n" for number in range(20)]
 
@@ -248,7 +245,7 @@ def test_a_node_that_allows_two_sessions_gets_no_more_than_two_at_once(
         pytest.skip("the OpenSSH client does not tell a refused session from a lost one")
     jobs = [in_background(session, sh(f"sleep 0.1; echo {number}")) for number in range(6)]
     for thread, _ in jobs:
-        thread.join(30)
+        thread.join(PATIENCE_S)
 
     assert [(results[0].out(), results[0].problem) for _, results in jobs] == [
         (f"{number}\n", None) for number in range(6)
@@ -265,7 +262,7 @@ def test_a_connection_that_dies_under_a_command_keeps_what_was_written(
     )
     remote = pid_in(site.directory / "pid")
     server.signal_connections(signal.SIGKILL)
-    thread.join(10)
+    thread.join(PATIENCE_S)
 
     assert [(result.exit_status, result.stdout) for result in results] == [(None, b"half\n")]
     assert (results[0].problem or "").startswith("connection lost: ")
@@ -282,11 +279,11 @@ def test_a_node_that_stops_answering_costs_no_more_than_the_time_limit(
     session = opener(site, "frozen")
     server.signal_connections(signal.SIGSTOP)
 
-    result = session.run(Command(("true",), timeout_s=0.5))
+    with not_held_up():
+        result = session.run(Command(("true",), timeout_s=0.5))
 
     assert result.exit_status is None
     assert (result.problem or "").startswith("timed out after 0.5 s")
-    assert result.seconds < 6
     server.signal_connections(signal.SIGCONT)
 
 
@@ -298,7 +295,7 @@ def test_closing_a_session_ends_what_runs_in_it(
     remote = pid_in(tmp_path / "pid")
 
     session.close()
-    thread.join(10)
+    thread.join(PATIENCE_S)
 
     wait_until(lambda: not alive(remote))
     assert len(results) == 1
