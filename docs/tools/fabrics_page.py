@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterable
 
 from busbw.fabrics import fabric
-from busbw.fabrics.fabric import Harmful, MustSee, Profile
+from busbw.fabrics.fabric import Harmful, MustSee, Ports, Profile, Sign
 
 _HEAD = """# Fabric profiles
 
@@ -46,6 +46,9 @@ def _profile(each: Profile) -> str:
             f" {_link(option.source)} |"
         )
     lines += ["", f"A proof launch must show: {_must_see(each.must_see)}."]
+    shown_by = [_sign(sign) for sign in fabric.signs()[each.name]]
+    if shown_by:
+        lines += ["", f"Detected by: {'; or '.join(shown_by)}."]
     if each.trials:
         lines += ["", "Worth a try on some sites, never set by itself:", ""]
         lines += [
@@ -66,6 +69,25 @@ def _must_see(wanted: MustSee) -> str:
         None: [],
     }[wanted.gdr]
     return ", ".join(found) or "nothing: it has no NCCL network to prove"
+
+
+def _sign(sign: Sign) -> str:
+    facts = []
+    if sign.devices:
+        facts.append("RDMA devices named " + " or ".join(f"`{glob}`" for glob in sign.devices))
+    if sign.vendor is not None:
+        facts.append(f"a machine of {sign.vendor}")
+    if sign.directory is not None:
+        facts.append(f"`{sign.directory}`")
+    if sign.ports is Ports.NONE:
+        facts.append("no active RDMA port")
+    elif sign.ports is not None:
+        facts.append(f"the fastest active RDMA ports are {sign.ports}")
+    if sign.adapter is not None:
+        facts.append(f"adapters of type {sign.adapter}")
+    if sign.alone is not None:
+        facts.append("one node" if sign.alone else "several nodes")
+    return ", ".join(facts)
 
 
 def _never(loaded: Iterable[Profile]) -> str:

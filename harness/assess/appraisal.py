@@ -172,7 +172,8 @@ def _faults(
 ) -> tuple[str, ...]:
     """Which faults of one node this run detects; () where there is no network to
     break."""
-    if len(nodes) < 2 or plan.profile.name == "nvlink-only":
+    carrier = plan.profile.carrier
+    if len(nodes) < 2 or (carrier is not None and not carrier.spans_nodes):
         return ()
     rails = {len(node.rails) for node in plan.cluster.chosen(nodes)}
     count = rails.pop() if len(rails) == 1 else None

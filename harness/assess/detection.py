@@ -4,21 +4,19 @@ two fit, both are named and none is taken."""
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Iterator
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 
 from busbw.assess.expectation import NodeHardware, node_hardware
 from busbw.checks import NodeAnswer
 from busbw.errors import UsageError
 from busbw.fabrics import fabric
+from busbw.fabrics.fabric import Ports, Sign
 from busbw.inventory import fold
 from busbw.parsers.tools import os_facts, rdma_sysfs
+from busbw.parsers.tools.rdma_sysfs import SysfsDevice
 from busbw.store.plan import RunPlan
-
-_GOOGLE, _MICROSOFT = "Google", "Microsoft Corporation"
-_GOOGLE_MARKS = (("mark_gib", "gcp-gib"), ("mark_tcpxo", "gcp-tcpxo"), ("mark_tcpx", "gcp-tcpx"))
-_BLUEFIELD_3 = "MT41692"
-"""Device type of the SuperNIC that Spectrum-X is built with; the switches cannot be seen from a
-host."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,56 +50,94 @@ def guess(answers: tuple[NodeAnswer, ...]) -> Guess:
     )
 
 
+@dataclass(frozen=True, slots=True)
+class _Facts:
+    """What a node shows of its fabric."""
+
+    devices: tuple[SysfsDevice, ...]
+    hardware: NodeHardware
+    vendor: str
+    directories: frozenset[str]
+    alone: bool
+    """It is the only node."""
+
+    @property
+    def ports(self) -> frozenset[Ports]:
+        """Both kinds where the fastest ports are of both."""
+        layers = self.hardware.link_layers
+        return frozenset(kind for kind in Ports if kind.value in layers) or frozenset({Ports.NONE})
+
+    @property
+    def adapters(self) -> tuple[str, ...]:
+        """The types of the devices that carry data."""
+        rails = {name for name, _ in self.hardware.rails}
+        return tuple(device.hca_type or "" for device in self.devices if device.name in rails)
+
+
 def _of_node(answer: NodeAnswer, *, alone: bool) -> Guess:
-    hardware = node_hardware(answer)
-    section = answer.section("fabric_marks")
-    marks = os_facts.parse(section.stdout) if section is not None else os_facts.OsFacts(())
-    efa = answer.section("efa_devices")
-    vendor = marks.text("vendor") or ""
-    if efa is not None and efa.stdout.split():
-        return Guess(("efa",), (f"{len(efa.stdout.split())} EFA devices",))
-    if vendor.startswith(_GOOGLE):
-        return _google(marks, hardware)
-    ports = _ports(hardware)
-    if "InfiniBand" in hardware.link_layers and "Ethernet" in hardware.link_layers:
-        return Guess(("infiniband", "rocev2"), (f"{ports}: both kinds at the highest rate",))
-    if "InfiniBand" in hardware.link_layers:
-        azure = vendor == _MICROSOFT
-        return Guess(
-            ("azure-ib" if azure else "infiniband",),
-            (ports, *((f"the machine is of {vendor}",) if azure else ())),
-        )
-    if "Ethernet" in hardware.link_layers:
-        if _bluefield(answer, hardware):
-            return Guess(
-                ("rocev2", "spectrum-x"),
-                (
-                    (
-                        f"{ports} of BlueField-3: whether the switches are Spectrum-X is not seen"
-                        " from a host"
-                    ),
-                ),
-            )
-        return Guess(("rocev2",), (ports,))
-    if answer.section("rdma_sysfs") is None:
+    sysfs = answer.section("rdma_sysfs")
+    if sysfs is None:
         return Guess((), ("the node did not say which RDMA ports it has",))
-    if alone:
-        return Guess(("nvlink-only",), ("one node, without an active RDMA port",))
-    return Guess(("tcp",), ("no active RDMA port",))
-
-
-def _google(marks: os_facts.OsFacts, hardware: NodeHardware) -> Guess:
-    found = tuple(name for mark, name in _GOOGLE_MARKS if marks.text(mark))
-    paths = tuple(f"{path} is there" for mark, _ in _GOOGLE_MARKS if (path := marks.text(mark)))
-    maker = f"the machine is of {marks.text('vendor')}"
-    if found:
-        return Guess(found, (maker, *paths))
-    if "Ethernet" in hardware.link_layers:
-        return Guess(("gcp-gib",), (maker, _ports(hardware)))
-    return Guess(
-        ("gcp-tcpx", "gcp-tcpxo", "tcp"),
-        (maker, "no RDMA port, and no plugin in /var/lib/tcpxo or /var/lib/tcpx"),
+    marks = answer.section("fabric_marks")
+    shown = os_facts.parse(marks.stdout) if marks is not None else os_facts.OsFacts(())
+    node = _Facts(
+        devices=rdma_sysfs.parse(sysfs.stdout),
+        hardware=node_hardware(answer),
+        vendor=shown.text("vendor") or "",
+        directories=frozenset(value for name, value in shown.values if name == "directory"),
+        alone=alone,
     )
+    fitting = [
+        (name, sign)
+        for name, signs in fabric.signs().items()
+        for sign in signs
+        if all(_tests(sign, node))
+    ]
+    strongest = max((sign.strength for _, sign in fitting), default=0)
+    deciding = [(name, sign) for name, sign in fitting if sign.strength == strongest]
+    facts = dict.fromkeys(fact for _, sign in deciding for fact in _facts(sign, node))
+    return Guess(tuple(sorted({name for name, _ in deciding})), tuple(facts))
+
+
+def _own_devices(sign: Sign, node: _Facts) -> list[str]:
+    """The devices whose names show the fabric."""
+    names = [device.name for device in node.devices]
+    return [name for name in names if any(fnmatchcase(name, glob) for glob in sign.devices)]
+
+
+def _tests(sign: Sign, node: _Facts) -> Iterator[bool]:
+    """Whether each fact of the sign is true of the node."""
+    if sign.devices:
+        yield bool(_own_devices(sign, node))
+    if sign.directory is not None:
+        yield sign.directory in node.directories
+    if sign.vendor is not None:
+        yield node.vendor.startswith(sign.vendor)
+    if sign.ports is not None:
+        yield sign.ports in node.ports
+    if sign.adapter is not None:
+        yield any(kind.startswith(sign.adapter) for kind in node.adapters)
+    if sign.alone is not None:
+        yield node.alone is sign.alone
+
+
+def _facts(sign: Sign, node: _Facts) -> Iterator[str]:
+    """What the sign rests on, in words."""
+    if sign.devices:
+        names = _own_devices(sign, node)
+        yield f"{len(names)} RDMA device{'s'[: len(names) != 1]} named {' or '.join(sign.devices)}"
+    if sign.vendor is not None:
+        yield f"the machine is of {node.vendor}"
+    if sign.directory is not None:
+        yield f"{sign.directory} is there"
+    if sign.alone:
+        yield "one node"
+    if sign.ports is Ports.NONE:
+        yield "no active RDMA port"
+    elif sign.ports is not None:
+        yield _ports(node.hardware)
+    if sign.doubt:
+        yield sign.doubt
 
 
 def _ports(hardware: NodeHardware) -> str:
@@ -109,16 +145,6 @@ def _ports(hardware: NodeHardware) -> str:
     return (
         f"{len(hardware.rails)} active ports of {'/'.join(hardware.link_layers)} at"
         f" {'/'.join(rates)} Gb/s"
-    )
-
-
-def _bluefield(answer: NodeAnswer, hardware: NodeHardware) -> bool:
-    section = answer.section("rdma_sysfs")
-    names = {name for name, _ in hardware.rails}
-    devices = rdma_sysfs.parse(section.stdout) if section is not None else ()
-    return any(
-        device.name in names and (device.hca_type or "").startswith(_BLUEFIELD_3)
-        for device in devices
     )
 
 
@@ -144,9 +170,9 @@ def demand_profile(plan: RunPlan, answers: tuple[NodeAnswer, ...]) -> str:
     found = guess(answers)
     if plan.profile.name != fabric.UNDETECTED:
         return "; ".join(found.facts)
-    candidates = found.candidates or tuple(name for name in fabric.names() if name != "lab")
+    candidates = found.candidates or fabric.of_hardware()
     raise UsageError(
-        f"which fabric the nodes have cannot be told: it may be {' or '.join(candidates)}",
+        f"the nodes do not show which fabric they are on: it may be {' or '.join(candidates)}",
         seen="; ".join(found.facts),
         next_step=f"-p {candidates[0]}" + "".join(f", or -p {name}" for name in candidates[1:]),
     )

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import re
+import shlex
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
@@ -24,8 +25,8 @@ MAX_ERROR_BYTES = 64 * 1024
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """One probe of the script. Its shell is a fixed text of ours: nothing from outside is ever
-    spliced into it."""
+    """One probe of the script. Its shell is a fixed text of ours with `arguments`, quoted, as its
+    "$@"."""
 
     name: str
     command: str = ""
@@ -43,11 +44,14 @@ class Section:
     serves: tuple[str, ...] = ()
     """The checks that read it: not asked where the profile wants none of them. () = always asked,
     its facts are needed elsewhere."""
+    arguments: Callable[[], tuple[str, ...]] = tuple
 
     @property
     def shell(self) -> str:
         """What the node runs."""
-        return self.command or shell.load("busbw.checks", f"{self.name}.sh")
+        program = self.command or shell.load("busbw.checks", f"{self.name}.sh")
+        arguments = self.arguments()
+        return f"set -- {shlex.join(arguments)}\n{program}" if arguments else program
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,6 +17,7 @@ from busbw.checks import (
     results_of,
 )
 from busbw.checks.pcie import is_virtual
+from busbw.fabrics import fabric
 from busbw.model import CheckResult, Status
 from busbw.parsers.tools import fi_info, os_facts
 from busbw.parsers.tools.fi_info import FabricProvider
@@ -30,7 +31,7 @@ from busbw.parsers.tools.os_facts import RdmaNodes
 FABRIC_MARKS_FAMILY = CheckFamily(
     name="fabric_marks",
     checks=(),
-    sections=(Section("fabric_marks", small=True),),
+    sections=(Section("fabric_marks", small=True, arguments=fabric.directories),),
     judge=lambda answer: (),
 )
 

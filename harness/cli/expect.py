@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from busbw.errors import UsageError
-from busbw.fabrics.fabric import carrier_by_fabric
+from busbw.fabrics.fabric import carrier_by_fabric, intra_node_fabrics, network_fabrics
 from busbw.units import format_bandwidth, format_size, format_time_us
 
 # `busbw expect` without describing the cluster by hand: its hardware as a run recorded it, or as
@@ -187,7 +187,7 @@ def _described(
             else ()
         ),
     )
-    if count is None and fabric == "nvlink-only":
+    if count is None and fabric in intra_node_fabrics():
         # One node by itself does not say what joins it to others.
         fabric = None
     parts = [
@@ -524,7 +524,7 @@ def _question(args: argparse.Namespace) -> Question:
             next_step="--gpus-per-node 8",
         )
     nics = hardware.parse_nics(args.nics) if args.nics is not None else None
-    fabric = args.fabric or ("nvlink-only" if args.nodes == 1 else None)
+    fabric = args.fabric or (intra_node_fabrics()[0] if args.nodes == 1 else None)
     if fabric is not None:
         _one_of("--fabric", fabric, tuple(carrier_by_fabric()))
 
@@ -549,7 +549,7 @@ def _question(args: argparse.Namespace) -> Question:
             " regimes",
             seen=_limits_by_nodes(
                 question_for,
-                fabric or "infiniband",
+                fabric or network_fabrics()[0],
                 has_network=nics is not None or args.network_gb_s is not None,
             ),
             next_step="--nodes 8",
@@ -560,8 +560,8 @@ def _question(args: argparse.Namespace) -> Question:
             seen=f"{args.nodes} node with {per_node} GPU",
             next_step="--nodes 2",
         )
-    if fabric is None or (args.nodes > 1 and fabric == "nvlink-only"):
-        known = ", ".join(name for name in carrier_by_fabric() if name != "nvlink-only")
+    if fabric is None or (args.nodes > 1 and fabric not in network_fabrics()):
+        known = ", ".join(network_fabrics())
         raise UsageError(
             f"{args.nodes} nodes need a fabric; known: {known}",
             seen=f"--fabric {fabric}" if fabric else "",

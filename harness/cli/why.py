@@ -15,7 +15,7 @@ from pathlib import Path
 from busbw import codec, intake
 from busbw.cli.pool import read_each
 from busbw.errors import ReadError, UnknownLayout, UsageError
-from busbw.fabrics.fabric import Family
+from busbw.fabrics import fabric
 from busbw.model import (
     Confidence,
     Evidence,
@@ -508,8 +508,9 @@ def register(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--list", action="store_true", dest="list_entries", help="list all ids")
     parser.add_argument(
         "--fabric",
-        choices=[family.value for family in Family],
-        help="the fabric it was meant to run on (default: what the logs show)",
+        metavar="NAME",
+        help="the fabric it was meant to run on: a profile, or a family such as ib or roce"
+        " (default: what the logs show)",
     )
     register_live(parser)
 
@@ -558,6 +559,7 @@ def _diagnose(args: argparse.Namespace) -> int:
             seen=args.what[0],
             next_step="busbw report RUN --redact for a run",
         )
+    family = fabric.family(args.fabric) if args.fabric is not None else None
     reading = read(args.what)
     texts = reading.evidence.texts
     if not texts and not reading.evidence.facts:
@@ -569,7 +571,7 @@ def _diagnose(args: argparse.Namespace) -> int:
     if not reading.evidence.facts and not any(text.lines for text in texts):
         verb = "is" if len(args.what) == 1 else "are"
         raise ReadError(f"{', '.join(args.what)} {verb} empty: nothing to diagnose")
-    diagnosis = diagnose(reading.evidence, Context(fabric=args.fabric))
+    diagnosis = diagnose(reading.evidence, Context(family))
     diagnosis = with_findings(diagnosis, reading.findings)
     shown = diagnosis.findings if args.all else worth_showing(diagnosis)
     if args.json:

@@ -114,15 +114,61 @@ class MustSee:
     """True = every channel between nodes ends in `/GDRDMA`, False = none does, None = either."""
 
 
-class Family(StrEnum):
-    """The fabrics that the catalogue of findings distinguishes."""
+class DataPath(StrEnum):
+    """Which of NCCL's networks carries the data between nodes."""
 
-    IB = "ib"
-    ROCE = "roce"
-    SPECTRUM_X = "spectrum-x"
-    TCP = "tcp"
-    EFA = "efa"
-    GCP = "gcp"
+    VERBS = "verbs"
+    """NCCL's own InfiniBand transport: queue pairs of RDMA devices."""
+    PLUGIN = "plugin"
+    """A network plugin of the provider."""
+    SOCKETS = "sockets"
+    """TCP of the kernel."""
+
+
+@dataclass(frozen=True, slots=True)
+class Family:
+    """Fabrics that the catalogue of findings takes for one."""
+
+    name: str
+    """As the catalogue writes it in `fabrics`: `ib`, `roce`."""
+    data_path: DataPath
+    keywords: tuple[str, ...] | None = None
+    """Where the fabric is not known, weak evidence counts only in lines with one of these words;
+    None = it counts in any line."""
+
+
+class Ports(StrEnum):
+    """Link layer of a node's fastest active RDMA ports."""
+
+    INFINIBAND = "InfiniBand"
+    ETHERNET = "Ethernet"
+    NONE = "none"
+
+
+@dataclass(frozen=True, slots=True)
+class Sign:
+    """Facts of a node that together show a fabric."""
+
+    devices: tuple[str, ...] = ()
+    """Globs of the names of RDMA devices."""
+    directory: str | None = None
+    """Where the fabric's software is installed."""
+    vendor: str | None = None
+    """How the name of the machine's vendor begins (/sys/class/dmi/id/sys_vendor)."""
+    ports: Ports | None = None
+    adapter: str | None = None
+    """How the type of the RDMA devices begins (hca_type)."""
+    alone: bool | None = None
+    """True = the cluster has one node, False = it has several."""
+    doubt: str = ""
+    """What these facts leave open."""
+
+    @property
+    def strength(self) -> int:
+        """Signs of the highest strength decide: devices of the fabric's own, its software, the
+        vendor, the ports."""
+        facts = (bool(self.devices), self.directory is not None, self.vendor is not None)
+        return len(facts) - facts.index(True) if any(facts) else 0
 
 
 class Wire(StrEnum):
@@ -145,6 +191,8 @@ class Carrier:
     published run is compared."""
     why: str
     source: str
+    spans_nodes: bool = True
+    """False = NVLink alone: no network between nodes is measured."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,6 +251,10 @@ class _File:
     env: tuple[ProfileVar, ...] = ()
     trials: tuple[Trial, ...] = ()
     never_set: tuple[NeverSet, ...] = ()
+    emulated: bool = False
+    """True = of the embedded lab, never of hardware."""
+    signs: tuple[Sign, ...] = ()
+    """What shows on a node that it is this fabric; one is enough. Not inherited."""
     may_set: dict[str, str] = dataclasses.field(default_factory=dict)
     """Variables taken off the inherited `never_set` list, each with the reason."""
     harmful: tuple[Harmful, ...] = ()
@@ -309,6 +361,61 @@ def carrier_by_fabric() -> Mapping[str, Carrier]:
     """The profiles whose hardware has limits, by name, and what each travels on."""
     profiles = (load(name) for name in names())
     return {each.name: each.carrier for each in profiles if each.carrier is not None}
+
+
+def network_fabrics() -> tuple[str, ...]:
+    """The profiles with limits whose data crosses a network."""
+    return tuple(name for name, carrier in carrier_by_fabric().items() if carrier.spans_nodes)
+
+
+def intra_node_fabrics() -> tuple[str, ...]:
+    """The profiles with limits whose data stays on NVLink."""
+    return tuple(name for name, carrier in carrier_by_fabric().items() if not carrier.spans_nodes)
+
+
+@functools.cache
+def families() -> Mapping[str, Family]:
+    """The families of all profiles, by name."""
+    known = (load(name).family for name in names())
+    return {family.name: family for family in known if family is not None}
+
+
+def family(word: str) -> Family:
+    """The family of that name, or the one of the profile of that name.
+
+    Raises:
+        PlaybookError: there is neither, or the profile has no family; the known ones are listed.
+    """
+    known = {name: load(name).family for name in names()} | families()
+    found = known.get(word)
+    if found is None:
+        words = sorted(name for name, each in known.items() if each is not None)
+        raise PlaybookError(
+            unknown("fabric", word, words), next_step=f"known fabrics: {', '.join(words)}"
+        )
+    return found
+
+
+@functools.cache
+def signs() -> Mapping[str, tuple[Sign, ...]]:
+    """What shows on a node that it is that fabric, by profile."""
+    return {name: _file(name).signs for name in names()}
+
+
+def directories() -> tuple[str, ...]:
+    """Where the software of the fabrics is installed: what a node is asked for."""
+    every = (sign.directory for each in signs().values() for sign in each)
+    return tuple(sorted({directory for directory in every if directory is not None}))
+
+
+def of_hardware() -> tuple[str, ...]:
+    """The profiles of real networks."""
+    return tuple(name for name in names() if not _file(name).emulated)
+
+
+def of_emulated_hosts() -> str:
+    """The profile of the embedded lab."""
+    return next(name for name in names() if _file(name).emulated)
 
 
 def _merged(inherited: tuple[_Item, ...], own: tuple[_Item, ...]) -> tuple[_Item, ...]:

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from busbw.codec import read_yaml, refuse, unknown
 from busbw.errors import PlaybookError
-from busbw.fabrics.fabric import ChecksPlan
+from busbw.fabrics.fabric import ChecksPlan, of_emulated_hosts
 from busbw.model import BenchmarkCase
 from busbw.playbook.contract import Contract
 from busbw.playbook.form import (
@@ -153,7 +153,7 @@ def parse(text: str, path: str, name: str, *, emulated: bool = False) -> Playboo
     return Playbook(
         name=name,
         description=file.description,
-        fabric=file.lab.fabric if emulated else file.fabric,
+        fabric=(file.lab.fabric or of_emulated_hosts()) if emulated else file.fabric,
         checks=file.checks,
         cases=_cases(file.cases, emulated),
         gates=tuple(_gate(gate, emulated) for gate in file.gates),

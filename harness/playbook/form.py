@@ -173,7 +173,8 @@ class LabForm:
     """What emulated hosts change in the playbook."""
 
     payload: Payload = "lab"
-    fabric: str = "lab"
+    fabric: str | None = None
+    """None = the profile of emulated hosts."""
     survey: SurveyChange = SurveyChange()
     repeat: RepeatForm | None = None
     soak: Seconds | None = None

@@ -11,7 +11,7 @@ from busbw.model import BenchmarkCase, Cluster
 from busbw.playbook import Playbook
 from busbw.store.run_directory import RunDir
 
-SCHEMA = "busbw.store.plan/2"
+SCHEMA = "busbw.store.plan/3"
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from busbw.assess.counters import NodeTexts, of_case
 from busbw.assess.launches import Launch
-from busbw.fabrics.fabric import Family
+from busbw.fabrics.fabric import DataPath
 from busbw.model import ComponentKind, Finding, Uncovered
 from busbw.parsers.blame import loss
 from busbw.parsers.blame.blame import BlameOutcome
@@ -47,7 +47,8 @@ def count(run: RunDir, plan: RunPlan, launches: tuple[Launch, ...]) -> Counted:
     Raises:
         RunDirError: an artefact is not readable.
     """
-    if plan.profile.family is not Family.TCP:
+    family = plan.profile.family
+    if family is None or family.data_path is not DataPath.SOCKETS:
         return Counted((), ())
     pairs: list[PairTraffic] = []
     blind: dict[str, dict[str, str]] = {}

@@ -250,6 +250,14 @@ class Step:
         return Fix(self.do, self.run, self.needs, self.disruptive)
 
 
+class EveryFabric(StrEnum):
+    """Words in the place of a family: what nodes of every fabric have."""
+
+    ANY = "any"
+    NVLINK = "nvlink"
+    PCIE = "pcie"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
     """One entry: a cause, what it looks like, what to do."""
@@ -264,8 +272,8 @@ class Entry:
     explanation: str
     fix: tuple[Step, ...] = ()
     """() only where `settle` says what would tell more."""
-    fabrics: tuple[str, ...] = ("any",)
-    """ib, roce, spectrum-x, tcp, efa, gcp, nvlink, pcie; `any` = all."""
+    fabrics: tuple[str, ...] = (EveryFabric.ANY,)
+    """Names of families (`fabric.families`), or words of `EveryFabric`."""
     severity: Severity | None = None
     """None = the judge that reports it decides."""
     signals: tuple[Signal, ...] = ()

@@ -13,11 +13,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from busbw import plugins
+from busbw.fabrics.fabric import families
 from busbw.model import Confidence, Evidence, Finding, Status
 from busbw.parsers.findings import catalogue, rules
 from busbw.parsers.findings.catalogue import (
     Catalogue,
     Entry,
+    EveryFabric,
     Expression,
     Role,
     Severity,
@@ -39,8 +41,8 @@ from busbw.parsers.findings.evidence import (
     Sighting,
     Text,
     View,
-    family,
     places,
+    source_kind,
 )
 from busbw.parsers.findings.rules import Rule
 from busbw.parsers.logs.scan import Hit, Pattern
@@ -50,7 +52,7 @@ from busbw.parsers.logs.scan import Hit, Pattern
 #
 # 1. An entry with an excluding clue is out; one whose condition (`requires`) is not known to hold
 # stays possible.
-# 2. Certain = a clue that can mean nothing else, or two strong clues of different families.
+# 2. Certain = a clue that can mean nothing else, or two strong clues from different kinds of sources.
 # Likely = one strong clue. Possible = weak ones.
 # 3. Notes and settings are never more than possible; a setting is, when a measured figure says
 # that something is wrong. Where something
@@ -73,11 +75,6 @@ _SEVERITIES = {
 }
 _STRONG = (Weight.CERTAIN, Weight.STRONG)
 _WEIGHTS = {Weight.CERTAIN: 0, Weight.STRONG: 1, Weight.WEAK: 2, Weight.REQUIRES: 3}
-_CLOUD_KEYWORDS: Mapping[str, tuple[str, ...]] = {
-    "efa": ("OFI", "Libfabric", "EFA"),
-    "gcp": ("FasTrak", "TCPX", "gIB"),
-    "spectrum-x": (),
-}
 _MOST_EVIDENCE = 5
 _MOST_PLACES = 16
 
@@ -105,7 +102,9 @@ class _Candidate:
 
     def from_kernel(self) -> bool:
         """A strong clue is in the kernel's log."""
-        return any(family(clue.source) == KERNEL and clue.weight in _STRONG for clue in self.clues)
+        return any(
+            source_kind(clue.source) == KERNEL and clue.weight in _STRONG for clue in self.clues
+        )
 
 
 def rank(
@@ -149,16 +148,20 @@ def _candidates(known: Catalogue, clues: Sequence[Clue], context: Context) -> di
 
 
 def _applies(symptom: Entry, clues: Sequence[Clue], context: Context) -> bool:
-    """Entries of other fabrics are out; those of one cloud alone need a strong clue, or a line that
-    names it, where the fabric is not known."""
-    if "any" in symptom.fabrics or any(clue.weight in _STRONG for clue in clues):
+    """Strong evidence counts on any fabric, weak evidence only on the fabrics of the entry. Where
+    the fabric is not known, a line must name it if the family asks for that."""
+    if EveryFabric.ANY in symptom.fabrics or any(clue.weight in _STRONG for clue in clues):
         return True
-    if context.fabric is None:
-        if not set(symptom.fabrics) <= set(_CLOUD_KEYWORDS):
+    if context.family is not None:
+        inside_nodes = {EveryFabric.NVLINK, EveryFabric.PCIE} & set(symptom.fabrics)
+        return context.family.name in symptom.fabrics or bool(inside_nodes)
+    keywords: list[str] = []
+    for name in symptom.fabrics:
+        family = families().get(name)
+        if family is None or family.keywords is None:
             return True
-        keywords = [each for fabric in symptom.fabrics for each in _CLOUD_KEYWORDS[fabric]]
-        return any(keyword in clue.evidence.text for clue in clues for keyword in keywords)
-    return context.fabric in symptom.fabrics or bool({"nvlink", "pcie"} & set(symptom.fabrics))
+        keywords += family.keywords
+    return any(keyword in clue.evidence.text for clue in clues for keyword in keywords)
 
 
 def _is_bearable(candidate: _Candidate) -> bool:
@@ -173,7 +176,7 @@ def _confidence(candidate: _Candidate, complaint: bool) -> Confidence:
         return Confidence.POSSIBLE
     if symptom.role is Role.NOTE or (symptom.role is Role.SETTING and not complaint):
         return Confidence.POSSIBLE
-    strong = {family(clue.source) for clue in clues if clue.weight in _STRONG}
+    strong = {source_kind(clue.source) for clue in clues if clue.weight in _STRONG}
     if any(clue.weight is Weight.CERTAIN for clue in clues) or len(strong) > 1:
         return Confidence.CERTAIN
     return Confidence.LIKELY if strong else Confidence.POSSIBLE

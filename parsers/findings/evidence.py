@@ -7,6 +7,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from busbw.fabrics.fabric import Family
 from busbw.model import Evidence, Finding
 from busbw.parsers.findings.catalogue import Value, Weight
 from busbw.parsers.logs.scan import Hit
@@ -20,9 +21,9 @@ KERNEL, RAS, RECORDER, COUNTER, PREFLIGHT, RESULT, LOG = (
     "result",
     "log",
 )
-"""Families of sources. Two strong clues of different families are independent of each other; two
+"""Kinds of sources. Two strong clues from different kinds are independent of each other; two
 lines of one log are not."""
-_FAMILIES = {"dmesg": KERNEL, "ras": RAS, "flight-recorder": RECORDER, "result": RESULT}
+_KINDS = {"dmesg": KERNEL, "ras": RAS, "flight-recorder": RECORDER, "result": RESULT}
 
 _STAMP = re.compile(r"\[?(\d{4}-\d\d-\d\d)[ T_](\d\d:\d\d:\d\d(?:\.\d+)?)")
 _HOST = re.compile(r"(?:^|[\s>\])])(?P<host>\w[\w.-]*):\d+:\d+ \[-?\d+\]")
@@ -45,11 +46,11 @@ _GPU = re.compile(
 _NODE = re.compile(r"\bon node (?P<node>[\w.-]+)|\berror: (?P<srun>[\w.\[\],-]+): tasks? ")
 
 
-def family(source: str) -> str:
-    """The family of a signal's source: `counter:link_downed` is `counter`; every kind of log is
+def source_kind(source: str) -> str:
+    """The kind of a signal's source: `counter:link_downed` is `counter`; every kind of log is
     `log`."""
     head = source.partition(":")[0]
-    return head if head in (COUNTER, PREFLIGHT) else _FAMILIES.get(head, LOG)
+    return head if head in (COUNTER, PREFLIGHT) else _KINDS.get(head, LOG)
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,9 +92,8 @@ class EvidenceSet:
 class Context:
     """What is known of the cluster beforehand."""
 
-    fabric: str | None = None
-    """Profile family: ib, roce, spectrum-x, tcp, efa, gcp; None = not known, or to be seen in the
-    texts."""
+    family: Family | None = None
+    """Of the fabric; None = not known."""
 
 
 @dataclass(frozen=True, slots=True, order=True)

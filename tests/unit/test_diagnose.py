@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from busbw.fabrics.fabric import family
 from busbw.model import (
     BenchmarkResult,
     BenchmarkRow,
@@ -60,7 +61,9 @@ def ask(
         Text(f"{number}.log", scanner.scan([text.encode()]).hits)
         for number, text in enumerate(texts)
     )
-    return diagnose.diagnose(EvidenceSet(searched, facts), Context(fabric))
+    return diagnose.diagnose(
+        EvidenceSet(searched, facts), Context(family(fabric) if fabric else None)
+    )
 
 
 def told(diagnosis: Diagnosis) -> list[tuple[str, str]]:

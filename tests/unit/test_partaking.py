@@ -113,7 +113,7 @@ def context(tmp_path: Path, names: tuple[str, ...], refused: tuple[str, ...] = (
     cluster = Cluster(tuple(Node(name) for name in names), names[0], "-w")
     book = playbook.load("quick", emulated=True)
     plan = RunPlan(
-        "busbw.store.plan/2",
+        "busbw.store.plan/3",
         "test",
         run.run_id,
         "2026-11-21T12:00:00Z",

@@ -22,6 +22,13 @@ GOOGLE, MICROSOFT = (
 )
 
 
+EFA = "".join(
+    f"rdma {name} present 1\nport {name} 1 state 4: ACTIVE\n"
+    f"port {name} 1 rate 100 Gb/sec (4X EDR)\nport {name} 1 link_layer Unspecified\n"
+    for name in ("rdmap16s27", "rdmap32s27")
+)
+
+
 def sysfs(
     count: int,
     layer: str,
@@ -41,7 +48,7 @@ def sysfs(
 
 
 def answer(name: str = "n1", **texts: str) -> NodeAnswer:
-    given = {"rdma_sysfs": "", "fabric_marks": "vendor=Supermicro\n", "efa_devices": ""} | texts
+    given = {"rdma_sysfs": "", "fabric_marks": "vendor=Supermicro\n"} | texts
     sections = {key: SectionOutput(key, text, "", 0, 1) for key, text in given.items()}
     return NodeAnswer(Node(name), sections, f"raw/preflight/{name}.txt", None)
 
@@ -66,14 +73,17 @@ def two(**texts: str) -> tuple[NodeAnswer, ...]:
             Guess(
                 ("azure-ib",),
                 (
-                    "8 active ports of InfiniBand at 400 Gb/s",
                     "the machine is of Microsoft Corporation",
+                    "8 active ports of InfiniBand at 400 Gb/s",
                 ),
             ),
         ),
-        (two(efa_devices="rdmap16s27\nrdmap32s27\n"), Guess(("efa",), ("2 EFA devices",))),
         (
-            two(fabric_marks=GOOGLE + "mark_tcpxo=/var/lib/tcpxo\n"),
+            two(rdma_sysfs=EFA, fabric_marks="vendor=Amazon EC2\n"),
+            Guess(("efa",), ("2 RDMA devices named rdmap* or efa_*",)),
+        ),
+        (
+            two(fabric_marks=GOOGLE + "directory=/var/lib/tcpxo\n"),
             Guess(("gcp-tcpxo",), ("the machine is of Google", "/var/lib/tcpxo is there")),
         ),
         (
@@ -87,7 +97,7 @@ def two(**texts: str) -> tuple[NodeAnswer, ...]:
             two(rdma_sysfs=sysfs(8, "InfiniBand", state="1: DOWN")),
             Guess(("tcp",), ("no active RDMA port",)),
         ),
-        ((answer(),), Guess(("nvlink-only",), ("one node, without an active RDMA port",))),
+        ((answer(),), Guess(("nvlink-only",), ("one node", "no active RDMA port"))),
         ((), Guess((), ("no node answered",))),
     ],
 )
@@ -113,6 +123,12 @@ def test_slower_ports_for_storage_do_not_decide() -> None:
         (two(rdma_sysfs=sysfs(8, "Ethernet", hca="MT41692")), ("rocev2", "spectrum-x")),
         (two(fabric_marks=GOOGLE), ("gcp-tcpx", "gcp-tcpxo", "tcp")),
         ((answer("n1", rdma_sysfs=sysfs(8, "InfiniBand")), answer("n2")), ("infiniband", "tcp")),
+        (
+            two(
+                rdma_sysfs=sysfs(8, "InfiniBand") + sysfs(4, "Ethernet").replace("mlx5_", "mlx5_1")
+            ),
+            ("infiniband", "rocev2"),
+        ),
     ],
 )
 def test_where_two_fit_none_is_taken_and_both_are_named(
@@ -124,7 +140,7 @@ def test_where_two_fit_none_is_taken_and_both_are_named(
         detection.demand_profile(plan, answers)
     assert (
         caught.value.what
-        == f"which fabric the nodes have cannot be told: it may be {' or '.join(candidates)}"
+        == f"the nodes do not show which fabric they are on: it may be {' or '.join(candidates)}"
     )
     assert caught.value.next_step.startswith(f"-p {candidates[0]}, or -p {candidates[1]}")
     assert caught.value.seen
@@ -153,4 +169,4 @@ def undetected() -> RunPlan:
         "quick", "", None, ChecksPlan(), (), (), SurveyPlan("never", 1.0, 1, 1, ()), "nccl-tests"
     )
     cluster = Cluster((Node("n1"), Node("n2")), "n1", "-w n[1-2]")
-    return RunPlan("busbw.store.plan/2", "0", "run", "", cluster, book, fabric.undetected(), "ssh")
+    return RunPlan("busbw.store.plan/3", "0", "run", "", cluster, book, fabric.undetected(), "ssh")

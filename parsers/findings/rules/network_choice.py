@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from busbw.fabrics.fabric import DataPath
 from busbw.parsers.findings.catalogue import Weight
 from busbw.parsers.findings.evidence import Clue, Sighting, View
 from busbw.parsers.findings.rules import Fires, Rule, Watch
@@ -27,7 +28,6 @@ _OFF = Watch(
 )
 _INTRA_NODE = Watch("intra-node", r"via (?:P2P|SHM|direct shared memory)")
 _INTER_NODE = Watch("inter-node", r"via NET/|failed ?: |retrying")
-_RDMA_FABRICS = frozenset({"ib", "roce", "spectrum-x"})
 
 
 def _judge(view: View) -> Iterator[Clue]:
@@ -43,7 +43,8 @@ def _judge(view: View) -> Iterator[Clue]:
         ):
             yield sockets[0].clue(entry, Weight.EXCLUDES, "nccl-log")
         return
-    on_rdma_fabric = view.context.fabric in _RDMA_FABRICS
+    family = view.context.family
+    on_rdma_fabric = family is not None and family.data_path is DataPath.VERBS
     intended = on_rdma_fabric or bool(view.sightings(_RDMA_SETTING.name))
     in_use = bool(view.sightings(_RDMA.name))
     off = view.sightings(_OFF.name)
