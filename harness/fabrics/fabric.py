@@ -386,7 +386,7 @@ def family(word: str) -> Family:
     Raises:
         PlaybookError: there is neither, or the profile has no family; the known ones are listed.
     """
-    known = {name: load(name).family for name in names()} | families()
+    known = {**{name: load(name).family for name in names()}, **families()}
     found = known.get(word)
     if found is None:
         words = sorted(name for name, each in known.items() if each is not None)
