@@ -160,7 +160,7 @@ def test_scattered_processes_are_possible_head_of_line_blocking_on_ethernet() ->
             cause="Possibly head-of-line blocking: paused or dropped packets hold up some flows.",
             confidence=Confidence.POSSIBLE,
             would_settle=(
-                "PFC pause and ECN counters, discards of the switch ports, before and after",
+                "PFC pause, ECN and discard counters of the switch ports, before and after",
                 "busbw run --survey",
             ),
             required=False,
