@@ -41,32 +41,25 @@ def explain(
 
     Args:
         run_findings: of the checks, launches and comparisons of the run.
-        explanations: of the catalogue, best first.
-        feeds: symptom → the ids of the checks that are evidence for it.
+        explanations: of the catalogue, best first; each id once.
+        feeds: id of an entry → the ids of the checks that are evidence for it.
         is_answer: whether an artefact is a node's preflight answer.
     """
-    ids = {finding.id for finding in run_findings}
-    rest = [each for each in explanations if each.status is not Status.PASS and each.id not in ids]
-    findings = []
-    used: set[str] = set()
-    for finding in run_findings:
-        feeding = [each for each in rest if finding.id in feeds.get(each.id, ())]
-        causes = [each for each in feeding if _about(each, finding)]
-        used.update(each.id for each in causes if _only_answers(each, is_answer))
-        findings.append(_with_cause(finding, causes) if causes else finding)
-    rest = [each for each in rest if each.id not in used]
+    own = {finding.id for finding in run_findings}
+    new = [each for each in explanations if each.status is not Status.PASS and each.id not in own]
+    findings = [_with_causes(finding, new, feeds) for finding in run_findings]
+    # What only checks show is the cause of a check, and no finding of its own.
+    rest = [each for each in new if not _only_answers(each, is_answer)]
     for number, finding in enumerate(findings):
-        reasons = (each for each in rest if _is_sure(each) and _is_reason(each, finding))
-        reason = next(reasons, None)
+        reason = _reason(finding, rest)
         if reason is not None:
             rest.remove(reason)
             findings[number] = _outcome(finding, reason)
-    rest = [each for each in rest if not _only_answers(each, is_answer)]
     findings += [_stated(each, run_findings) for each in rest if _is_sure(each)]
-    wrong = any(finding.required and finding.status in _WRONG for finding in run_findings)
-    if wrong and not any(map(_is_sure, findings)):
-        possible = [each for each in rest if not _is_sure(each)][:MOST_POSSIBLE]
-        findings += [replace(each, status=Status.WARN, required=False) for each in possible]
+    if any(map(_needs_answer, run_findings)) and not any(map(_is_sure, findings)):
+        # None of the rest is sure.
+        for each in rest[:MOST_POSSIBLE]:
+            findings.append(replace(each, status=Status.WARN, required=False))
     return tuple(findings)
 
 
@@ -74,18 +67,28 @@ def _is_sure(finding: Finding) -> bool:
     return finding.confidence is not Confidence.POSSIBLE
 
 
-def _about(cause: Finding, finding: Finding) -> bool:
-    """They name a node in common, or one of them names none."""
-    nodes = {place.partition(" ")[0] for place in cause.where}
-    return not nodes or not finding.where or bool(nodes & set(finding.where))
+def _needs_answer(finding: Finding) -> bool:
+    return finding.required and finding.status in _WRONG
 
 
 def _only_answers(finding: Finding, is_answer: Callable[[str], bool]) -> bool:
-    return all(is_answer(item.artefact) for item in finding.evidence)
+    return all(map(is_answer, _artefacts(finding)))
 
 
-def _with_cause(finding: Finding, causes: list[Finding]) -> Finding:
+def _artefacts(finding: Finding) -> set[str]:
+    return {item.artefact for item in finding.evidence}
+
+
+def _with_causes(
+    finding: Finding, explanations: list[Finding], feeds: Mapping[str, frozenset[str]]
+) -> Finding:
     """A failed check with the first of its causes; the others are named."""
+    causes = []
+    for each in explanations:
+        if finding.id in feeds.get(each.id, ()) and _about(each, finding):
+            causes.append(each)
+    if not causes:
+        return finding
     first = causes[0]
     settle = finding.would_settle
     if len(causes) > 1:
@@ -100,18 +103,27 @@ def _with_cause(finding: Finding, causes: list[Finding]) -> Finding:
     )
 
 
+def _about(cause: Finding, finding: Finding) -> bool:
+    """They name a node in common, or one of them names none."""
+    nodes = {place.partition(" ")[0] for place in cause.where}
+    return not nodes or not finding.where or bool(nodes & set(finding.where))
+
+
 def _merged(first: tuple[str, ...], second: tuple[str, ...]) -> tuple[str, ...]:
     """Each once, in order."""
     return tuple(dict.fromkeys(first + second))
 
 
-def _artefacts(finding: Finding) -> set[str]:
-    return {item.artefact for item in finding.evidence}
-
-
-def _is_reason(explanation: Finding, finding: Finding) -> bool:
-    """The finding only says that something failed, and the explanation stands in the same file."""
-    return finding.id in _OUTCOMES and bool(_artefacts(explanation) & _artefacts(finding))
+def _reason(finding: Finding, explanations: list[Finding]) -> Finding | None:
+    """Why something failed, where the finding only says that it did: the first sure explanation
+    from the same file."""
+    if finding.id not in _OUTCOMES:
+        return None
+    files = _artefacts(finding)
+    for each in explanations:
+        if _is_sure(each) and files & _artefacts(each):
+            return each
+    return None
 
 
 def _outcome(finding: Finding, reason: Finding) -> Finding:
@@ -131,14 +143,14 @@ def _outcome(finding: Finding, reason: Finding) -> Finding:
 def _stated(explanation: Finding, run_findings: tuple[Finding, ...]) -> Finding:
     """An explanation with the status, the weight and the effect of what it explains: the findings
     that rest on the same file."""
-    wrong = [finding for finding in run_findings if finding.status in _WRONG]
     files = _artefacts(explanation)
-    explained = [finding for finding in wrong if files & _artefacts(finding)]
-    if not explained:
-        return replace(explanation, status=Status.WARN, required=False)
-    return replace(
-        explanation,
-        status=worst(tuple(finding.status for finding in explained)),
-        required=any(finding.required for finding in explained),
-        effect=max(finding.effect for finding in explained),
-    )
+    status, required, effect = Status.WARN, False, explanation.effect
+    explained = []
+    for finding in run_findings:
+        if finding.status in _WRONG and files & _artefacts(finding):
+            explained.append(finding)
+    if explained:
+        status = worst(tuple(finding.status for finding in explained))
+        required = any(finding.required for finding in explained)
+        effect = max(finding.effect for finding in explained)
+    return replace(explanation, status=status, required=required, effect=effect)
