@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean, median, quantiles, stdev
 
@@ -61,7 +61,11 @@ class NodeChanges:
         """Whether that RDMA device, or the interface over it, is one of the stated rails."""
         if device in self.rails or f"{device}:1" in self.rails:
             return True
-        return any(port.device == device and port.interface in self.rails for port in self.ports)
+        return device in self.devices_of(self.rails)
+
+    def devices_of(self, interfaces: Collection[str]) -> frozenset[str]:
+        """The RDMA devices over these interfaces."""
+        return frozenset(port.device for port in self.ports if port.interface in interfaces)
 
 
 @functools.cache
@@ -118,15 +122,15 @@ def _values(
 
 def _rdma_bytes(node: NodeChanges, change: CounterDelta) -> float | None:
     """Bytes of RDMA on the port over which this interface stands; None = not known."""
-    devices = {port.device for port in node.ports if port.interface == change.device}
+    devices = node.devices_of({change.device})
     name = _SENT if change.counter.startswith("tx_") else "port_rcv_data"
-    words = []
+    total = None
     for other in node.changes:
         if other.device in devices and other.counter == name:
             if other.delta is None:
                 return None
-            words.append(other.delta)
-    return float(sum(words) * IB_WORD_BYTES) if words else None
+            total = (total or 0) + other.delta
+    return None if total is None else float(total * IB_WORD_BYTES)
 
 
 def _paused_devices(node: NodeChanges) -> frozenset[str]:
@@ -136,7 +140,7 @@ def _paused_devices(node: NodeChanges) -> frozenset[str]:
         is_pause = change.counter.startswith("rx_prio") and change.counter.endswith("_pause")
         if is_pause and change.delta:
             interfaces.add(change.device)
-    return frozenset(port.device for port in node.ports if port.interface in interfaces)
+    return node.devices_of(interfaces)
 
 
 def _summed(changes: Iterable[CounterDelta]) -> list[CounterDelta]:
@@ -157,19 +161,20 @@ def _summed(changes: Iterable[CounterDelta]) -> list[CounterDelta]:
 
 def _rails(node: NodeChanges) -> list[Fact]:
     """How evenly the stated rails sent, and those that sent nothing."""
-    rails: dict[str, CounterDelta] = {}
+    rails: dict[str, tuple[float, CounterDelta]] = {}
     for change in node.changes:
         if change.counter == _SENT and change.delta is not None and node.is_rail(change.device):
-            rails[change.device] = change
-    words = {device: float(change.delta or 0) for device, change in rails.items()}
-    if len(words) < 2 or not any(words.values()):
+            rails[change.device] = (float(change.delta), change)
+    ordered = sorted(rails.values(), key=lambda rail: rail[0])
+    if len(ordered) < 2 or not ordered[-1][0]:
         return []
-    top = max(words, key=words.__getitem__)
-    imbalance = words[top] / fmean(words.values())
-    facts = [_fact(rails[top], node, [("delta", words[top]), ("imbalance", imbalance)])]
-    for device, change in rails.items():
-        if not words[device]:
-            least = min(number for other, number in words.items() if other != device)
+    most, top = max(rails.values(), key=lambda rail: rail[0])
+    mean = fmean(words for words, _ in rails.values())
+    facts = [_fact(top, node, [("delta", most), ("imbalance", most / mean)])]
+    for words, change in ordered:
+        if not words:
+            # The least that another rail sent.
+            least = ordered[1 if change is ordered[0][1] else 0][0]
             facts.append(_fact(change, node, [("delta", 0.0), ("peers_delta", least)]))
     return facts
 
@@ -185,14 +190,14 @@ def _waits(nodes: Sequence[NodeChanges]) -> list[Fact]:
             if is_wait and change.delta is not None and words:
                 waits.append((change.delta / words, change, node))
     shares = [share for share, _, _ in waits]
-    if len(shares) < 3 or not fmean(shares):
+    if len(shares) < 3 or not any(shares):
         return []
+    most, mean = max(shares), fmean(shares)
     facts = []
     for share, change, node in waits:
         ticks = float(change.delta or 0)
-        if ticks >= _LEAST_WAIT and share == max(shares):
-            values = [("delta", ticks), ("imbalance", share / fmean(shares))]
-            facts.append(_fact(change, node, values))
+        if ticks >= _LEAST_WAIT and share == most:
+            facts.append(_fact(change, node, [("delta", ticks), ("imbalance", share / mean)]))
     return facts
 
 
@@ -215,15 +220,12 @@ def _fact(change: CounterDelta, node: NodeChanges, values: Sequence[tuple[str, V
 
 def from_tools(artefact: str, text: str) -> tuple[Fact, ...]:
     """The facts in the outputs of tools that are in a text."""
-    return tuple(
-        Fact(
-            f"preflight:{fact.check_id}",
-            fact.values,
-            Evidence(artefact, _line_of(text, fact.subject), fact.subject),
-            (fact.subject,) if fact.subject else (),
-        )
-        for fact in tools.facts(text)
-    )
+    facts = []
+    for each in tools.facts(text):
+        evidence = Evidence(artefact, _line_of(text, each.subject), each.subject)
+        where = (each.subject,) if each.subject else ()
+        facts.append(Fact(f"preflight:{each.check_id}", each.values, evidence, where))
+    return tuple(facts)
 
 
 def _line_of(text: str, name: str) -> int | None:
@@ -235,20 +237,17 @@ def _line_of(text: str, name: str) -> int | None:
 
 def node_differences(facts: Iterable[Fact]) -> tuple[Fact, ...]:
     """What differs between the nodes of several texts."""
-    drivers: dict[str, Fact] = {}
+    drivers: dict[str, Evidence] = {}
     for fact in facts:
         if fact.source == "preflight:gpu.driver":
-            drivers.setdefault(str(fact.record().get("version")), fact)
+            drivers.setdefault(str(fact.record().get("version")), fact.evidence)
     if len(drivers) < 2:
         return ()
-    return tuple(
-        Fact(
-            "preflight:cross.driver",
-            (("distinct", float(len(drivers))), ("version", version)),
-            fact.evidence,
-        )
-        for version, fact in sorted(drivers.items())
-    )
+    differences = []
+    for version, evidence in sorted(drivers.items()):
+        values = (("distinct", float(len(drivers))), ("version", version))
+        differences.append(Fact("preflight:cross.driver", values, evidence))
+    return tuple(differences)
 
 
 _FEWEST = 3
@@ -266,15 +265,17 @@ def from_records(artefact: str, records: Sequence[object]) -> tuple[Fact, ...]:
 
 def _benchmark(artefact: str, tables: Sequence[BenchmarkResult]) -> Fact:
     values: list[tuple[str, Value]] = []
-    rows = [row for table in tables for row in table.rows]
-    wrong = []
+    wrong: list[int | None] = []
+    single_rank_tables = 0
+    rows: list[BenchmarkRow] = []
+    for table in tables:
+        rows += table.rows
+        single_rank_tables += table.nranks == 1
     for row in rows:
         for measurement in (row.out_of_place, row.in_place):
-            if measurement is not None and measurement.wrong is not None:
+            if measurement is not None:
                 wrong.append(measurement.wrong)
-    if wrong:
-        values.append(("wrong_count", float(sum(wrong))))
-    single_rank_tables = sum(table.nranks == 1 for table in tables)
+    values += _number("wrong_count", sum, wrong)
     if single_rank_tables > 1:
         values.append(("header_count", float(single_rank_tables)))
     if rows and all(table.complete for table in tables):
@@ -285,23 +286,28 @@ def _benchmark(artefact: str, tables: Sequence[BenchmarkResult]) -> Fact:
         if largest.iter_cv_percent is not None:
             values.append(("iter_cv", largest.iter_cv_percent / 100))
     values += _spread(tables)
-    for name, keys in _PLAN:
-        planned = _planned(tables, keys)
-        if planned:
-            values.append((name, float(min(planned))))
-    for name, numbers in (
-        ("nranks", [table.nranks for table in tables]),
-        ("nodes", [table.nodes for table in tables]),
-    ):
-        known = [number for number in numbers if number is not None]
-        if known:
-            values.append((name, float(max(known))))
+    for name, settings in _PLAN:
+        values += _number(name, min, _planned(tables, settings))
+    values += _number("nranks", max, [table.nranks for table in tables])
+    values += _number("nodes", max, [table.nodes for table in tables])
     return Fact(RESULT, tuple(values), Evidence(artefact, None, "nccl-tests"))
 
 
-def _planned(tables: Sequence[BenchmarkResult], names: Sequence[str]) -> list[int]:
-    settings = (setting for table in tables for setting in table.config)
-    return [int(text) for name, text in settings if name in names and text.isdigit()]
+def _number(
+    name: str, fold: Callable[[Iterable[int]], int], numbers: Iterable[int | None]
+) -> list[tuple[str, Value]]:
+    """The known numbers folded into one value under its name; [] = none is known."""
+    known = [number for number in numbers if number is not None]
+    return [(name, float(fold(known)))] if known else []
+
+
+def _planned(tables: Sequence[BenchmarkResult], settings: Collection[str]) -> list[int]:
+    numbers = []
+    for table in tables:
+        for name, text in table.config:
+            if name in settings and text.isdigit():
+                numbers.append(int(text))
+    return numbers
 
 
 def _spread(tables: Sequence[BenchmarkResult]) -> list[tuple[str, Value]]:
@@ -309,19 +315,20 @@ def _spread(tables: Sequence[BenchmarkResult]) -> list[tuple[str, Value]]:
     was timed one by one."""
     timed = [each for table in tables for each in table.process_times if not each.in_place]
     largest = max((each.size_bytes for each in timed), default=0)
-    processes = [each.times_us for each in timed if each.size_bytes == largest]
-    processes = [times_us for times_us in processes if len(times_us) >= _FEWEST]
     values: list[tuple[str, Value]] = []
-    if len(processes) >= _FEWEST:
-        speeds = [1 / fmean(times_us) for times_us in processes]
+    speeds, tails = [], []
+    for each in timed:
+        if each.size_bytes == largest and len(each.times_us) >= _FEWEST:
+            speeds.append(1 / fmean(each.times_us))
+            if len(each.times_us) >= _ENOUGH_FOR_A_TAIL:
+                tails.append(quantiles(each.times_us, n=100)[-1] / median(each.times_us))
+    if len(speeds) >= _FEWEST:
         values.append(("rank_cv", stdev(speeds) / fmean(speeds)))
-    long = [times_us for times_us in processes if len(times_us) >= _ENOUGH_FOR_A_TAIL]
-    if long:
-        tail = max(quantiles(times_us, n=100)[-1] / median(times_us) for times_us in long)
-        values.append(("iter_p99_over_median", tail))
-    for each in spread.iterations(tuple(timed)):
-        if each.size_bytes == largest:
-            period = spikes.period(spikes.spikes((each.times_us,)), len(each.times_us))
+    if tails:
+        values.append(("iter_p99_over_median", max(tails)))
+    for series in spread.iterations(tuple(timed)):
+        if series.size_bytes == largest:
+            period = spikes.period(spikes.spikes((series.times_us,)), len(series.times_us))
             if period is not None:
                 values.append(("iter_period_s", period.seconds))
     return values
@@ -337,27 +344,22 @@ def _at_largest(rows: Sequence[BenchmarkRow]) -> Measurement | None:
 def from_checks(checks: Iterable[CheckResult]) -> tuple[Fact, ...]:
     """One fact per check that was answered: its status, what the node said, and the values behind
     it."""
-    return tuple(
-        Fact(
-            f"preflight:{check.check_id}",
-            (("status", check.status.value.lower()), ("found_text", check.seen), *check.values),
-            check.evidence or Evidence(check.command, None, f"{check.node}: {check.seen}"),
-            (check.node,),
-        )
-        for check in checks
-        if check.status in (Status.PASS, Status.WARN, Status.FAIL)
-    )
+    facts = []
+    for check in checks:
+        if check.status in (Status.PASS, Status.WARN, Status.FAIL):
+            status = ("status", check.status.value.lower())
+            values = (status, ("found_text", check.seen), *check.values)
+            text = f"{check.node}: {check.seen}"
+            evidence = check.evidence or Evidence(check.command, None, text)
+            facts.append(Fact(f"preflight:{check.check_id}", values, evidence, (check.node,)))
+    return tuple(facts)
 
 
 def from_comparisons(comparisons: Iterable[Comparison]) -> tuple[Fact, ...]:
     """The ratios of measured to expected; one that is not known gives nothing."""
-    return tuple(
-        Fact(
-            RESULT,
-            (("busbw_ratio", comparison.ratio),),
-            Evidence(comparison.case_id, None, f"{comparison.case_id}: {comparison.reason}"),
-            comparison.nodes,
-        )
-        for comparison in comparisons
-        if comparison.ratio is not None
-    )
+    facts = []
+    for each in comparisons:
+        if each.ratio is not None:
+            evidence = Evidence(each.case_id, None, f"{each.case_id}: {each.reason}")
+            facts.append(Fact(RESULT, (("busbw_ratio", each.ratio),), evidence, each.nodes))
+    return tuple(facts)
