@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from busbw.model import Component, ComponentKind, Confidence, Evidence, Finding, Status
@@ -66,23 +66,16 @@ def levels(pairs: Iterable[PairTraffic], fabric: Fabric) -> tuple[Level, ...]:
         return ()
     # The better quarter: with two bad nodes of four most pairs are bad.
     usual = max(USUAL, statistics.quantiles((pair.share for pair in counted), n=4)[0])
-    order = {
-        name: position
-        for position, name in enumerate(dict.fromkeys(pair.launch for pair in counted))
-    }
+    launches: dict[str, int] = {}
     leaf = dict(fabric.leaf_of)
-    return tuple(
-        Level(
-            _sample(pair),
-            order[pair.launch],
-            math.sqrt(usual / max(usual, pair.share)),
-            max(NOISE, 0.5 / math.sqrt(max(pair.retransmitted, 1))),
-            usual,
-            crossing(pair.nodes, leaf),
-            0.0,
-        )
-        for pair in counted
-    )
+    kept = []
+    for pair in counted:
+        launch = launches.setdefault(pair.launch, len(launches))
+        stream = math.sqrt(usual / max(usual, pair.share))
+        noise = max(NOISE, 0.5 / math.sqrt(max(pair.retransmitted, 1)))
+        crosses = crossing(pair.nodes, leaf)
+        kept.append(Level(_sample(pair), launch, stream, noise, usual, crosses, 0.0))
+    return tuple(kept)
 
 
 def findings(pairs: tuple[PairTraffic, ...], fabric: Fabric) -> tuple[Finding, ...]:
@@ -91,10 +84,8 @@ def findings(pairs: tuple[PairTraffic, ...], fabric: Fabric) -> tuple[Finding, .
     all_levels = levels(pairs, fabric)
     if not all_levels:
         return ()
-    return tuple(
-        _finding(suspicion, all_levels)
-        for suspicion in Explainer(all_levels, fabric).explain().flagged
-    )
+    flagged = Explainer(all_levels, fabric).explain().flagged
+    return tuple(_finding(suspicion, all_levels) for suspicion in flagged)
 
 
 def evidence(
@@ -108,25 +99,26 @@ def evidence(
     """
     leaf = dict(fabric.leaf_of)
     place = _counted_as(part)
-    bad = {_counted_as(each) for each in flagged} - {place}
+    bad = set(map(_counted_as, flagged)) - {place}
     own: list[PairTraffic] = []
     shared: list[PairTraffic] = []
     others: list[PairTraffic] = []
     for pair in pairs:
         if pair.sent < FEWEST_SEGMENTS:
             continue
-        over = {
-            (load.part.kind, load.part.names)
-            for load in loads(_sample(pair), leaf, len(set(leaf.values())))
-        }
-        if place in over:
-            (shared if over & bad else own).append(pair)
-        elif not over & bad:
-            others.append(pair)
+        loaded = loads(_sample(pair), leaf, len(set(leaf.values())))
+        over = {(load.part.kind, load.part.names) for load in loaded}
+        if place not in over:
+            if not over & bad:
+                others.append(pair)
+        elif over & bad:
+            shared.append(pair)
+        else:
+            own.append(pair)
     own = own or shared
     if not own or not others:
         return ()
-    share, usual = (statistics.median(pair.share for pair in each) for each in (own, others))
+    share, usual = _median_share(own), _median_share(others)
     if share < max(USUAL, _FAR_MORE * usual):
         return ()
     worst = max(own, key=lambda pair: pair.share)
@@ -137,6 +129,10 @@ def evidence(
         f" pairs without a suspect: {usual:.2%}"
     )
     return (Evidence(worst.artefact, worst.line_no, text),)
+
+
+def _median_share(pairs: list[PairTraffic]) -> float:
+    return statistics.median(pair.share for pair in pairs)
 
 
 def _counted_as(part: Component) -> tuple[ComponentKind, tuple[str, ...]]:
@@ -152,48 +148,45 @@ def _sample(pair: PairTraffic) -> GroupSample:
 
 def _finding(suspicion: Suspicion, all_levels: tuple[Level, ...]) -> Finding:
     account = suspicion.account
-    own = sorted(
-        (all_levels[i] for i in account.explained), key=lambda level: -level.sample.busbw_gb_s[0]
-    )
-    others = [level for i, level in enumerate(all_levels) if i not in set(account.explained)]
+    own: list[Level] = []
+    others: list[Level] = []
+    for index, level in enumerate(all_levels):
+        (own if index in account.explained else others).append(level)
+    own.sort(key=_share, reverse=True)
+    # What the same partners lose with others comes first: the contrast is part of the proof.
+    partners = {node for level in own for node in level.sample.nodes}
+    others.sort(key=lambda level: (not partners & set(level.sample.nodes), _share(level)))
     names = (account.part.label, *(part.label for part in suspicion.alike))
-    share = statistics.median(level.sample.busbw_gb_s[0] for level in own)
-    rest = ""
-    if others:
-        usual = statistics.median(level.sample.busbw_gb_s[0] for level in others)
-        rest = f"; of the other pairs {usual:.2%}"
-    launches = (
-        f"in {len(account.slow_in)} of {len(account.slow_in) + len(account.clean_in)} launches"
-    )
+    slow, clean = len(account.slow_in), len(account.clean_in)
     plural = account.part.kind in (ComponentKind.UPLINK, ComponentKind.LEAF_PAIR)
-    what = "lose" if plural or len(names) > 1 else "loses"
-    separation = "; these measurements cannot separate them" if suspicion.alike else ""
+    verb = "lose" if plural or len(names) > 1 else "loses"
+    title = (
+        f"{' or '.join(names)} {verb} packets: {statistics.median(map(_share, own)):.2%} of the TCP"
+        f" segments were sent again, in {slow} of {slow + clean} launches"
+    )
+    if others:
+        title += f"; of the other pairs {statistics.median(map(_share, others)):.2%}"
+    if suspicion.alike:
+        title += "; these measurements cannot separate them"
     finding = Finding(
         id="packets-lost",
         status=Status.WARN,
-        title=(
-            f"{' or '.join(names)} {what} packets: {share:.2%} of the TCP segments were sent again,"
-            f" {launches}{rest}{separation}"
-        ),
+        title=title,
         where=names,
-        evidence=tuple(
-            _quoted(level)
-            for level in (*own[:_EVIDENCE], *sorted(others, key=_partner_of(own))[:3])
-        ),
+        evidence=tuple(map(_quoted, (*own[:_EVIDENCE], *others[:3]))),
         confidence=Confidence.POSSIBLE if suspicion.alike else Confidence.LIKELY,
         also=tuple(f"{name} loses packets" for name in names[1:]),
     )
     return filled(finding)
 
 
-def _partner_of(own: list[Level]) -> Callable[[Level], tuple[bool, float]]:
-    """Sorts first what the same partners lose with others: the contrast is part of the proof."""
-    partners = {node for level in own for node in level.sample.nodes}
-    return lambda level: (not partners & set(level.sample.nodes), level.sample.busbw_gb_s[0])
+def _share(level: Level) -> float:
+    """Of the segments of a level's pair, those sent again."""
+    return level.sample.busbw_gb_s[0]
 
 
 def _quoted(level: Level) -> Evidence:
-    sample, share = level.sample, level.sample.busbw_gb_s[0]
+    sample, share = level.sample, _share(level)
     text = (
         f"{' + '.join(sample.nodes)}: {round(share * sample.size_bytes):,} of {sample.size_bytes:,}"
         f" segments sent again ({share:.2%})"
