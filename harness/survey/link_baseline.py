@@ -100,7 +100,7 @@ FILE = "link-baseline.json"
 def serve(interfaces: tuple[str, ...], tool: LinkTool, *, address: str) -> Command:
     """Serve every rail once (perftest) or once in each direction (iperf3); its output is the input
     of the client. `address`: where perftest's client connects to."""
-    limit_s = 30 + 10 * len(interfaces)
+    limit_s = 10 + _client_s(len(interfaces))
     script = _filled(_SERVE[tool], LIMIT=str(limit_s), SERVER=address, SECONDS=str(SECONDS))
     lines = "".join(f"{name} {FIRST_PORT + rail}\n" for rail, name in enumerate(interfaces))
     return Command(
@@ -122,10 +122,15 @@ def ask(served: str, tool: LinkTool, *, store: str) -> Command:
     return Command(
         ("sh", "-c", script, "busbw-link-baseline"),
         stdin="".join(f"{line}\n" for line in lines).encode(),
-        timeout_s=40 + 20 * len(lines),
+        timeout_s=_client_s(len(lines)),
         label="link-baseline",
         store=store,
     )
+
+
+def _client_s(rails: int) -> int:
+    """The client's limit; the servers of the last rail wait as long."""
+    return 40 + 20 * rails
 
 
 def _filled(script: str, **values: str) -> str:

@@ -421,7 +421,7 @@ FAILURE = (
     r"|Traceback \(most recent|(?:Runtime|OS|Import)Error: |\bSegmentation fault\b|command not"
     r" found|Exception: |: \d+ FAILED\b"
     r"|fatal error: |UCX +ERROR|\bXid\b|NET/OFI .*(?:completed with error|Couldn't|[Ff]ailed)|\]"
-    r" Signal: \w[\w ]* \(\d+\)"
+    r" Signal: \w[\w ]* \(\d+\)|ORTE_ERROR_LOG: |PMIX ERROR: "
 )
 """Lines that report that something went wrong, whatever it is."""
 RATIOS = ("busbw_ratio", "intranode_busbw_ratio", "alltoall_ratio", "scale_ratio")
