@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import PurePosixPath
 
+from busbw.parsers.findings.catalogue import Weight
 from busbw.parsers.findings.evidence import Clue, Sighting, View
 from busbw.parsers.findings.rules import Fires, Rule, Watch
-from busbw.parsers.findings.table import Weight
 
 _MISMATCH = "mpi-version-differs"
 _RANK = Watch("rank", r"# +Rank +[1-9]\d* .*Pid +\d+ on ")
