@@ -8,7 +8,6 @@ reach in the words of a version mismatch.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import PurePosixPath
 
 from busbw.parsers.findings.catalogue import Weight
 from busbw.parsers.findings.evidence import Clue, Sighting, View
@@ -31,8 +30,9 @@ def _is_later(error: Sighting, row: Sighting) -> bool:
     """The error stands after the row, or in the other stream of the same launch."""
     if error.artefact == row.artefact:
         return error.place.line_no > row.place.line_no
-    here, there = PurePosixPath(error.artefact), PurePosixPath(row.artefact)
-    return here.parent == there.parent and {here.name, there.name} == _STREAMS
+    folder, _, name = error.artefact.rpartition("/")
+    other_folder, _, other_name = row.artefact.rpartition("/")
+    return folder == other_folder and {name, other_name} == _STREAMS
 
 
 _ROW_TEXT = "#  Rank  1 Group  0 Pid   1893 on      node2 device  0 [0000:00:00] NVIDIA H200\n"
