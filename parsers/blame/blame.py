@@ -13,6 +13,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import statistics
+from collections import Counter
 from dataclasses import dataclass
 
 from busbw.model import Blame, BlameState, Component, ComponentKind, Evidence, Finding, Status
@@ -36,6 +37,9 @@ OFTEN = 0.2
 """Share of its groups, at least, that must be unsteady: of dozens that load one node a few always
 are, and three of them lie together by chance."""
 _CONTRAST = 3
+_NO_PAIRS = (
+    "fewer than three nodes were measured in pairs: a slow pair cannot be told from a slow node"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,59 +77,55 @@ def solve(samples: tuple[GroupSample, ...], fabric: Fabric = Fabric()) -> BlameO
     all_levels = levels(_largest(samples), fabric)
     pairs = [level for level in all_levels if len(level.sample.nodes) > 1]
     if not pairs:
-        why = ""
-        if samples:
-            why = (
-                "fewer than three nodes were measured in pairs: a slow pair cannot be told from a slow"
-                " node"
-            )
+        why = _NO_PAIRS if samples else ""
         return BlameOutcome((), None, LEAST_LOSS, (), why, levels=all_levels)
     speed = Explainer(all_levels, fabric).explain()
-    # What is slow is unsteady too: only what the speeds do not explain is looked at.
-    known: set[str] = set()
-    for suspicion in speed.flagged:
-        known |= _touching(suspicion.account.part, all_levels)
-    calm = tuple(level for level in steadiness(all_levels) if not known & set(level.sample.nodes))
+    calm = _calm(all_levels, speed.flagged)
     flicker = Explainer(calm, fabric, average=True).explain()
-    unsteady = tuple(suspicion for suspicion in flicker.flagged if _often(suspicion, calm))
-    blames = [_blame(suspicion, all_levels, speed) for suspicion in speed.flagged] + [
-        _unsteady(suspicion, calm, all_levels) for suspicion in unsteady
-    ]
-    suspicions = (*speed.flagged, *unsteady)
-    order = sorted(
-        range(len(blames)),
-        key=lambda i: (
-            bool(suspicions[i].alike),
-            -suspicions[i].account.gain,
-            blames[i].component.label,
-        ),
-    )
-    still_open = (
-        *(suspicion for suspicion in suspicions if suspicion.alike),
-        *speed.open,
-        *flicker.open,
-    )
-    explained = tuple(
-        {
-            id(all_levels[i]): all_levels[i]
-            for suspicion in speed.flagged
-            for i in suspicion.account.explained
-        }.values()
-    )
-    suspected: set[str] = set()
-    for suspicion in (*still_open, *suspicions):
-        suspected |= set(suspicion.account.part.names)
+    suspected = [(each, _blame(each, all_levels, speed)) for each in speed.flagged]
+    for suspicion in flicker.flagged:
+        if _often(suspicion, calm):
+            suspected.append((suspicion, _unsteady(suspicion, calm, all_levels)))
+    still_open = [suspicion for suspicion, _ in suspected if suspicion.alike]
+    still_open += (*speed.open, *flicker.open)
+    suspected_names: set[str] = set()
+    for suspicion in (*still_open, *(suspicion for suspicion, _ in suspected)):
+        suspected_names.update(suspicion.account.part.names)
+    inseparable = _inseparable([blame for _, blame in suspected])
+    suspected.sort(key=_worst_first)
     return BlameOutcome(
-        blames=tuple(blames[i] for i in order),
+        blames=tuple(blame for _, blame in suspected),
         reference_gb_s=_reference(pairs),
         tolerance=_tolerance(pairs),
-        cleared=_cleared(all_levels, suspected),
-        inseparable=_inseparable(blames),
-        flagged=tuple(suspicions[i].account.part for i in order),
-        open=still_open,
+        cleared=_cleared(all_levels, suspected_names),
+        inseparable=inseparable,
+        flagged=tuple(suspicion.account.part for suspicion, _ in suspected),
+        open=tuple(still_open),
         levels=all_levels,
-        explained=explained,
+        explained=_explained(speed.flagged, all_levels),
     )
+
+
+def _worst_first(suspected: tuple[Suspicion, Blame]) -> tuple[bool, float, str]:
+    suspicion, blame = suspected
+    return bool(suspicion.alike), -suspicion.account.gain, blame.component.label
+
+
+def _explained(flagged: tuple[Suspicion, ...], all_levels: tuple[Level, ...]) -> tuple[Level, ...]:
+    """Each level once that one of these explains."""
+    positions: dict[int, None] = {}
+    for suspicion in flagged:
+        positions |= dict.fromkeys(suspicion.account.explained)
+    return tuple(all_levels[position] for position in positions)
+
+
+def _calm(all_levels: tuple[Level, ...], flagged: tuple[Suspicion, ...]) -> tuple[Level, ...]:
+    """The steadiness of the groups without a flagged part: what is slow is unsteady too, so that
+    only what the speeds do not explain is looked at."""
+    known: set[str] = set()
+    for suspicion in flagged:
+        known |= _touching(suspicion.account.part, all_levels)
+    return tuple(level for level in steadiness(all_levels) if known.isdisjoint(level.sample.nodes))
 
 
 def steadiness(all_levels: tuple[Level, ...]) -> tuple[Level, ...]:
@@ -156,12 +156,11 @@ def _often(suspicion: Suspicion, calm: tuple[Level, ...]) -> bool:
         return False
     # The names of other parts are no nodes'; what many groups share must stand out from its like
     # already.
-    loading = [
-        level
-        for level in calm
-        if set(part.names) <= set(level.sample.nodes) and part.rail in (None, level.sample.rail)
-    ]
-    return len(groups) >= OFTEN * len(loading)
+    loading = 0
+    for level in calm:
+        on_rail = part.rail in (None, level.sample.rail)
+        loading += on_rail and set(part.names) <= set(level.sample.nodes)
+    return len(groups) >= OFTEN * loading
 
 
 def _largest(samples: tuple[GroupSample, ...]) -> tuple[GroupSample, ...]:
@@ -172,26 +171,31 @@ def _largest(samples: tuple[GroupSample, ...]) -> tuple[GroupSample, ...]:
     return tuple(s for s in samples if s.size_bytes == most[s.collective, len(s.nodes)])
 
 
+_OF_NODES = (
+    ComponentKind.NODE,
+    ComponentKind.RAIL,
+    ComponentKind.PAIR,
+    ComponentKind.INTRA_NODE,
+)
+"""Parts whose names are nodes."""
+
+
 def _touching(part: Component, all_levels: tuple[Level, ...]) -> set[str]:
     """Nodes whose steadiness says nothing any more once the part is flagged."""
-    if part.kind in (
-        ComponentKind.NODE,
-        ComponentKind.RAIL,
-        ComponentKind.PAIR,
-        ComponentKind.INTRA_NODE,
-    ):
+    if part.kind in _OF_NODES:
         return set(part.names)
     return {node for level in all_levels for node in level.sample.nodes}
 
 
 def _reference(pairs: list[Level]) -> float:
-    whole = [
-        level.reference_gb_s
-        for level in pairs
-        if level.sample.rail is None and len(level.sample.nodes) == 2
-    ]
+    whole = []
+    for level in pairs:
+        if level.sample.rail is None and len(level.sample.nodes) == 2:
+            whole.append(level.reference_gb_s)
+    if len(whole) == 1:
+        return whole[0]
     if whole:
-        return good_level(whole) if len(whole) > 1 else whole[0]
+        return good_level(whole)
     rails = 1 + max(level.sample.rail or 0 for level in pairs)
     return rails * statistics.median(level.reference_gb_s for level in pairs)
 
@@ -212,35 +216,47 @@ def _tolerance(pairs: list[Level]) -> float:
 
 
 def _cleared(all_levels: tuple[Level, ...], suspected: set[str]) -> tuple[str, ...]:
-    clean: dict[str, int] = {}
+    clean: Counter[str] = Counter()
     for level in all_levels:
-        for node in level.sample.nodes:
-            good = level.ratio > 1 - max(LEAST_LOSS, 2.5 * level.noise)
-            if good and len(level.sample.nodes) > 1:
-                clean[node] = clean.get(node, 0) + len(level.sample.busbw_gb_s)
+        good = level.ratio > 1 - max(LEAST_LOSS, 2.5 * level.noise)
+        if good and len(level.sample.nodes) > 1:
+            for node in level.sample.nodes:
+                clean[node] += len(level.sample.busbw_gb_s)
     enough = {node for node, count in clean.items() if count >= CLEAN_ITERATIONS}
     return tuple(sorted(enough - suspected))
 
 
 def _inseparable(blames: list[Blame]) -> str:
-    doubtful = [
-        " or ".join(part.label for part in (blame.component, *blame.also))
-        for blame in blames
-        if blame.also
-    ]
-    return f"cannot be separated by these measurements: {'; '.join(doubtful)}" if doubtful else ""
+    doubtful = []
+    for blame in blames:
+        if blame.also:
+            parts = (blame.component, *blame.also)
+            doubtful.append(" or ".join(part.label for part in parts))
+    if not doubtful:
+        return ""
+    return f"cannot be separated by these measurements: {'; '.join(doubtful)}"
 
 
 def _evidence(level: Level) -> Evidence:
-    sample = level.sample
-    rail = "" if sample.rail is None else f" rail {sample.rail}"
     measured = format_bandwidth(level.ratio * level.reference_gb_s)
     expected = format_bandwidth(level.reference_gb_s)
-    text = (
-        f"{' + '.join(sample.nodes)}{rail}: {measured} over {len(sample.busbw_gb_s)} iterations,"
-        f" {level.ratio:.0%} of {expected}"
+    return _quoted_sample(
+        level.sample,
+        f"{measured} over {len(level.sample.busbw_gb_s)} iterations, {level.ratio:.0%} of"
+        f" {expected}",
     )
-    return Evidence(sample.artefact, sample.line_no, text)
+
+
+def _dips(level: Level) -> Evidence:
+    return _quoted_sample(
+        level.sample,
+        f"{level.dips:.0%} of {len(level.sample.busbw_gb_s)} iterations below 70% of its own level",
+    )
+
+
+def _quoted_sample(sample: GroupSample, text: str) -> Evidence:
+    rail = "" if sample.rail is None else f" rail {sample.rail}"
+    return Evidence(sample.artefact, sample.line_no, f"{' + '.join(sample.nodes)}{rail}: {text}")
 
 
 def _quoted(
@@ -248,19 +264,20 @@ def _quoted(
 ) -> tuple[Evidence, ...]:
     """The groups that speak against it, then what the same partners give without it: the contrast
     is part of the proof."""
-    against = sorted(own, key=lambda level: (level.ratio, level.launch, level.sample.nodes))[
-        :EVIDENCE
-    ]
+    against = sorted(own, key=lambda level: (level.ratio, level.launch, level.sample.nodes))
     names = set(account.part.names)
-    partners = {node for level in own for node in level.sample.nodes} - names
-    contrast = [
-        level
-        for level in all_levels
-        if partners & set(level.sample.nodes)
-        and not names & set(level.sample.nodes)
-        and level.ratio > 1 - 2.5 * level.noise
-    ]
-    return tuple(_evidence(level) for level in (*against, *contrast[:_CONTRAST]))
+    partners = _nodes_of(own) - names
+    contrast = []
+    for level in all_levels:
+        nodes = level.sample.nodes
+        without_it = names.isdisjoint(nodes) and not partners.isdisjoint(nodes)
+        if without_it and level.ratio > 1 - 2.5 * level.noise:
+            contrast.append(level)
+    return tuple(map(_evidence, (*against[:EVIDENCE], *contrast[:_CONTRAST])))
+
+
+def _nodes_of(own: list[Level]) -> set[str]:
+    return {node for level in own for node in level.sample.nodes}
 
 
 def _blame(suspicion: Suspicion, all_levels: tuple[Level, ...], speed: Explanation) -> Blame:
@@ -278,7 +295,7 @@ def _blame(suspicion: Suspicion, all_levels: tuple[Level, ...], speed: Explanati
         capacity_gb_s=ratio * reference * factor,
         expected_gb_s=reference * factor,
         seen_in=_quoted(account, own, all_levels),
-        cleared=tuple(sorted({node for level in own for node in level.sample.nodes} - flagged)),
+        cleared=tuple(sorted(_nodes_of(own) - flagged)),
         also=suspicion.alike,
         slow_launches=len(account.slow_in),
         launches=len(account.slow_in) + len(account.clean_in),
@@ -303,23 +320,11 @@ def _unsteady(
         capacity_gb_s=steady_share * reference,
         expected_gb_s=reference,
         seen_in=tuple(map(_dips, worst)),
-        cleared=tuple(
-            sorted({node for level in own for node in level.sample.nodes} - set(account.part.names))
-        ),
+        cleared=tuple(sorted(_nodes_of(own) - set(account.part.names))),
         also=suspicion.alike,
         slow_launches=len(account.slow_in),
         launches=len(account.slow_in) + len(account.clean_in),
     )
-
-
-def _dips(level: Level) -> Evidence:
-    sample = level.sample
-    rail = "" if sample.rail is None else f" rail {sample.rail}"
-    text = (
-        f"{' + '.join(sample.nodes)}{rail}: {level.dips:.0%} of {len(sample.busbw_gb_s)} iterations"
-        " below 70% of its own level"
-    )
-    return Evidence(sample.artefact, sample.line_no, text)
 
 
 # What else speaks for a suspect: failed checks, ports' counters and log lines, as tie-
@@ -377,9 +382,8 @@ def _supports(finding: Finding, part: Component) -> bool:
 
 
 def _quoted_line(finding: Finding, why: str) -> Evidence:
-    first = finding.evidence[0] if finding.evidence else None
-    return Evidence(
-        first.artefact if first else "run.json",
-        first.line_no if first else None,
-        f"{why}: {finding.title}",
-    )
+    artefact: str = "run.json"
+    line_no: int | None = None
+    if finding.evidence:
+        artefact, line_no = finding.evidence[0].artefact, finding.evidence[0].line_no
+    return Evidence(artefact, line_no, f"{why}: {finding.title}")

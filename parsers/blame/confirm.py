@@ -8,11 +8,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from busbw.model import Blame, Component, ComponentKind, Evidence, LaunchRole
-from busbw.parsers.blame.parts import Fabric, crossing
+from busbw.parsers.blame.parts import Fabric
 from busbw.parsers.nccl_tests.groups import GroupSample
 from busbw.units import format_bandwidth
 
-_ENDS = 2
+_SURVEY = "busbw run --survey"
+_LONGER = f"{_SURVEY} --budget 20m"
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,9 +56,8 @@ def confirmation(
 
 def _unconfirmed(part: Component, cannot: str) -> Confirmation:
     why = cannot or "its launches were not made: no budget was left for them, or one failed"
-    text = f"unconfirmed: {why}"
     if not cannot:
-        return Confirmation((Evidence("run.json", None, text),), "busbw run --survey --budget 20m")
+        return _unsettled((), why, _LONGER)
     settle = "two good nodes more in the run: a ring over all, and one without suspects"
     if part.kind is ComponentKind.PAIR:
         settle = "one more good node in the run: each end measured with it"
@@ -68,7 +68,11 @@ def _unconfirmed(part: Component, cannot: str) -> Confirmation:
         )
     elif part.kind is ComponentKind.RAIL_PLANE:
         settle = "the counters of this rail's switches: busbw run --fabric-file FILE"
-    return Confirmation((Evidence("run.json", None, text),), settle)
+    return _unsettled((), why, settle)
+
+
+def _unsettled(evidence: Sequence[Evidence], why: str, settle: str) -> Confirmation:
+    return Confirmation((*evidence, Evidence("run.json", None, f"unconfirmed: {why}")), settle)
 
 
 def _rings(samples: tuple[GroupSample, ...]) -> Confirmation | None:
@@ -86,15 +90,19 @@ def _rings(samples: tuple[GroupSample, ...]) -> Confirmation | None:
         return None
     if len(evidence) > 1:
         return Confirmation(tuple(evidence))
-    text = "unconfirmed: the ring to compare with was not measured"
-    return Confirmation((*evidence, Evidence("run.json", None, text)), "busbw run --survey")
+    return _unsettled(evidence, "the ring to compare with was not measured", _SURVEY)
 
 
 def _path(blame: Blame, part: Component, samples: tuple[GroupSample, ...]) -> Confirmation | None:
     ends = set(part.names)
-    both = [s for s in samples if s.role is LaunchRole.AGAIN and set(s.nodes) == ends]
+    both: list[GroupSample] = []
+    others: list[GroupSample] = []
+    for sample in samples:
+        if sample.role is LaunchRole.AGAIN and set(sample.nodes) == ends:
+            both.append(sample)
+        elif sample.role is LaunchRole.EXCHANGED and not ends <= set(sample.nodes):
+            others.append(sample)
     again = _pairs(both, part.rail)
-    others = [s for s in samples if s.role is LaunchRole.EXCHANGED and not ends <= set(s.nodes)]
     exchanged = [_pairs([s for s in others if end in s.nodes], part.rail) for end in part.names]
     if not again and not any(exchanged):
         return None
@@ -102,32 +110,20 @@ def _path(blame: Blame, part: Component, samples: tuple[GroupSample, ...]) -> Co
     for pairs in exchanged:
         evidence += _quoted("with another partner", pairs)
     if not again or not all(exchanged):
-        text = "unconfirmed: not all of its launches could be made"
-        return Confirmation(
-            (*evidence, Evidence("run.json", None, text)), "busbw run --survey --budget 20m"
-        )
+        return _unsettled(evidence, "not all of its launches could be made", _LONGER)
     good = statistics.median(pair.busbw_gb_s for pairs in exchanged for pair in pairs)
-    slow_ends = [
-        end
-        for end, pairs in zip(part.names, exchanged, strict=True)
-        if pairs[0].busbw_gb_s < _halfway(blame, blame.expected_gb_s)
-    ]
+    share = f"{again[0].busbw_gb_s / good:.0%}"
     if again[0].busbw_gb_s >= _halfway(blame, good):
-        return _conclusion(
-            evidence,
-            f"not confirmed: the pair was good this time, {again[0].busbw_gb_s / good:.0%} of its"
-            " ends with others",
-            against=True,
-        )
+        text = f"not confirmed: the pair was good this time, {share} of its ends with others"
+        return _conclusion(evidence, text, against=True)
+    slow_ends = []
+    for end, pairs in zip(part.names, exchanged, strict=True):
+        if pairs[0].busbw_gb_s < _halfway(blame, blame.expected_gb_s):
+            slow_ends.append(end)
     if slow_ends:
-        return _conclusion(
-            evidence,
-            f"not confirmed as a pair: {' and '.join(slow_ends)} slow with another partner too",
-            against=True,
-        )
-    return _conclusion(
-        evidence, f"confirmed: {again[0].busbw_gb_s / good:.0%} of what its ends reach with others"
-    )
+        text = f"not confirmed as a pair: {' and '.join(slow_ends)} slow with another partner too"
+        return _conclusion(evidence, text, against=True)
+    return _conclusion(evidence, f"confirmed: {share} of what its ends reach with others")
 
 
 def _quoted(how: str, pairs: list[_Pair]) -> tuple[Evidence, ...]:
@@ -142,39 +138,34 @@ def _uplinks(
     blame: Blame, part: Component, samples: tuple[GroupSample, ...], fabric: Fabric
 ) -> Confirmation | None:
     leaf = dict(fabric.leaf_of)
-    own = [
-        s
-        for s in samples
-        if all(node in leaf for node in s.nodes)
-        and any(leaf[node] in part.names for node in s.nodes)
-    ]
-    across = [s for s in own if s.role is LaunchRole.ACROSS and crossing(s.nodes, leaf)]
-    if part.kind is ComponentKind.LEAF_PAIR:
-        across = [s for s in across if {leaf[node] for node in s.nodes} == set(part.names)]
-    local = [s for s in own if s.role is LaunchRole.INSIDE and not crossing(s.nodes, leaf)]
+    across: list[GroupSample] = []
+    inside: list[GroupSample] = []
+    for sample in samples:
+        leaves = {leaf.get(node) for node in sample.nodes}
+        if None in leaves or leaves.isdisjoint(part.names):
+            continue
+        if sample.role is LaunchRole.ACROSS and len(leaves) > 1:
+            if part.kind is not ComponentKind.LEAF_PAIR or leaves == set(part.names):
+                across.append(sample)
+        elif sample.role is LaunchRole.INSIDE and len(leaves) == 1:
+            inside.append(sample)
     ways = (
         ("across", _pairs(across, part.rail)),
-        ("inside their leaf, without the uplinks", _pairs(local, part.rail)),
+        ("inside their leaf, without the uplinks", _pairs(inside, part.rail)),
     )
     evidence, medians = [], []
     for how, pairs in ways:
-        if pairs:
-            medians.append(statistics.median(pair.busbw_gb_s for pair in pairs))
-            count = "1 pair" if len(pairs) == 1 else f"{len(pairs)} pairs at once, the median"
-            evidence.append(
-                Evidence(
-                    pairs[0].artefact,
-                    None,
-                    f"confirmation, {how}: {format_bandwidth(medians[-1])} ({count})",
-                )
-            )
+        if not pairs:
+            continue
+        median = statistics.median(pair.busbw_gb_s for pair in pairs)
+        count = "1 pair" if len(pairs) == 1 else f"{len(pairs)} pairs at once, the median"
+        text = f"confirmation, {how}: {format_bandwidth(median)} ({count})"
+        medians.append(median)
+        evidence.append(Evidence(pairs[0].artefact, None, text))
     if not evidence:
         return None
-    if len(evidence) < _ENDS:
-        text = "unconfirmed: only one of its two launches could be made"
-        return Confirmation(
-            (*evidence, Evidence("run.json", None, text)), "busbw run --survey --budget 20m"
-        )
+    if len(evidence) < len(ways):
+        return _unsettled(evidence, "only one of its two launches could be made", _LONGER)
     share = f"the same nodes reach {medians[0] / medians[1]:.0%} across of what they reach inside"
     if medians[0] >= _halfway(blame, medians[1]):
         return _conclusion(tuple(evidence), f"not confirmed: {share}", against=True)
@@ -184,7 +175,7 @@ def _uplinks(
 def _conclusion(
     evidence: tuple[Evidence, ...], text: str, *, against: bool = False
 ) -> Confirmation:
-    settle = "busbw run --survey --budget 20m, and --with this run" if against else ""
+    settle = f"{_LONGER}, and --with this run" if against else ""
     return Confirmation((*evidence, Evidence(evidence[-1].artefact, None, text)), settle, against)
 
 

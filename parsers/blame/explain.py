@@ -16,8 +16,8 @@ import bisect
 import itertools
 import math
 import statistics
-from collections import Counter
-from collections.abc import Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from busbw.model import Component, ComponentKind
@@ -57,6 +57,7 @@ STANDS_OUT = 3.0
 launch to launch (one chance in 740); more where few repeats tell the deviation."""
 _End = tuple[str, int | None]
 _KINDS = range(3)
+"""`kind_of` a level."""
 
 
 class Chance:
@@ -65,52 +66,31 @@ class Chance:
 
     def __init__(self, levels: tuple[Level, ...]) -> None:
         self._levels = levels
-        self._slow = tuple(
-            i for i, level in enumerate(levels) if (1.0 - level.ratio) / level.noise > SUSPICIOUS
-        )
-        launches: dict[_End, int] = {}
-        for level in levels:
-            for end in _ends(level):
-                launches[end] = launches.get(end, 0) + 1
-        slow: dict[_End, int] = {}
-        for index in self._slow:
-            for end in _ends(levels[index]):
-                slow[end] = slow.get(end, 0) + 1
-        bad = {
-            end
-            for end, count in slow.items()
-            if launches[end] > 1 and count >= ALWAYS * launches[end]
-        }
-        self._open = (
-            tuple(not any(end in bad for end in _ends(level)) for level in levels)
-            if bad
-            else (True,) * len(levels)
-        )
+        self.slow = tuple(i for i, level in enumerate(levels) if _shortfall(level) > SUSPICIOUS)
+        """Positions of the levels that are slow as long as nothing is explained."""
+        bad = _always_slow(levels, self.slow)
+        self._open = [bad.isdisjoint(_ends(level)) for level in levels]
+        """By level: none of its ends is always slow, so that it may be slow by chance."""
         self.kind = tuple(map(kind_of, levels))
         """`kind_of` each level."""
-        self._count = Counter(
-            kind for is_open, kind in zip(self._open, self.kind, strict=True) if is_open
-        )
+        self._count = Counter(itertools.compress(self.kind, self._open))
         self._unlucky: dict[int, float] = {}
-        self._ranked: tuple[list[float], ...] = tuple([] for _ in _KINDS)
+        """Position of each group that is slow by chance → share of what was predicted."""
+        self._ranked: list[list[float]] = [[] for _ in _KINDS]
+        """The values of `_unlucky` by kind, ascending."""
 
     def learn(self, predicted: Sequence[float], short: Sequence[float]) -> None:
         """Count again with what is explained by now. `predicted`: for each level; `short`: standard
         deviations that each slow one lacks."""
-        self._unlucky = {
-            index: self._levels[index].ratio / predicted[index]
-            for index, lacking in zip(self._slow, short, strict=True)
-            if lacking > SUSPICIOUS and self._open[index]
-        }
-        for kind in _KINDS:
-            self._ranked[kind][:] = sorted(
-                value for index, value in self._unlucky.items() if self.kind[index] == kind
-            )
-
-    @property
-    def slow(self) -> tuple[int, ...]:
-        """Positions of the levels that are slow as long as nothing is explained."""
-        return self._slow
+        self._unlucky = {}
+        self._ranked = [[] for _ in _KINDS]
+        for index, lacking in zip(self.slow, short, strict=True):
+            if lacking > SUSPICIOUS and self._open[index]:
+                achieved = self._levels[index].ratio / predicted[index]
+                self._unlucky[index] = achieved
+                self._ranked[self.kind[index]].append(achieved)
+        for ranked in self._ranked:
+            ranked.sort()
 
     @property
     def share(self) -> float:
@@ -125,12 +105,11 @@ class Chance:
         bounds = []
         for kind in _KINDS:
             own = [i for i in members if self.kind[i] == kind and self._open[i]]
-            slow = bisect.bisect_right(self._ranked[kind], enough) - sum(
-                self._unlucky.get(i, math.inf) <= enough for i in own
-            )
-            bounds.append(
-                min(MOST, -2.0 * math.log((slow + unseen) / (self._count[kind] - len(own) + 1.0)))
-            )
+            own_slow = sum(self._unlucky.get(i, math.inf) <= enough for i in own)
+            others_slow = bisect.bisect_right(self._ranked[kind], enough) - own_slow
+            others = self._count[kind] - len(own)
+            share = (others_slow + unseen) / (others + 1.0)
+            bounds.append(min(MOST, -2.0 * math.log(share)))
         return tuple(bounds)
 
 
@@ -146,6 +125,22 @@ def _ends(level: Level) -> tuple[_End, ...]:
     return tuple((node, level.sample.rail) for node in level.sample.nodes)
 
 
+def _shortfall(level: Level) -> float:
+    """Standard deviations that the group lies below its peers."""
+    return (1.0 - level.ratio) / level.noise
+
+
+def _always_slow(levels: Sequence[Level], slow: Sequence[int]) -> set[_End]:
+    """The ends of groups that are slow in most of their launches, and were in two at least."""
+    launches = Counter(end for level in levels for end in _ends(level))
+    slow_in = Counter(end for index in slow for end in _ends(levels[index]))
+    return {
+        end
+        for end, count in slow_in.items()
+        if launches[end] > 1 and count >= ALWAYS * launches[end]
+    }
+
+
 def stands_out(ours: dict[int, list[float]], theirs: dict[int, list[float]]) -> float:
     """By how much what many groups share lies below its like, less what chance makes of that.
     Negative = it does not.
@@ -158,17 +153,23 @@ def stands_out(ours: dict[int, list[float]], theirs: dict[int, list[float]]) -> 
     >>> stands_out({0: [0.8], 1: [1.0], 2: [0.8]}, {0: [1.0], 1: [0.9], 2: [1.02]}) < 0
     True
     """
-    own, other = (
-        [statistics.fmean(by_launch[launch]) for launch in sorted(by_launch)]
-        for by_launch in (ours, theirs)
-    )
-    steps = [(b - a) ** 2 for values in (own, other) for a, b in itertools.pairwise(values)]
+    own = _means(ours)
+    other = _means(theirs)
+    steps = []
+    for values in (own, other):
+        for before, after in itertools.pairwise(values):
+            steps.append((after - before) ** 2)
     if not steps or not own or not other:
         return -math.inf
     # the difference of two has twice the variance of one
     wander = math.sqrt(statistics.fmean(steps) / 2)
     chance = student(STANDS_OUT, len(steps)) * wander * math.sqrt(1 / len(own) + 1 / len(other))
     return statistics.fmean(other) - statistics.fmean(own) - chance
+
+
+def _means(by_launch: dict[int, list[float]]) -> list[float]:
+    """The mean of each launch, in the order of the launches."""
+    return [statistics.fmean(by_launch[launch]) for launch in sorted(by_launch)]
 
 
 def student(deviations: float, repeats: int) -> float:
@@ -234,6 +235,9 @@ _SHARED = (
     ComponentKind.LEAF_PAIR,
     ComponentKind.RAIL_PLANE,
 )
+_UPLINKS = (ComponentKind.UPLINK, ComponentKind.LEAF_PAIR)
+"""What groups that leave their leaf fill together."""
+_OF_LEAVES = (ComponentKind.LEAF, *_UPLINKS)
 _FEWEST_SHARE = 0.15
 
 
@@ -334,16 +338,13 @@ class Explainer:
         for part in self._parts:
             if part not in self._accounts:
                 self._accounts[part] = self._account(part)
-        candidates = [
-            a
-            for part, a in self._accounts.items()
-            if a is not None and part not in known and (self._can_flag(a) or self._doubtful(a))
-        ]
-        return max(
-            candidates,
-            key=lambda a: (a.gain - _cost(a), a.part.kind is ComponentKind.NODE, a.part.label),
-            default=None,
-        )
+        candidates = []
+        for account in self._accounts.values():
+            if account is None or account.part in known:
+                continue
+            if self._can_flag(account) or self._doubtful(account):
+                candidates.append(account)
+        return max(candidates, key=_rank, default=None)
 
     def _suspicious(self) -> tuple[Component, ...]:
         """Parts of suspicious groups whose groups together show enough misfit to matter; shared
@@ -351,68 +352,83 @@ class Explainer:
         misfit: dict[Component, float] = {}
         count: dict[Component, int] = {}
         for index, level in enumerate(self._levels):
-            short = (1.0 - level.ratio) / level.noise
+            short = _shortfall(level)
             if short > SUSPICIOUS:
                 for part in self._shares(index):
                     misfit[part] = misfit.get(part, 0.0) + min(MOST, short * short)
                     count[part] = count.get(part, 0) + 1
-        return tuple(
-            part
-            for part, total in misfit.items()
-            if total >= OPEN and count[part] >= _FEWEST_SHARE * self._around(part)
-        )
+        parts = []
+        for part, total in misfit.items():
+            if total >= OPEN and count[part] >= _FEWEST_SHARE * self._around(part):
+                parts.append(part)
+        return tuple(parts)
 
     def _around(self, part: Component) -> float:
         """About how many groups a part that many share has; 0 for the others."""
+        if part.kind not in _SHARED:
+            return 0.0
+        rails = max(self._rails, 1)
         if part.kind is ComponentKind.RAIL_PLANE:
-            return len(self._levels) / max(self._rails, 1)
-        if part.kind in (ComponentKind.LEAF, ComponentKind.UPLINK, ComponentKind.LEAF_PAIR):
-            whole = min(len(self._by_leaf.get(name, ())) for name in part.names) / (
-                2 if part.kind is ComponentKind.UPLINK else 1
-            )
-            few = len(self._by_leaf) if part.kind is ComponentKind.LEAF_PAIR else 1
-            return whole / (1 if part.rail is None else max(self._rails, 1)) / few
-        return 0.0
+            return len(self._levels) / rails
+        groups: float = min(len(self._by_leaf.get(name, ())) for name in part.names)
+        if part.kind is ComponentKind.UPLINK:
+            groups /= 2
+        if part.rail is not None:
+            groups /= rails
+        if part.kind is ComponentKind.LEAF_PAIR:
+            groups /= len(self._by_leaf)
+        return groups
 
     def _shares(self, index: int) -> dict[Component, float]:
         """What one group loads."""
-        if index not in self._loads:
-            self._loads[index] = {
-                load.part: load.share
-                for load in loads(self._levels[index].sample, self._leaf, self._leaves)
-            }
-        return self._loads[index]
+        shares = self._loads.get(index)
+        if shares is None:
+            sample_loads = loads(self._levels[index].sample, self._leaf, self._leaves)
+            shares = self._loads[index] = {load.part: load.share for load in sample_loads}
+        return shares
 
     def _loaded(self, part: Component) -> tuple[tuple[int, float], ...]:
         """(level, portions): the groups that load the part, each with how many groups' bytes the
         part carried while its launch ran."""
-        if part in self._portions:
-            return self._portions[part]
-        if part.kind in (ComponentKind.LEAF, ComponentKind.UPLINK, ComponentKind.LEAF_PAIR):
-            near = self._by_leaf.get(part.names[0], [])
-        elif part.kind is ComponentKind.RAIL_PLANE:
-            near = list(range(len(self._levels)))
-        else:
-            near = self._by_node.get(part.names[0], [])
-        members = [i for i in near if part.rail in (None, self._levels[i].sample.rail)]
-        # A node by itself loads its inside and nothing else.
-        intra_node = part.kind is ComponentKind.INTRA_NODE
-        members = [i for i in members if (len(self._levels[i].sample.nodes) == 1) is intra_node]
-        shared = part.kind in (ComponentKind.UPLINK, ComponentKind.LEAF_PAIR)
-        if shared or part.kind is ComponentKind.PAIR:
-            members = [i for i in members if part in self._shares(i)]
-        together: dict[tuple[int, int | None], float] = {}
-        for i in members if shared else ():
-            level = self._levels[i]
-            key = (level.launch, level.sample.rail)
-            together[key] = together.get(key, 0.0) + self._shares(i)[part]
-        # Each rail has uplinks of its own: groups share them with groups of the same rail.
-        portions = tuple(
-            (i, together[self._levels[i].launch, self._levels[i].sample.rail] if shared else 1.0)
-            for i in members
-        )
-        self._portions[part] = portions
+        portions = self._portions.get(part)
+        if portions is None:
+            portions = self._portions[part] = tuple(self._portions_of(part))
         return portions
+
+    def _portions_of(self, part: Component) -> Iterator[tuple[int, float]]:
+        members = self._groups_of(part)
+        if part.kind not in _UPLINKS:
+            yield from ((index, 1.0) for index in members)
+            return
+        # Each rail has uplinks of its own: groups share them with groups of the same rail.
+        together: dict[tuple[int, int | None], float] = defaultdict(float)
+        for index in members:
+            level = self._levels[index]
+            together[level.launch, level.sample.rail] += self._shares(index)[part]
+        for index in members:
+            level = self._levels[index]
+            yield index, together[level.launch, level.sample.rail]
+
+    def _groups_of(self, part: Component) -> list[int]:
+        """Positions of the groups that load the part."""
+        near: Sequence[int]
+        if part.kind is ComponentKind.RAIL_PLANE:
+            near = range(len(self._levels))
+        elif part.kind in _OF_LEAVES:
+            near = self._by_leaf.get(part.names[0], ())
+        else:
+            near = self._by_node.get(part.names[0], ())
+        # A node by itself loads its inside and nothing else.
+        alone = part.kind is ComponentKind.INTRA_NODE
+        some = part.kind in (*_UPLINKS, ComponentKind.PAIR)
+        members = []
+        for index in near:
+            sample = self._levels[index].sample
+            if part.rail not in (None, sample.rail) or (len(sample.nodes) == 1) is not alone:
+                continue
+            if not some or part in self._shares(index):
+                members.append(index)
+        return members
 
     def _account(self, part: Component) -> Account | None:
         """What speaks for and against the part, beyond what is explained already; None = nothing
@@ -436,11 +452,8 @@ class Explainer:
         }
         accounts = [self._at(part, items, slow, capacity) for capacity in levels]
         if self._average and part.kind not in _SHARED:
-            accounts.append(
-                self._at(
-                    part, items, slow, statistics.fmean(self._levels[i].ratio * w for i, w in items)
-                )
-            )
+            average = statistics.fmean(self._levels[i].ratio * w for i, w in items)
+            accounts.append(self._at(part, items, slow, average))
         return max(accounts, key=lambda account: account.gain)
 
     def _at(
@@ -451,75 +464,78 @@ class Explainer:
         capacity: float,
     ) -> Account:
         """The same for one assumption of what the part carries."""
-        if not self._learnt:
-            self._chance.learn(
-                self._predicted, [self._short(i, self._predicted[i]) for i in self._chance.slow]
-            )
-            self._learnt = True
-        depth = statistics.median(min(1.0, capacity / w / self._predicted[i]) for i, w in slow)
+        self._learn()
+        predicted = self._predicted
+        depth = statistics.median(min(1.0, capacity / w / predicted[i]) for i, w in slow)
         bounds = self._chance.bounds([i for i, _ in items], depth)
         by_launch: dict[int, float] = {}
+        limiting: set[int] = set()
         for i, weight in items:
             launch = self._levels[i].launch
-            limited = min(self._predicted[i], portion_of(capacity, weight))
-            gain = self._misfit(i, self._predicted[i], bounds) - self._misfit(i, limited, bounds)
+            limited = portion_of(capacity, weight)
+            if limited < predicted[i]:
+                limiting.add(launch)
+            before = self._misfit(i, predicted[i], bounds)
+            gain = before - self._misfit(i, min(predicted[i], limited), bounds)
             by_launch[launch] = by_launch.get(launch, 0.0) + gain
-        ratio = statistics.median(min(self._predicted[i], capacity / w) for i, w in slow)
-        steady = sum(by_launch.values())
+        ratio = statistics.median(min(predicted[i], capacity / w) for i, w in slow)
         slow_in = tuple(launch for launch, gain in by_launch.items() if gain > 0)
-        loaded = {
-            self._levels[i].launch for i, w in items if portion_of(capacity, w) < self._predicted[i]
-        }
         clean_in = tuple(
-            launch for launch in by_launch if launch in loaded and launch not in slow_in
+            launch for launch, gain in by_launch.items() if launch in limiting and not gain > 0
         )
         explained = tuple(i for i, _ in slow if by_launch[self._levels[i].launch] > 0)
-        flickering = (
-            sum(by_launch[launch] for launch in slow_in) - FLICKER - PATTERN * len(clean_in)
-        )
+        steady = sum(by_launch.values())
+        in_slow = [by_launch[launch] for launch in slow_in]
+        flickering = sum(in_slow) - FLICKER - PATTERN * len(clean_in)
         if steady >= flickering or 1.0 - ratio < LEAST_FLICKER:
-            weight_of = sum(min(MOST, gain) for gain in by_launch.values())
-            return Account(part, capacity, ratio, steady, weight_of, slow_in, (), explained)
-        weight_of = sum(min(MOST, by_launch[launch]) for launch in slow_in) - FLICKER
-        return Account(part, capacity, ratio, flickering, weight_of, slow_in, clean_in, explained)
+            bounded = sum(min(MOST, gain) for gain in by_launch.values())
+            return Account(part, capacity, ratio, steady, bounded, slow_in, (), explained)
+        bounded = sum(min(MOST, gain) for gain in in_slow) - FLICKER
+        return Account(part, capacity, ratio, flickering, bounded, slow_in, clean_in, explained)
+
+    def _learn(self) -> None:
+        """Count what is slow by chance, if anything was explained since."""
+        if not self._learnt:
+            short = [self._short(i, self._predicted[i]) for i in self._chance.slow]
+            self._chance.learn(self._predicted, short)
+            self._learnt = True
 
     def _misfit(self, index: int, predicted: float, bounds: tuple[float, ...]) -> float:
         distance = self._short(index, predicted)
         # Chance makes a group slow, never faster than its parts can be.
-        return min(bounds[self._chance.kind[index]] if distance > 0 else MOST, distance * distance)
+        most = bounds[self._chance.kind[index]] if distance > 0 else MOST
+        return min(most, distance * distance)
 
     def _short(self, index: int, predicted: float) -> float:
         """How many standard deviations the group is below what is predicted; how much slower a slow
         one is, is not predicted so finely."""
         level = self._levels[index]
         if predicted >= 1.0:
-            return (1.0 - level.ratio) / level.noise
-        return (predicted - level.ratio) / max(
-            level.noise, ROUGH if level.ratio < predicted else EVEN
-        )
+            return _shortfall(level)
+        least_noise = ROUGH if level.ratio < predicted else EVEN
+        return (predicted - level.ratio) / max(level.noise, least_noise)
 
     def _can_flag(self, account: Account) -> bool:
-        fewest = LAUNCHES_OF_SHARED if account.part.kind in _SHARED else 2
+        shared = account.part.kind in _SHARED
+        fewest = LAUNCHES_OF_SHARED if shared else 2
         slow_in = set(account.slow_in)
-        if self._fabric.hashed and any(self._levels[i].crosses for i in account.explained):
+        explained = [self._levels[i] for i in account.explained]
+        if self._fabric.hashed and any(level.crosses for level in explained):
             if account.part.kind in (ComponentKind.NODE, ComponentKind.RAIL):
                 # Colliding flows make any node look bad now and then: only its own leaf, where
                 # nothing is hashed, speaks against it.
-                slow_in = {
-                    self._levels[i].launch for i in account.explained if not self._levels[i].crosses
-                }
-            elif account.intermittent or account.part.kind in _SHARED:
+                slow_in = {level.launch for level in explained if not level.crosses}
+            elif account.intermittent or shared:
                 # Uplinks that flows are hashed onto are judged by the switches' counters; here they
                 # stay suspected.
                 return False
             else:
                 fewest = LAUNCHES_OF_HASHED_PATH
-        enough = (
-            len(slow_in) >= fewest
-            and account.weight >= _cost(account)
-            and 1.0 - account.ratio >= self._least
-        )
-        return enough and (account.part.kind not in _SHARED or self._stands_out(account) >= 0)
+        if len(slow_in) < fewest or account.weight < _cost(account):
+            return False
+        if 1.0 - account.ratio < self._least:
+            return False
+        return not shared or self._stands_out(account) >= 0
 
     def _stands_out(self, account: Account) -> float:
         """How far what many groups share lies below its like from launch to launch: other rails,
@@ -529,41 +545,42 @@ class Explainer:
         portions = {i: portion_of(account.capacity, weight) for i, weight in self._loaded(part)}
         own = {i for i, portion in portions.items() if portion < 1.0}
         only = part.kind is ComponentKind.LEAF_PAIR and self._leaves == 2
-        across = part.kind in (ComponentKind.UPLINK, ComponentKind.LEAF_PAIR) and not only
+        across = part.kind in _UPLINKS and not only
         scale = statistics.median(level.reference_gb_s for level in self._levels)
-        ours: dict[int, list[float]] = {}
-        theirs: dict[int, list[float]] = {}
+        ours: dict[int, list[float]] = defaultdict(list)
+        theirs: dict[int, list[float]] = defaultdict(list)
         for index, level in enumerate(self._levels):
             if len(level.sample.nodes) == 1 or portions.get(index, 0.0) >= 1.0:
                 continue
-            if index in own or (
-                (level.crosses or not across)
-                and (
-                    part.kind is ComponentKind.RAIL_PLANE or part.rail in (None, level.sample.rail)
-                )
-            ):
+            same_rail = part.rail in (None, level.sample.rail)
+            of_rail = same_rail or part.kind is ComponentKind.RAIL_PLANE
+            like = of_rail and (level.crosses or not across)
+            value = level.ratio
+            if only:
                 # Launches in which all leave their leaf have no peers of their own: then what
                 # counts is what was measured.
-                value = level.ratio * (level.reference_gb_s / scale if only else 1.0)
-                (ours if index in own else theirs).setdefault(level.launch, []).append(value)
+                value *= level.reference_gb_s / scale
+            if index in own:
+                ours[level.launch].append(value)
+            elif like:
+                theirs[level.launch].append(value)
         return stands_out(ours, theirs)
 
     def _doubtful(self, account: Account) -> bool:
         """Worth another launch; what was bad once and good again and again since then has
         passed."""
+        passed = len(account.slow_in) <= 1 and len(account.clean_in) >= PASSED
         # What being bad at times costs counts against a flag, not against another launch.
-        return (
-            account.weight + (FLICKER if account.intermittent else 0.0) >= self._open
-            and 1.0 - account.ratio >= max(LEAST_LOSS, self._least / 2)
-            and (len(account.slow_in) > 1 or len(account.clean_in) < PASSED)
-        )
+        weight = account.weight + (FLICKER if account.intermittent else 0.0)
+        loss = 1.0 - account.ratio
+        return not passed and weight >= self._open and loss >= max(LEAST_LOSS, self._least / 2)
 
     def _apply(self, account: Account) -> None:
         for index, weight in self._loaded(account.part):
+            if account.intermittent and self._levels[index].launch not in account.slow_in:
+                continue
             limited = portion_of(account.capacity, weight)
-            if limited < self._predicted[index] and (
-                not account.intermittent or self._levels[index].launch in account.slow_in
-            ):
+            if limited < self._predicted[index]:
                 self._predicted[index] = limited
                 self._learnt = False
                 for part in self._shares(index):
@@ -575,20 +592,18 @@ class Explainer:
         for other in flagged:
             if other is not account:
                 self._apply(other)
-        parts = {part for index in account.explained for part in self._shares(index)} - {
-            other.part for other in flagged
-        }
+        parts = {part for index in account.explained for part in self._shares(index)}
+        parts -= {other.part for other in flagged}
         own = self._account(account.part)
         if own is None:
             return ()
+        enough = own.gain - _cost(own) - ALIKE
         doubles = []
         for part in sorted(parts, key=lambda p: p.label):
             double = self._account(part)
-            if (
-                double is not None
-                and double.gain - _cost(double) > own.gain - _cost(own) - ALIKE
-                and not _contains(account.part, part)
-            ):
+            if double is None or _contains(account.part, part):
+                continue
+            if double.gain - _cost(double) > enough:
                 doubles.append(part)
         return (*doubles, *self._members(account.part))
 
@@ -605,6 +620,12 @@ class Explainer:
 
 def _cost(account: Account) -> float:
     return COST[account.part.kind] + (ONE_RAIL if account.part.rail is not None else 0.0)
+
+
+def _rank(account: Account) -> tuple[float, bool, str]:
+    """What explains most; of equals, a node."""
+    kind = account.part.kind
+    return account.gain - _cost(account), kind is ComponentKind.NODE, account.part.label
 
 
 def _contains(whole: Component, part: Component) -> bool:

@@ -92,16 +92,17 @@ def _of_good_ones(ratios: Iterable[float]) -> float:
     chance, lies below it and is no noise of theirs."""
     near = [value for value in ratios if 0.8 < value < 1.2] or [1.0]
     above = [value - 1.0 for value in near if value >= 1.0]
-    return 1.4826 * statistics.median(above) if len(above) >= FEWEST_ABOVE else spread(near)
+    if len(above) < FEWEST_ABOVE:
+        return spread(near)
+    return 1.4826 * statistics.median(above)
 
 
 def levels(samples: tuple[GroupSample, ...], fabric: Fabric) -> tuple[Level, ...]:
     """Every sample of a class that has peers, in the order given. Samples of a class with fewer
     than three groups are left out."""
     leaf = dict(fabric.leaf_of)
-    order = {
-        name: position for position, name in enumerate(dict.fromkeys(_moment(s) for s in samples))
-    }
+    moments = dict.fromkeys(map(_moment, samples))
+    order = {moment: position for position, moment in enumerate(moments)}
     by_class: dict[_Class, list[int]] = {}
     for index, sample in enumerate(samples):
         by_class.setdefault(_class_of(sample), []).append(index)

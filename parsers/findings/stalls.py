@@ -19,7 +19,7 @@ _MOST_RANKS = 32
 def from_dumps(ranks: Iterable[Progress]) -> tuple[Fact, ...]:
     """The facts in all dumps together, group by group. One rank's dump only shows what that rank
     waits in."""
-    return tuple(fact for wait in recorders.waits(ranks) for fact in _of_group(wait))
+    return tuple(fact for wait in recorders.waits_of_ended_job(ranks) for fact in _of_group(wait))
 
 
 def _of_group(wait: GroupWait) -> list[Fact]:

@@ -19,6 +19,7 @@ A wrapped warning (text that runs on in lines without a prefix) is also searched
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -116,12 +117,10 @@ class Scanner:
         """Raises: ValueError: an expression uses syntax that `scan_sieve` does not know; or two
         patterns share an id.
         """
-        ids = [pattern.id for pattern in patterns]
-        if len(set(ids)) != len(ids):
-            raise ValueError(
-                "pattern ids given twice:"
-                f" {sorted({each for each in ids if ids.count(each) > 1})!r}"
-            )
+        ids = Counter(pattern.id for pattern in patterns)
+        twice = sorted(name for name, count in ids.items() if count > 1)
+        if twice:
+            raise ValueError(f"pattern ids given twice: {twice!r}")
         self.patterns = tuple(patterns)
         self._compiled = tuple(
             compiled(index, pattern.regex) for index, pattern in enumerate(self.patterns)
@@ -233,31 +232,39 @@ class _Tally:
     ) -> None:
         """As `Booking`. What such lines count for is remembered where the first word tells the
         process: it is the same for all of them."""
-        known = self.settled.get(key)
-        for at in places if known is None else ():
-            matched = self.examine(at, lines[at], candidates)
-            process = self.processes.get(key[0])
-            if process is not None and len(self.settled) < _MOST_ENTRIES:
-                entries = ((index, self.entries.get((index, process))) for index in matched)
-                known = self.settled[key] = tuple(
-                    (index, entry) for index, entry in entries if entry is not None
-                )
-                places = places[1:]
-                break
-        for index, entry in known or ():
+        counts = self.settled.get(key)
+        if counts is None:
+            counts, places = self._settle(key, lines, places, candidates)
+        for index, entry in counts:
             if index not in self.common:
                 entry.count += len(places)
                 self._count(index, len(places))
+
+    def _settle(
+        self, key: Alike, lines: Sequence[bytes], places: Sequence[int], candidates: Sequence[int]
+    ) -> tuple[tuple[tuple[int, _Entry], ...], Sequence[int]]:
+        """Examine the lines until one of them tells the process. Gives what each line counts for,
+        and those not examined."""
+        for position, at in enumerate(places):
+            matched = self.examine(at, lines[at], candidates)
+            process = self.processes.get(key[0])
+            if process is not None and len(self.settled) < _MOST_ENTRIES:
+                counts = []
+                for index in matched:
+                    entry = self.entries.get((index, process))
+                    if entry is not None:
+                        counts.append((index, entry))
+                self.settled[key] = tuple(counts)
+                return self.settled[key], places[position + 1 :]
+        return (), ()
 
     def _is_like_another(self, index: int, line: bytes) -> bool:
         """It is counted with a matching line of the same process and with the same last word: by
         far the most lines end here."""
         process = self.processes.get(line[: line.find(b" ") + 1])
-        entry = (
-            self.like.get((index, process, line[line.rfind(b" ") :]))
-            if process is not None
-            else None
-        )
+        if process is None:
+            return False
+        entry = self.like.get((index, process, line[line.rfind(b" ") :]))
         if entry is None:
             return False
         entry.count += 1
@@ -306,13 +313,13 @@ class _Tally:
                 self.dropped += 1
             else:
                 self.kept += 1
-                after = (
-                    b"\n".join(self.block.split(b"\n")[at + 1 : at + 1 + pattern.after])
-                    if pattern.after
-                    else b""
-                )
+                after = self._behind(at, pattern.after) if pattern.after else b""
                 entry.examples.append((first_no + at, line, after))
         self._count(index, len(lines))
+
+    def _behind(self, at: int, lines: int) -> bytes:
+        """So many lines of the block behind the one at `at`."""
+        return b"\n".join(self.block.split(b"\n")[at + 1 : at + 1 + lines])
 
     def _is_new(self, index: int, process: bytes | None, line: bytes, entry: _Entry) -> bool:
         """The first line of the process with this last word. What is new makes a pattern less
@@ -361,14 +368,10 @@ def _line(line_no: int, text: bytes, after: bytes) -> Line:
 
 
 def _first_line(text: bytes) -> str:
-    return next(
-        (
-            line.decode("utf-8", "replace").strip()[:200]
-            for line in text.split(b"\n")
-            if line.strip()
-        ),
-        "",
-    )
+    for line in text.split(b"\n"):
+        if line.strip():
+            return line.decode("utf-8", "replace").strip()[:200]
+    return ""
 
 
 def process_of(line: bytes) -> bytes | None:

@@ -64,11 +64,11 @@ def _border(buffer: bytes, start: int, limit: int) -> int:
     if end == 0:
         return limit
     tail = max(start, end - _TAIL)
-    opening = min(
-        (at for at in (buffer.find(WARN, tail, end), buffer.find(_DASHES, tail, end)) if at >= 0),
-        default=-1,
-    )
-    line_start = buffer.rfind(b"\n", start, opening) + 1 if opening >= 0 else 0
+    starts = [buffer.find(mark, tail, end) for mark in (WARN, _DASHES)]
+    opening = min((at for at in starts if at >= 0), default=-1)
+    if opening < 0:
+        return end
+    line_start = buffer.rfind(b"\n", start, opening) + 1
     return line_start if line_start > start else end
 
 
@@ -111,7 +111,10 @@ def _cut_long_lines(text: bytes) -> tuple[bytes, int]:
             if newline < 0:
                 break
         at = newline + 1
-    return (b"".join((*kept, text[copied:])) if cut else text), cut
+    if not cut:
+        return text, 0
+    kept.append(text[copied:])
+    return b"".join(kept), cut
 
 
 # What every line that an expression matches must contain: its plain text, and what is left of it
@@ -233,12 +236,9 @@ class _Reader:
 
     def atom(self) -> _Part:
         char = self.peek()
-        if char == "(":
-            return self.group()
-        if char == "[":
-            return self.char_class()
-        if char == "\\":
-            return self.escape()
+        readers = {"(": self.group, "[": self.char_class, "\\": self.escape}
+        if char in readers:
+            return readers[char]()
         if char in "*+?":
             raise ValueError(f"nothing to repeat in {self.pattern!r} at {self.position}")
         self.position += 1
@@ -252,13 +252,10 @@ class _Reader:
         if inline:
             self.position = inline.end()
             return _Part(erased="", exact=frozenset({""}))
-        if opening is None or (
-            self.pattern.startswith("(?", self.position) and opening.group() == "("
-        ):
-            raise ValueError(
-                f"group not known here: {self.pattern[self.position : self.position + 4]!r} in"
-                f" {self.pattern!r}"
-            )
+        special = self.pattern.startswith("(?", self.position)
+        if opening is None or (special and opening.group() == "("):
+            start = self.pattern[self.position : self.position + 4]
+            raise ValueError(f"group not known here: {start!r} in {self.pattern!r}")
         self.position = opening.end()
         body = self.alternatives()
         self.position += 1
@@ -312,33 +309,42 @@ def _class_part(text: str) -> _Part:
     compiled = re.compile(text, re.IGNORECASE)
     members = frozenset(chr(code) for code in range(32, 127) if compiled.fullmatch(chr(code)))
     lowered = frozenset(char.lower() for char in members)
-    may_vanish = bool(lowered & set(HEX))
-    rest = "" if lowered <= set(HEX) else f"(?:{text}?)" if may_vanish else text
-    small = not text.startswith("[^") and text.startswith("[") and len(lowered) <= 4
+    if lowered <= set(HEX):
+        rest = ""
+    elif lowered & set(HEX):
+        rest = f"(?:{text}?)"
+    else:
+        rest = text
+    small = text.startswith("[") and not text.startswith("[^") and len(lowered) <= 4
     return _Part(rest, lowered if small else None)
 
 
 def _repeat(erased_text: str, quantifier: str) -> str:
     """Lower bounds are dropped: a repeated piece may have been all digits."""
-    single = len(erased_text) == 1 or (len(erased_text) == 2 and erased_text[0] == "\\")
-    if not erased_text or single:
-        return erased_text + quantifier if erased_text else ""
+    if not erased_text:
+        return ""
+    if len(erased_text) == 1 or (len(erased_text) == 2 and erased_text[0] == "\\"):
+        return erased_text + quantifier
     inner = re.fullmatch(r"\(\?:(\.|\\[DwWsS]|\[(?:\\.|[^\]\\])*\])\?\)", erased_text)
     return (inner.group(1) if inner else f"(?:{erased_text})") + quantifier
 
 
 def _any_of(parts: list[_Part]) -> _Part:
     erased_text = "|".join(part.erased for part in parts)
-    exact = [part.exact for part in parts]
-    if all(each is not None for each in exact):
-        union = frozenset().union(*(each for each in exact if each is not None))
-        if len(union) <= _MOST_ALTERNATIVES:
-            return _Part(erased_text, union)
-    needed = [part.contains() for part in parts]
-    if any(each is None for each in needed):
-        return _Part(erased_text)
-    union = frozenset().union(*(each for each in needed if each is not None))
-    return _Part(erased_text, None, union if len(union) <= _MOST_ALTERNATIVES else None)
+    exact = _union([part.exact for part in parts])
+    if exact is not None:
+        return _Part(erased_text, exact)
+    return _Part(erased_text, None, _union([part.contains() for part in parts]))
+
+
+def _union(lists: Sequence[frozenset[str] | None]) -> frozenset[str] | None:
+    """All strings of the lists; None = one of the lists is unknown, or they are too many."""
+    strings: set[str] = set()
+    for each in lists:
+        if each is None:
+            return None
+        strings |= each
+    return frozenset(strings) if len(strings) <= _MOST_ALTERNATIVES else None
 
 
 def _in_a_row(parts: list[_Part]) -> _Part:
@@ -366,15 +372,12 @@ def _most_telling(lists: Iterable[frozenset[str]]) -> frozenset[str] | None:
     """The list whose weakest string keeps most of itself in a shape; ties go to the shorter
     list."""
     usable = [strings for strings in lists if "" not in strings]
-    return max(
-        usable,
-        key=lambda strings: (
-            min(len(shape_of(text)) for text in strings),
-            -len(strings),
-            sorted(strings),
-        ),
-        default=None,
-    )
+    return max(usable, key=_telling, default=None)
+
+
+def _telling(strings: frozenset[str]) -> tuple[int, int, list[str]]:
+    shortest = min(len(shape_of(text)) for text in strings)
+    return shortest, -len(strings), sorted(strings)
 
 
 _LOWER = bytes(range(256)).lower()
@@ -506,9 +509,9 @@ class Sieve:
         if fresh:
             self._learn(fresh)
         hot = distinct & self.hot
-        claimed = (
-            self.search_wrapped(text, booking) if any(_WARN_SHAPE in shape for shape in hot) else {}
-        )
+        claimed: dict[int, Collection[int]] = {}
+        if any(_WARN_SHAPE in shape for shape in hot):
+            claimed = self.search_wrapped(text, booking)
         plans = self._plans(hot, booking.once | booking.never)
         if plans or (hot and booking.once):
             block = _Lines(text.split(b"\n"), shapes, claimed)
@@ -524,23 +527,23 @@ class Sieve:
         """Examine the wrapped warnings of a block, each as one line. Gives what matched, for the
         index of each line they consist of."""
         claimed: dict[int, Collection[int]] = {}
+        unsieved = [each.index for each in self.unsieved]
         for at, joined, count in _wrapped_warnings(text):
-            indexes = (
-                *self._may_match(joined.translate(_LOWER, _ERASE)),
-                *(each.index for each in self.unsieved),
-            )
+            indexes = (*self._may_match(joined.translate(_LOWER, _ERASE)), *unsieved)
             matched = booking.examine(at, joined, indexes)
             claimed.update((at + step, matched) for step in range(count))
         return claimed
 
     def _may_match(self, shape: bytes) -> tuple[int, ...]:
         """Indexes of the expressions that can match a line of this shape."""
-        return tuple(
-            each.index
-            for each in self.sieved
-            if (not each.shape_literals or any(literal in shape for literal in each.shape_literals))
-            and each.shape.search(shape)
-        )
+        indexes = []
+        for each in self.sieved:
+            literals = each.shape_literals
+            if literals and not any(literal in shape for literal in literals):
+                continue
+            if each.shape.search(shape):
+                indexes.append(each.index)
+        return tuple(indexes)
 
     def _learn(self, fresh: set[bytes]) -> None:
         if len(self.known) + len(fresh) > _MOST_SHAPES:
@@ -586,22 +589,19 @@ class Sieve:
                 groups.setdefault(shape, []).append(at)
             else:
                 line = block.lines[at]
-                alike.setdefault(
-                    (line[: line.find(b" ") + 1], shape, line[line.rfind(b" ") :]), []
-                ).append(at)
+                key = (line[: line.find(b" ") + 1], shape, line[line.rfind(b" ") :])
+                alike.setdefault(key, []).append(at)
         for key, places in alike.items():
             booking.book_alike(key, block.lines, places, plans[key[1]])
         matches: dict[int, list[tuple[int, bytes]]] = {}
         for shape, places in groups.items():
-            group = [block.lines[at] for at in places]
-            low = b"\n".join(group).lower()
+            group = [(at, block.lines[at]) for at in places]
+            low = b"\n".join([line for _, line in group]).lower()
             for index in plans[shape]:
                 expression = self.expressions[index]
                 if expression.literal_in(low):  # shapes are alike that texts are not
                     search = expression.regex.search
-                    hits = [
-                        (at, line) for at, line in zip(places, group, strict=True) if search(line)
-                    ]
+                    hits = [each for each in group if search(each[1])]
                     matches.setdefault(index, []).extend(block.unclaimed(index, hits))
         for index, hits in matches.items():
             booking.book(index, sorted(hits))
@@ -630,11 +630,9 @@ class _Lines:
 
     def unclaimed(self, index: int, hits: list[tuple[int, bytes]]) -> list[tuple[int, bytes]]:
         """Those of the lines that have not been matched so."""
-        return (
-            [(at, line) for at, line in hits if index not in self.claimed.get(at, ())]
-            if self.claimed
-            else hits
-        )
+        if not self.claimed:
+            return hits
+        return [each for each in hits if index not in self.claimed.get(each[0], ())]
 
 
 def search_literally(
@@ -691,17 +689,13 @@ def _wrapped_warnings(text: bytes) -> Iterator[tuple[int, bytes, int]]:
         end = text.find(b"\n", start)
         if end < 0:
             return
-        following = [
-            _TAG.sub(b"", line)
-            for line in text[end + 1 : end + 1 + _CONTINUATION_BYTES].split(b"\n")[
-                :_CONTINUATION_LINES
-            ]
-        ]
+        following = text[end + 1 : end + 1 + _CONTINUATION_BYTES].split(b"\n")
         parts = [text[text.rfind(b"\n", 0, start) + 1 : end]]
-        for line in following:
-            if not _continues(parts[-1], line):
+        for line in following[:_CONTINUATION_LINES]:
+            untagged = _TAG.sub(b"", line)
+            if not _continues(parts[-1], untagged):
                 break
-            parts.append(line)
+            parts.append(untagged)
         if len(parts) > 1:
             yield at, b" ".join(parts), len(parts)
         start = text.find(WARN, end)
@@ -710,6 +704,6 @@ def _wrapped_warnings(text: bytes) -> Iterator[tuple[int, bytes, int]]:
 def _continues(before: bytes, line: bytes) -> bool:
     """The line goes on where the one before was cut, or is the second of those warnings that
     consist of several."""
-    return _NOT_CONTINUATION.search(line) is None and (
-        _CUT.search(before) is not None or _SECOND.match(line) is not None
-    )
+    if _NOT_CONTINUATION.search(line) is not None:
+        return False
+    return _CUT.search(before) is not None or _SECOND.match(line) is not None

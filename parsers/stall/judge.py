@@ -200,7 +200,7 @@ def _suspects(case: _Case) -> Iterator[Suspect]:
     yield from node.disks(job, nodes)
     yield from node.links(job, nodes)
     yield from ras.suspects(case.views, job, nodes)
-    yield from recorders.suspects(case.dumps, job)
+    yield from recorders.suspects_of_running_job(case.dumps, job)
     yield from traces.log_suspects(every, job)
     yield from network.silent(every, job, unheard)
     yield from network.suspects(every, job)
