@@ -61,26 +61,23 @@ def read(text: str, path: str) -> Cluster:
     refuse(problems, InventoryError)
     nodes = tuple(_node(name, same) for name, same in lines.items())
     has_slots = any(node.slots is not None for node in nodes)
-    repeated = [name for name, same in lines.items() if len(same) > 1]
-    notes = (
-        (f"{path}: {repeated[0]!r} is on {len(lines[repeated[0]])} lines; its slots were added up",)
-        if repeated
-        else ()
-    )
+    notes = [
+        f"{path}: {name!r} is on {len(same)} lines; its slots were added up"
+        for name, same in lines.items()
+        if len(same) > 1
+    ]
     kind = "Open MPI hostfile" if has_slots else "list of hosts"
-    return Cluster(nodes=nodes, head=nodes[0].name, source=f"{path} ({kind})", notes=notes)
+    source = f"{path} ({kind})"
+    return Cluster(nodes=nodes, head=nodes[0].name, source=source, notes=tuple(notes[:1]))
 
 
 def _node(name: str, lines: list[_Line]) -> Node:
-    slots = [line.slots for line in lines]
-    total = (
-        None
-        if len(lines) == 1 and slots[0] is None
-        else sum(1 if count is None else count for count in slots)
-    )
+    slots = lines[0].slots
+    if len(lines) > 1:
+        slots = sum(1 if line.slots is None else line.slots for line in lines)
     user = next((line.user for line in lines if line.user is not None), None)
     port = next((line.port for line in lines if line.port is not None), None)
-    return Node(name=name, user=user, port=port, slots=total)
+    return Node(name=name, user=user, port=port, slots=slots)
 
 
 def _line(text: str, path: str, number: int, problems: list[Problem]) -> list[_Line]:
@@ -97,14 +94,8 @@ def _line(text: str, path: str, number: int, problems: list[Problem]) -> list[_L
         if not equals:
             problems.append(Problem(path, f"expected slots=N, found {word!r}", number, where))
         elif key not in _WORDS:
-            problems.append(
-                Problem(
-                    path,
-                    unknown("key", key, ("slots", "max_slots", "port", "username")),
-                    number,
-                    where,
-                )
-            )
+            known = ("slots", "max_slots", "port", "username")
+            problems.append(Problem(path, unknown("key", key, known), number, where))
         elif _WORDS[key] in ("slots", "max_slots", "port") and not (
             value.isdecimal() and 0 < int(value) < 65536
         ):

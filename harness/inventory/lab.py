@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from busbw.errors import InventoryError, LabError
 from busbw.lab import bringup, files, state
 from busbw.model import Cluster, Node
@@ -24,33 +26,37 @@ def load(name: str | None = None) -> Cluster:
             seen=f"{lab.directory}/lab.json records it, its processes have ended",
             next_step=f"busbw lab up -n {len(lab.nodes)} --name {lab.name}",
         )
-    return Cluster(
+    cluster = Cluster(
         nodes=tuple(_node(lab, node) for node in lab.nodes),
         head=lab.nodes[0].name,
         source=f"lab {lab.name} (emulated)",
-        fabric=lab.persona.fabric if lab.persona else None,
         emulated=True,
-        invented=f"{lab.persona.title} per node" if lab.persona else "",
         ssh_config=str(files.ssh_config(lab)),
         notes=tuple(f"the lab {lab.name} cannot {what}" for what in lab.cannot),
     )
+    if lab.persona is None:
+        return cluster
+    shown = f"{lab.persona.title} per node"
+    return replace(cluster, fabric=lab.persona.fabric, invented=shown)
 
 
-def _node(lab: state.LabState, node: state.LabNode) -> Node:
-    links = tuple(rail.interface for rail in node.rails)
-    return Node(
-        name=node.name,
-        address=node.address,
+def _node(lab: state.LabState, lab_node: state.LabNode) -> Node:
+    node = Node(
+        name=lab_node.name,
+        address=lab_node.address,
         user=lab.user,
-        port=node.ssh_port,
+        port=lab_node.ssh_port,
         identity_file=str(files.identity(lab)),
-        gpus=len(lab.persona.gpu_addresses) if lab.persona else lab.gpus,
-        slots=lab.gpus if lab.persona else None,
-        rails=(
-            tuple(f"mlx5_{index}" for index in range(len(lab.persona.adapter_addresses)))
-            if lab.persona
-            else links
-        ),
-        data_links=links if lab.persona else (),
-        labels=(("leaf", node.leaf), ("rack", node.leaf.replace("leaf", "rack"))),
+        labels=(("leaf", lab_node.leaf), ("rack", lab_node.leaf.replace("leaf", "rack"))),
+    )
+    links = tuple(rail.interface for rail in lab_node.rails)
+    if lab.persona is None:
+        return replace(node, gpus=lab.gpus, rails=links)
+    adapters = range(len(lab.persona.adapter_addresses))
+    return replace(
+        node,
+        gpus=len(lab.persona.gpu_addresses),
+        slots=lab.gpus,
+        rails=tuple(f"mlx5_{index}" for index in adapters),
+        data_links=links,
     )

@@ -11,7 +11,8 @@ from __future__ import annotations
 import shlex
 import shutil
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from itertools import chain
 from pathlib import Path
 
 from busbw.lab import persona, persona_faults, persona_smi
@@ -174,20 +175,15 @@ def _all(node: NodeHardware) -> Iterator[Entry]:
         yield Entry("sys/class/infiniband")
         yield Entry("sys/class/infiniband_verbs")
         yield text("sys/class/infiniband_verbs/abi_version", 6)
-        yield text(
-            "sys/module/mlx5_core/version",
-            node.ofed.partition("-")[2].removeprefix("internal-") or "",
-        )
+        driver = node.ofed.partition("-")[2].removeprefix("internal-")
+        yield text("sys/module/mlx5_core/version", driver)
         for adapter in node.adapters:
             yield from _adapter(node, adapter)
-        names = ("rdma_cm", *(_verbs_name(adapter) for adapter in node.adapters))
-        yield from (Entry(f"dev/infiniband/{name}", device=_number(name)) for name in names)
-    for name, value in (
-        ("bios_version", node.bios),
-        ("product_name", node.persona.product),
-        ("sys_vendor", node.persona.vendor),
-    ):
-        yield text(f"sys/class/dmi/id/{name}", value)
+        for name in ("rdma_cm", *map(_verbs_name, node.adapters)):
+            yield Entry(f"dev/infiniband/{name}", device=_number(name))
+    yield text("sys/class/dmi/id/bios_version", node.bios)
+    yield text("sys/class/dmi/id/product_name", node.persona.product)
+    yield text("sys/class/dmi/id/sys_vendor", node.persona.vendor)
     if node.peermem:
         yield text("sys/module/nvidia_peermem/refcnt", 0)
     yield text("sys/module/nvidia/version", node.driver)
@@ -208,24 +204,18 @@ def _verbs_name(adapter: Adapter) -> str:
 def _number(name: str) -> tuple[int, int]:
     """Of a device file. No driver ever has this major number: whoever asks finds the device,
     whoever opens it is told that there is none."""
-    return (4095, int(name.removeprefix("uverbs")) if name.startswith("uverbs") else 255)
+    if name.startswith("uverbs"):
+        return 4095, int(name.removeprefix("uverbs"))
+    return 4095, 255
 
 
 def _gpu(node: NodeHardware, gpu: Gpu) -> Iterator[Entry]:
     kind = gpu.kind
-    config_space = endpoint(0x10DE, kind.pci_device, 0x030200, kind.pcie_generation, gpu.pcie_width)
-    config = _OFF_THE_BUS if gpu.lost else config_space
-    yield from _device(
-        gpu.address,
-        0x10DE,
-        kind.pci_device,
-        0x030200,
-        gpu.numa,
-        kind.pcie_generation,
-        gpu.pcie_width,
-        config,
-    )
-    yield from _bridge(node, gpu.address, gpu.numa, kind.pcie_generation, gpu.pcie_width)
+    generation, width = kind.pcie_generation, gpu.pcie_width
+    ids = (0x10DE, kind.pci_device, 0x030200)
+    config = _OFF_THE_BUS if gpu.lost else endpoint(*ids, generation, width)
+    yield from _device(gpu.address, *ids, gpu.numa, generation, width, config)
+    yield from _bridge(node, gpu.address, gpu.numa, generation, width)
 
 
 def _bridge(
@@ -249,6 +239,7 @@ def _device(
     config: bytes,
 ) -> Iterator[Entry]:
     at = f"sys/bus/pci/devices/{address}"
+    family, subfamily = device_class >> 16, device_class >> 8 & 255
     values = {
         "vendor": f"{vendor:#06x}",
         "device": f"{device:#06x}",
@@ -260,47 +251,39 @@ def _device(
         "current_link_width": width,
         "max_link_width": 16,
         "modalias": (
-            f"pci:v{vendor:08X}d{device:08X}sv{vendor:08X}sd00000000bc{device_class >> 16:02x}sc{device_class >> 8 & 255:02x}i00"
+            f"pci:v{vendor:08X}d{device:08X}sv{vendor:08X}sd00000000"
+            f"bc{family:02x}sc{subfamily:02x}i00"
         ),
     }
-    yield from (text(f"{at}/{name}", value) for name, value in values.items())
+    yield from _texts(at, values)
     yield text(f"{at}/resource", *["0x0000000000000000 0x0000000000000000 0x0000000000000000"] * 7)
     yield Entry(f"{at}/config", config)
     if device_class != _BRIDGE:
         for severity, names in _AER.items():
-            yield Entry(
-                f"{at}/aer_dev_{severity}",
-                "".join(f"{name} 0\n" for name in names).encode(),
-                counts=True,
-            )
+            zeros = "".join(f"{name} 0\n" for name in names)
+            yield Entry(f"{at}/aer_dev_{severity}", zeros.encode(), counts=True)
+
+
+def _texts(at: str, values: Mapping[str, str | int]) -> Iterator[Entry]:
+    """A file below `at` for each value."""
+    for name, value in values.items():
+        yield text(f"{at}/{name}", value)
 
 
 def _card(node: NodeHardware, adapter: Adapter) -> Iterator[Entry]:
     """The adapter as PCI shows it, whether a driver speaks for it or not."""
     kind = adapter.kind
-    device_class = 0x020000 if kind.ethernet else 0x020700
+    generation, width = kind.pcie_generation, adapter.pcie_width
+    ids = (0x15B3, kind.pci_device, 0x020000 if kind.ethernet else 0x020700)
     config = endpoint(
-        0x15B3,
-        kind.pci_device,
-        device_class,
-        kind.pcie_generation,
-        adapter.pcie_width,
+        *ids,
+        generation,
+        width,
         read_request_bytes=node.read_request_bytes,
         relaxed=node.relaxed_ordering,
     )
-    yield from _device(
-        adapter.address,
-        0x15B3,
-        kind.pci_device,
-        device_class,
-        adapter.numa,
-        kind.pcie_generation,
-        adapter.pcie_width,
-        config,
-    )
-    yield from _bridge(
-        node, adapter.address, adapter.numa, kind.pcie_generation, adapter.pcie_width
-    )
+    yield from _device(adapter.address, *ids, adapter.numa, generation, width, config)
+    yield from _bridge(node, adapter.address, adapter.numa, generation, width)
 
 
 def _adapter(node: NodeHardware, adapter: Adapter) -> Iterator[Entry]:
@@ -325,8 +308,12 @@ def _adapter(node: NodeHardware, adapter: Adapter) -> Iterator[Entry]:
         "node_type": "1: CA",
         "node_desc": f"{node.node} {adapter.name}",
     }
-    yield from (text(f"{at}/{name}", value) for name, value in values.items())
+    yield from _texts(at, values)
     yield from _port(f"{at}/ports/1", adapter)
+
+
+_INFINIBAND = {"cap_mask": "0xa751e848", "link_layer": "InfiniBand"}
+_ETHERNET = {"lid": "0x0", "cap_mask": "0x00010000", "link_layer": "Ethernet"}
 
 
 def _port(at: str, adapter: Adapter) -> Iterator[Entry]:
@@ -334,24 +321,23 @@ def _port(at: str, adapter: Adapter) -> Iterator[Entry]:
         "state": f"{_STATES[adapter.state]}: {adapter.state}",
         "phys_state": f"{_PHYSICAL[adapter.physical_state]}: {adapter.physical_state}",
         "rate": f"{adapter.rate_gbit_s} Gb/sec ({adapter.lanes})",
-        "lid": f"{0 if adapter.kind.ethernet else adapter.lid:#x}",
+        "lid": f"{adapter.lid:#x}",
         "lid_mask_count": 0,
         "sm_lid": f"{adapter.sm_lid:#x}",
         "sm_sl": 0,
-        "cap_mask": "0x00010000" if adapter.kind.ethernet else "0xa751e848",
-        "link_layer": "Ethernet" if adapter.kind.ethernet else "InfiniBand",
         "pkeys/0": f"{adapter.pkey:#06x}",
+        **(_ETHERNET if adapter.kind.ethernet else _INFINIBAND),
     }
-    yield from (text(f"{at}/{name}", value) for name, value in values.items())
+    yield from _texts(at, values)
     for index, (gid, version) in enumerate(gids(adapter)):
         yield text(f"{at}/gids/{index}", gid)
         yield text(f"{at}/gid_attrs/types/{index}", "RoCE v2" if version == 2 else "IB/RoCE v1")
         if adapter.kind.ethernet:
             yield text(f"{at}/gid_attrs/ndevs/{index}", adapter.netdev)
-    yield from (Entry(f"{at}/counters/{name}", b"0\n", counts=True) for name in COUNTERS)
-    yield from (
-        Entry(f"{at}/hw_counters/{name}", b"0\n", counts=True) for name in HARDWARE_COUNTERS
-    )
+    for name in COUNTERS:
+        yield Entry(f"{at}/counters/{name}", b"0\n", counts=True)
+    for name in HARDWARE_COUNTERS:
+        yield Entry(f"{at}/hw_counters/{name}", b"0\n", counts=True)
 
 
 def gids(adapter: Adapter) -> tuple[tuple[str, int], ...]:
@@ -390,7 +376,6 @@ def growing(adapter: str, seconds: float, mark: str) -> str:
 # (dmesg), systemd 252 (systemctl is-active).
 
 _MTU_CODES = {256: 1, 512: 2, 1024: 3, 2048: 4, 4096: 5}
-_STATE_CODES = {"DOWN": 1, "INIT": 2, "ARMED": 3, "ACTIVE": 4}
 
 
 def tool_entries(node: NodeHardware) -> tuple[Entry, ...]:
@@ -404,12 +389,10 @@ def programs(node: NodeHardware, *, devices: bool) -> tuple[str, ...]:
 
     `devices` = the lab could make device files, so that the real `ibv_devices` finds some.
     """
-    return tuple(
-        sorted(
-            {entry.path.split("/")[1] for entry in tool_entries(node)}
-            - ({"ibv_devices"} if devices else set())
-        )
-    )
+    names = {entry.path.split("/")[1] for entry in tool_entries(node)}
+    if devices:
+        names.discard("ibv_devices")
+    return tuple(sorted(names))
 
 
 def _all_tools(node: NodeHardware) -> Iterator[Entry]:
@@ -421,31 +404,23 @@ def _all_tools(node: NodeHardware) -> Iterator[Entry]:
         "nvcc: NVIDIA (R) Cuda compiler driver",
         f"Cuda compilation tools, release {release}, V{release}.140",
     )
-    yield text(
-        "answers/systemctl/active",
-        *(["nvidia-fabricmanager"] if node.fabric_manager else []),
-        "nvidia-persistenced",
-    )
+    services = ["nvidia-persistenced"]
+    if node.fabric_manager:
+        services.insert(0, "nvidia-fabricmanager")
+    yield text("answers/systemctl/active", *services)
     if node.persona.adapters is None:
         return
     yield from _devinfo(node)
-    yield text("answers/ibdev2netdev/any", *(_netdev(adapter) for adapter in node.adapters))
-    yield text(
-        "answers/mlxfwmanager/any",
-        *(line for adapter in node.adapters for line in _firmware(adapter)),
-    )
+    yield text("answers/ibdev2netdev/any", *map(_netdev, node.adapters))
+    yield text("answers/mlxfwmanager/any", *chain.from_iterable(map(_firmware, node.adapters)))
     if node.persona.ofed:
         yield text("answers/ofed_info/-s", f"{node.ofed}:")
     if node.persona.adapters.ethernet:
         yield text("answers/show_gids/any", *_gids(node))
-        yield from (
-            text("answers/mlnx_qos/any.err", "Invalid interface name"),
-            text("answers/mlnx_qos/any.status", 1),
-        )
-        yield from (
-            text(f"answers/mlnx_qos/-i_{adapter.netdev}", *_qos(adapter))
-            for adapter in node.adapters
-        )
+        yield text("answers/mlnx_qos/any.err", "Invalid interface name")
+        yield text("answers/mlnx_qos/any.status", 1)
+        for adapter in node.adapters:
+            yield text(f"answers/mlnx_qos/-i_{adapter.netdev}", *_qos(adapter))
 
 
 def _devinfo(node: NodeHardware) -> Iterator[Entry]:
@@ -456,29 +431,19 @@ def _devinfo(node: NodeHardware) -> Iterator[Entry]:
             yield text(f"{tool}/any.err", "Failed to get IB devices list: Function not implemented")
             yield text(f"{tool}/any.status", status)
         return
-    rows = (f"    {adapter.name:<16}\t{adapter.guid.replace(':', '')}" for adapter in node.adapters)
-    yield text(
-        f"{listed}/any",
-        "    device          \t   node GUID",
-        "    ------          \t----------------",
-        *rows,
-    )
+    rows = ["    device          \t   node GUID", "    ------          \t----------------"]
+    for adapter in node.adapters:
+        rows.append(f"    {adapter.name:<16}\t{adapter.guid.replace(':', '')}")
+    yield text(f"{listed}/any", *rows)
     if not node.adapters:
         yield text(f"{at}/any.err", "No IB devices found")
         yield text(f"{at}/any.status", 255)
         return
-    yield text(
-        f"{at}/plain", *(line for adapter in node.adapters for line in _tool_device(adapter))
-    )
-    yield text(
-        f"{at}/-l",
-        f"{len(node.adapters)} HCAs found:",
-        *(f"\t{adapter.name}" for adapter in node.adapters),
-        "",
-    )
-    yield from (
-        text(f"{at}/-d_{adapter.name}", *_tool_device(adapter)) for adapter in node.adapters
-    )
+    yield text(f"{at}/plain", *chain.from_iterable(map(_tool_device, node.adapters)))
+    names = [f"\t{adapter.name}" for adapter in node.adapters]
+    yield text(f"{at}/-l", f"{len(names)} HCAs found:", *names, "")
+    for adapter in node.adapters:
+        yield text(f"{at}/-d_{adapter.name}", *_tool_device(adapter))
 
 
 def _tool_device(adapter: Adapter) -> Iterator[str]:
@@ -494,7 +459,7 @@ def _tool_device(adapter: Adapter) -> Iterator[str]:
     yield f"\tboard_id:\t\t\t{kind.board}"
     yield "\tphys_port_cnt:\t\t\t1"
     yield "\t\tport:\t1"
-    yield f"\t\t\tstate:\t\t\tPORT_{adapter.state} ({_STATE_CODES[adapter.state]})"
+    yield f"\t\t\tstate:\t\t\tPORT_{adapter.state} ({_STATES[adapter.state]})"
     yield "\t\t\tmax_mtu:\t\t4096 (5)"
     yield f"\t\t\tactive_mtu:\t\t{adapter.mtu} ({_MTU_CODES[adapter.mtu]})"
     yield f"\t\t\tsm_lid:\t\t\t{adapter.sm_lid}"
@@ -505,10 +470,8 @@ def _tool_device(adapter: Adapter) -> Iterator[str]:
 
 
 def _netdev(adapter: Adapter) -> str:
-    return (
-        f"{adapter.name} port 1 ==> {adapter.netdev}"
-        f" ({'Up' if adapter.state == 'ACTIVE' else 'Down'})"
-    )
+    state = "Up" if adapter.state == "ACTIVE" else "Down"
+    return f"{adapter.name} port 1 ==> {adapter.netdev} ({state})"
 
 
 def _firmware(adapter: Adapter) -> Iterator[str]:
@@ -542,10 +505,8 @@ def _qos(adapter: Adapter) -> Iterator[str]:
     if adapter.trust == "dscp":
         yield "dscp2prio mapping:"
         for priority in range(8):
-            yield (
-                f"\tprio:{priority}"
-                f" dscp:{','.join(f'{8 * priority + low:02}' for low in range(7, -1, -1))},"
-            )
+            codes = [f"{code:02}," for code in reversed(range(8 * priority, 8 * priority + 8))]
+            yield f"\tprio:{priority} dscp:{''.join(codes)}"
     yield "default priority:"
     yield "Receive buffer size (bytes): 20016,156096,0,0,0,0,0,0,max_buffer_size=1027728"
     yield "Cable len: 7"
@@ -555,7 +516,8 @@ def _qos(adapter: Adapter) -> Iterator[str]:
     yield f"\tenabled     {flags}"
     yield f"\tbuffer      {flags}"
     yield "tc: 0 ratelimit: unlimited, tsa: vendor"
-    yield from (f"\t priority:  {priority}" for priority in range(8))
+    for priority in range(8):
+        yield f"\t priority:  {priority}"
 
 
 # The files of invented hardware on a lab's nodes: written when the lab is made, changed when a

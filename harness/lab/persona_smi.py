@@ -44,6 +44,7 @@ _SECTIONS = {
 """What `-d` takes, and the groups it leaves."""
 SELECTIONS = (*_SECTIONS, "PERFORMANCE,ECC")
 """Choices that an answer is composed for."""
+_ON = {True: "Enabled", False: "Disabled"}
 _Value = str | int | None
 """None = a group's title."""
 
@@ -63,10 +64,11 @@ def details(node: NodeHardware, selection: str = "") -> Iterator[str]:
         under = ""
         for depth, label, value in _gpu(gpu):
             under = label if depth == 1 else under
-            if not titles or under in titles:
-                yield _line(
-                    depth, label, "Unknown Error" if gpu.lost and value is not None else value
-                )
+            if titles and under not in titles:
+                continue
+            if gpu.lost and value is not None:
+                value = "Unknown Error"
+            yield _line(depth, label, value)
         yield ""
 
 
@@ -77,71 +79,66 @@ def _line(depth: int, label: str, value: _Value) -> str:
 
 def _gpu(gpu: Gpu) -> Iterator[tuple[int, str, _Value]]:
     kind = gpu.kind
-    on = {True: "Enabled", False: "Disabled"}
+    mig = _ON[gpu.mig]
     yield 1, "Product Name", kind.model
     yield 1, "Product Brand", "NVIDIA"
     yield 1, "Product Architecture", kind.architecture
-    yield 1, "Persistence Mode", on[gpu.persistence]
-    yield from ((1, "MIG Mode", None), (2, "Current", on[gpu.mig]), (2, "Pending", on[gpu.mig]))
+    yield 1, "Persistence Mode", _ON[gpu.persistence]
+    yield from _group(1, "MIG Mode", Current=mig, Pending=mig)
     yield 1, "Serial Number", gpu.serial
     yield 1, "GPU UUID", gpu.uuid
     yield 1, "VBIOS Version", gpu.vbios
-    yield from ((1, "PCI", None), (2, "Bus Id", gpu.bus_id), (2, "GPU Link Info", None))
-    yield from (
-        (3, "PCIe Generation", None),
-        (4, "Max", kind.pcie_generation),
-        (4, "Current", kind.pcie_generation),
-    )
-    yield from ((3, "Link Width", None), (4, "Max", "16x"), (4, "Current", f"{gpu.pcie_width}x"))
+    yield 1, "PCI", None
+    yield 2, "Bus Id", gpu.bus_id
+    yield 2, "GPU Link Info", None
+    generation = kind.pcie_generation
+    yield from _group(3, "PCIe Generation", Max=generation, Current=generation)
+    yield from _group(3, "Link Width", Max="16x", Current=f"{gpu.pcie_width}x")
     if kind.nvswitch:
-        status = "Success" if gpu.fabric_state == "Completed" else "N/A"
-        yield from ((1, "Fabric", None), (2, "State", gpu.fabric_state), (2, "Status", status))
+        yield from _group(1, "Fabric", State=gpu.fabric_state, Status=_fabric_status(gpu, "N/A"))
     yield 1, "Performance State", "P0"
     yield 1, "Clocks Event Reasons", None
     for label, bit in _REASONS:
         yield 2, label, "Active" if gpu.event_reasons & bit else "Not Active"
     yield 1, "Clocks Event Reasons Counters", None
-    yield from ((2, label, "0 us") for label in _HELD)
-    yield from (
-        (1, "FB Memory Usage", None),
-        (2, "Total", f"{kind.memory_mib} MiB"),
-        (2, "Used", f"{gpu.memory_used_mib} MiB"),
-    )
-    yield from ((1, "ECC Mode", None), (2, "Current", "Enabled"), (2, "Pending", "Enabled"))
-    yield from (
-        (1, "ECC Errors", None),
-        (2, "Volatile", None),
-        (3, "SRAM Correctable", 0),
-        (3, "SRAM Uncorrectable", 0),
-    )
-    yield from ((3, "DRAM Correctable", 0), (3, "DRAM Uncorrectable", gpu.ecc_uncorrected))
-    rows = int(gpu.rows_pending)
-    yield from (
-        (1, "Remapped Rows", None),
-        (2, "Correctable Error", 0),
-        (2, "Uncorrectable Error", rows),
-    )
-    yield from ((2, "Pending", "Yes" if rows else "No"), (2, "Remapping Failure Occurred", "No"))
+    for label in _HELD:
+        yield 2, label, "0 us"
+    memory, used = f"{kind.memory_mib} MiB", f"{gpu.memory_used_mib} MiB"
+    yield from _group(1, "FB Memory Usage", Total=memory, Used=used)
+    yield from _group(1, "ECC Mode", Current="Enabled", Pending="Enabled")
+    yield 1, "ECC Errors", None
+    yield 2, "Volatile", None
+    yield 3, "SRAM Correctable", 0
+    yield 3, "SRAM Uncorrectable", 0
+    yield 3, "DRAM Correctable", 0
+    yield 3, "DRAM Uncorrectable", gpu.ecc_uncorrected
+    yield 1, "Remapped Rows", None
+    yield 2, "Correctable Error", 0
+    yield 2, "Uncorrectable Error", int(gpu.rows_pending)
+    yield 2, "Pending", "Yes" if gpu.rows_pending else "No"
+    yield 2, "Remapping Failure Occurred", "No"
     yield from _temperature(gpu)
-    yield from ((1, "GPU Power Readings", None), (2, "Power Draw", f"{kind.power_w / 10:.2f} W"))
-    yield from (
-        (2, "Current Power Limit", f"{gpu.power_limit_w}.00 W"),
-        (2, "Default Power Limit", f"{kind.power_w}.00 W"),
-    )
-    yield from (
-        (1, "Max Clocks", None),
-        (2, "SM", f"{kind.sm_mhz} MHz"),
-        (2, "Memory", f"{kind.memory_mhz} MHz"),
-    )
+    yield 1, "GPU Power Readings", None
+    yield 2, "Power Draw", f"{kind.power_w / 10:.2f} W"
+    yield 2, "Current Power Limit", f"{gpu.power_limit_w}.00 W"
+    yield 2, "Default Power Limit", f"{kind.power_w}.00 W"
+    yield from _group(1, "Max Clocks", SM=f"{kind.sm_mhz} MHz", Memory=f"{kind.memory_mhz} MHz")
     if gpu.process is None:
         yield 1, "Processes", "None"
     else:
-        yield from (
-            (1, "Processes", None),
-            (2, "Process ID", gpu.process),
-            (3, "Type", "C"),
-            (3, "Name", "python3"),
-        )
+        yield 1, "Processes", None
+        yield 2, "Process ID", gpu.process
+        yield from ((3, "Type", "C"), (3, "Name", "python3"))
+
+
+def _group(depth: int, title: str, **values: _Value) -> Iterator[tuple[int, str, _Value]]:
+    yield depth, title, None
+    for label, value in values.items():
+        yield depth + 1, label, value
+
+
+def _fabric_status(gpu: Gpu, otherwise: str) -> str:
+    return "Success" if gpu.kind.nvswitch and gpu.fabric_state == "Completed" else otherwise
 
 
 def _temperature(gpu: Gpu) -> Iterator[tuple[int, str, _Value]]:
@@ -150,15 +147,11 @@ def _temperature(gpu: Gpu) -> Iterator[tuple[int, str, _Value]]:
     yield 2, "GPU Current Temp", f"{gpu.temperature_c} C"
     if gpu.kind.headroom:
         yield 2, "GPU T.Limit Temp", f"{limit - gpu.temperature_c} C"
-        yield from (
-            (2, "GPU Shutdown T.Limit Temp", "-8 C"),
-            (2, "GPU Slowdown T.Limit Temp", "-2 C"),
-        )
+        yield 2, "GPU Shutdown T.Limit Temp", "-8 C"
+        yield 2, "GPU Slowdown T.Limit Temp", "-2 C"
     else:
-        yield from (
-            (2, "GPU Shutdown Temp", f"{limit + 3} C"),
-            (2, "GPU Slowdown Temp", f"{limit} C"),
-        )
+        yield 2, "GPU Shutdown Temp", f"{limit + 3} C"
+        yield 2, "GPU Slowdown Temp", f"{limit} C"
 
 
 _AT = "answers/nvidia-smi"
@@ -168,19 +161,20 @@ _LOST = "[Unknown Error]"
 def entries(node: NodeHardware) -> Iterator[Entry]:
     """The answers of nvidia-smi, one file per question."""
     yield text(f"{_AT}/plain", *_table(node))
-    yield text(
-        f"{_AT}/-L", *(f"GPU {gpu.index}: {gpu.kind.model} (UUID: {gpu.uuid})" for gpu in node.gpus)
-    )
+    yield text(f"{_AT}/-L", *map(_title, node.gpus))
     yield text(f"{_AT}/-q", *details(node))
-    yield from (
-        text(f"{_AT}/-q_-d_{selection}", *details(node, selection)) for selection in SELECTIONS
-    )
+    for selection in SELECTIONS:
+        yield text(f"{_AT}/-q_-d_{selection}", *details(node, selection))
     yield text(f"{_AT}/topo_-m", *_topology(node))
     yield text(f"{_AT}/nvlink_-s", *_nvlinks(node))
     yield text(f"{_AT}/nvlink_-e", *_nvlink_errors(node))
     yield text(f"{_AT}/query-gpu", *_query(node))
     yield text(f"{_AT}/query-remapped-rows", *_remapped(node))
     yield text(f"{_AT}/query-compute-apps", *_processes(node))
+
+
+def _title(gpu: Gpu) -> str:
+    return f"GPU {gpu.index}: {gpu.kind.model} (UUID: {gpu.uuid})"
 
 
 def _table(node: NodeHardware) -> Iterator[str]:
@@ -253,8 +247,7 @@ def _query(node: NodeHardware) -> Iterator[str]:
 def _fields(node: NodeHardware, gpu: Gpu) -> dict[str, str]:
     """Field to value; a field whose name ends in ` [unit]` has one."""
     kind = gpu.kind
-    generation, lanes = str(kind.pcie_generation), "16"
-    on = {True: "Enabled", False: "Disabled"}
+    generation = str(kind.pcie_generation)
     always = {
         "index": str(gpu.index),
         "count": str(len(node.gpus)),
@@ -269,9 +262,9 @@ def _fields(node: NodeHardware, gpu: Gpu) -> dict[str, str]:
         "compute_cap": kind.compute_capability,
     }
     measured = {
-        "persistence_mode": on[gpu.persistence],
-        "mig.mode.current": on[gpu.mig],
-        "mig.mode.pending": on[gpu.mig],
+        "persistence_mode": _ON[gpu.persistence],
+        "mig.mode.current": _ON[gpu.mig],
+        "mig.mode.pending": _ON[gpu.mig],
         "pstate": "P0",
         "temperature.gpu": str(gpu.temperature_c),
         "temperature.memory": str(gpu.temperature_c + 8),
@@ -288,7 +281,7 @@ def _fields(node: NodeHardware, gpu: Gpu) -> dict[str, str]:
         "pcie.link.gen.current": generation,
         "pcie.link.gen.max": generation,
         "pcie.link.width.current": str(gpu.pcie_width),
-        "pcie.link.width.max": lanes,
+        "pcie.link.width.max": "16",
         "memory.total [MiB]": str(kind.memory_mib),
         "memory.used [MiB]": str(gpu.memory_used_mib),
         "memory.free [MiB]": str(kind.memory_mib - gpu.memory_used_mib),
@@ -301,11 +294,11 @@ def _fields(node: NodeHardware, gpu: Gpu) -> dict[str, str]:
         "clocks_event_reasons.active": f"{gpu.event_reasons:#018x}",
         "clocks_throttle_reasons.active": f"{gpu.event_reasons:#018x}",
         "fabric.state": gpu.fabric_state if kind.nvswitch else "[N/A]",
-        "fabric.status": (
-            "Success" if kind.nvswitch and gpu.fabric_state == "Completed" else "[N/A]"
-        ),
+        "fabric.status": _fabric_status(gpu, "[N/A]"),
     }
-    return always | (dict.fromkeys(measured, _LOST) if gpu.lost else measured)
+    if gpu.lost:
+        measured = dict.fromkeys(measured, _LOST)
+    return always | measured
 
 
 def _remapped(node: NodeHardware) -> Iterator[str]:
@@ -317,17 +310,8 @@ def _remapped(node: NodeHardware) -> Iterator[str]:
 
 
 def _processes(node: NodeHardware) -> Iterator[str]:
-    yield "\t".join(
-        (
-            "gpu_uuid",
-            "gpu_bus_id",
-            "pid",
-            "process_name",
-            "name",
-            "used_gpu_memory [MiB]",
-            "used_memory [MiB]",
-        )
-    )
+    names = ("gpu_uuid", "gpu_bus_id", "pid", "process_name", "name")
+    yield "\t".join((*names, "used_gpu_memory [MiB]", "used_memory [MiB]"))
     for gpu in node.gpus:
         if gpu.process is not None:
             used = str(gpu.memory_used_mib)
@@ -339,52 +323,41 @@ def _processes(node: NodeHardware) -> Iterator[str]:
 def _nvlinks(node: NodeHardware) -> Iterator[str]:
     for gpu in node.gpus:
         if gpu.kind.nvlinks:
-            yield f"GPU {gpu.index}: {gpu.kind.model} (UUID: {gpu.uuid})"
+            yield _title(gpu)
         for link in range(gpu.kind.nvlinks):
-            yield (
-                f"\t Link {link}:"
-                f" {'<inactive>' if link in gpu.links_down else f'{gpu.kind.nvlink_gb_s:g} GB/s'}"
-            )
+            rate = f"{gpu.kind.nvlink_gb_s:g} GB/s"
+            yield f"\t Link {link}: {'<inactive>' if link in gpu.links_down else rate}"
 
 
 def _nvlink_errors(node: NodeHardware) -> Iterator[str]:
     for gpu in node.gpus:
         if gpu.kind.nvlinks:
-            yield f"GPU {gpu.index}: {gpu.kind.model} (UUID: {gpu.uuid})"
+            yield _title(gpu)
         for link in set(range(gpu.kind.nvlinks)) - set(gpu.links_down):
-            yield from (
-                f"\t Link {link}: {name} Errors: 0" for name in ("Replay", "Recovery", "CRC")
-            )
+            for error in ("Replay", "Recovery", "CRC"):
+                yield f"\t Link {link}: {error} Errors: 0"
 
 
 def _topology(node: NodeHardware) -> Iterator[str]:
     gpus = [(f"GPU{gpu.index}", gpu.numa, _rail(node, gpu)) for gpu in node.gpus]
     nics = [(f"NIC{index}", _nic_numa(node, index), index) for index in range(len(node.adapters))]
-    yield "\t".join(
-        (
-            "",
-            *(name for name, _, _ in (*gpus, *nics)),
-            "CPU Affinity",
-            "NUMA Affinity",
-            "GPU NUMA ID",
-        )
-    )
-    for name, numa, rail in (*gpus, *nics):
-        cells = [_path(node, (name, numa, rail), other) for other in (*gpus, *nics)]
+    devices = (*gpus, *nics)
+    names = [name for name, _, _ in devices]
+    yield "\t".join(("", *names, "CPU Affinity", "NUMA Affinity", "GPU NUMA ID"))
+    for name, numa, rail in devices:
+        cells = [_path(node, (name, numa, rail), other) for other in devices]
         affinity = ("", "", "")
         if name.startswith("GPU"):
             affinity = (f"{numa * 56}-{numa * 56 + 55}", str(numa), "N/A")
         yield "\t".join((name, *cells, *affinity))
     yield from ("", "Legend:", "")
-    yield from (f"  {word:<4} = {meaning}" for word, meaning in _LEGEND)
+    for mark, meaning in _LEGEND:
+        yield f"  {mark:<4} = {meaning}"
     if node.adapters:
-        yield from (
-            "",
-            "NIC Legend:",
-            "",
-            *(f"  NIC{index}: {adapter.name}" for index, adapter in enumerate(node.adapters)),
-            "",
-        )
+        yield from ("", "NIC Legend:", "")
+        for index, adapter in enumerate(node.adapters):
+            yield f"  NIC{index}: {adapter.name}"
+        yield ""
 
 
 def _rail(node: NodeHardware, gpu: Gpu) -> int:

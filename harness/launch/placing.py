@@ -3,7 +3,9 @@ before it writes a line."""
 
 from __future__ import annotations
 
+import math
 import re
+from collections import Counter
 
 from busbw.errors import UsageError
 from busbw.fabrics.fabric import MpiOption
@@ -24,11 +26,7 @@ def names(request: LaunchRequest) -> tuple[str, ...]:
     bad = [name for name in names_in_order if not LEGAL_NAME.match(name)]
     if bad:
         raise UsageError(illegal(bad[0]))
-    twice = (
-        {name for name in names_in_order if names_in_order.count(name) > 1}
-        if len(set(names_in_order)) < len(names_in_order)
-        else set()
-    )
+    twice = {name for name, times in Counter(names_in_order).items() if times > 1}
     if twice:
         raise UsageError(f"case {request.case.id}: {fold(twice)} named twice")
     return names_in_order
@@ -48,13 +46,13 @@ def ranks_per_node(request: LaunchRequest) -> int:
     for node in request.nodes:
         by_count.setdefault(_own_ranks(node), []).append(node.name)
     if len(by_count) > 1:
-        seen = ", ".join(
+        counts = [
             f"{'unknown' if count is None else count} on {fold(nodes)}"
             for count, nodes in by_count.items()
-        )
+        ]
         raise UsageError(
             f"case {request.case.id}: the nodes have different numbers of GPUs",
-            seen=seen,
+            seen=", ".join(counts),
             next_step="leave some out with -x, or give ranks_per_node",
         )
     (count,) = by_count
@@ -89,14 +87,10 @@ def options(request: LaunchRequest) -> tuple[MpiOption, ...]:
         UsageError: two values of one parameter.
     """
     version = major(request.mpi)
-    known = [
-        option
-        for option in request.options
-        if (option.since is None or version >= option.since)
-        and (option.until is None or version < option.until)
-    ]
     values: dict[str, MpiOption] = {}
-    for option in known:
+    for option in request.options:
+        if version < (option.since or 0) or version >= (option.until or math.inf):
+            continue
         first = values.setdefault(option.name, option)
         if first.value != option.value:
             raise UsageError(

@@ -154,24 +154,12 @@ def plugin(text: str) -> str | None:
     >>> plugin("srun: MPI types are...\\nsrun: pmix_v3\\nsrun: pmix_v2\\nsrun: pmi2\\n"), plugin("srun: MPI types are...\\nsrun: none\\n")
     ('pmix_v3', None)
     """
-    plugins = set(
-        re.findall(
-            r"\bpmix(?:_v\d+)?\b|\bpmi2\b", text.replace("specific pmix plugin", "specific plugin")
-        )
-    )
-    versions = sorted(
-        (name for name in plugins if name.startswith("pmix_v")),
-        key=lambda name: int(name.removeprefix("pmix_v")),
-    )
-    return (
-        "pmix"
-        if "pmix" in plugins
-        else versions[-1]
-        if versions
-        else "pmi2"
-        if "pmi2" in plugins
-        else None
-    )
+    listed = text.replace("specific pmix plugin", "specific plugin")
+    if re.search(r"\bpmix\b", listed):
+        return "pmix"
+    if versions := re.findall(r"\bpmix_v(\d+)\b", listed):
+        return f"pmix_v{max(versions, key=int)}"
+    return "pmi2" if re.search(r"\bpmi2\b", listed) else None
 
 
 def _placement(
