@@ -264,7 +264,7 @@ def _device(
             yield Entry(f"{at}/aer_dev_{severity}", zeros.encode(), counts=True)
 
 
-def _texts(at: str, values: Mapping[str, str | int]) -> Iterator[Entry]:
+def _texts(at: str, values: Mapping[str, object]) -> Iterator[Entry]:
     """A file below `at` for each value."""
     for name, value in values.items():
         yield text(f"{at}/{name}", value)
