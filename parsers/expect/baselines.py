@@ -114,6 +114,69 @@ class Row:
 
 
 @dataclass(frozen=True, slots=True)
+class Figure:
+    """One run of a campaign; None = as the campaign says."""
+
+    collective: str
+    busbw_gb_s: float
+    nodes: int
+    """NVLink domains where NVLink spans trays."""
+    gpus_per_node: int | None = None
+    fabric: str | None = None
+    nics: tuple[int, float] | None = None
+    """Number and rate in Gb/s of each."""
+    size_gib: float | None = None
+    grade: Grade | None = None
+    algorithm: str | None = None
+    """Only where the source states it."""
+    note: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Campaign:
+    """Figures of one source on one kind of hardware; None = not stated."""
+
+    id: str
+    gpu: str
+    fabric: str
+    """Between nodes; one node alone is `intra-node`."""
+    source: Source
+    figures: tuple[Figure, ...]
+    grade: Grade = Grade.GOOD
+    gpus_per_node: int = 8
+    nics: tuple[int, float] | None = None
+    library: str = "nccl"
+    library_version: str | None = None
+    note: str | None = None
+
+    def rows(self) -> tuple[Row, ...]:
+        """Each figure with what the campaign says of all of them."""
+        return tuple(self._row(figure, number) for number, figure in enumerate(self.figures, 1))
+
+    def _row(self, figure: Figure, number: int) -> Row:
+        nics = figure.nics or self.nics
+        alone = "tcpx" if self.fabric == "tcpx" else "intra-node"
+        return Row(
+            id=f"{self.id}-{number}",
+            grade=figure.grade or self.grade,
+            collective=figure.collective,
+            fabric=figure.fabric or (self.fabric if figure.nodes > 1 else alone),
+            source=self.source,
+            gpu=self.gpu,
+            gpus_per_node=figure.gpus_per_node or self.gpus_per_node,
+            nodes=figure.nodes,
+            nics=NicSet(*nics) if nics is not None and figure.nodes > 1 else None,
+            algorithm=figure.algorithm,
+            algorithm_basis=None if figure.algorithm is None else "stated",
+            size_bytes=None if figure.size_gib is None else int(figure.size_gib * (1 << 30)),
+            busbw_gb_s=Spread(typical=figure.busbw_gb_s),
+            library=self.library,
+            library_version=self.library_version,
+            note=figure.note or self.note,
+        )
+
+
+@dataclass(frozen=True, slots=True)
 class Curve:
     """busbw of one system over message sizes."""
 
@@ -181,8 +244,12 @@ def load() -> Tables:
     Raises:
         UsageError: a file is not as the records want it.
     """
+    campaigns = _read("campaigns", tuple[Campaign, ...])
     return Tables(
-        _read("published", tuple[Row, ...]),
+        (
+            *_read("published", tuple[Row, ...]),
+            *itertools.chain.from_iterable(campaign.rows() for campaign in campaigns),
+        ),
         _read("thresholds", tuple[Row, ...]),
         _read("articles", tuple[Row, ...]),
         _read("curves", tuple[Curve, ...]),
@@ -260,6 +327,7 @@ def node_class(nodes: int) -> str:
 def domain(row: Row) -> tuple[int | None, int | None]:
     """Nodes and GPUs per node, where trays that NVLink joins are one node."""
     if row.fabric == "mnnvl" and row.nodes is not None and row.gpus_per_node is not None:
+        # campaigns.yaml counts domains already: one domain of so many GPUs.
         return 1, row.nodes * row.gpus_per_node
     return row.nodes, row.gpus_per_node
 

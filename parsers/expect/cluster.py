@@ -206,7 +206,7 @@ def _rates(
     )
     # A limit must hold for hardware that is not known too: its switch may add up.
     adds = question.gpu is None or question.gpu.multicast
-    mesh = question.gpu is not None and question.gpu.mesh and question.gpus_per_node > 1
+    peers = 1 if question.gpu is None else question.gpu.peers(question.gpus_per_node)
     return Rates(
         nodes=question.nodes,
         gpus_per_node=question.gpus_per_node,
@@ -215,7 +215,7 @@ def _rates(
         pcie_gb_s=pcie,
         switch_adds=adds,
         nic_gb_s=nic,
-        pair_gb_s=nvlink / (question.gpus_per_node - 1) if nvlink is not None and mesh else nvlink,
+        pair_gb_s=None if nvlink is None else nvlink / peers,
     )
 
 

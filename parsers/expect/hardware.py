@@ -8,7 +8,6 @@ for H100) are halved here. The rate NCCL counts with per NVLink is `src/graph/to
 
 from __future__ import annotations
 
-import itertools
 import re
 from dataclasses import dataclass
 
@@ -39,13 +38,25 @@ class Gpu:
     mesh: bool = False
     """Each pair of the node's GPUs has one link of its own, without a switch: fewer GPUs use fewer
     links."""
+    island: int | None = None
+    """GPUs that an NVLink bridge joins; more of them meet over PCIe. None = all of a node."""
 
     def inside_gb_s(self, gpus: int) -> tuple[float | None, float | None]:
         """NVLink or xGMI of one GPU that `gpus` of a node can use: by specification, and as NCCL
         counts it. One GPU by itself uses none of it."""
-        used = min(1.0, (gpus - 1) / (self.gpus_per_node - 1)) if self.mesh and gpus > 1 else 1.0
+        peers = (self.island or self.gpus_per_node) - 1
+        used = min(1.0, (gpus - 1) / peers) if self.mesh and gpus > 1 else 1.0
         spec, nccl = self.nvlink_gb_s, self.nvlink_nccl_gb_s
+        if self.island is not None and gpus > self.island:
+            nccl = None
         return None if spec is None else spec * used, None if nccl is None else nccl * used
+
+    def peers(self, gpus: int) -> int:
+        """Over how many links the NVLink of one GPU is spread: in a mesh one for each other GPU of
+        `gpus` that it reaches, behind a switch one in all."""
+        if not self.mesh or gpus < 2:
+            return 1
+        return min(gpus, self.island or self.gpus_per_node) - 1
 
 
 _TOPO = "NCCL 2.30.7 src/graph/topo.h for NCCL's rate"
@@ -107,6 +118,30 @@ GPUS = (
         f"18 NVLinks x 25, NVIDIA H200 data sheet; {_TOPO}",
     ),
     Gpu(
+        "H200NVL",
+        ("H200-NVL", "H200 NVL"),
+        "hopper",
+        450.0,
+        370.8,
+        False,
+        8,
+        5,
+        f"18 NVLinks x 25 over a bridge of 4 GPUs, NVIDIA H200 NVL data sheet; {_TOPO}",
+        mesh=True,
+        island=4,
+    ),
+    Gpu(
+        "H20",
+        ("H20-SXM5", "H20-3e"),
+        "hopper",
+        450.0,
+        370.8,
+        True,
+        8,
+        5,
+        f"18 NVLinks x 25, NVIDIA H20 data sheet; {_TOPO}",
+    ),
+    Gpu(
         "H800",
         ("H800-SXM5",),
         "hopper",
@@ -139,8 +174,7 @@ GPUS = (
         None,
         f"18 NVLinks x 50, NVIDIA GB200 NVL72 data sheet; {_TOPO}",
     ),
-    # NVLink 5 as on B200, and taken to have B200's rate in NCCL: no published run of B300 was seen
-    # that would show it.
+    # NVLink 5 as on B200: published rings of B300 (646 to 760 GB/s) lie around B200's (667 to 722).
     Gpu(
         "B300",
         ("B300-SXM6",),
@@ -188,6 +222,64 @@ GPUS = (
         mesh=True,
     ),
     Gpu(
+        "MI325X",
+        ("MI325X-OAM",),
+        "cdna3",
+        448.0,
+        336.0,
+        False,
+        8,
+        5,
+        "7 xGMI links x 64, AMD Instinct MI325X data sheet; RCCL's rate as on MI300X",
+        mesh=True,
+    ),
+    Gpu(
+        "MI350X",
+        ("MI350X-OAM",),
+        "cdna4",
+        537.6,
+        403.2,
+        False,
+        8,
+        5,
+        "7 xGMI links x 76.8, AMD Instinct MI350X data sheet; RCCL's share of a link as on MI300X",
+        mesh=True,
+    ),
+    Gpu(
+        "MI355X",
+        ("MI355X-OAM",),
+        "cdna4",
+        537.6,
+        403.2,
+        False,
+        8,
+        5,
+        "7 xGMI links x 76.8, AMD Instinct MI355X data sheet; RCCL's share of a link as on MI300X",
+        mesh=True,
+    ),
+    Gpu(
+        "L40S",
+        (),
+        "ada",
+        None,
+        None,
+        False,
+        8,
+        4,
+        "no NVLink, PCIe 4 x16, NVIDIA L40S data sheet",
+    ),
+    Gpu(
+        "RTXPRO6000",
+        ("RTX PRO 6000", "RTX-PRO-6000"),
+        "blackwell",
+        None,
+        None,
+        False,
+        8,
+        5,
+        "no NVLink, PCIe 5 x16, NVIDIA RTX PRO 6000 Blackwell data sheet",
+    ),
+    Gpu(
         "RTX5090",
         ("RTX5090 (PCIe, no NVLink)",),
         "blackwell",
@@ -211,6 +303,8 @@ def find_gpu(name: str) -> Gpu | None:
 
 
 _NOT_SXM = {"pcie", "nvl", "pci"}
+_WORDS_OF_A_NAME = 3
+"""`RTX PRO 6000`: the most words that a name in the table has."""
 
 
 def recognise_gpu(product: str) -> Gpu | None:
@@ -221,16 +315,21 @@ def recognise_gpu(product: str) -> Gpu | None:
 
     >>> recognise_gpu("NVIDIA H100 80GB HBM3").name, recognise_gpu("NVIDIA A100-SXM4-80GB").name, recognise_gpu("NVIDIA GeForce RTX 5090").name
     ('H100', 'A100', 'RTX5090')
-    >>> recognise_gpu("NVIDIA H100 PCIe"), recognise_gpu("NVIDIA H20")
+    >>> recognise_gpu("NVIDIA H200 NVL").name, recognise_gpu("NVIDIA RTX PRO 6000 Blackwell Server Edition").name, recognise_gpu("NVIDIA H20").name
+    ('H200NVL', 'RTXPRO6000', 'H20')
+    >>> recognise_gpu("NVIDIA H100 PCIe"), recognise_gpu("NVIDIA H100 NVL")
     (None, None)
     """
     words = [word.casefold() for word in re.findall(r"[A-Za-z0-9]+", product)]
+    runs = {
+        "".join(words[start : start + length])
+        for length in range(1, _WORDS_OF_A_NAME + 1)
+        for start in range(len(words))
+    }
+    named = [gpu for gpu in GPUS if gpu.name.casefold() in runs]
     if _NOT_SXM & set(words):
-        return None
-    joined = {first + second for first, second in itertools.pairwise(words)}
-    return next(
-        (gpu for gpu in GPUS if gpu.name.casefold() in words or gpu.name.casefold() in joined), None
-    )
+        named = [gpu for gpu in named if gpu.name.endswith("NVL")]
+    return named[0] if named else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -40,7 +40,7 @@ def test_every_table_is_there() -> None:
         len(TABLES.curves),
         len(TABLES.perftest),
     )
-    assert found == (104, 61, 11, 4, 19)
+    assert found == (248, 61, 11, 4, 19)
 
 
 def test_ids_are_unique_and_every_figure_has_a_source_and_a_number() -> None:
@@ -72,7 +72,12 @@ def test_one_two_three_and_four_nodes_are_regimes_of_their_own() -> None:
         names(baselines.match(TABLES, regime("H100", nodes)).exact) for nodes in (2, 3, 4, 64)
     ]
     large = ["h100-4n-ndr", "h100-4n-vp", "h100-8n-cw"]
-    assert by_nodes == [["h100-2n-ndr", "h100-2n-nebius", "h100-2n-together"], [], large, large]
+    assert by_nodes == [
+        ["h100-2n-ndr", "h100-2n-nebius", "h100-2n-together", "wutz-h100-1"],
+        [],
+        large,
+        large,
+    ]
 
 
 def test_one_node_needs_no_fabric_and_never_takes_a_loopback_over_nics() -> None:
@@ -160,7 +165,7 @@ def test_thresholds_stay_apart_and_say_what_differs() -> None:
     found = baselines.match(TABLES, regime("H200", 2, fabric="roce"))
     exact = [near.row.id for near in found.thresholds if not near.differences]
     assert exact == ["oci-ncclscout-h200-2n", "oci-active-h200-2n"]
-    assert names(found.exact) == ["h200-2n-oci"]
+    assert names(found.exact) == ["h200-2n-oci", "openshift-h200-1"]
     assert {near.row.id: near.differences for near in found.thresholds}["oci-active-h100-2n"] == (
         "GPU H100",
         "NICs 16 x 200 Gb/s",

@@ -166,8 +166,9 @@ def test_unknown_hardware_still_gets_its_limits(capsys: pytest.CaptureFixture[st
             ("--gpu", "H101", "--nodes", "8", "--nics", "8x400"),
             (
                 (
-                    "busbw: error: unknown GPU 'H101'; known: V100, A100, A800, H100, H200, H800,"
-                    " B200, GB200, B300, GB300, Rubin, MI300X, RTX5090"
+                    "busbw: error: unknown GPU 'H101'; known: V100, A100, A800, H100, H200,"
+                    " H200NVL, H20, H800, B200, GB200, B300, GB300, Rubin, MI300X, MI325X, MI350X,"
+                    " MI355X, L40S, RTXPRO6000, RTX5090"
                 ),
                 "busbw: seen: --gpu H101",
                 (

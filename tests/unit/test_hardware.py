@@ -99,8 +99,10 @@ def test_an_unknown_gpu_is_told_with_what_can_still_be_said() -> None:
         hardware.gpu_or_refuse("H101")
     what, seen, following = caught.value.lines()
     assert (
-        what == "error: unknown GPU 'H101'; known: V100, A100, A800, H100, H200, H800, B200, GB200,"
-        " B300, GB300, Rubin, MI300X, RTX5090"
+        what
+        == "error: unknown GPU 'H101'; known: V100, A100, A800, H100, H200, H200NVL, H20, H800,"
+        " B200, GB200, B300, GB300, Rubin, MI300X, MI325X, MI350X, MI355X, L40S, RTXPRO6000,"
+        " RTX5090"
     )
     assert (seen, "--nvlink-gb-s 450 --gpus-per-node 8" in following) == ("seen: --gpu H101", True)
 
@@ -108,3 +110,34 @@ def test_an_unknown_gpu_is_told_with_what_can_still_be_said() -> None:
 def test_a_mixed_cluster_is_told_which_model_holds_it() -> None:
     with pytest.raises(UsageError, match=r"no faster than over A100 alone \(300 GB/s of NVLink\)"):
         hardware.gpu_or_refuse("H100,A100")
+
+
+@pytest.mark.parametrize(
+    ("product", "name"),
+    [
+        ("NVIDIA H200 NVL", "H200NVL"),
+        ("NVIDIA H20", "H20"),
+        ("NVIDIA H20-3e", "H20"),
+        ("NVIDIA L40S", "L40S"),
+        ("NVIDIA RTX PRO 6000 Blackwell Server Edition", "RTXPRO6000"),
+        ("AMD Instinct MI325X", "MI325X"),
+        ("AMD Instinct MI355X", "MI355X"),
+        ("NVIDIA B300 SXM6 AC", "B300"),
+        ("NVIDIA GB300", "GB300"),
+    ],
+)
+def test_gpus_of_this_year_are_recognised(product: str, name: str) -> None:
+    found = hardware.recognise_gpu(product)
+    assert found is not None
+    assert found.name == name
+
+
+def test_a_bridge_joins_four_gpus_and_eight_of_them_meet_over_pcie() -> None:
+    nvl = hardware.find_gpu("H200 NVL")
+    assert nvl is not None
+    assert (nvl.inside_gb_s(2), nvl.inside_gb_s(4), nvl.inside_gb_s(8)) == (
+        (pytest.approx(150.0), pytest.approx(123.6)),
+        (450.0, 370.8),
+        (450.0, None),
+    )
+    assert (nvl.peers(2), nvl.peers(4), nvl.peers(8)) == (1, 3, 3)
