@@ -1,5 +1,5 @@
-"""The shell scripts that run on nodes: `sh/*.sh` beside the module that sends them, checked by
-shellcheck. A file's leading comment is for its reader and stays here."""
+"""The programs that run on nodes: `sh/*.sh` and `py/*.py` beside the module that sends them, checked
+by shellcheck and ruff. A file's leading comment is for its reader and stays here."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ def load(package: str, *names: str) -> str:
     >>> load("busbw.run", "supervise.sh").splitlines()[1]
     'sh job.sh > stdout 2> stderr'
     """
-    folder = resources.files(package) / "sh"
-    return "".join(_body((folder / name).read_text(encoding="utf-8")) for name in names)
+    files = (resources.files(package) / name.rpartition(".")[2] / name for name in names)
+    return "".join(_body(file.read_text(encoding="utf-8")) for file in files)
 
 
 def _body(text: str) -> str:

@@ -30,7 +30,8 @@ class Section:
 
     name: str
     command: str = ""
-    """One command or pipeline; "" = the program `sh/NAME.sh`."""
+    """One command or pipeline; "" = the program `sh/NAME.sh`, or `py/NAME.py` where `python`."""
+
     timeout_s: int = 10
     after: str = ""
     """Not asked where that section was ended by its limit: a tool that hung once would hang again
@@ -44,12 +45,17 @@ class Section:
     serves: tuple[str, ...] = ()
     """The checks that read it: not asked where the profile wants none of them. () = always asked,
     its facts are needed elsewhere."""
+    python: bool = False
     arguments: Callable[[], tuple[str, ...]] = tuple
 
     @property
     def shell(self) -> str:
         """What the node runs."""
-        program = self.command or shell.load("busbw.checks", f"{self.name}.sh")
+        program = self.command
+        if self.python:
+            program = shlex.join(("python3", "-c", shell.load("busbw.checks", f"{self.name}.py")))
+        elif not program:
+            program = shell.load("busbw.checks", f"{self.name}.sh")
         arguments = self.arguments()
         return f"set -- {shlex.join(arguments)}\n{program}" if arguments else program
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import dataclasses
 import re
-import shlex
 from collections.abc import Mapping, Sequence
 from statistics import median
 
@@ -31,30 +30,7 @@ FEWEST_GPUS = 3
 """GPUs of one model from which on their median says something."""
 LIMIT_S = 120
 _NO_TORCH = 3
-_PROGRAM = f"""\
-import sys
-try:
-    import torch
-except Exception as error:
-    print("no torch:", error, file=sys.stderr)
-    sys.exit({_NO_TORCH})
-size, rounds = 8192, 40
-for gpu in range(torch.cuda.device_count()):
-    torch.cuda.set_device(gpu)
-    a, b = (torch.randn(size, size, device="cuda", dtype=torch.bfloat16) for _ in range(2))
-    for _ in range(5):
-        a @ b
-    torch.cuda.synchronize()
-    start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-    start.record()
-    for _ in range(rounds):
-        a @ b
-    end.record()
-    torch.cuda.synchronize()
-    print("matmul", gpu, round(2 * size**3 * rounds / start.elapsed_time(end) / 1e9, 1), torch.cuda.get_device_name(gpu), flush=True)
-    del a, b
-"""
-MATMUL = Section("matmul", f"python3 -c {shlex.quote(_PROGRAM)}", LIMIT_S, tool="python3")
+MATMUL = Section("matmul", timeout_s=LIMIT_S, tool="python3", python=True)
 _COMMAND = "python3 -c 'import torch; …'"
 _EXPECTED = f"at least {LEAST_RATIO:.0%} of the median of the GPUs of one model"
 _LINE = re.compile(r"^matmul (\d+) (\d+(?:\.\d+)?) (\S.*)$", re.M)
@@ -147,11 +123,6 @@ LEAST = 0.85
 clear loss."""
 FEWEST = 3
 """GPUs of one model from which on their median says something."""
-_TESTS = ("host_to_device_memcpy_ce", "device_to_host_memcpy_ce", "device_to_device_memcpy_read_ce")
-_COPIES = (
-    "command -v nvbandwidth >/dev/null 2>&1 || { echo 'nvbandwidth: not found' >&2; exit 127; }; "
-    f"for t in {' '.join(_TESTS)}; do nvbandwidth -t $t || exit; done"
-)
 _CHECKS = (
     Check(COPIES, "nvbandwidth", f"below {LEAST:.0%} of the median of its like: FAIL"),
     Check(DIAGNOSIS, "dcgmi diag -r LEVEL -j", "a test fails: FAIL"),
@@ -169,7 +140,7 @@ def family(level: int | None) -> CheckFamily:
     only when asked for."""
     sections = [
         Section("gpu_models", "nvidia-smi --query-gpu=index,name --format=csv,noheader", 30),
-        Section("copies", _COPIES, _COPIES_S),
+        Section("copies", timeout_s=_COPIES_S),
     ]
     sections.append(MATMUL)
     if level is not None:
@@ -317,7 +288,8 @@ def _judged(
             slow.append(f"GPU {gpu} {test}: {rate:.1f} of {usual:.1f} GB/s")
     compared = [1 for model, test, _, _ in own if len(rates[model, test]) >= FEWEST]
     output = answer.sections["copies"]
-    evidence = Evidence(answer.artefact, output.line_no, "; ".join(slow) or shlex.join(_TESTS))
+    tests = " ".join(dict.fromkeys(test for _, test, _, _ in own))
+    evidence = Evidence(answer.artefact, output.line_no, "; ".join(slow) or tests)
     if not compared:
         why = f"fewer than {FEWEST} GPUs of this model: nothing to compare"
         return CheckResult(

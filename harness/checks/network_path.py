@@ -12,112 +12,8 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from busbw import shell
 from busbw.model import CheckResult, Command, Evidence, Status
-
-# The small Python programs that a node runs for `busbw.checks.network_path`; written for any Python
-# 3, standard library only.
-
-LISTEN = r"""
-import fcntl, os, select, socket, struct, sys, time
-life, token = float(sys.argv[1]), sys.argv[2].encode()
-listeners = []
-for _ in range(2):
-    s = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
-    s.bind(("", 0))
-    s.listen(128)
-    listeners.append(s)
-print("ports", *[s.getsockname()[1] for s in listeners])
-ask = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-for _, name in socket.if_nameindex():
-    packed = struct.pack("256s", name.encode()[:15])
-    try:
-        flags = struct.unpack("H", fcntl.ioctl(ask, 0x8913, packed)[16:18])[0]
-        if flags & 1 and not flags & 8:
-            print("address", name, socket.inet_ntoa(fcntl.ioctl(ask, 0x8915, packed)[20:24]))
-    except OSError:
-        pass
-sys.stdout.flush()
-if os.fork():
-    os._exit(0)
-os.setsid()
-null = os.open(os.devnull, os.O_RDWR)
-for number in range(3):
-    os.dup2(null, number)
-end = time.monotonic() + life
-while time.monotonic() < end:
-    for s in select.select(listeners, [], [], max(0, end - time.monotonic()))[0]:
-        c, _ = s.accept()
-        c.settimeout(2)
-        try:
-            c.sendall(token + b"\n")
-            if c.recv(64).strip() == b"quit " + token:
-                end = 0
-        except OSError:
-            pass
-        c.close()
-"""
-"""argv: seconds to live, token. SIOCGIFFLAGS, then SIOCGIFADDR of what is up and no loopback."""
-
-CONNECT = r"""
-import concurrent.futures, socket, sys
-limit, token = float(sys.argv[1]), sys.argv[2].encode()
-def attempt(line):
-    node, address, port = line.split()
-    try:
-        with socket.create_connection((address, int(port)), limit) as c:
-            c.settimeout(limit)
-            heard = c.recv(64).strip()
-            c.sendall((b"quit " if node == "quit" else b"ok ") + token)
-        return "ok %s %s %s" % (node, address, port) if heard == token else "no %s %s %s something else answered" % (node, address, port)
-    except OSError as error:
-        return "no %s %s %s %s" % (node, address, port, error.strerror or str(error) or "timed out")
-with concurrent.futures.ThreadPoolExecutor(16) as pool:
-    for told in pool.map(attempt, [line for line in sys.stdin if line.strip()]):
-        print(told)
-"""
-"""argv: seconds per attempt, token; standard input: `NODE ADDRESS PORT` per line, NODE `quit` ends
-the listener there."""
-
-NCCL = r"""
-import ctypes, glob, os, sys
-for name in [name for name in os.environ if name.startswith("NCCL_")]:
-    del os.environ[name]
-if sys.argv[1]:
-    os.environ["NCCL_SOCKET_IFNAME"] = sys.argv[1]
-os.environ["NCCL_DEBUG"] = "INFO"
-os.environ["NCCL_DEBUG_SUBSYS"] = "INIT,BOOTSTRAP,ENV"
-found = ["libnccl.so.2"]
-for place in sys.path:
-    found += glob.glob(os.path.join(place, "nvidia", "nccl", "lib", "libnccl.so.2"))
-for pattern in ("/usr/local/cuda*/lib64", "/usr/local/nccl*/lib", "/opt/nccl*/lib", "/opt/hpcx*/nccl*/lib"):
-    found += sorted(glob.glob(os.path.join(pattern, "libnccl.so.2")))
-reasons = []
-for path in found:
-    try:
-        library = ctypes.CDLL(path)
-        break
-    except OSError as error:
-        reasons.append(str(error))
-else:
-    print("nccl none " + reasons[0])
-    sys.exit(0)
-with open("/proc/self/maps") as maps:
-    real = [line.split()[-1] for line in maps if "libnccl.so" in line]
-print("nccl path " + (real[0] if real else path))
-number = ctypes.c_int(0)
-if library.ncclGetVersion(ctypes.byref(number)) == 0:
-    v = number.value
-    print("nccl version %d.%d.%d" % ((v // 1000, v // 100 % 10, v % 100) if v < 10000 else (v // 10000, v // 100 % 100, v % 100)))
-sys.stdout.flush()
-status = library.ncclGetUniqueId(ctypes.create_string_buffer(128))
-ctypes.CDLL(None).fflush(None)
-print("nccl unique_id %d" % status)
-sys.stdout.flush()
-os._exit(0)
-"""
-"""argv: NCCL_SOCKET_IFNAME, empty = NCCL's own choice. NCCL's version code changed its base with
-2.9; what NCCL wrote is flushed by hand, since the program ends at once, without destructors."""
-
 
 LISTEN_S = 40
 """How long the listeners wait; they end earlier once they were told to."""
@@ -127,15 +23,6 @@ HELLO_S = 60
 PAIRS_UP_TO = 8
 """Nodes up to which everybody tries everybody."""
 _RING = 2
-_LOGIN = """\
-agent=$1; shift
-printf '%s\\n' "$@" | xargs -P 32 -I{} sh -c '
-  e=$('"$agent"' {} true 2>&1 </dev/null) && echo "ok {}" || echo "no {} $(echo "$e" | tail -n 1)"'
-"""
-_PYTHON = (
-    'command -v python3 >/dev/null 2>&1 || { echo "no python3" >&2; exit 127; }; exec python3 -c'
-    ' "$1" "$2" "$3"'
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,7 +65,7 @@ class NcclChoice:
 def login(others: Sequence[str], agent: str) -> Command:
     """Log in from the head to every other node, as the launcher does."""
     return Command(
-        ("sh", "-c", _LOGIN, "busbw-login", agent, *others),
+        ("sh", "-c", shell.load("busbw.checks", "login.sh"), "busbw-login", agent, *others),
         timeout_s=LOGIN_S,
         label="login",
         store="probe/login.txt",
@@ -216,10 +103,21 @@ def parse_hello(text: str) -> tuple[str, ...]:
     return tuple(host for _, host in ranked)
 
 
+def _python(name: str, *arguments: str) -> tuple[str, ...]:
+    """The program `py/NAME.py` with two arguments, where the node has Python."""
+    start = shell.load("busbw.checks", "python.sh")
+    program = shell.load("busbw.checks", f"{name}.py")
+    return ("sh", "-c", start, f"busbw-{name}", program, *arguments)
+
+
 def listen(node: str, token: str) -> Command:
     """Listen on two ports of the system's choice, as NCCL and MPI do, in the background."""
-    argv = ("sh", "-c", _PYTHON, "busbw-listen", LISTEN, str(LISTEN_S), token)
-    return Command(argv, timeout_s=20, label="listen", store=f"probe/listen/{node}.txt")
+    return Command(
+        _python("listen", str(LISTEN_S), token),
+        timeout_s=20,
+        label="listen",
+        store=f"probe/listen/{node}.txt",
+    )
 
 
 def parse_listen(node: str, text: str) -> Listener | None:
@@ -241,10 +139,9 @@ def parse_listen(node: str, text: str) -> Listener | None:
 def connect(node: str, targets: Sequence[tuple[str, str, int]], token: str) -> Command:
     """Connect to (node, address, port) each, some at once."""
     lines = "".join(f"{target} {address} {port}\n" for target, address, port in targets)
-    argv = ("sh", "-c", _PYTHON, "busbw-connect", CONNECT, str(CONNECT_S), token)
     limit_s = 20 + CONNECT_S * (1 + len(targets) // 16)
     return Command(
-        argv,
+        _python("connect", str(CONNECT_S), token),
         stdin=lines.encode(),
         timeout_s=limit_s,
         label="connect",
@@ -268,8 +165,12 @@ def parse_connect(node: str, text: str) -> tuple[Attempt, ...]:
 def nccl(node: str, interface: str | None) -> Command:
     """Let libnccl choose its bootstrap interface; `interface` = NCCL_SOCKET_IFNAME as the profile
     sets it, None = it does not."""
-    argv = ("sh", "-c", _PYTHON, "busbw-nccl", NCCL, interface or "", "")
-    return Command(argv, timeout_s=40, label="nccl", store=f"probe/nccl/{node}.txt")
+    return Command(
+        _python("nccl", interface or "", ""),
+        timeout_s=40,
+        label="nccl",
+        store=f"probe/nccl/{node}.txt",
+    )
 
 
 def parse_nccl(text: str) -> NcclChoice:
