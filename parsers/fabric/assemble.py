@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -42,12 +42,13 @@ def assemble(
     owner = _Owner(known)
     links: list[FabricLink] = []
     errors: list[PortErrors] = []
+    of_readings: dict[str, None] = {}
     for source, reading in readings:
-        links += [dataclasses.replace(owner.link(link), source=source) for link in reading.links]
-        errors += [
-            dataclasses.replace(each, end=owner.end(each.end), source=source)
-            for each in reading.errors
-        ]
+        for link in reading.links:
+            links.append(dataclasses.replace(owner.link(link), source=source))
+        for error in reading.errors:
+            errors.append(dataclasses.replace(error, end=owner.end(error.end), source=source))
+        of_readings |= dict.fromkeys(f"{source}: {text}" for text in reading.problems)
     merged = _oriented(_merged(_with_kinds(links)))
     nics = _nics(merged, known)
     order = [node.name for node in known.nodes] or sorted({nic.node for nic in nics}, key=natural)
@@ -61,28 +62,24 @@ def assemble(
         groups=_groups(known.nodes, cabled),
         missing=tuple(name for name in order if name not in cabled),
         sources=tuple(f"{reading.tool}: {source}" for source, reading in readings),
-        problems=(
-            *problems,
-            *dict.fromkeys(
-                f"{source}: {problem}"
-                for source, reading in readings
-                for problem in reading.problems
-            ),
-        ),
+        problems=(*problems, *of_readings),
     )
 
 
 def _groups(nodes: Sequence[Node], cabled: set[str]) -> tuple[tuple[str, ...], ...]:
     """The groups of the label `group`, else of `leaf`; () unless every node of the inventory has
     it: half a plan is none."""
-    stated = (
-        {node.name: dict(node.labels).get(name) for node in nodes} for name in ("group", "leaf")
-    )
-    labels = next((by_node for by_node in stated if by_node and None not in by_node.values()), {})
-    return tuple(
-        tuple(name for name, label in labels.items() if label == group and name in cabled)
-        for group in dict.fromkeys(labels.values())
-    )
+    for name in ("group", "leaf"):
+        labels = {node.name: dict(node.labels).get(name) for node in nodes}
+        if labels and None not in labels.values():
+            break
+    else:
+        return ()
+    groups: dict[str | None, list[str]] = {label: [] for label in labels.values()}
+    for node, label in labels.items():
+        if node in cabled:
+            groups[label].append(node)
+    return tuple(map(tuple, groups.values()))
 
 
 def natural(text: str) -> tuple[tuple[int, int, str], ...]:
@@ -91,11 +88,8 @@ def natural(text: str) -> tuple[tuple[int, int, str], ...]:
     >>> sorted(["mlx5_10", "mlx5_2"], key=natural)
     ['mlx5_2', 'mlx5_10']
     """
-    return tuple(
-        (1, int(part), "") if part.isdigit() else (0, 0, part)
-        for part in re.split(r"(\d+)", text)
-        if part
-    )
+    parts = filter(None, re.split(r"(\d+)", text))
+    return tuple((1, int(part), "") if part.isdigit() else (0, 0, part) for part in parts)
 
 
 class _Owner:
@@ -106,11 +100,10 @@ class _Owner:
         self._open = not known.nodes
         self._hosts = dict(known.hosts)
         for node in known.nodes:
-            for host in (
-                node.name,
-                node.name.partition(".")[0],
-                *((node.address,) if node.address else ()),
-            ):
+            hosts = [node.name, node.name.partition(".")[0]]
+            if node.address:
+                hosts.append(node.address)
+            for host in hosts:
                 self._hosts.setdefault(host, node.name)
 
     def link(self, link: FabricLink) -> FabricLink:
@@ -128,11 +121,9 @@ class _Owner:
         if adapter is None:
             return end
         host, device = adapter
-        owner = (
-            self._hosts.get(host)
-            or self._hosts.get(host.partition(".")[0])
-            or (host if self._open else None)
-        )
+        owner = self._hosts.get(host) or self._hosts.get(host.partition(".")[0])
+        if not owner and self._open:
+            owner = host
         return dataclasses.replace(end, kind=EndKind.NIC, node=owner, device=device)
 
 
@@ -149,16 +140,14 @@ def _with_kinds(links: Iterable[FabricLink]) -> list[FabricLink]:
         kind = end.kind
         if kind is EndKind.UNKNOWN:
             kind = next((kinds[key] for key in _of_node(end, source) if key in kinds), kind)
-        return dataclasses.replace(
-            end, kind=kind, name=names.switch(end.name) if kind is not EndKind.NIC else end.name
-        )
+        name = end.name if kind is EndKind.NIC else names.switch(end.name)
+        return dataclasses.replace(end, kind=kind, name=name)
 
-    return [
-        dataclasses.replace(
-            link, a=known(link.a, link.source), b=known(link.b, link.source) if link.b else None
-        )
-        for link in listed
-    ]
+    with_kinds = []
+    for link in listed:
+        far = known(link.b, link.source) if link.b else None
+        with_kinds.append(dataclasses.replace(link, a=known(link.a, link.source), b=far))
+    return with_kinds
 
 
 def _ends(links: Iterable[FabricLink]) -> list[tuple[LinkEnd, str]]:
@@ -197,9 +186,7 @@ def _merged(links: Iterable[FabricLink]) -> list[FabricLink]:
     merged: list[FabricLink] = []
     place: dict[tuple[object, ...], int] = {}
     for link in links:
-        keys = [
-            key for end in (link.a, link.b) if end is not None for key in _keys(end, link.source)
-        ]
+        keys = [key for end, source in _ends([link]) for key in _keys(end, source)]
         places = [place[key] for key in keys if key in place]
         at = next((n for n in places if not _two_adapters(merged[n], link)), None)
         if at is None:
@@ -214,24 +201,21 @@ def _merged(links: Iterable[FabricLink]) -> list[FabricLink]:
 def _two_adapters(one: FabricLink, two: FabricLink) -> bool:
     """Both end in an adapter, and not in the same: whatever a switch calls its ports, these are two
     cables."""
-    adapters = [
-        {(end.node, end.device) for end in (link.a, link.b) if end and end.node and end.device}
-        for link in (one, two)
-    ]
+    adapters = []
+    for link in (one, two):
+        ends = [end for end, _ in _ends([link])]
+        adapters.append({(end.node, end.device) for end in ends if end.node and end.device})
     return all(adapters) and adapters[0].isdisjoint(adapters[1])
 
 
 def _joined(one: FabricLink, two: FabricLink) -> FabricLink:
     """Both views of one cable. Where they contradict each other the slower counts: it is what the
     link can carry."""
-    slower = (
-        two
-        if one.rate_gbit_s is None or (two.rate_gbit_s or one.rate_gbit_s) < one.rate_gbit_s
-        else one
-    )
-    same_side = bool({*_keys(one.a, one.source)} & {*_keys(two.a, two.source)})
-    far = two.b if same_side else two.a
-    near = two.a if same_side else two.b
+    slower = one
+    if one.rate_gbit_s is None or (two.rate_gbit_s or one.rate_gbit_s) < one.rate_gbit_s:
+        slower = two
+    same_side = not set(_keys(one.a, one.source)).isdisjoint(_keys(two.a, two.source))
+    near, far = (two.a, two.b) if same_side else (two.b, two.a)
     return FabricLink(
         a=_filled(one.a, near),
         b=_filled(one.b, far) if one.b is not None else far,
@@ -268,16 +252,11 @@ def _adapter_first(link: FabricLink) -> FabricLink:
 
 def _oriented(links: Iterable[FabricLink]) -> tuple[FabricLink, ...]:
     """The adapter first; by node and device, then between switches by name and port."""
-    return tuple(
-        sorted(
-            (_adapter_first(link) for link in links),
-            key=lambda link: (
-                link.a.kind is not EndKind.NIC,
-                natural(link.a.label()),
-                natural(link.a.port),
-            ),
-        )
-    )
+    return tuple(sorted(map(_adapter_first, links), key=_end_order))
+
+
+def _end_order(link: FabricLink) -> tuple[object, ...]:
+    return link.a.kind is not EndKind.NIC, natural(link.a.label()), natural(link.a.port)
 
 
 def _nics(links: Sequence[FabricLink], known: Known) -> tuple[TopologyNic, ...]:
@@ -288,51 +267,34 @@ def _nics(links: Sequence[FabricLink], known: Known) -> tuple[TopologyNic, ...]:
     for link in plugged:
         node, device = str(link.a.node), str(link.a.device)
         rails = stated.get(node) or devices.get(node, ())
-        rail = next(
-            (
-                place
-                for place, name in enumerate(rails)
-                if name in (device, f"{device}:{link.a.port}")
-            ),
-            None,
-        )
-        leaf = link.b if link.b is not None and link.b.kind is not EndKind.NIC else None
-        nics.append(
-            TopologyNic(
-                node, device, rail, leaf.name if leaf else None, leaf.port if leaf else None
-            )
-        )
-    return tuple(
-        sorted(
-            nics,
-            key=lambda nic: (
-                natural(nic.node),
-                nic.rail is None,
-                nic.rail or 0,
-                natural(nic.device),
-            ),
-        )
-    )
+        names_of_it = (device, f"{device}:{link.a.port}")
+        rail = next((place for place, name in enumerate(rails) if name in names_of_it), None)
+        leaf = leaf_port = None
+        if link.b is not None and link.b.kind is not EndKind.NIC:
+            leaf, leaf_port = link.b.name, link.b.port
+        nics.append(TopologyNic(node, device, rail, leaf, leaf_port))
+    return tuple(sorted(nics, key=_nic_order))
+
+
+def _nic_order(nic: TopologyNic) -> tuple[object, ...]:
+    return natural(nic.node), nic.rail is None, nic.rail or 0, natural(nic.device)
 
 
 def _rail_devices(plugged: Sequence[FabricLink]) -> dict[str, tuple[str, ...]]:
     """Per node the devices that are rails by their kind: those that on most nodes run at the
     highest rate. A slow link stays a rail."""
-    rates: dict[str, Counter[float]] = {}
+    rates: dict[str, Counter[float]] = defaultdict(Counter)
     for link in plugged:
-        rates.setdefault(str(link.a.device), Counter())[link.rate_gbit_s or 0.0] += 1
-    usual = {
-        device: max(counts.items(), key=lambda item: (item[1], item[0]))[0]
-        for device, counts in rates.items()
-    }
+        rates[str(link.a.device)][link.rate_gbit_s or 0.0] += 1
+    usual = {}
+    for device, counts in rates.items():
+        usual[device], _ = max(counts.items(), key=lambda item: (item[1], item[0]))
     fastest = max(usual.values(), default=0.0)
-    devices_by_node: dict[str, list[str]] = {}
+    devices: dict[str, set[str]] = defaultdict(set)
     for link in plugged:
         if usual[str(link.a.device)] == fastest:
-            devices_by_node.setdefault(str(link.a.node), []).append(str(link.a.device))
-    return {
-        node: tuple(sorted(set(devices), key=natural)) for node, devices in devices_by_node.items()
-    }
+            devices[str(link.a.node)].add(str(link.a.device))
+    return {node: tuple(sorted(own, key=natural)) for node, own in devices.items()}
 
 
 def _leaves(links: Sequence[FabricLink], order: Sequence[str]) -> tuple[Leaf, ...]:
@@ -343,22 +305,18 @@ def _leaves(links: Sequence[FabricLink], order: Sequence[str]) -> tuple[Leaf, ..
         if link.a.node is not None and link.b is not None and link.b.kind is not EndKind.NIC:
             members.setdefault(link.b.name, set()).add(link.a.node)
             guids[link.b.name] = guids.get(link.b.name) or link.b.guid
-    return tuple(
-        Leaf(
-            name,
-            guids[name],
-            tuple(sorted(nodes, key=lambda node: (place.get(node, len(place)), node))),
-        )
-        for name, nodes in sorted(members.items(), key=lambda item: natural(item[0]))
-    )
+    leaves = []
+    for name in sorted(members, key=natural):
+        nodes = sorted(members[name], key=lambda node: (place.get(node, len(place)), node))
+        leaves.append(Leaf(name, guids[name], tuple(nodes)))
+    return tuple(leaves)
 
 
 def _placed(error: PortErrors, links: Sequence[FabricLink]) -> PortErrors:
     """The end as the links know it: with the name for people and its node."""
-    keys = {*_keys(error.end, error.source)}
+    keys = set(_keys(error.end, error.source))
     for end, source in _ends(links):
-        if keys & {*_keys(end, source)}:
+        if not keys.isdisjoint(_keys(end, source)):
             return dataclasses.replace(error, end=end)
-    return dataclasses.replace(
-        error, end=dataclasses.replace(error.end, name=names.switch(error.end.name))
-    )
+    name = names.switch(error.end.name)
+    return dataclasses.replace(error, end=dataclasses.replace(error.end, name=name))

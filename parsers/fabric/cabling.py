@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -26,14 +26,21 @@ def leaves(topology: Topology) -> tuple[tuple[str, tuple[str | None, ...]], ...]
     """(node, the leaf of its rail 0, 1, …) for every node found; None = that rail's far end is not
     known."""
     rows = []
-    for node in topology.nodes:
-        by_rail = {
-            nic.rail: nic.leaf for nic in topology.nics if nic.node == node and nic.rail is not None
-        }
+    for node, nics in _rails_of(topology).items():
+        count = max(nics, default=-1) + 1
         rows.append(
-            (node, tuple(by_rail.get(rail) for rail in range(max(by_rail) + 1)) if by_rail else ())
+            (node, tuple(nics[rail].leaf if rail in nics else None for rail in range(count)))
         )
     return tuple(rows)
+
+
+def _rails_of(topology: Topology) -> dict[str, dict[int, TopologyNic]]:
+    """Node → rail → its adapter."""
+    rails: dict[str, dict[int, TopologyNic]] = {node: {} for node in topology.nodes}
+    for nic in topology.nics:
+        if nic.rail is not None and nic.node in rails:
+            rails[nic.node][nic.rail] = nic
+    return rails
 
 
 def sharing(topology: Topology, nodes: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
@@ -57,10 +64,13 @@ def nic_at(topology: Topology, where: str) -> TopologyNic | None:
     one that is not known."""
     node, _, part = where.partition(" ")
     rail = _RAIL.fullmatch(part)
-    own = (nic for nic in topology.nics if nic.node == node)
-    return next(
-        (nic for nic in own if (nic.rail == int(rail[1]) if rail else nic.device == part)), None
-    )
+    for nic in topology.nics:
+        named = nic.device == part
+        if rail is not None:
+            named = nic.rail == int(rail[1])
+        if named and nic.node == node:
+            return nic
+    return None
 
 
 def with_far_ends(findings: Iterable[Finding], topology: Topology) -> tuple[Finding, ...]:
@@ -70,33 +80,25 @@ def with_far_ends(findings: Iterable[Finding], topology: Topology) -> tuple[Find
 
 
 def _with_far_end(finding: Finding, topology: Topology) -> Finding:
-    plugged = [
-        nic
-        for where in finding.where
-        if (nic := nic_at(topology, where)) is not None and nic.leaf is not None
-    ]
-    if not plugged:
+    ends: list[str] = []
+    evidence: list[Evidence] = []
+    for where in finding.where:
+        nic = nic_at(topology, where)
+        if nic is not None and nic.leaf is not None:
+            port = f" port {nic.leaf_port}" if nic.leaf_port else ""
+            ends.append(f"{nic.node} {nic.device} is plugged into {nic.leaf}{port}")
+            evidence.append(_evidence(nic, ends[-1], topology))
+    if not ends:
         return finding
-    ends = [
-        f"{nic.node} {nic.device} is plugged into"
-        f" {nic.leaf}{f' port {nic.leaf_port}' if nic.leaf_port else ''}"
-        for nic in plugged
-    ]
-    evidence = tuple(
-        _evidence(nic, text, topology) for nic, text in zip(plugged, ends, strict=True)
-    )
     cause = "; ".join(text for text in (finding.cause, *ends) if text)
     return dataclasses.replace(finding, cause=cause, evidence=(*finding.evidence, *evidence))
 
 
 def _evidence(nic: TopologyNic, text: str, topology: Topology) -> Evidence:
-    link = next(
-        (link for link in topology.links if (link.a.node, link.a.device) == (nic.node, nic.device)),
-        None,
-    )
-    return Evidence(
-        link.source if link else "raw/fabric.json", link.line_no if link else None, text
-    )
+    for link in topology.links:
+        if (link.a.node, link.a.device) == (nic.node, nic.device):
+            return Evidence(link.source, link.line_no, text)
+    return Evidence("raw/fabric.json", None, text)
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,26 +131,22 @@ class Cabling:
 def examine(topology: Topology) -> Cabling:
     """The groups, and what stands out of them. One rail differing in a group of two accuses nobody:
     there is no majority."""
-    rails = {
-        node: {nic.rail: nic for nic in topology.nics if nic.node == node and nic.rail is not None}
-        for node in topology.nodes
-    }
-    plugged = {
-        node: {rail: nic.leaf for rail, nic in nics.items() if nic.leaf is not None}
-        for node, nics in rails.items()
-    }
-    members = [list(group) for group in topology.groups if group] or _groups_of_leaves(
-        plugged, topology.nodes
-    )
-    odd = tuple(nics for group in members for nics in _odd(group, rails))
-    groups = tuple(tuple(sorted(group, key=topology.nodes.index)) for group in members)
-    unplugged = tuple(nic for nics in rails.values() for nic in nics.values() if nic.leaf is None)
-    return Cabling(
-        tuple(sorted(groups, key=lambda g: topology.nodes.index(g[0]))),
-        odd,
-        _kind(plugged),
-        unplugged,
-    )
+    rails = _rails_of(topology)
+    plugged: dict[str, dict[int, str]] = {}
+    unplugged: list[TopologyNic] = []
+    for node, nics in rails.items():
+        plugged[node] = {rail: nic.leaf for rail, nic in nics.items() if nic.leaf is not None}
+        unplugged += [nic for nic in nics.values() if nic.leaf is None]
+    members = [list(group) for group in topology.groups if group]
+    if not members:
+        members = _groups_of_leaves(plugged, topology.nodes)
+    place = topology.nodes.index
+    groups = [tuple(sorted(group, key=place)) for group in members]
+    groups.sort(key=lambda group: place(group[0]))
+    odd: list[Odd] = []
+    for group in members:
+        odd += _odd(group, rails)
+    return Cabling(tuple(groups), tuple(odd), _kind(plugged), tuple(unplugged))
 
 
 def _groups_of_leaves(plugged: dict[str, dict[int, str]], order: Sequence[str]) -> list[list[str]]:
@@ -159,14 +157,12 @@ def _groups_of_leaves(plugged: dict[str, dict[int, str]], order: Sequence[str]) 
         leaves = plugged[node]
         if not leaves:
             continue
-        plan = next(
-            (
-                plan
-                for plan in plans
-                if _belongs(leaves, plan[0], [other[0] for other in plans if other is not plan])
-            ),
-            None,
-        )
+        plan = None
+        for known in plans:
+            others = [other[0] for other in plans if other is not known]
+            if _belongs(leaves, known[0], others):
+                plan = known
+                break
         if plan is None:
             plans.append((dict(leaves), [node]))
         else:
@@ -188,11 +184,9 @@ def _belongs(
     agreed = _agreement(plan, leaves)
     elsewhere = max((_agreement(other, leaves) for other in others), default=0)
     reordered = len(leaves) > 1 and sorted(leaves.values()) == sorted(plan.values())
-    return (
-        2 * agreed > len(leaves)
-        or (2 * agreed == len(leaves) and agreed > elsewhere)
-        or (reordered and not elsewhere)
-    )
+    if 2 * agreed == len(leaves) and agreed > elsewhere:
+        return True
+    return 2 * agreed > len(leaves) or (reordered and not elsewhere)
 
 
 def _agreement(plan: dict[int, str], leaves: dict[int, str]) -> int:
@@ -200,32 +194,37 @@ def _agreement(plan: dict[int, str], leaves: dict[int, str]) -> int:
 
 
 def _odd(members: Sequence[str], rails: dict[str, dict[int, TopologyNic]]) -> list[Odd]:
+    """The rails that are not on the leaf that most nodes of the group have them on."""
+    usual = _usual_leaves([rails[node] for node in members])
     odd = []
-    usual: dict[int, tuple[str, int]] = {}
-    for rail in sorted({rail for node in members for rail in rails[node]}):
-        counts = Counter(
-            nic.leaf
-            for node in members
-            if (nic := rails[node].get(rail)) is not None and nic.leaf is not None
-        )
-        if counts:
-            leaf, count = counts.most_common(1)[0]
-            if 2 * count > sum(counts.values()):
-                usual[rail] = (str(leaf), count)
     for node in members:
         for rail, nic in rails[node].items():
-            if rail not in usual or nic.leaf is None or nic.leaf == usual[rail][0]:
+            if nic.leaf is None or rail not in usual or nic.leaf == usual[rail][0]:
                 continue
-            other = next(
-                (
-                    o
-                    for r, o in rails[node].items()
-                    if o.leaf == usual[rail][0] and usual.get(r, ("",))[0] == nic.leaf
-                ),
-                None,
-            )
-            odd.append(Odd(nic, *usual[rail], other))
+            leaf, count = usual[rail]
+            swapped_with = None
+            for other_rail, other in rails[node].items():
+                here = other_rail in usual and usual[other_rail][0] == nic.leaf
+                if here and other.leaf == leaf:
+                    swapped_with = other
+                    break
+            odd.append(Odd(nic, leaf, count, swapped_with))
     return odd
+
+
+def _usual_leaves(nodes: Sequence[dict[int, TopologyNic]]) -> dict[int, tuple[str, int]]:
+    """Rail → the leaf that more than half of the nodes have it on, and how many those are."""
+    counts: dict[int, Counter[str]] = defaultdict(Counter)
+    for nics in nodes:
+        for rail, nic in nics.items():
+            if nic.leaf is not None:
+                counts[rail][nic.leaf] += 1
+    usual = {}
+    for rail in counts:
+        leaf, count = counts[rail].most_common(1)[0]
+        if 2 * count > counts[rail].total():
+            usual[rail] = (leaf, count)
+    return usual
 
 
 def _kind(plugged: dict[str, dict[int, str]]) -> str:
@@ -248,22 +247,14 @@ def places(topology: Topology) -> tuple[tuple[str, str], ...]:
     """
     group_of: dict[str, str] = {}
     for group in examine(topology).groups:
-        leaves = Counter(
-            nic.leaf
-            for nic in topology.nics
-            if nic.node in group and nic.leaf is not None and nic.rail == 0
-        )
+        leaves: Counter[str] = Counter()
+        for nic in topology.nics:
+            if nic.node in group and nic.leaf is not None and nic.rail == 0:
+                leaves[nic.leaf] += 1
         if leaves:
-            group_of.update(
-                dict.fromkeys(
-                    group,
-                    min(
-                        leaf
-                        for leaf, count in leaves.items()
-                        if leaf and count == max(leaves.values())
-                    ),
-                )
-            )
+            most = max(leaves.values())
+            name = min(leaf for leaf, count in leaves.items() if leaf and count == most)
+            group_of |= dict.fromkeys(group, name)
     if topology.missing or len(group_of) < len(topology.nodes):
         return ()
     return tuple((node, group_of[node]) for node in topology.nodes)

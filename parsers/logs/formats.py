@@ -36,7 +36,11 @@ def formats_for(head: bytes, *, binary: bool) -> tuple[Format, ...]:
     structured = binary or head.lstrip()[:1] in (b"{", b"[")
     least = 0 if structured else _LIKELY
     scores = {entry: entry.looks_like(head) for entry in formats()}
-    ranked = sorted(scores, key=lambda entry: -scores[entry])
-    whole = [entry for entry in ranked if not entry.embedded and scores[entry] > least]
-    embedded = [] if binary else [entry for entry in ranked if entry.embedded]
-    return (*whole, *embedded)
+    whole: list[Format] = []
+    embedded: list[Format] = []
+    for entry in sorted(scores, key=lambda entry: -scores[entry]):
+        if entry.embedded:
+            embedded.append(entry)
+        elif scores[entry] > least:
+            whole.append(entry)
+    return tuple(whole) if binary else (*whole, *embedded)

@@ -362,13 +362,14 @@ def _planned_missing(
     here = {(seen.node, seen.rank) for seen in ranks}
     complete = {node.node for node in evidence.nodes if None not in node.samples}
     complete |= {each.node for each in evidence.unreachable}
-    return tuple(
-        Missing(number, (name,))
-        for name, numbers in plan.ranks.items()
-        if name in complete
-        for number in numbers
-        if (name, number) not in here
-    )
+    missing = []
+    for name, numbers in plan.ranks.items():
+        if name not in complete:
+            continue
+        for number in numbers:
+            if (name, number) not in here:
+                missing.append(Missing(number, (name,)))
+    return tuple(missing)
 
 
 def _start(seen: RankSeen) -> int:
@@ -377,13 +378,17 @@ def _start(seen: RankSeen) -> int:
 
 
 def _on_node(node: NodeEvidence, ranked: set[RankProcess]) -> tuple[RankSeen, ...]:
-    first, second = ({s.pid: s for s in each.states} if each else {} for each in node.samples)
-    parents = {pid: state.parent for states in (first, second) for pid, state in states.items()}
+    first, second = map(_states, node.samples)
+    parents = {pid: state.parent for pid, state in (first | second).items()}
     chosen = one_per_rank((process for process in node.processes if process in ranked), parents)
     return tuple(
         RankSeen(p.rank, node.node, p, first.get(p.pid), second.get(p.pid), node.tick_hz)
         for p in chosen
     )
+
+
+def _states(sample: Sample | None) -> dict[int, ProcessState]:
+    return {state.pid: state for state in sample.states} if sample is not None else {}
 
 
 def _choose(jobs: dict[str, list[RankSeen]], requested: RequestedJob) -> str:

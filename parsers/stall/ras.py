@@ -73,9 +73,8 @@ class Where:
         if address is None:
             return None
         for node in self.nodes.values():
-            if address in (node.node, node.host) or any(
-                address == own for _, own in node.addresses if not own.startswith("127.")
-            ):
+            own = [its for _, its in node.addresses if not its.startswith("127.")]
+            if address in (node.node, node.host, *own):
                 return node.node
         return address
 
@@ -90,10 +89,15 @@ class Where:
 
     def places(self, members: Sequence[Member]) -> tuple[tuple[int, ...], tuple[str, ...]]:
         """Their ranks and their nodes."""
-        ranks = sorted({number for m in members if (number := self.rank(m)) is not None})
-        return tuple(ranks), tuple(
-            dict.fromkeys(name for m in members if (name := self.node(m.node)) is not None)
-        )
+        ranks: set[int] = set()
+        places: dict[str, None] = {}
+        for member in members:
+            rank, node = self.rank(member), self.node(member.node)
+            if rank is not None:
+                ranks.add(rank)
+            if node is not None:
+                places[node] = None
+        return tuple(sorted(ranks)), tuple(places)
 
 
 def member_of(each: RasRank) -> Member:
@@ -127,12 +131,10 @@ def view(nodes: Sequence[NodeEvidence], job: Job) -> tuple[RasView, ...]:
 
 def _heard(report: RasReport) -> int:
     """How much of the job it speaks for: a node that is cut off takes all others for missing."""
-    missing = {
-        (f.communicator, each.rank)
-        for f in report.findings
-        if f.kind == "INCOMPLETE"
-        for each in f.ranks
-    }
+    missing: set[tuple[str | None, int | None]] = set()
+    for finding in report.findings:
+        if finding.kind == "INCOMPLETE":
+            missing.update((finding.communicator, each.rank) for each in finding.ranks)
     return sum(not state.missing for state in report.ranks) - len(missing)
 
 
@@ -323,27 +325,23 @@ def _split(report: RasReport, finding: RasFinding) -> Split | None:
 
 def _listed(report: RasReport, finding: RasFinding) -> list[Member]:
     """All ranks of the communicator, from JSON."""
-    return [
-        Member(
-            (state.node, state.pid, None if state.pid is not None else state.rank),
-            state.rank,
-            state.node,
-            state.pid,
-            dict(state.counts).get(finding.subject or "", 0),
-        )
-        for state in report.ranks
-        if state.communicator == finding.communicator and not state.missing
-    ]
+    subject = finding.subject or ""
+    members = []
+    for state in report.ranks:
+        if state.communicator == finding.communicator and not state.missing:
+            process = process_of(state.node, state.pid, state.rank)
+            launched = dict(state.counts).get(subject, 0)
+            members.append(Member(process, state.rank, state.node, state.pid, launched))
+    return members
 
 
 def _ahead_there(member: Member, split: Split, every: Sequence[Split]) -> bool:
     """Ahead in another collective of the same communicator."""
-    return any(
-        member.process == other_member.process
-        for other in every
-        if other.communicator == split.communicator
-        for other_member in other.ahead
-    )
+    ahead: set[Process] = set()
+    for other in every:
+        if other.communicator == split.communicator:
+            ahead.update(each.process for each in other.ahead)
+    return member.process in ahead
 
 
 @dataclass(frozen=True, slots=True)

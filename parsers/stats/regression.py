@@ -52,9 +52,8 @@ def shift(
         floor: the smallest change that matters, as a share.
         run_variance: `scatter` of all numbers of the collective; None = of this number alone.
     """
-    runs = tuple(tuple(math.log(value) for value in run if value > 0) for run in before)
-    runs = tuple(run for run in runs if run)
-    after = tuple(math.log(value) for value in now if value > 0)
+    runs = tuple(filter(None, map(_logs, before)))
+    after = _logs(now)
     launches = (sum(len(run) for run in runs), len(after))
     # Enough accepted runs of one launch each tell the noise from run to run, in which that from
     # launch to launch is contained.
@@ -66,9 +65,9 @@ def shift(
         return Shift(Change.INCONCLUSIVE, None, None, None, launches, len(runs), reason)
     share = _share(tuple(len(run) for run in (*runs, after)))
     centre = _centre(after, share) - statistics.fmean(_centre(run, share) for run in runs)
-    error, freedom = _error(
-        (*runs, after), share, scatter((before,)) if run_variance is None else run_variance
-    )
+    if run_variance is None:
+        run_variance = scatter((before,))
+    error, freedom = _error((*runs, after), share, run_variance)
     return _shift(centre, error, freedom, (launches, len(runs)), (ALPHA / comparisons, floor))
 
 
@@ -82,18 +81,11 @@ def against_one(ratios: tuple[float, ...], *, comparisons: int = 1, floor: float
     Args:
         ratios: each above 0; `floor` and `comparisons` as in `shift`.
     """
-    logs = tuple(math.log(ratio) for ratio in ratios if ratio > 0)
+    logs = _logs(ratios)
     launches = (len(logs), len(logs))
     if len(logs) < FEWEST:
-        return Shift(
-            Change.INCONCLUSIVE,
-            None,
-            None,
-            None,
-            launches,
-            0,
-            f"{len(logs)} rounds; {FEWEST} are needed",
-        )
+        reason = f"{len(logs)} rounds; {FEWEST} are needed"
+        return Shift(Change.INCONCLUSIVE, None, None, None, launches, 0, reason)
     share = _share((len(logs),))
     centre, (squares, left) = _centre(logs, share), _squares(logs, share)
     error = max(math.sqrt(squares / (left - 1) / left), ROUNDING / math.sqrt(left))
@@ -114,9 +106,8 @@ def _shift(
     error_share, floor = limits
     # To a tenth below: a slightly wider interval, and a quantile that was asked before.
     freedom = max(1.0, math.floor(freedom * 10) / 10)
-    sure, usual = (
-        student.t_quantile(1 - alpha / 2, freedom) * error for alpha in (error_share, 0.05)
-    )
+    sure = student.t_quantile(1 - error_share / 2, freedom) * error
+    usual = student.t_quantile(1 - 0.05 / 2, freedom) * error
     ratio, low, high = math.exp(centre), math.exp(centre - sure), math.exp(centre + sure)
     change, reason = _decide((ratio, low, high), usual, floor)
     return Shift(change, ratio, low, high, *counts, reason, half=usual)
@@ -143,10 +134,12 @@ def _decide(limits: tuple[float, float, float], usual: float, floor: float) -> t
     distance = abs(math.log(ratio))
     if distance < width and (usual <= floor / 3 or distance + usual <= width):
         return Change.SAME, f"{text}: no change of {floor:.0%} or more"
-    return (
-        Change.INCONCLUSIVE,
-        f"{text}: inconclusive, too much noise; more launches would settle it",
-    )
+    reason = f"{text}: inconclusive, too much noise; more launches would settle it"
+    return Change.INCONCLUSIVE, reason
+
+
+def _logs(values: tuple[float, ...]) -> tuple[float, ...]:
+    return tuple(math.log(value) for value in values if value > 0)
 
 
 def _share(sizes: tuple[int, ...]) -> float:
@@ -183,8 +176,8 @@ def scatter(numbers: tuple[tuple[tuple[float, ...], ...], ...]) -> float:
     """
     excesses = []
     for before in numbers:
-        runs = tuple(tuple(math.log(value) for value in run if value > 0) for run in before)
-        share = _share(tuple(len(run) for run in runs))
+        runs = tuple(map(_logs, before))
+        share = _share(tuple(map(len, runs)))
         each = [(_centre(run, share), *_squares(run, share)) for run in runs if run]
         freedom = sum(left - 1 for _, _, left in each)
         pooled = sum(squares for _, squares, _ in each) / freedom if freedom else 0.0
@@ -208,12 +201,10 @@ def _error(
     freedom = sum(left - 1 for _, left in each)
     pooled = sum(squares for squares, _ in each) / freedom if freedom else 0.0
     count = len(runs) - 1
-    if (
-        not freedom
-        and count > 1
-        and (between := statistics.variance([_centre(run, share) for run in runs[:-1]])) > 0
-    ):
-        return math.sqrt(between * (1 + 1 / count)), float(count - 1)
+    if not freedom and count > 1:
+        between = statistics.variance([_centre(run, share) for run in runs[:-1]])
+        if between > 0:
+            return math.sqrt(between * (1 + 1 / count)), float(count - 1)
     if pooled <= 0:
         # All launches equal to the last digit: a table printed with few digits. Its rounding is
         # taken for the noise.
@@ -222,9 +213,11 @@ def _error(
     explained = statistics.fmean(variances[:-1])
     # What the runs scatter by beyond what their launches explain is day-to-day drift; the new run
     # has it, too.
-    beyond = max(0.0, run_variance - 1) * explained * (1 + 1 / count) if count > 1 else 0.0
+    beyond = 0.0
+    if count > 1:
+        beyond = max(0.0, run_variance - 1) * explained * (1 + 1 / count)
     total = variances[-1] + explained / count
-    spread = (total + beyond) ** 2 / (
-        total**2 / freedom + (beyond**2 / (count - 1) if beyond else 0.0)
-    )
-    return math.sqrt(total + beyond), spread
+    uncertainty = total**2 / freedom
+    if beyond:
+        uncertainty += beyond**2 / (count - 1)
+    return math.sqrt(total + beyond), (total + beyond) ** 2 / uncertainty

@@ -115,20 +115,19 @@ def _lines(listed: Ibstat) -> Iterator[str]:
 
 
 def _facts(listed: tuple[Ibstat, ...]) -> Iterator[ToolFact]:
-    devices = [device for each in listed for device in each.devices]
-    return port_facts(
-        tuple(
-            PrintedPort(
-                device=device.name,
-                kind=device.ca_type or "",
-                state=port.state,
-                link_layer=port.link_layer,
-                physical_state=port.physical_state,
+    ports = []
+    for device in (device for each in listed for device in each.devices):
+        for port in device.ports:
+            ports.append(
+                PrintedPort(
+                    device=device.name,
+                    kind=device.ca_type or "",
+                    state=port.state,
+                    link_layer=port.link_layer,
+                    physical_state=port.physical_state,
+                )
             )
-            for device in devices
-            for port in device.ports
-        )
-    )
+    return port_facts(tuple(ports))
 
 
 TOOL = Tool(

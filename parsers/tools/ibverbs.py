@@ -174,19 +174,19 @@ def _lines(info: VerbsInfo) -> Iterator[str]:
 
 
 def _facts(infos: tuple[VerbsInfo, ...]) -> Iterator[ToolFact]:
-    return port_facts(
-        tuple(
-            PrintedPort(
-                device=info.name,
-                kind=str(info.vendor_part_id),
-                state=port.state or "",
-                link_layer=port.link_layer,
-                active_mtu=port.active_mtu,
+    ports = []
+    for info in infos:
+        for port in info.ports:
+            ports.append(
+                PrintedPort(
+                    device=info.name,
+                    kind=str(info.vendor_part_id),
+                    state=port.state or "",
+                    link_layer=port.link_layer,
+                    active_mtu=port.active_mtu,
+                )
             )
-            for info in infos
-            for port in info.ports
-        )
-    )
+    return port_facts(tuple(ports))
 
 
 TOOL = (

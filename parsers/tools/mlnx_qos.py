@@ -31,22 +31,21 @@ def parse(text: str) -> Qos | None:
     >>> parse("DCBX mode: OS controlled\\nPriority trust state: pcp\\nPFC configuration:\\n\\tenabled     0   0   0   1   0   0   0   0   \\n")
     Qos(dcbx='OS controlled', trust='pcp', pfc_priorities=(3,), dscp_priorities=(), cable_length_m=None)
     """
-    dcbx, trust, length = (
-        _after(label, text) for label in ("DCBX mode", "Priority trust state", "Cable len")
-    )
+    dcbx = _after("DCBX mode", text)
+    trust = _after("Priority trust state", text)
+    length = _after("Cable len", text)
     row = _ROW.search(text) if "PFC configuration" in text else None
     if dcbx is None and trust is None and row is None:
         return None
-    enabled = tuple(i for i, bit in enumerate(row[1].split()) if bit == "1") if row else None
-    mapped = sorted(
-        (int(dscp), int(prio))
-        for prio, numbers in _MAP.findall(text)
-        for dscp in numbers.split(",")
-        if dscp
-    )
-    return Qos(
-        dcbx, trust, enabled, tuple(mapped), int(length) if length and length.isdigit() else None
-    )
+    enabled = None
+    if row is not None:
+        enabled = tuple(i for i, bit in enumerate(row[1].split()) if bit == "1")
+    mapped = []
+    for priority, numbers in _MAP.findall(text):
+        for dscp in numbers.split(","):
+            mapped.append((int(dscp), int(priority)))
+    cable_length_m = int(length) if length and length.isdigit() else None
+    return Qos(dcbx, trust, enabled, tuple(sorted(mapped)), cable_length_m)
 
 
 def _after(label: str, text: str) -> str | None:

@@ -78,7 +78,9 @@ def parse(text: str) -> CopyRun | None:
         _test(head[1], text[head.end() : end]) for head, end in zip(heads, ends, strict=False)
     )
     error = _ERROR.search(text)
-    problem = error[1].strip() if error else "" if tests else "it ran no test"
+    problem = "" if tests else "it ran no test"
+    if error:
+        problem = error[1].strip()
     return CopyRun(version[1], driver[1] if driver else None, tests, problem)
 
 
@@ -93,9 +95,8 @@ def _test(name: str, body: str) -> CopyTest:
             rows.append(tuple(None if cell == "N/A" else float(cell) for cell in match[2].split()))
         elif line.strip():
             break
-    return CopyTest(
-        name, "Passed" if rows else "Waived" if "aived" in body else "Error", tuple(rows)
-    )
+    status = "Waived" if "aived" in body else "Error"
+    return CopyTest(name, "Passed" if rows else status, tuple(rows))
 
 
 def _from_json(text: str) -> CopyRun | None:
@@ -110,12 +111,12 @@ def _from_json(text: str) -> CopyRun | None:
     tests = []
     for each in items(body, "testcases"):
         case = mapping(each)
-        rows = tuple(
-            tuple(_cell(cell) for cell in row)
-            for row in items(case, "bandwidth_matrix")
-            if isinstance(row, list)
-        )
-        tests.append(CopyTest(text_of(case, "name") or "", text_of(case, "status") or "", rows))
+        rows = []
+        for row in items(case, "bandwidth_matrix"):
+            if isinstance(row, list):
+                rows.append(tuple(map(_cell, row)))
+        name, status = text_of(case, "name") or "", text_of(case, "status") or ""
+        tests.append(CopyTest(name, status, tuple(rows)))
     return CopyRun(
         text_of(body, "git_version") or text_of(body, "version"),
         text_of(body, "Driver Version"),

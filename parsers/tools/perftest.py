@@ -105,22 +105,16 @@ def parse(text: str) -> Perftest | None:
     bw_head, lat_head = _BW_HEAD.search(text), _LAT_HEAD.search(text)
     error = _ERROR.search(text)
     if title is None and bw_head is None and lat_head is None:
-        failed = error is not None and (
-            "Infiniband/RoCE device" in text or "Did not detect devices" in text
-        )
-        return _nothing(error[1].strip()) if failed and error else None
+        no_device = "Infiniband/RoCE device" in text or "Did not detect devices" in text
+        return _nothing(error[1].strip()) if error and no_device else None
     fields = {name.strip(): value.strip() for name, value in _FIELD.findall(text)}
     bandwidth = _bandwidth(text, bw_head) if bw_head else ()
     latency = _latency(text, lat_head) if lat_head else ()
-    problem = (
-        error[1].strip()
-        if error
-        else (
-            ""
-            if bandwidth or latency
-            else "no row of results: it was ended early, or the text is cut off"
-        )
-    )
+    problem = ""
+    if error:
+        problem = error[1].strip()
+    elif not bandwidth and not latency:
+        problem = "no row of results: it was ended early, or the text is cut off"
     return Perftest(
         operation=title[1].lower() if title else None,
         device=fields.get("Device"),

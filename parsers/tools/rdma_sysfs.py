@@ -109,25 +109,23 @@ def parse(text: str) -> tuple[SysfsDevice, ...]:
                 gids.setdefault((name, number), []).append(int(words[2]))
             elif kind == "pkey":
                 keys.setdefault((name, number), []).extend(parse_pkeys(f"{words[2]} {words[3]}"))
-    return tuple(
-        SysfsDevice(
-            name=name,
-            firmware=attributes.get("fw_ver") or None,
-            board_id=attributes.get("board_id") or None,
-            hca_type=attributes.get("hca_type") or None,
-            numa=attributes.get("numa_node") or None,
-            ports=tuple(
-                _port(
-                    number,
-                    values,
-                    tuple(sorted(gids.get((name, number), ()))),
-                    tuple(keys.get((name, number), ())),
-                )
-                for number, values in sorted(ports.get(name, {}).items())
-            ),
+    devices = []
+    for name, attributes in fields.items():
+        listed = []
+        for number, values in sorted(ports.get(name, {}).items()):
+            indexes = tuple(sorted(gids.get((name, number), ())))
+            listed.append(_port(number, values, indexes, tuple(keys.get((name, number), ()))))
+        devices.append(
+            SysfsDevice(
+                name=name,
+                firmware=attributes.get("fw_ver") or None,
+                board_id=attributes.get("board_id") or None,
+                hca_type=attributes.get("hca_type") or None,
+                numa=attributes.get("numa_node") or None,
+                ports=tuple(listed),
+            )
         )
-        for name, attributes in fields.items()
-    )
+    return tuple(devices)
 
 
 def _port(

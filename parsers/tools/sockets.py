@@ -112,6 +112,9 @@ def _of_ss(m: re.Match[str], line_no: int) -> Socket:
     inode = re.search(r"ino:(\d+)", rest)
     idle = [int(n) for n in re.findall(r"last(?:snd|rcv):(\d+)", rest)]
     moved = [int(n) for n in re.findall(r"bytes_(?:acked|received):(\d+)", rest)]
+    moved_bytes = None
+    if moved or any(word in rest for word in ("cubic", "bbr", "rto:")):
+        moved_bytes = sum(moved)
     return Socket(
         state=m[1],
         local=_plain(m[4]),
@@ -121,13 +124,7 @@ def _of_ss(m: re.Match[str], line_no: int) -> Socket:
         receive_queue=int(m[2]),
         send_queue=int(m[3]),
         retries=int(timer[2]) if timer and timer[1] == "on" else 0,
-        moved_bytes=(
-            sum(moved)
-            if moved
-            else 0
-            if "cubic" in rest or "bbr" in rest or "rto:" in rest
-            else None
-        ),
+        moved_bytes=moved_bytes,
         inode=int(inode[1]) if inode else None,
         idle_ms=min(idle) if idle else None,
         line_no=line_no,
