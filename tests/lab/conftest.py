@@ -130,7 +130,7 @@ def ring_perf(needs_lab: None, tmp_path_factory: pytest.TempPathFactory) -> Path
     subprocess.run(
         ("mpicc", "-O2", "-o", str(program), str(Path(__file__).with_name("ring_perf.c"))),
         check=True,
-        timeout=60,
+        timeout=400,
     )
     return program
 

@@ -30,7 +30,7 @@ PROMISED = 0.55
 """Share of the limit."""
 BURST_BYTES = 128 << 10
 ATTEMPTS = 8
-LIMIT_S = 240.0
+LIMIT_S = 400.0
 
 
 @dataclass(frozen=True)
@@ -103,7 +103,7 @@ def fault(lab: LabState, *words: str) -> None:
         (sys.executable, "-m", "busbw", "lab", "fault", "--name", lab.name, *words),
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=400,
         check=False,
     )
     assert done.returncode == 0, done

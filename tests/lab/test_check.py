@@ -84,7 +84,7 @@ def check(lab: LabState, out: Path, *words: str) -> Ended:
         *words,
     ]
     done = subprocess.run(
-        argv, capture_output=True, text=True, timeout=200, check=False, stdin=subprocess.DEVNULL
+        argv, capture_output=True, text=True, timeout=400, check=False, stdin=subprocess.DEVNULL
     )
     kept = (out / "latest").resolve() / "check.json"
     return Ended(

@@ -51,7 +51,7 @@ def measured(lab4: LabState, tmp_path_factory: pytest.TempPathFactory) -> Path:
         [sys.executable, "-m", "busbw", *words],
         capture_output=True,
         text=True,
-        timeout=180,
+        timeout=400,
         check=False,
     )
     assert (out / "latest").exists(), done
@@ -107,14 +107,14 @@ def test_counters_that_grow_on_an_adapter_lead_to_its_cable(
         [sys.executable, "-m", "busbw", *words],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=400,
         check=False,
     )
     assert broken.returncode == 0, broken
     script = counters_script.snapshot("x").stdin.decode()
     before = counters_of.parse(on_node(lab, "node1", script).out, "node1")
     assert before.problems == ()
-    end = time.monotonic() + 20
+    end = time.monotonic() + 120
     grown: list[CounterDelta] = []
     while not grown:
         assert time.monotonic() < end, "no counter grew"

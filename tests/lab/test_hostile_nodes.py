@@ -30,7 +30,7 @@ module load nccl
 """
 """A .bashrc for people: a banner, what looks like an answer, stty without a terminal, a command
 that is not there."""
-WITHIN_S = 120.0
+WITHIN_S = 400.0
 """The tool that hangs has 15 s, one that ignores SIGTERM 2 s more, the whole script of checks a
 multiple of that."""
 

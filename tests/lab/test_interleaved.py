@@ -20,7 +20,7 @@ from busbw.lab.state import LabState
 pytestmark = pytest.mark.lab
 
 PLAYBOOK = Path(__file__).with_name("interleaved.yaml")
-LIMIT_S = 300.0
+LIMIT_S = 400.0
 
 
 def argv(lab: LabState, out: Path, *words: str, playbook: str = str(PLAYBOOK)) -> list[str]:

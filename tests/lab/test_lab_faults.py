@@ -195,7 +195,7 @@ def test_a_killed_rank_ends_the_job_which_names_its_node(lab: LabState, running:
     assert [(rank.rank, rank.node, rank.executable) for rank in killed] == [
         (1, "node2", "ring_perf")
     ]
-    out, _ = job.communicate(timeout=30)
+    out, _ = job.communicate(timeout=400)
     assert job.returncode == 128 + signal.SIGKILL
     assert "on node node2 exited on signal 9 (Killed)" in out
 

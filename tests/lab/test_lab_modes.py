@@ -277,7 +277,7 @@ def test_a_user_namespace_asked_for_by_root_says_why_not(lab_factory: Run) -> No
         (sys.executable, "-m", "busbw", "lab", "up", "--mode", "userns"),
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=400,
         check=False,
     )
     assert refused.returncode == 3

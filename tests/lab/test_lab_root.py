@@ -313,7 +313,7 @@ def test_up_that_is_stopped_half_way_leaves_nothing_after_down(
         assert directory.exists()
         assert (
             subprocess.run(
-                (*BUSBW, "lab", "down"), capture_output=True, timeout=60, check=False
+                (*BUSBW, "lab", "down"), capture_output=True, timeout=400, check=False
             ).returncode
             == 0
         )
@@ -329,7 +329,7 @@ def test_down_twice_and_down_without_a_lab_are_no_error(lab_factory: Run) -> Non
     lab_factory(nodes=1)
     said = [
         subprocess.run(
-            (*BUSBW, "lab", "down"), capture_output=True, text=True, timeout=60, check=True
+            (*BUSBW, "lab", "down"), capture_output=True, text=True, timeout=400, check=True
         ).stdout
         for _ in range(2)
     ]
@@ -343,7 +343,7 @@ def test_exec_passes_words_and_exit_status_through(lab_factory: Run) -> None:
         (*BUSBW, "lab", "exec", "node2", "--", *words),
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=400,
         check=False,
     )
     assert (node.returncode, node.stdout) == (7, "two  words\nnode2\n")
@@ -351,7 +351,7 @@ def test_exec_passes_words_and_exit_status_through(lab_factory: Run) -> None:
         (*BUSBW, "lab", "exec", "--", *words),
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=400,
         check=False,
     )
     assert (head.returncode, head.stdout) == (7, f"two  words\n{os.uname().nodename}\n")
@@ -359,7 +359,7 @@ def test_exec_passes_words_and_exit_status_through(lab_factory: Run) -> None:
         (*BUSBW, "lab", "exec", "node9", "--", "true"),
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=400,
         check=False,
     )
     assert wrong.returncode == 3
@@ -369,7 +369,7 @@ def test_exec_passes_words_and_exit_status_through(lab_factory: Run) -> None:
 def test_status_as_json_is_the_record_and_what_is_seen(lab_factory: Run) -> None:
     state = lab_factory(nodes=2)
     told = subprocess.run(
-        (*BUSBW, "lab", "status", "--json"), capture_output=True, text=True, timeout=60, check=True
+        (*BUSBW, "lab", "status", "--json"), capture_output=True, text=True, timeout=400, check=True
     ).stdout
     status = json.loads(told)
     assert (status["running"], status["without_sshd"]) == (True, [])
@@ -377,7 +377,7 @@ def test_status_as_json_is_the_record_and_what_is_seen(lab_factory: Run) -> None
     processes.send(state.nodes[1].init, signal.SIGKILL)
     processes.wait_until(lambda: not processes.alive(state.nodes[1].init), 10, "the end of node2")
     text = subprocess.run(
-        (*BUSBW, "lab", "status"), capture_output=True, text=True, timeout=60, check=True
+        (*BUSBW, "lab", "status"), capture_output=True, text=True, timeout=400, check=True
     ).stdout
     assert "no sshd    node2" in text
 

@@ -57,7 +57,7 @@ def measured(lab: LabState, out: Path, *options: str) -> Any:
         words(lab, out, *options),
         capture_output=True,
         text=True,
-        timeout=240,
+        timeout=400,
         check=False,
         stdin=subprocess.DEVNULL,
     )
@@ -116,7 +116,7 @@ def test_a_run_that_is_ended_gives_its_allocation_back(
         )
         # A terminal sends Ctrl-C to the command in salloc, which has a process group of its own.
         os.kill(inside, number)
-        said, _ = run.communicate(timeout=60)
+        said, _ = run.communicate(timeout=400)
     finally:
         run.kill()
         run.wait()

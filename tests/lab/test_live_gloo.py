@@ -65,7 +65,7 @@ def judged(lab: LabState, tmp_path: Path, fault: str, dumps: tuple[int, ...]) ->
                 argv,
                 capture_output=True,
                 text=True,
-                timeout=100,
+                timeout=400,
                 check=False,
                 stdin=subprocess.DEVNULL,
             )

@@ -114,7 +114,7 @@ def why(state: LabState, out: Path, *words: str) -> Any:
         *words,
     ]
     done = subprocess.run(
-        argv, capture_output=True, text=True, timeout=100, check=False, stdin=subprocess.DEVNULL
+        argv, capture_output=True, text=True, timeout=400, check=False, stdin=subprocess.DEVNULL
     )
     return {**json.loads(done.stdout), "exit_status": done.returncode} if done.stdout else done
 
@@ -183,7 +183,7 @@ def test_a_rank_of_a_slurm_job_that_writes_to_a_full_disk_is_named_with_the_disk
     subprocess.run(
         enter.node_argv(slurm3, node, ("mount", "-t", "tmpfs", "-o", "size=512k", "tmpfs", full)),
         check=True,
-        timeout=30,
+        timeout=400,
     )
     try:
         with running(
@@ -192,7 +192,7 @@ def test_a_rank_of_a_slurm_job_that_writes_to_a_full_disk_is_named_with_the_disk
             answer = standing(slurm3, tmp_path, job)
     finally:
         subprocess.run(
-            enter.node_argv(slurm3, node, ("umount", "-l", full)), check=True, timeout=30
+            enter.node_argv(slurm3, node, ("umount", "-l", full)), check=True, timeout=400
         )
     assert (answer["kind"], answer["culprit_ranks"], answer["culprit_nodes"]) == (
         "host",

@@ -42,7 +42,7 @@ def why(lab: LabState, out: Path, *words: str) -> Any:
         *words,
     ]
     done = subprocess.run(
-        argv, capture_output=True, text=True, timeout=100, check=False, stdin=subprocess.DEVNULL
+        argv, capture_output=True, text=True, timeout=400, check=False, stdin=subprocess.DEVNULL
     )
     assert done.stdout, done
     return {**json.loads(done.stdout), "exit_status": done.returncode}
@@ -170,7 +170,7 @@ def test_a_watcher_looks_until_the_job_stalls_and_keeps_that_evidence_alone(
             )
             assert watcher.poll() is None
             job.signal(WHO, signal.SIGSTOP)
-            told_at_last, _ = watcher.communicate(timeout=100)
+            told_at_last, _ = watcher.communicate(timeout=400)
         finally:
             watcher.kill()
             watcher.wait()
@@ -200,7 +200,7 @@ def test_what_a_site_collected_by_its_own_means_gives_the_same_verdict(
                 enter.node_argv(lab4, node, ("sh", "-s")),
                 input=printed,
                 capture_output=True,
-                timeout=100,
+                timeout=400,
                 check=True,
             )
             (folder / f"{node.name}.txt").write_bytes(done.stdout)
@@ -259,14 +259,14 @@ def test_a_rank_that_cannot_write_to_a_full_disk_is_named_with_the_disk(
     subprocess.run(
         enter.node_argv(lab4, node, ("mount", "-t", "tmpfs", "-o", "size=512k", "tmpfs", full)),
         check=True,
-        timeout=30,
+        timeout=400,
     )
     try:
         with jobs.job(lab4, tmp_path / "job", RING_FAULT=f"disk:{WHO}:8:{full}/checkpoint") as job:
             job.await_log("step 5")
             answer = why(lab4, tmp_path / "runs")
     finally:
-        subprocess.run(enter.node_argv(lab4, node, ("umount", "-l", full)), check=True, timeout=30)
+        subprocess.run(enter.node_argv(lab4, node, ("umount", "-l", full)), check=True, timeout=400)
     assert told(answer) == ("host", "stall-host-storage", [WHO], [NODE])
     assert full in answer["findings"][0]["title"]
 

@@ -106,7 +106,7 @@ def binaries(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (*build, *((f"MPI_HOME={home}",) if Path(home).is_dir() else ())),
         check=True,
         capture_output=True,
-        timeout=100,
+        timeout=400,
     )
     return folder
 
@@ -131,7 +131,7 @@ def pods(lab_factory: Callable, binaries: Path, tmp_path: Path) -> Pods:  # type
 
 
 def test_a_run_in_the_pods_of_an_mpijob_keeps_their_logs_and_deletes_it(pods: Pods) -> None:
-    said, _ = pods.new(BOOK).communicate(timeout=200)
+    said, _ = pods.new(BOOK).communicate(timeout=400)
     assert pods.run.exists(), said
     case = pods.case("all-reduce")
     assert (case["state"], case["exit_status"]) == ("ended", 0), said
@@ -171,7 +171,7 @@ def test_a_run_that_is_killed_among_its_pods_goes_on_there_and_picks_up_the_benc
     run = pods.run
     assert not (pods.kube / "deleted").exists(), "nobody was left to delete the job"
     assert not (run / "raw/cases/first/outcome.json").exists()
-    said, _ = pods.start("--resume", str(run)).communicate(timeout=200)
+    said, _ = pods.start("--resume", str(run)).communicate(timeout=400)
     assert (run / "raw/cases/second/outcome.json").exists(), said
     assert pods.run == run
     assert [

@@ -48,7 +48,7 @@ def _there(*argv: str) -> Callable[[LabState, str], None]:
     """A command on the node, with the rights of the lab's maker."""
 
     def make(lab: LabState, node: str) -> None:
-        subprocess.run(enter.node_argv(lab, lab.node(node), argv), check=True, timeout=30)
+        subprocess.run(enter.node_argv(lab, lab.node(node), argv), check=True, timeout=400)
 
     return make
 
@@ -122,7 +122,7 @@ def command(lab: LabState, out: Path, *words: str) -> Ended:
     """`busbw WORDS…` on the lab, and what its result says of which node."""
     argv = (sys.executable, "-m", "busbw", *words, "-i", f"lab:{lab.name}", "--out", str(out))
     done = subprocess.run(
-        argv, capture_output=True, text=True, timeout=280, check=False, stdin=subprocess.DEVNULL
+        argv, capture_output=True, text=True, timeout=400, check=False, stdin=subprocess.DEVNULL
     )
     name = "check.json" if words[0] == "check" else "run.json"
     assert ((out / "latest").resolve() / name).exists(), done

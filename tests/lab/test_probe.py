@@ -37,7 +37,7 @@ def check(lab: LabState, out: Path, *words: str) -> tuple[int, Any]:
         *words,
     ]
     done = subprocess.run(
-        argv, capture_output=True, text=True, timeout=120, check=False, stdin=subprocess.DEVNULL
+        argv, capture_output=True, text=True, timeout=400, check=False, stdin=subprocess.DEVNULL
     )
     report = out / "latest/path.json"
     assert report.exists(), done
@@ -48,7 +48,9 @@ def switch_port(lab: LabState, port: str, mtu: int) -> None:
     """The far end of a node's cable: frames above its MTU are dropped there, as on a switch that
     was left at 1500."""
     subprocess.run(
-        enter.switch_argv(lab, ("ip", "link", "set", port, "mtu", str(mtu))), check=True, timeout=20
+        enter.switch_argv(lab, ("ip", "link", "set", port, "mtu", str(mtu))),
+        check=True,
+        timeout=400,
     )
 
 

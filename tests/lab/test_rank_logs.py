@@ -51,7 +51,7 @@ def binaries() -> Iterator[Path]:
             cwd=sources,
             stdin=subprocess.DEVNULL,
             capture_output=True,
-            timeout=120,
+            timeout=400,
             check=True,
         )
         program = Path(folder) / "bin/all_reduce_perf"
@@ -82,7 +82,7 @@ def test_the_logs_of_all_ranks_are_fetched_from_their_nodes_and_prove_transport_
             (sys.executable, "-m", "busbw", *words, "--out", str(tmp_path / "runs")),
             capture_output=True,
             text=True,
-            timeout=180,
+            timeout=400,
             check=False,
             stdin=subprocess.DEVNULL,
         )

@@ -174,7 +174,7 @@ def traced(lab: LabState, folder: Path, *words: str) -> dict[str, Trace]:
             argv,
             capture_output=True,
             text=True,
-            timeout=200,
+            timeout=400,
             check=False,
             stdin=subprocess.DEVNULL,
             env=environment,

@@ -24,7 +24,7 @@ import footprint
 
 pytestmark = pytest.mark.lab
 
-LIMIT_S = 120.0
+LIMIT_S = 400.0
 BOOK = """\
 description: One case, to be disturbed.
 checks:

@@ -23,7 +23,7 @@ pytestmark = pytest.mark.lab
 
 BOOK = str(Path(__file__).with_name("resume.yaml"))
 STEPS = ("reach", "check", "build", "keys", "first", "second", "survey")
-LIMIT_S = 120.0
+LIMIT_S = 400.0
 
 
 def started(*words: str) -> subprocess.Popen[str]:

@@ -95,7 +95,7 @@ def ran(lab: LabState, tmp_path_factory: pytest.TempPathFactory) -> Ran:
         (*agent, *argv),
         capture_output=True,
         text=True,
-        timeout=240,
+        timeout=400,
         check=False,
         stdin=subprocess.DEVNULL,
     )
@@ -169,7 +169,7 @@ def test_a_redacted_report_has_nothing_left_that_tells_whose_cluster_it_was(
             argv,
             capture_output=True,
             text=True,
-            timeout=100,
+            timeout=400,
             check=False,
             cwd=ran.run.parent,
             env=environment,

@@ -50,7 +50,7 @@ def test_srun_starts_mpi_ranks_by_pmix_in_the_order_given(
     )
     for node in slurm3.nodes:
         program = slurm3.path / "nodes" / node.name / "home/who"
-        subprocess.run(("mpicc", "-o", str(program), str(source)), check=True, timeout=60)
+        subprocess.run(("mpicc", "-o", str(program), str(source)), check=True, timeout=400)
     ran = on_node(
         slurm3,
         "node1",

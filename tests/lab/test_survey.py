@@ -43,7 +43,7 @@ def survey(lab: LabState, out: Path, *more: str, playbook: str = PLAYBOOK) -> An
         *(more or ("--budget", "90s")),
     ]
     done = subprocess.run(
-        words, capture_output=True, text=True, timeout=240, check=False, stdin=subprocess.DEVNULL
+        words, capture_output=True, text=True, timeout=400, check=False, stdin=subprocess.DEVNULL
     )
     assert done.returncode in (0, 1, 3), done
     return json.loads((out / "latest" / "run.json").read_text())
@@ -219,7 +219,7 @@ def test_a_node_that_stops_in_a_launch_is_named_and_no_rank_of_another_is_missed
             "the survey's first launch",
         )
         faults.stall(rails, "node3")
-        assert job.wait(timeout=120) == 1
+        assert job.wait(timeout=400) == 1
     finally:
         job.kill()
         job.wait()

@@ -19,7 +19,7 @@ SHORT = str(Path(__file__).with_name("short.yaml"))
 def busbw(*words: str) -> subprocess.CompletedProcess[str]:
     argv = [sys.executable, "-m", "busbw", *words]
     return subprocess.run(
-        argv, capture_output=True, text=True, timeout=240, check=False, stdin=subprocess.DEVNULL
+        argv, capture_output=True, text=True, timeout=400, check=False, stdin=subprocess.DEVNULL
     )
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 DEBIAN_MPI_HOME = Path("/usr/lib/x86_64-linux-gnu/openmpi")
-LIMIT_S = 60.0
+LIMIT_S = 400.0
 
 
 def _launch(processes: int, program: Path, *words: str) -> tuple[str, ...]:

@@ -18,7 +18,7 @@ import pytest
 SSHD = "/usr/sbin/sshd"
 
 
-def wait_until(true: Callable[[], bool], what: str, timeout_s: float = 10.0) -> None:
+def wait_until(true: Callable[[], bool], what: str, timeout_s: float = 60.0) -> None:
     """Poll, with a deadline."""
     deadline = time.monotonic() + timeout_s
     while not true():

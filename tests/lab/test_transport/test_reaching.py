@@ -656,7 +656,7 @@ def test_a_connection_the_user_has_open_is_used_and_left_open(site: Site, reach:
     assert mine.poll() is None
     # Not SIGTERM: OpenSSH 9.2 can miss one that comes right before it waits, and stay.
     mine.kill()
-    mine.wait(timeout=10)
+    mine.wait(timeout=400)
 
 
 # --- fleets ------------------------------------------------------------------------------------------------------------------------------
