@@ -1,9 +1,11 @@
-"""The documentation: links lead somewhere, commands that stand in it are ones that the command line
-takes, every page can be found."""
+"""The documentation: links lead somewhere, commands, options, ids and files that stand in it exist,
+every page can be found."""
 
 from __future__ import annotations
 
+import argparse
 import contextlib
+import importlib
 import io
 import re
 import shlex
@@ -12,6 +14,10 @@ from pathlib import Path
 import pytest
 
 from busbw import cli
+from busbw.lab.persona_faults import FAULTS
+from busbw.launch.choose import launchers
+from busbw.parsers.findings import catalogue
+from busbw.parsers.logs.formats import formats
 
 ROOT = Path(__file__).parents[2]
 PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
@@ -73,3 +79,99 @@ def test_every_command_that_stands_in_the_documentation_is_taken_by_the_command_
             refused.append((page, text, said.getvalue().splitlines()[-1:]))
     assert refused == []
     assert tried > 40
+
+
+def spans(page: Path) -> list[str]:
+    """Text in single backticks."""
+    return re.findall(
+        r"`([^`\n]+)`",
+        re.sub(r"^```.*?^```", "", page.read_text("utf-8"), flags=re.MULTILINE | re.DOTALL),
+    )
+
+
+def options(parser: argparse.ArgumentParser) -> set[str]:
+    """Of this command and all below it."""
+    known: set[str] = set()
+    for action in parser._actions:
+        known |= set(action.option_strings)
+        if isinstance(action, argparse._SubParsersAction):
+            for below in action.choices.values():
+                known |= options(below)
+    return known
+
+
+OTHERS_OPTIONS = frozenset(
+    (
+        *("--bind-to", "--cpu-bind", "--distribution", "--level", "--line", "--map-by", "--mca"),
+        *("--query-", "--query-compute-apps", "--query-gpu", "--query-remapped-rows"),
+        *("--report-port", "--user"),
+    )
+)
+"""Other tools' options that stand alone, or behind a name that is not theirs."""
+NOT_IDS = {
+    "apt-get",
+    "errors-grow",
+    "gpu-007",
+    "nvidia-nccl-cu12",
+    "nvidia-smi",
+    "on-shortfall",
+    "package-dir",
+}
+
+
+def unknown_options(texts: list[str]) -> list[str]:
+    known: set[str] = set(OTHERS_OPTIONS)
+    for name in cli.COMMANDS:
+        parser = argparse.ArgumentParser()
+        importlib.import_module(f"busbw.cli.{name}").register(parser)
+        known |= options(parser)
+    own = re.compile(rf"-|busbw |(?:{'|'.join(cli.COMMANDS)}) -")
+    return [
+        option
+        for text in texts
+        if own.match(text)
+        for option in re.findall(r"(?<![\w-])--[a-z][a-z-]+", text)
+        if option not in known
+    ]
+
+
+def unknown_ids(texts: list[str]) -> list[str]:
+    findings = set(catalogue.load().by_id)
+    subjects = "|".join({known.partition(".")[0] for known in findings if "." in known})
+    names = findings | NOT_IDS | set(launchers()) | {form.name for form in formats()}
+    names |= {fault.kind for fault in FAULTS} | {"nccl-tests", "nccl-tests-json"}
+    names |= {"rccl-tests-records"}
+    for folder in ("playbooks", "harness/fabrics", "harness/lab/personas"):
+        names |= {path.stem for path in (ROOT / folder).glob("*.yaml")}
+    name = re.compile(rf"[a-z0-9]+(?:-[a-z0-9]+)+|(?:{subjects})\.(?!json|yaml)[a-z_.]+")
+    return [text for text in texts if name.fullmatch(text) and text not in names]
+
+
+def missing_files(texts: list[str]) -> list[str]:
+    """Paths of this repository; NAME and its like stand for something."""
+    top = "harness|parsers|reports|tests|docs|playbooks|inventories"
+    return [
+        text
+        for text in texts
+        if re.fullmatch(rf"(?:{top})/[\w./-]*", text)
+        and not re.search(r"[A-Z]{4}", text)
+        and not (ROOT / text).exists()
+    ]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_options_ids_and_files_of_a_page_exist(page: Path) -> None:
+    texts = spans(page)
+    assert unknown_ids(texts) == []
+    assert missing_files(texts) == []
+    if page.name != "measured.md":
+        assert unknown_options(texts) == [], "measured.md alone has options of the benches"
+
+
+def test_an_unknown_option_id_or_file_is_seen() -> None:
+    assert unknown_options(["--turns A", "why --lively", "--sweep A=1"]) == ["--turns", "--lively"]
+    assert unknown_ids(["slow-nodes", "slow-node", "rdma.nothing"]) == [
+        "slow-nodes",
+        "rdma.nothing",
+    ]
+    assert missing_files(["parsers/none.py", "parsers/contract.py"]) == ["parsers/none.py"]
