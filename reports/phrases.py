@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable
 
 from busbw.inventory.hostlist import LEGAL_NAME, fold
-from busbw.model import Comparison, CriterionResult, Evidence, Reference, Status
+from busbw.model import Comparison, CriterionResult, Evidence, Fix, Reference, Status
 from busbw.reports.safe import one_line
 from busbw.units import format_bandwidth, format_time_us
 
@@ -125,6 +125,17 @@ def location(evidence: Evidence) -> str:
 def right(needs: str) -> str:
     """The right or person that a fix needs, for people."""
     return "on-site hands" if needs == "datacenter-hands" else needs
+
+
+def fix_step(number: int, fix: Fix) -> str:
+    """`2  Retrain the link   # needs root, disrupts running jobs`."""
+    notes = []
+    if fix.needs != "user":
+        notes.append(f"needs {right(fix.needs)}")
+    if fix.disruptive:
+        notes.append("disrupts running jobs")
+    note = f"   # {', '.join(notes)}" if notes else ""
+    return f"{number}  {fix.summary}{note}"
 
 
 def count(many: int, thing: str, things: str | None = None) -> str:

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from busbw.model import CriterionResult, Finding, Fix, RunResult, Status, Unreachable
+from busbw.model import CriterionResult, Finding, RunResult, Status, Unreachable
 from busbw.reports import lead, phrases
 from busbw.reports.safe import one_line
 from busbw.units import format_size
@@ -131,7 +131,7 @@ def _first(finding: Finding) -> list[Line]:
         lines.append(Line(f"      {phrases.cut(finding.cause, 2 * _TEXT)}"))
     for number, fix in enumerate(finding.fixes, 1):
         head = "DO" if number == 1 else "  "
-        lines.append(Line(f"{head}    {number}  {fix.summary}{_right(fix)}"))
+        lines.append(Line(f"{head}    {phrases.fix_step(number, fix)}"))
         lines += [Line(f"         {command}", unbroken=True) for command in fix.commands]
     for number, evidence in enumerate(finding.evidence[:_EVIDENCE], 1):
         head = "SEEN" if number == 1 else "    "
@@ -148,15 +148,6 @@ def _label(finding: Finding) -> str:
     if finding.required and finding.status in (Status.FAIL, Status.UNKNOWN):
         return f"CAUSE ({finding.confidence.value})"
     return f"NOTE  {phrases.state(finding.status)} ({finding.confidence.value})"
-
-
-def _right(fix: Fix) -> str:
-    notes = []
-    if fix.needs != "user":
-        notes.append(f"needs {phrases.right(fix.needs)}")
-    if fix.disruptive:
-        notes.append("disrupts running jobs")
-    return f"   # {', '.join(notes)}" if notes else ""
 
 
 def _brief(finding: Finding) -> Line:

@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from busbw.cli import options
 from busbw.errors import BusbwError, UsageError
 
 if TYPE_CHECKING:
@@ -28,14 +29,7 @@ def register(parser: argparse.ArgumentParser) -> None:
         "show", help="what a run stands for: regime, numbers, machine, who accepted it"
     )
     for own in (accept, revoke, show):
-        own.add_argument(
-            "run",
-            type=Path,
-            nargs="?",
-            default=Path("runs/latest"),
-            metavar="RUN",
-            help="run directory (default runs/latest)",
-        )
+        options.add_run(own)
     for own in (accept, revoke):
         own.add_argument("--note", default="", metavar="TEXT", help="why, for those who come later")
     listing = parsers.add_parser("list", help="the accepted runs")

@@ -13,7 +13,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from busbw.cli import console
+from busbw.cli import console, options
 from busbw.cli.check_text import check_lines, drain_reason, fabric_lines
 from busbw.codec import dump_json
 from busbw.errors import Interrupted, UsageError
@@ -64,16 +64,7 @@ def register(parser: argparse.ArgumentParser) -> None:
     """Options of `busbw check`."""
     parser.epilog, parser.formatter_class = _EPILOG, argparse.RawDescriptionHelpFormatter
     nodes = parser.add_argument_group("nodes")
-    nodes.add_argument(
-        "-i",
-        "--inventory",
-        metavar="FILE",
-        help="YAML, Ansible or Open MPI hostfile; `lab` or `lab:NAME` for the embedded lab",
-    )
-    nodes.add_argument(
-        "-w", "--nodes", metavar="HOSTLIST", help="such as gpu-[001-016]; with -i: only these of it"
-    )
-    nodes.add_argument("-x", "--exclude", metavar="HOSTLIST", help="leave these out")
+    options.add_nodes(nodes)
     nodes.add_argument(
         "--local",
         action="store_true",
@@ -93,27 +84,8 @@ def register(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="`sudo -n` before what only root may see: dmesg, lspci, mlnx_qos, mstconfig",
     )
-    nodes.add_argument(
-        "--transport",
-        choices=("ssh", "openssh", "local"),
-        default="ssh",
-        help="how nodes are reached (default ssh)",
-    )
-    nodes.add_argument(
-        "--accept-new-host-keys",
-        action="store_true",
-        help="take the key of a node never seen before; it is recorded",
-    )
-    nodes.add_argument(
-        "-f", "--forks", type=int, default=64, metavar="N", help="nodes asked at once (default 64)"
-    )
-    nodes.add_argument(
-        "--connect-timeout",
-        type=float,
-        default=10.0,
-        metavar="S",
-        help="limit of one connection, in seconds (default 10)",
-    )
+    options.add_reach(nodes)
+    options.add_host_keys(nodes)
     parser.add_argument(
         "-p",
         "--profile",

@@ -7,21 +7,15 @@ import argparse
 import os
 import sys
 from collections import defaultdict
-from pathlib import Path
+
+from busbw.cli import options
 
 _MEASURE_ERROR = 3
 
 
 def register(parser: argparse.ArgumentParser) -> None:
     """Options of `busbw cleanup`."""
-    parser.add_argument(
-        "run",
-        type=Path,
-        nargs="?",
-        default=Path("runs/latest"),
-        metavar="RUN",
-        help="run directory (default runs/latest)",
-    )
+    options.add_run(parser)
 
 
 def run(args: argparse.Namespace) -> int:

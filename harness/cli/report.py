@@ -5,21 +5,13 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from pathlib import Path
 
-from busbw.cli import console, outputs
+from busbw.cli import console, options, outputs
 
 
 def register(parser: argparse.ArgumentParser) -> None:
     """Options of `busbw report`."""
-    parser.add_argument(
-        "run",
-        type=Path,
-        nargs="?",
-        default=Path("runs/latest"),
-        metavar="RUN",
-        help="run directory (default runs/latest)",
-    )
+    options.add_run(parser)
     parser.add_argument("--json", action="store_true", help="print run.json instead of the verdict")
     parser.add_argument("-q", "--quiet", action="store_true", help="the verdict's last line only")
     parser.add_argument(

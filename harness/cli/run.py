@@ -16,7 +16,7 @@ from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING
 
-from busbw.cli import console, outputs
+from busbw.cli import console, options, outputs
 from busbw.errors import Interrupted, LaunchError, RunDirError, UsageError
 from busbw.launch.choose import choose, launchers
 
@@ -304,27 +304,9 @@ def register(parser: argparse.ArgumentParser) -> None:
         help=f"name or file (default {DEFAULT_PLAYBOOK})",
     )
     nodes = parser.add_argument_group("nodes")
-    nodes.add_argument(
-        "-i",
-        "--inventory",
-        metavar="FILE",
-        help="YAML, Ansible or Open MPI hostfile; `lab` or `lab:NAME` for the embedded lab",
-    )
-    nodes.add_argument(
-        "-w", "--nodes", metavar="HOSTLIST", help="such as gpu-[001-016]; with -i: only these of it"
-    )
-    nodes.add_argument("-x", "--exclude", metavar="HOSTLIST", help="leave these out")
-    nodes.add_argument(
-        "--transport",
-        choices=("ssh", "openssh", "local"),
-        default="ssh",
-        help="how nodes are reached (default ssh)",
-    )
-    nodes.add_argument(
-        "--accept-new-host-keys",
-        action="store_true",
-        help="take the key of a node never seen before; it is recorded",
-    )
+    options.add_nodes(nodes)
+    options.add_reach(nodes)
+    options.add_host_keys(nodes)
     nodes.add_argument(
         "--temporary-keys",
         action="store_true",
@@ -334,16 +316,6 @@ def register(parser: argparse.ArgumentParser) -> None:
         "--force",
         action="store_true",
         help="measure also on nodes where somebody else works; without it they are refused",
-    )
-    nodes.add_argument(
-        "-f", "--forks", type=int, default=64, metavar="N", help="nodes asked at once (default 64)"
-    )
-    nodes.add_argument(
-        "--connect-timeout",
-        type=float,
-        default=10.0,
-        metavar="S",
-        help="limit of one connection, in seconds (default 10)",
     )
     what = parser.add_argument_group("what is measured")
     what.add_argument(

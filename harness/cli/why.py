@@ -36,6 +36,7 @@ from busbw.parsers.logs.flight_recorder import of_rank, rank_of
 from busbw.parsers.logs.formats import formats_for
 from busbw.parsers.logs.scan import Scanner
 from busbw.parsers.stall.recorders import Progress, progress
+from busbw.reports import phrases
 from busbw.reports.safe import one_line
 from busbw.text import decoded
 
@@ -199,7 +200,6 @@ def _tool_facts(source: intake.Source, head: bytes) -> tuple[Fact, ...]:
 
 Json = dict[str, object]
 
-_SIGNS = {Status.FAIL: "✖", Status.WARN: "▲", Status.PASS: "✓"}
 _SURER = {Confidence.CERTAIN: 0, Confidence.LIKELY: 1, Confidence.POSSIBLE: 2}
 _MOST_POSSIBLE = 5
 _EVIDENCE = 4
@@ -324,16 +324,12 @@ def _read_lines(reading: Reading) -> list[str]:
     texts = reading.evidence.texts
     lines = sum(text.lines for text in texts)
     shown = reading.problems[:_PROBLEMS]
-    out = [f"read {_count(len(texts), 'file')}, {_count(lines, 'line')}"]
+    out = [f"read {phrases.count(len(texts), 'file')}, {phrases.count(lines, 'line')}"]
     out += [f"  not read: {problem}" for problem in shown]
     hidden = len(reading.problems) - len(shown)
     if hidden > 0:
         out.append(f"  and {hidden} more: --json lists them")
     return out
-
-
-def _count(number: int, name: str) -> str:
-    return f"{number:,} {name}" if number == 1 else f"{number:,} {name}s"
 
 
 def _nothing(diagnosis: Diagnosis, guesses: list[Finding]) -> list[str]:
@@ -344,7 +340,7 @@ def _nothing(diagnosis: Diagnosis, guesses: list[Finding]) -> list[str]:
         settings = "NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,BOOTSTRAP,ENV,NET"
         return [
             "CAUSE not found: something failed, and the evidence does not say why",
-            f"  first line  {_at(first)}  {_cut(first.text)}",
+            f"  first line  {phrases.location(first)}  {_cut(first.text)}",
             f"  next        run again with {settings} and one file per rank, and give all files",
         ]
     if guesses:
@@ -354,9 +350,11 @@ def _nothing(diagnosis: Diagnosis, guesses: list[Finding]) -> list[str]:
 
 def _stated_lines(finding: Finding, possible: list[Finding]) -> list[str]:
     """A finding that is at least likely, with those of the possible ones that it explains."""
-    sign = _SIGNS.get(finding.status, "?")
+    sign = phrases.SIGNS[finding.status]
     label = "CAUSE" if finding.status is Status.FAIL else "FOUND"
-    evidence = [f"{_at(item)}  {_cut(item.text)}" for item in finding.evidence[:_EVIDENCE]]
+    evidence = [
+        f"{phrases.location(item)}  {_cut(item.text)}" for item in finding.evidence[:_EVIDENCE]
+    ]
     shown = set(finding.verify).union(*(fix.commands for fix in finding.fixes))
     consequences = [each.id for each in possible if each.id in _explains(finding.id)]
     return [
@@ -381,21 +379,10 @@ def _labelled_text(label: str, text: str | None) -> list[str]:
     return _labelled(label, [text]) if text else []
 
 
-def _at(item: Evidence) -> str:
-    return f"{item.artefact}:{item.line_no}" if item.line_no else item.artefact
-
-
 def _steps(fixes: tuple[Fix, ...]) -> list[str]:
     lines = []
     for number, fix in enumerate(fixes, 1):
-        notes = []
-        if fix.needs != "user":
-            notes.append(f"needs {fix.needs}")
-        if fix.disruptive:
-            notes.append("disrupts running jobs")
-        note = f"   # {', '.join(notes)}" if notes else ""
-        lines.append(f"{number}  {fix.summary}{note}")
-        lines += [f"   {command}" for command in fix.commands]
+        lines += [phrases.fix_step(number, fix), *(f"   {command}" for command in fix.commands)]
     return _labelled("fix", lines)
 
 
@@ -409,7 +396,10 @@ def _guess_lines(guesses: list[Finding], stated: list[Finding], diagnosis: Diagn
         item = finding.evidence[0]
         text = "" if (item.artefact, item.line_no) in lines else f"  {_cut(item.text)}"
         lines.add((item.artefact, item.line_no))
-        out += [f"  {finding.id:<28}  {finding.title}", f"  {'':<28}  {_at(item)}{text}"]
+        out += [
+            f"  {finding.id:<28}  {finding.title}",
+            f"  {'':<28}  {phrases.location(item)}{text}",
+        ]
         out += [f"  {'':<28}  to confirm: {step}" for step in finding.would_settle[:1]]
     return out
 

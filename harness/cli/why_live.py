@@ -12,12 +12,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from busbw.cli import options
 from busbw.codec import dump_json
 from busbw.errors import UsageError
 from busbw.inventory import fold
 from busbw.model import Finding, Unreachable
 from busbw.parsers.stall.evidence import Event, StallClass, StallVerdict
 from busbw.parsers.stall.ticket import clock, drain_commands, ticket
+from busbw.reports import phrases
 from busbw.reports.safe import one_line
 from busbw.units import format_duration
 
@@ -145,22 +147,17 @@ def _live_finding(
     out = [f"{sign} {kind}{finding.title}   [{finding.id}, {finding.confidence.value}]"]
     out += [f"  cause     {finding.cause}"] if finding.cause else []
     if first and verdict.since_s is not None:
-        ago = (
-            f", {format_duration(max(0.0, collected_s - verdict.since_s))} before the samples"
-            if collected_s
-            else ""
-        )
+        ago = ""
+        if collected_s:
+            earlier_s = max(0.0, collected_s - verdict.since_s)
+            ago = f", {format_duration(earlier_s)} before the samples"
         out.append(f"  since     {clock(verdict.since_s)}{ago}")
     out += [f"  where     {', '.join(finding.where)}"] if finding.where else []
     for item in finding.evidence[:_LIVE_EVIDENCE]:
-        at = item.artefact if not item.line_no else f"{item.artefact}:{item.line_no}"
-        out.append(f"  evidence  {at}  {item.text}")
+        out.append(f"  evidence  {phrases.location(item)}  {item.text}")
     for number, fix in enumerate(finding.fixes, 1):
-        notes = ([f"needs {fix.needs}"] if fix.needs != "user" else []) + (
-            ["disrupts the job"] if fix.disruptive else []
-        )
-        out.append(f"  do     {number}  {fix.summary}{'   # ' + ', '.join(notes) if notes else ''}")
-        out += [f"            {command}" for command in fix.commands]
+        out.append(f"  do        {phrases.fix_step(number, fix)}")
+        out += [f"               {command}" for command in fix.commands]
     out += [f"  settle    {step}" for step in finding.would_settle]
     return out
 
@@ -188,16 +185,7 @@ def register_live(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="take two samples of the job's nodes and name the culprit",
     )
-    live.add_argument(
-        "-w", "--nodes", metavar="HOSTLIST", help="such as gpu-[001-016]; with -i: only these of it"
-    )
-    live.add_argument(
-        "-i",
-        "--inventory",
-        metavar="FILE",
-        help="YAML, Ansible or Open MPI hostfile; `lab` for the embedded lab",
-    )
-    live.add_argument("-x", "--exclude", metavar="HOSTLIST", help="leave these out")
+    options.add_nodes(live)
     live.add_argument("--job", metavar="SLURM_ID", help="the nodes of this Slurm job")
     live.add_argument(
         "--pid",
@@ -234,27 +222,7 @@ def register_live(parser: argparse.ArgumentParser) -> None:
             " travels; redacted-names.csv stays at home"
         ),
     )
-    live.add_argument(
-        "--transport",
-        choices=("ssh", "openssh", "local"),
-        default="ssh",
-        help="how nodes are reached (default ssh)",
-    )
-    live.add_argument(
-        "-f",
-        "--forks",
-        type=int,
-        default=64,
-        metavar="N",
-        help="nodes reached at once (default 64)",
-    )
-    live.add_argument(
-        "--connect-timeout",
-        type=float,
-        default=5.0,
-        metavar="S",
-        help="limit of one connection, in seconds (default 5)",
-    )
+    options.add_reach(live, connect_timeout_s=5.0)
     live.add_argument(
         "-o",
         "--out",

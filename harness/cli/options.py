@@ -1,0 +1,70 @@
+"""Options that several commands share: which nodes, how they are reached, which run, where it is
+kept."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+Group = argparse.ArgumentParser | argparse._ArgumentGroup
+"""What options are added to: a command, or one group of its help."""
+
+
+def add_nodes(group: Group) -> None:
+    """`-i`, `-w` and `-x`: the nodes."""
+    group.add_argument(
+        "-i",
+        "--inventory",
+        metavar="FILE",
+        help="YAML, Ansible or Open MPI hostfile; `lab` or `lab:NAME` for the embedded lab",
+    )
+    group.add_argument(
+        "-w", "--nodes", metavar="HOSTLIST", help="such as gpu-[001-016]; with -i: only these of it"
+    )
+    group.add_argument("-x", "--exclude", metavar="HOSTLIST", help="leave these out")
+
+
+def add_reach(group: Group, *, connect_timeout_s: float = 10.0) -> None:
+    """`--transport`, `-f` and `--connect-timeout`: how the nodes are reached."""
+    group.add_argument(
+        "--transport",
+        choices=("ssh", "openssh", "local"),
+        default="ssh",
+        help="how nodes are reached (default ssh)",
+    )
+    group.add_argument(
+        "-f",
+        "--forks",
+        type=int,
+        default=64,
+        metavar="N",
+        help="nodes reached at once (default 64)",
+    )
+    group.add_argument(
+        "--connect-timeout",
+        type=float,
+        default=connect_timeout_s,
+        metavar="S",
+        help=f"limit of one connection, in seconds (default {connect_timeout_s:g})",
+    )
+
+
+def add_host_keys(group: Group) -> None:
+    """`--accept-new-host-keys`."""
+    group.add_argument(
+        "--accept-new-host-keys",
+        action="store_true",
+        help="take the key of a node never seen before; it is recorded",
+    )
+
+
+def add_run(group: Group) -> None:
+    """The run directory that a command is about."""
+    group.add_argument(
+        "run",
+        type=Path,
+        nargs="?",
+        default=Path("runs/latest"),
+        metavar="RUN",
+        help="run directory (default runs/latest)",
+    )
