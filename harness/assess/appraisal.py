@@ -277,7 +277,7 @@ def _uncovered(
     ):
         uncovered.append(
             Uncovered(
-                "the level all nodes share",
+                "absolute bandwidth",
                 "no contract, accepted run or published figure was compared with; peers show"
                 " differences only",
                 "put the contract's number into the playbook: busbw expect --contract-template",

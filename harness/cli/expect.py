@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 from busbw.errors import UsageError
 from busbw.fabrics.fabric import carrier_by_fabric, intra_node_fabrics, network_fabrics
+from busbw.reports import phrases
 from busbw.units import format_bandwidth, format_size, format_time_us
 
 # `busbw expect` without describing the cluster by hand: its hardware as a run recorded it, or as
@@ -80,17 +81,14 @@ def rdma_gbit_s(paths: list[Path]) -> tuple[float, ...]:
                 f"--rdma {path}: {error.strerror or error}",
                 next_step="the output of ib_write_bw, one file per NIC",
             ) from error
-        best = read.best_gbit_s if read is not None else None
-        if best is None:
-            why = (
-                read.problem if read is not None and read.problem else "no row of a bandwidth test"
-            )
+        if read is None or read.best_gbit_s is None:
+            problem = read.problem if read is not None else ""
             raise UsageError(
                 f"--rdma {path}: no bandwidth in it",
-                seen=why,
+                seen=problem or "no row of a bandwidth test",
                 next_step="ib_write_bw -d DEVICE --report_gbits HOST > FILE",
             )
-        rates.append(best)
+        rates.append(read.best_gbit_s)
     return tuple(rates)
 
 
@@ -118,9 +116,8 @@ def _of_node(args: argparse.Namespace) -> Described:
     from busbw import assess
     from busbw.cli.console import Console, now
     from busbw.run import planning
-    from busbw.run import reach as preflight
     from busbw.run.context import Context
-    from busbw.run.reach import reach
+    from busbw.run.reach import ask, reach
     from busbw.store import artefacts, run_directory
     from busbw.transport.choose import make
 
@@ -148,7 +145,7 @@ def _of_node(args: argparse.Namespace) -> Described:
                     seen=gone.reason,
                     next_step=gone.next_step or "describe the cluster by hand",
                 )
-            preflight.ask(Context(run=run, plan=plan, fleet=fleet, now=now, progress=progress))
+            ask(Context(run=run, plan=plan, fleet=fleet, now=now, progress=progress))
         answers = assess.answers(run, plan)
         return _described(
             assess.load_plan(run).profile.name,
@@ -170,46 +167,29 @@ def _described(
 
     hardware = expectation.hardware_of(answers, nodes)  # type: ignore[arg-type]  # NodeAnswer, which this module must not import at its top
     fabric = profile_name if profile_name in carrier_by_fabric() else None
-    gpu = hardware.gpu.name if hardware.gpu is not None else None
-    data_interfaces, mtu = (
-        expectation.carried_by(hardware, fabric) if fabric is not None else (hardware.nics, None)
-    )
-    nics = (
-        f"{data_interfaces.count}x{data_interfaces.rate_gbit_s:g}"
-        if data_interfaces is not None
-        else None
-    )
-    missing = (
-        *hardware.missing,
-        *(
-            (hardware.no_sockets,)
-            if fabric is not None and expectation.over_tcp(fabric) and hardware.no_sockets
-            else ()
-        ),
-    )
+    interfaces, mtu, missing = hardware.nics, None, hardware.missing
+    if fabric is not None:
+        interfaces, mtu = expectation.carried_by(hardware, fabric)
+        if expectation.over_tcp(fabric) and hardware.no_sockets:
+            missing = (*missing, hardware.no_sockets)
     if count is None and fabric in intra_node_fabrics():
         # One node by itself does not say what joins it to others.
-        fabric = None
-    parts = [
-        f"{hardware.gpus_per_node} x {gpu}" if gpu is not None else "",
-        f"{nics.replace('x', ' x ')} Gb/s" if nics else "",
-        fabric or "",
-    ]
-    summary = f"{source}: " + (
-        ", ".join(part for part in parts if part) or "nothing that the tables know"
-    )
+        fabric = mtu = None
+    parts = []
+    gpu = nics = None
+    if hardware.gpu is not None:
+        gpu = hardware.gpu.name
+        parts.append(f"{hardware.gpus_per_node} x {gpu}")
+    if interfaces is not None:
+        rate = f"{interfaces.rate_gbit_s:g}"
+        nics = f"{interfaces.count}x{rate}"
+        parts.append(f"{interfaces.count} x {rate} Gb/s")
+    if fabric:
+        parts.append(fabric)
+    summary = f"{source}: {', '.join(parts) or 'nothing that the tables know'}"
     if count is not None:
-        summary += f", on {count} nodes"
-    return Described(
-        gpu,
-        hardware.gpus_per_node,
-        nics,
-        fabric,
-        count,
-        mtu if fabric is not None else None,
-        summary,
-        missing,
-    )
+        summary += f", on {phrases.count(count, 'node')}"
+    return Described(gpu, hardware.gpus_per_node, nics, fabric, count, mtu, summary, missing)
 
 
 if TYPE_CHECKING:
@@ -453,15 +433,8 @@ def _sources(args: argparse.Namespace) -> bool:
     Raises:
         UsageError: more than one source was given.
     """
-    given = [
-        name
-        for name, there in (
-            ("RUN", args.run_directory),
-            ("--node", args.node),
-            ("--local", args.local),
-        )
-        if there
-    ]
+    sources = {"RUN": args.run_directory, "--node": args.node, "--local": args.local}
+    given = [name for name, value in sources.items() if value]
     if len(given) > 1:
         raise UsageError(
             "one source of the hardware at a time",
@@ -599,7 +572,7 @@ def _limits_by_nodes(
 if TYPE_CHECKING:
     from busbw.model import Limit
     from busbw.parsers.expect.baselines import Curve, NicFigure, Row, RuleOfThumb, Source
-    from busbw.parsers.expect.cluster import Expectation, Question
+    from busbw.parsers.expect.cluster import Bound, Expectation, Question
     from busbw.parsers.expect.hardware import Nics
 
 _SIZES = tuple(1 << power for power in (20, 24, 26, 28, 30, 32, 34))
@@ -608,67 +581,77 @@ _SIZES = tuple(1 << power for power in (20, 24, 26, 28, 30, 32, 34))
 def answer_lines(answer: Answer) -> str:
     """The whole text."""
     expectation = answer.expectation
-    question = expectation.question
     blocks = [
-        [_title(question), *([f"described by {answer.described}"] if answer.described else [])]
+        _title_block(answer),
+        _comparison(answer),
+        [f"contract: {note}" for note in answer.contract_notes],
+        [f"rdma: {line}" for line in answer.rdma.lines] if answer.rdma is not None else [],
+        _headline(expectation),
+        _block("bounds by specification", [_bound(bound) for bound in expectation.bounds]),
+        _model(expectation),
+        _published(answer),
+        _thresholds(answer),
+        _block(
+            "quoted by articles, without a run's output: never judged by",
+            [_row(row, "") for row in answer.matches.articles],
+        ),
+        _curves(answer.curves, expectation.question),
+        _block("one NIC by perftest", [_nic(figure) for figure in answer.nic_figures]),
+        _latency(expectation),
+        _rules(answer),
+        [f"note: {note}" for note in expectation.notes],
     ]
-    if answer.comparison is not None:
-        comparison = answer.comparison
-        head = (
-            f"{comparison.status.value.upper()}  {format_bandwidth(comparison.measured_gb_s)} at"
-            f" {format_size(comparison.size_bytes)}"
-        )
-        blocks.append([head, f"  {comparison.reason}"])
-    blocks.append([f"contract: {note}" for note in answer.contract_notes])
-    blocks.append(
-        [f"rdma: {line}" for line in answer.rdma.lines] if answer.rdma is not None else []
-    )
-    blocks.append(_headline(expectation))
-    blocks.append(
-        [
-            "bounds by specification",
-            *(
-                f"  {_number(b.limit.value_gb_s)}  {b.name}: {b.limit.formula}"
-                for b in expectation.bounds
-            ),
-        ]
-    )
-    blocks.append(_model(expectation))
-    blocks.append(_published(answer))
-    blocks.append(_thresholds(answer))
-    blocks.append(_articles(answer))
-    blocks.append(_curves(answer.curves, question))
-    blocks.append(_nics(answer.nic_figures))
-    blocks.append(_latency(expectation))
-    blocks.append(_rules(answer))
-    blocks.append([*(f"note: {note}" for note in expectation.notes)])
     return "\n\n".join("\n".join(block) for block in blocks if block) + "\n"
 
 
+def _block(title: str, lines: list[str]) -> list[str]:
+    """Lines under their title; without lines there is no title."""
+    return [title, *lines] if lines else []
+
+
+def _title_block(answer: Answer) -> list[str]:
+    lines = [_title(answer.expectation.question)]
+    if answer.described:
+        lines.append(f"described by {answer.described}")
+    return lines
+
+
 def _title(question: Question) -> str:
-    gpu = (
-        question.gpu.name
-        if question.gpu is not None
-        else f"GPU with {question.nvlink_gb_s:g} GB/s of NVLink"
-    )
-    text = (
-        f"{question.collective} on {question.nodes} node{'s' if question.nodes > 1 else ''} of"
-        f" {question.gpus_per_node} x {gpu}"
-    )
+    if question.gpu is not None:
+        gpu = question.gpu.name
+    else:
+        gpu = f"GPU with {question.nvlink_gb_s:g} GB/s of NVLink"
+    nodes = phrases.count(question.nodes, "node")
+    text = f"{question.collective} on {nodes} of {question.gpus_per_node} x {gpu}"
     if question.nodes == 1:
         return text
     if question.network_gb_s is not None:
         return f"{text}, {question.network_gb_s:g} GB/s of network per node, {question.fabric}"
     assert question.nics is not None
-    name, rate = question.nics.name, f"{question.nics.rate_gbit_s:g} Gb/s"
-    return (
-        f"{text}, {question.nics.count} x {rate if name.isdigit() else f'{name} ({rate})'},"
-        f" {question.fabric}"
-    )
+    nic = f"{question.nics.rate_gbit_s:g} Gb/s"
+    if not question.nics.name.isdigit():
+        nic = f"{question.nics.name} ({nic})"
+    return f"{text}, {question.nics.count} x {nic}, {question.fabric}"
+
+
+def _comparison(answer: Answer) -> list[str]:
+    comparison = answer.comparison
+    if comparison is None:
+        return []
+    measured = format_bandwidth(comparison.measured_gb_s)
+    state = comparison.status.value.upper()
+    return [
+        f"{state}  {measured} at {format_size(comparison.size_bytes)}",
+        f"  {comparison.reason}",
+    ]
 
 
 def _number(value_gb_s: float) -> str:
     return f"{value_gb_s:8.1f} GB/s"
+
+
+def _bound(bound: Bound) -> str:
+    return f"  {_number(bound.limit.value_gb_s)}  {bound.name}: {bound.limit.formula}"
 
 
 def _headline(expectation: Expectation) -> list[str]:
@@ -695,58 +678,52 @@ def _headline(expectation: Expectation) -> list[str]:
 
 
 def _model(expectation: Expectation) -> list[str]:
-    if not expectation.expected:
-        return []
-    lines = [
-        "estimate from the rates that NCCL counts with, and payload after headers (not a limit)"
-    ]
+    lines = []
     for item in expectation.expected:
-        band = (
-            "no band"
-            if item.low_gb_s is None
-            else f"tuned {item.low_gb_s:.0f} to {item.typical_gb_s:.0f}"
-        )
-        lines.append(
-            f"  {_number(item.estimate.value_gb_s)}  {item.name:<9} {item.binds} binds, {band}"
-        )
-    return lines
+        band = "no band"
+        if item.low_gb_s is not None:
+            band = f"tuned {item.low_gb_s:.0f} to {item.typical_gb_s:.0f}"
+        estimate = _number(item.estimate.value_gb_s)
+        lines.append(f"  {estimate}  {item.name:<9} {item.binds} binds, {band}")
+    title = "estimate from the rates that NCCL counts with, and payload after headers (not a limit)"
+    return _block(title, lines)
 
 
 def _published(answer: Answer) -> list[str]:
     matches = answer.matches
+    lines = ["published: no row of this regime or near it"]
     if matches.exact:
-        count = len(matches.exact)
-        lines = [
-            f"published, same regime: {count} row{'s' if count > 1 else ''}, median"
-            f" {format_bandwidth(matches.median_gb_s)}"
-        ]
+        count = phrases.count(len(matches.exact), "row")
+        median = format_bandwidth(matches.median_gb_s)
+        lines = [f"published, same regime: {count}, median {median}"]
         lines += [_row(row, "") for row in matches.exact]
     elif matches.nearest:
-        lines = [
-            f"published: no row of this regime; {len(matches.nearest)} nearest (nearest, not the"
-            " same)"
-        ]
-        lines += [
-            _row(near.row, f"differs: {', '.join(near.differences)}; ") for near in matches.nearest
-        ]
-    else:
-        lines = ["published: no row of this regime or near it"]
+        count = f"{len(matches.nearest)} nearest"
+        lines = [f"published: no row of this regime; {count} (nearest, not the same)"]
+        for near in matches.nearest:
+            lines.append(_row(near.row, f"differs: {', '.join(near.differences)}; "))
     if matches.other:
         lines.append("  shown, not counted:")
-        lines += [
-            _row(row, f"{row.grade.value}; {row.algorithm or 'algorithm not stated'}; ")
-            for row in matches.other
-        ]
+        for row in matches.other:
+            algorithm = row.algorithm or "algorithm not stated"
+            lines.append(_row(row, f"{row.grade.value}; {algorithm}; "))
     return lines
 
 
 def _row(row: Row, prefix: str) -> str:
     figure = row.busbw_gb_s
     assert figure is not None
-    size = f" at {format_size(row.size_bytes)}" if row.size_bytes is not None else ""
-    nodes = "" if row.nodes is None else f"{row.nodes} node{'s' if row.nodes > 1 else ''}; "
-    note = f"; {row.note}" if row.note else ""
-    return f"  {_number(figure.value)}{size}  {prefix}{nodes}{_source(row.source)}{note}"
+    nodes = f"{phrases.count(row.nodes, 'node')}; " if row.nodes is not None else ""
+    source = f"{_source(row.source)}{_after(row.note)}"
+    return f"  {_number(figure.value)}{_at_size(row)}  {prefix}{nodes}{source}"
+
+
+def _at_size(row: Row) -> str:
+    return "" if row.size_bytes is None else f" at {format_size(row.size_bytes)}"
+
+
+def _after(note: str) -> str:
+    return f"; {note}" if note else ""
 
 
 def _source(source: Source) -> str:
@@ -761,35 +738,19 @@ def _thresholds(answer: Answer) -> list[str]:
     for near in answer.matches.thresholds:
         figure = near.row.busbw_gb_s
         assert figure is not None
-        share = f"{figure.value / limit.value_gb_s:.0%} of the limit"
-        blindness = (
-            ", too low to see a fabric that lost a third" if blind(figure.value, limit) else ""
-        )
-        differs = f"; differs: {', '.join(near.differences)}" if near.differences else ""
-        lines.append(
-            f"  {_number(figure.value)}  {share}{blindness}; {_source(near.row.source)}{differs}"
-        )
+        text = f"{figure.value / limit.value_gb_s:.0%} of the limit"
+        if blind(figure.value, limit):
+            text += ", too low to see a fabric that lost a third"
+        text += f"; {_source(near.row.source)}"
+        if near.differences:
+            text += f"; differs: {', '.join(near.differences)}"
+        lines.append(f"  {_number(figure.value)}  {text}")
     for row in answer.matches.refused:
         figure = row.busbw_gb_s
         assert figure is not None
-        size = "" if row.size_bytes is None else f" at {format_size(row.size_bytes)}"
-        lines.append(
-            f"  {_number(figure.value)}  refused, no system of this kind gives it{size}:"
-            f" {_source(row.source)}"
-        )
-    return ["floors that clouds and tools ship (to pass, not to expect)", *lines] if lines else []
-
-
-def _articles(answer: Answer) -> list[str]:
-    rows = answer.matches.articles
-    return (
-        [
-            "quoted by articles, without a run's output: never judged by",
-            *(_row(row, "") for row in rows),
-        ]
-        if rows
-        else []
-    )
+        why = f"refused, no system of this kind gives it{_at_size(row)}"
+        lines.append(f"  {_number(figure.value)}  {why}: {_source(row.source)}")
+    return _block("floors that clouds and tools ship (to pass, not to expect)", lines)
 
 
 def _curves(curves: tuple[Curve, ...], question: Question) -> list[str]:
@@ -799,31 +760,22 @@ def _curves(curves: tuple[Curve, ...], question: Question) -> list[str]:
     lines = []
     for curve in curves:
         shares = [(size, share_at(curve, size)) for size in _SIZES]
-        text = " · ".join(
-            f"{format_size(size)} {share:.0%}" for size, share in shares if share is not None
-        )
+        known = [f"{format_size(size)} {share:.0%}" for size, share in shares if share is not None]
         other = "" if find_gpu(curve.gpu) == question.gpu else ", another GPU"
         lines.append(
-            f"  {curve.gpu}, {curve.nodes} x {curve.gpus_per_node} GPUs{other}: {text};"
-            f" {_source(curve.source)}"
+            f"  {curve.gpu}, {curve.nodes} x {curve.gpus_per_node} GPUs{other}:"
+            f" {' · '.join(known)}; {_source(curve.source)}"
         )
-    return ["by message size, share of the figure for the largest", *lines] if lines else []
+    return _block("by message size, share of the figure for the largest", lines)
 
 
-def _nics(figures: tuple[NicFigure, ...]) -> list[str]:
-    lines = []
-    for figure in figures:
-        value = (
-            f"{figure.gbit_s:g} Gb/s"
-            if figure.gbit_s is not None
-            else f"at most {figure.latency_max_us:g} µs"
-        )
-        kind = "floor" if figure.kind == "acceptance-threshold" else "measured"
-        note = f"; {figure.note}" if figure.note else ""
-        lines.append(
-            f"  {value}  {kind}, {figure.test}, {figure.link}; {_source(figure.source)}{note}"
-        )
-    return ["one NIC by perftest", *lines] if lines else []
+def _nic(figure: NicFigure) -> str:
+    value = f"at most {figure.latency_max_us} µs"
+    if figure.gbit_s is not None:
+        value = f"{figure.gbit_s:g} Gb/s"
+    kind = "floor" if figure.kind == "acceptance-threshold" else "measured"
+    source = f"{_source(figure.source)}{_after(figure.note)}"
+    return f"  {value}  {kind}, {figure.test}, {figure.link}; {source}"
 
 
 def _latency(expectation: Expectation) -> list[str]:
@@ -839,18 +791,12 @@ def _latency(expectation: Expectation) -> list[str]:
 def _rules(answer: Answer) -> list[str]:
     question = answer.expectation.question
     nics = question.nics if question.nodes > 1 else None
-    return (
-        ["rules by which others judge", *(_rule(rule, nics) for rule in answer.rules)]
-        if answer.rules
-        else []
-    )
+    return _block("rules by which others judge", [_rule(rule, nics) for rule in answer.rules])
 
 
 def _rule(rule: RuleOfThumb, nics: Nics | None) -> str:
     here = ""
-    if nics is not None:
-        each = dict(rule.gb_s_per_nic).get(nics.rate_gbit_s)
-        here = (
-            "" if each is None else f" (here {nics.count} x {each:g} = {nics.count * each:g} GB/s)"
-        )
+    each = None if nics is None else dict(rule.gb_s_per_nic).get(nics.rate_gbit_s)
+    if nics is not None and each is not None:
+        here = f" (here {nics.count} x {each:g} = {nics.count * each:g} GB/s)"
     return f"  {rule.rule}{here}: {rule.used}; {_source(rule.source)}"

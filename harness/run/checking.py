@@ -15,9 +15,8 @@ from busbw.errors import ReachError
 from busbw.model import CheckResult, Status, Unreachable, worst
 from busbw.parsers.verdict import EXIT_STATUS
 from busbw.reports import phrases
-from busbw.run import reach as preflight
 from busbw.run.context import Context, End, Progress, logged
-from busbw.run.reach import reach
+from busbw.run.reach import ask, reach
 from busbw.store import artefacts
 from busbw.store.artefacts import ReachArtefact
 from busbw.store.plan import RunPlan
@@ -119,9 +118,9 @@ def probed(
         context = Context(run=run, plan=plan, fleet=fleet, now=now, progress=progress)
         progress(
             "check",
-            f"asking {len(fleet.sessions)} of {phrases.count(len(plan.cluster.nodes), 'node')}",
+            f"checking {len(fleet.sessions)} of {phrases.count(len(plan.cluster.nodes), 'node')}",
         )
-        preflight.ask(context)
+        ask(context)
         # Where no profile was given the answers decide on it.
         settled = assess.load_plan(run)
         yield ProbedNodes(replace(context, plan=settled), assess.answers(run, settled))
@@ -173,12 +172,10 @@ def check(
         if fleet.sessions:
             progress(
                 "check",
-                f"asking {len(fleet.sessions)} of {phrases.count(len(plan.cluster.nodes), 'node')}",
+                f"checking {len(fleet.sessions)} of {phrases.count(len(plan.cluster.nodes), 'node')}",
             )
             context = Context(run=run, plan=plan, fleet=fleet, now=now, progress=progress)
-            preflight.ask(
-                context, within_s=limits.within_s, section_s=limits.section_s, sudo=limits.sudo
-            )
+            ask(context, within_s=limits.within_s, section_s=limits.section_s, sudo=limits.sudo)
     progress("run", End("ended"))
     return _written(run, conclude(run))
 

@@ -117,7 +117,7 @@ def _without(context: Context, nodes: tuple[str, ...], refused: dict[str, str]) 
         )
     for node, reason in refused.items():
         context.progress(
-            "keys", f"{node} takes no part: the head node cannot log in to it by ssh: {reason}"
+            "keys", f"{node} is excluded: the head node cannot log in to it by ssh: {reason}"
         )
     return tuple(node for node in nodes if node not in refused)
 

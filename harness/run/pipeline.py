@@ -11,6 +11,7 @@ from busbw.checks.software import NodeFacts, facts
 from busbw.compare import measure as compared
 from busbw.errors import BusbwError, BusyError, ReachError
 from busbw.model import RunResult
+from busbw.reports import phrases
 from busbw.run import allocation as slurm
 from busbw.run import build, cleanup, keys, launching, participants
 from busbw.run.context import Context, End, Progress, logged
@@ -82,7 +83,8 @@ def _measure_all(
 
 def _on_nodes(context: Context, benchmark: Benchmark) -> None:
     run = context.run
-    context.progress("check", f"asking {len(context.fleet.sessions)} nodes")
+    nodes = phrases.count(len(context.fleet.sessions), "node")
+    context.progress("check", f"checking {nodes}")
     ask(context)
     context = participants.settle(context)
     plan = context.plan
@@ -92,7 +94,7 @@ def _on_nodes(context: Context, benchmark: Benchmark) -> None:
     plan = context.plan
     chosen = participants.choose(context, answers)
     for excluded in chosen.excluded:
-        context.progress("check", f"{excluded.node} takes no part: {excluded.reason}")
+        context.progress("check", f"{excluded.node} is excluded: {excluded.reason}")
     # What a node without an answer does not say must not decide where all others write.
     known = {name: known[name] for name in chosen.nodes}
     allocation = slurm.allocation(context, chosen.head, chosen.nodes)
@@ -130,7 +132,8 @@ def _cases(context: Context, place: Place, nodes: tuple[str, ...]) -> None:
         ranks_per_node = launch.ranks_per_node
         order += 1
         context.progress(
-            case.id, f"{case.collective} on {len(nodes)} nodes, {launch.invocation.nranks} ranks"
+            case.id,
+            f"{case.collective} on {phrases.count(len(nodes), 'node')}, {launch.invocation.nranks} ranks",
         )
         if not _measured(context, measure(context, launch)):
             return
@@ -159,7 +162,7 @@ def _measured(context: Context, artefact: CaseArtefact) -> bool:
 def _none_reached(context: Context) -> ReachError:
     first = context.fleet.unreachable[0] if context.fleet.unreachable else None
     return ReachError(
-        f"none of {len(context.plan.cluster.nodes)} nodes could be reached",
+        f"none of {phrases.count(len(context.plan.cluster.nodes), 'node')} could be reached",
         seen=f"{first.node}: {first.reason}" if first else "",
         next_step=first.next_step if first else "",
     )
