@@ -7,8 +7,9 @@ import statistics
 
 from busbw.inventory.hostlist import fold
 from busbw.model import Status
-from busbw.model.history import Change, ContrastShift, Number, NumberShift, RunDiff
+from busbw.model.history import Change, ContrastShift, Number, NumberShift, RunDiff, Shift
 from busbw.parsers.stats.regression import FLOOR
+from busbw.reports import phrases
 from busbw.reports.safe import one_line
 from busbw.units import format_bandwidth, format_size
 
@@ -80,23 +81,22 @@ def _name(number: Number) -> str:
 
 def _number(each: NumberShift) -> str:
     name, shift = _name(each.number), each.shift
-    before = format_bandwidth(each.before_gb_s) if each.before_gb_s is not None else "not measured"
+    before, now = format_bandwidth(each.before_gb_s), format_bandwidth(each.now_gb_s)
     counted = f"  n={shift.launches[0]}/{shift.launches[1]}"
-    return (
-        f"{_SIGNS[shift.change]} {name:<27}{before:>14}{format_bandwidth(each.now_gb_s):>14}  "
-        f" {shift.change.value}: {shift.reason}{counted}"
-    )
+    return f"{_columns(name, before, now, shift)}{counted}"
 
 
 def _contrast(each: ContrastShift) -> str:
     contrast = each.contrast
     name = f"{', '.join(contrast.treatment)} over others"
-    before = f"{each.before:.1%}" if each.before is not None else "not measured"
+    before = phrases.shown(each.before, "{:.1%}".format, "not measured")
     now = f"{statistics.median(contrast.ratios):.1%}"
-    return (
-        f"{_SIGNS[each.shift.change]} {name:<27}{before:>14}{now:>14}   {each.shift.change.value}:"
-        f" {each.shift.reason}"
-    )
+    return _columns(name, before, now, each.shift)
+
+
+def _columns(name: str, before: str, now: str, shift: Shift) -> str:
+    columns = f"{_SIGNS[shift.change]} {name:<27}{before:>14}{now:>14}"
+    return f"{columns}   {shift.change.value}: {shift.reason}"
 
 
 def _counts(diff: RunDiff) -> str:

@@ -161,7 +161,7 @@ def _row(comparison: Comparison) -> str:
         markdown_code(comparison.case_id).replace("|", "\\|"),
         format_size(comparison.size_bytes),
         phrases.bandwidth(comparison.measured_gb_s),
-        "none" if expected is None else phrases.bandwidth(expected),
+        phrases.shown(expected, phrases.bandwidth, "none"),
         phrases.percent(comparison.ratio),
         markdown(f"{source} {comparison.reason}"),
     )

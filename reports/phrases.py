@@ -4,12 +4,15 @@ all pages."""
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from typing import TypeVar
 
 from busbw.inventory.hostlist import LEGAL_NAME, fold
 from busbw.model import Comparison, CriterionResult, Evidence, Fix, Reference, Status
 from busbw.reports.safe import one_line
 from busbw.units import format_bandwidth, format_time_us
+
+T = TypeVar("T")
 
 SIGNS = {
     Status.PASS: "✓",
@@ -91,6 +94,15 @@ def number(value: float) -> str:
     return f"{value:.3g}"
 
 
+def shown(value: T | None, text: Callable[[T], str] = str, missing: str = "–") -> str:
+    """A value by its own formatter, or what stands for a missing one.
+
+    >>> shown(3), shown(None), shown(0.5, percent, "not known")
+    ('3', '–', '50%')
+    """
+    return missing if value is None else text(value)
+
+
 def bandwidth(gb_s: float | None) -> str:
     """A bandwidth with its unit, or `not measured`."""
     return format_bandwidth(gb_s)
@@ -103,12 +115,12 @@ def reference(of: Reference) -> str:
 
 def against(comparison: Comparison) -> str:
     """Measured against expected, short enough for a line that is grepped: `192/372 GB/s (52%)`."""
-    measured = "?" if comparison.measured_gb_s is None else number(comparison.measured_gb_s)
+    measured = shown(comparison.measured_gb_s, number, "?")
     expected = comparison.reference.busbw_gb_s
     if expected is None:
         return f"{measured} GB/s (no reference)"
-    share = f" ({percent(comparison.ratio)})" if comparison.ratio is not None else ""
-    return f"{measured}/{number(expected)} GB/s{share}"
+    text = f"{measured}/{number(expected)} GB/s"
+    return text if comparison.ratio is None else f"{text} ({percent(comparison.ratio)})"
 
 
 def state(status: Status) -> str:
@@ -118,8 +130,9 @@ def state(status: Status) -> str:
 
 def location(evidence: Evidence) -> str:
     """Where evidence is: `raw/nodes/gpu-005/ibstat:61`."""
-    line_no = "" if evidence.line_no is None else f":{evidence.line_no}"
-    return f"{evidence.artefact}{line_no}"
+    if evidence.line_no is None:
+        return evidence.artefact
+    return f"{evidence.artefact}:{evidence.line_no}"
 
 
 def right(needs: str) -> str:
@@ -182,8 +195,10 @@ def measured(of: CriterionResult) -> str:
     measured."""
     if of.measured is None:
         return "–"
-    mean = _valued(of, of.measured)
-    return mean if of.half_interval is None else f"{mean} ± {_valued(of, of.half_interval)}"
+    text = _valued(of, of.measured)
+    if of.half_interval is not None:
+        text += f" ± {_valued(of, of.half_interval)}"
+    return text
 
 
 def _valued(of: CriterionResult, value: float) -> str:

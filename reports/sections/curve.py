@@ -327,7 +327,7 @@ def _row(point: Point, compared: Comparison | None) -> Row:
         format_size(point.size_bytes),
         _cells(point.out_of_place),
         _cells(point.in_place),
-        "not checked" if point.wrong is None else str(point.wrong),
+        phrases.shown(point.wrong, missing="not checked"),
         expected,
         share,
     )

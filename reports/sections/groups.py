@@ -129,7 +129,7 @@ def _suspect(blame: Blame, groups: tuple[Group, ...], usual: _Usual, holds: Hold
         blame.component.label,
         _STATES[blame.state],
         "nothing" if blame.state is BlameState.DEAD else phrases.bandwidth(blame.capacity_gb_s),
-        phrases.bandwidth(blame.expected_gb_s) if blame.expected_gb_s is not None else "not known",
+        phrases.shown(blame.expected_gb_s, phrases.bandwidth, "not known"),
         phrases.percent(share),
         blame.frequency,
         tuple(part.label for part in blame.also),
@@ -145,37 +145,40 @@ def _clearing(blame: Blame, groups: tuple[Group, ...], usual: _Usual) -> tuple[M
     once."""
     cleared = set(blame.cleared)
     best: dict[str, Group] = {}
-    for group in groups:
+    # Of two equal groups the first counts: sorting keeps their order.
+    for group in sorted(groups, key=lambda group: -group.busbw_gb_s):
         if not group.flagged and len(group.nodes) > 1:
-            for node in group.nodes:
-                if node in cleared and (
-                    node not in best or group.busbw_gb_s > best[node].busbw_gb_s
-                ):
-                    best[node] = group
+            for node in cleared.intersection(group.nodes):
+                best.setdefault(node, group)
     ordered = dict.fromkeys(best[node] for node in blame.cleared if node in best)
     return tuple(_measured(group, usual) for group in tuple(ordered)[:_SHOWN])
 
 
 def _measured(group: Group, usual: _Usual) -> Measured:
-    rail = "" if group.rail is None else f", rail {group.rail}"
-    share = ""
+    names = " + ".join(group.nodes[:4])
+    if group.nodes[4:]:
+        names += " …"
+    text = f"{names}{_on_rail(group)}: {phrases.bandwidth(group.busbw_gb_s)}"
     if usual[group.kind]:
-        share = f", {phrases.percent(group.busbw_gb_s / usual[group.kind])} of usual"
-    return Measured(
-        f"{' + '.join(group.nodes[:4])}{' …' if group.nodes[4:] else ''}{rail}:"
-        f" {phrases.bandwidth(group.busbw_gb_s)}{share}",
-        group.artefact,
-    )
+        text += f", {phrases.percent(group.busbw_gb_s / usual[group.kind])} of usual"
+    return Measured(text, group.artefact)
+
+
+def _on_rail(group: Group) -> str:
+    return "" if group.rail is None else f", rail {group.rail}"
 
 
 def _conclusion(result: RunResult, groups: tuple[Group, ...]) -> str:
     if not groups:
         return "The groups themselves are not in this record."
-    clean, against = [g for g in groups if not g.flagged], [g for g in groups if g.flagged]
-    width = sorted({len(group.nodes) for group in groups})
-    sized = f"of {width[0]}" if len(width) == 1 else f"of {width[0]} to {width[-1]}"
-    each = ", each over one rail" if all(group.rail is not None for group in groups) else ""
-    text = f"{phrases.count(len(groups), 'group')} {sized} nodes{each}. "
+    clean = [group for group in groups if not group.flagged]
+    against = [group for group in groups if group.flagged]
+    widths = sorted({len(group.nodes) for group in groups})
+    sized = " to ".join(str(width) for width in dict.fromkeys((widths[0], widths[-1])))
+    text = f"{phrases.count(len(groups), 'group')} of {sized} nodes"
+    if all(group.rail is not None for group in groups):
+        text += ", each over one rail"
+    text += ". "
     if not against:
         low = min(group.busbw_gb_s for group in groups)
         middle = sorted(group.busbw_gb_s for group in groups)[len(groups) // 2]
@@ -216,9 +219,9 @@ def _picture(
         )
         return _grid(result, groups, nodes, conclusion), caption
     rails = any(group.rail is not None for group in groups)
+    best = "best group on its worst rail" if rails else "best group"
     caption = (
-        f"One mark per node: its best group{' on its worst rail' if rails else ''}, as a share of"
-        " the median of the groups without a suspect; the thin line reaches down to its worst."
+        f"One mark per node: its {best}, as a share of the median of the groups without a suspect; the thin line reaches down to its worst."
         " One good group clears a node, so only the marks count."
     )
     return _strip(result, groups, usual, conclusion), caption
@@ -229,16 +232,11 @@ def _grid(
 ) -> Drawing:
     column = {node: index for index, node in enumerate(nodes)}
     full = max(group.busbw_gb_s for group in groups)
-    rows = [
-        strip.Row(
-            tuple(column[node] for node in group.nodes if node in column),
-            group.busbw_gb_s / full if full else 0.0,
-            phrases.bandwidth(group.busbw_gb_s)
-            + ("" if group.rail is None else f", rail {group.rail}"),
-            group.flagged,
-        )
-        for group in sorted(groups, key=lambda group: (group.busbw_gb_s, group.nodes))
-    ]
+    rows = []
+    for group in sorted(groups, key=lambda group: (group.busbw_gb_s, group.nodes)):
+        places = tuple(column[node] for node in group.nodes if node in column)
+        text = f"{phrases.bandwidth(group.busbw_gb_s)}{_on_rail(group)}"
+        rows.append(strip.Row(places, group.busbw_gb_s / (full or 1.0), text, group.flagged))
     flagged = tuple(column[node] for node in suspect_nodes(result) if node in column)
     return strip.draw_members(
         strip.Members(
@@ -283,7 +281,7 @@ def _mark(node: str, shares: dict[int | None, list[float]], flagged: bool) -> st
 def _row(group: Group, usual: _Usual) -> Row:
     return Row(
         phrases.nodes(group.nodes),
-        "all" if group.rail is None else str(group.rail),
+        phrases.shown(group.rail, missing="all"),
         group.case_id,
         format_size(group.size_bytes),
         phrases.bandwidth(group.busbw_gb_s),

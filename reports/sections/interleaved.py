@@ -3,11 +3,12 @@ with what happened in them."""
 
 from __future__ import annotations
 
+import statistics
 from dataclasses import dataclass
 
 from busbw.compare.soak import when
 from busbw.model import RunResult, Status
-from busbw.model.history import Change, Soak, SweepResult
+from busbw.model.history import Change, ContrastShift, Soak, SoakRound, SweepResult
 from busbw.parsers.stats.regression import interval
 from busbw.reports import phrases
 from busbw.reports.charts import strip, svg
@@ -137,82 +138,75 @@ class Interleaved:
 
 def view(report: ReportInput) -> Interleaved | None:
     """None = nothing was interleaved."""
-    result = report.result
+    result, soak = report.result, report.result.soak
     contrasts = result.compared.contrasts if result.compared is not None else ()
-    if not result.sweep and not contrasts and result.soak is None:
+    if not result.sweep and not contrasts and soak is None:
         return None
-    soak = result.soak
+    events = soak.events if soak is not None else ()
     return Interleaved(
-        tuple(
-            Row(
-                _SWEEP[each.shift.change] if each.shift is not None else Status.UNKNOWN,
-                each.setting,
-                what(each),
-                phrases.bandwidth(each.unset_gb_s),
-                phrases.bandwidth(each.busbw_gb_s),
-                answer(each),
-            )
-            for each in result.sweep
-        ),
-        tuple(
-            Row(
-                _CONTRAST[each.shift.change],
-                ", ".join(each.contrast.treatment),
-                f"{each.contrast.collective} {format_size(each.contrast.size_bytes)}",
-                phrases.percent(each.before) if each.before is not None else "not known",
-                phrases.percent(sum(each.contrast.ratios) / len(each.contrast.ratios)),
-                each.shift.reason,
-            )
-            for each in contrasts
-        ),
-        _soak_text(soak) if soak is not None else "",
-        _rounds(soak) if soak is not None else (),
-        (
-            tuple((when(event), event.kind, event.text) for event in soak.events)
-            if soak is not None
-            else ()
-        ),
+        sweep=tuple(_sweep_row(each) for each in result.sweep),
+        contrasts=tuple(_contrast_row(each) for each in contrasts),
+        soak=phrases.shown(soak, _soak_text, ""),
+        rounds=_rounds(soak) if soak is not None else (),
+        events=tuple((when(event), event.kind, event.text) for event in events),
+    )
+
+
+def _sweep_row(each: SweepResult) -> Row:
+    return Row(
+        status=_SWEEP[each.shift.change] if each.shift is not None else Status.UNKNOWN,
+        name=each.setting,
+        what=what(each),
+        left=phrases.bandwidth(each.unset_gb_s),
+        right=phrases.bandwidth(each.busbw_gb_s),
+        answer=answer(each),
+    )
+
+
+def _contrast_row(each: ContrastShift) -> Row:
+    contrast = each.contrast
+    return Row(
+        status=_CONTRAST[each.shift.change],
+        name=", ".join(contrast.treatment),
+        what=f"{contrast.collective} {format_size(contrast.size_bytes)}",
+        left=phrases.percent(each.before),
+        right=phrases.percent(statistics.fmean(contrast.ratios)),
+        answer=each.shift.reason,
     )
 
 
 def _soak_text(soak: Soak) -> str:
-    drifts = (
-        "; ".join(f"{each.case_id} drift {each.change:+.1%}" for each in soak.drifts)
-        or "too few rounds for a trend"
-    )
-    return (
-        f"{format_duration(soak.done_s)} of {format_duration(soak.planned_s)} in {len(soak.rounds)}"
-        f" launches; {drifts}."
-    )
+    drifts = "; ".join(f"{each.case_id} drift {each.change:+.1%}" for each in soak.drifts)
+    length = f"{format_duration(soak.done_s)} of {format_duration(soak.planned_s)}"
+    launches = phrases.count(len(soak.rounds), "launch", "launches")
+    return f"{length} in {launches}; {drifts or 'too few rounds for a trend'}."
 
 
 def _rounds(soak: Soak) -> tuple[Rounds, ...]:
-    found = []
-    for case_id in dict.fromkeys(each.case_id for each in soak.rounds):
-        own = [
-            each for each in soak.rounds if each.case_id == case_id and each.busbw_gb_s is not None
-        ]
-        if not own:
-            continue
-        with_event = {event.number for event in soak.events}
-        values = [each.busbw_gb_s or 0.0 for each in own]
-        middle = sorted(values)[len(values) // 2]
-        picture = strip.Strip(
-            key=f"soak-{case_id}",
-            title=f"Rounds of {case_id}",
-            description=(
-                f"{len(own)} rounds, from {format_bandwidth(min(values))} to"
-                f" {format_bandwidth(max(values))}"
-            ),
-            y=svg.linear(max(values) * 1.02, min(values) * 0.98),
-            y_label="busbw, GB/s",
-            marks=tuple(
-                strip.Mark(value, value, value, each.number in with_event, f"round {each.number}")
-                for each, value in zip(own, values, strict=True)
-            ),
-            first=own[0].began or "round 1",
-            last=own[-1].began or f"round {own[-1].number}",
-            rules=(strip.Rule(middle, f"median {format_bandwidth(middle)}"),),
-        )
-        found.append(Rounds(f"{case_id} {format_size(own[0].size_bytes)}", strip.draw(picture)))
-    return tuple(found)
+    cases: dict[str, list[SoakRound]] = {}
+    for each in soak.rounds:
+        if each.busbw_gb_s is not None:
+            cases.setdefault(each.case_id, []).append(each)
+    with_event = {event.number for event in soak.events}
+    return tuple(_case_rounds(case_id, own, with_event) for case_id, own in cases.items())
+
+
+def _case_rounds(case_id: str, own: list[SoakRound], with_event: set[int]) -> Rounds:
+    values = [each.busbw_gb_s or 0.0 for each in own]
+    low, high, middle = min(values), max(values), sorted(values)[len(values) // 2]
+    marks = []
+    for each, value in zip(own, values, strict=True):
+        name = f"round {each.number}"
+        marks.append(strip.Mark(value, value, value, each.number in with_event, name))
+    picture = strip.Strip(
+        key=f"soak-{case_id}",
+        title=f"Rounds of {case_id}",
+        description=f"{len(own)} rounds, from {format_bandwidth(low)} to {format_bandwidth(high)}",
+        y=svg.linear(high * 1.02, low * 0.98),
+        y_label="busbw, GB/s",
+        marks=tuple(marks),
+        first=own[0].began or "round 1",
+        last=own[-1].began or f"round {own[-1].number}",
+        rules=(strip.Rule(middle, f"median {format_bandwidth(middle)}"),),
+    )
+    return Rounds(f"{case_id} {format_size(own[0].size_bytes)}", strip.draw(picture))

@@ -77,14 +77,13 @@ def _numbers(result: RunResult) -> tuple[NumberBlock, ...]:
 
 def _number(comparison: Comparison) -> NumberRow:
     expected = comparison.reference.busbw_gb_s
-    limit = comparison.limit
     return NumberRow(
         format_size(comparison.size_bytes),
         comparison.status,
         _measured(comparison),
-        phrases.bandwidth(expected) if expected is not None else "none",
-        phrases.percent(comparison.ratio) if comparison.ratio is not None else "–",
-        phrases.bandwidth(limit.value_gb_s) if limit is not None else "–",
+        phrases.shown(expected, phrases.bandwidth, "none"),
+        phrases.shown(comparison.ratio, phrases.percent),
+        phrases.shown(comparison.limit, lambda limit: phrases.bandwidth(limit.value_gb_s)),
         comparison.reason,
     )
 
@@ -131,7 +130,7 @@ def _case(outcomes: list[CaseOutcome]) -> CaseRow:
         first.reason,
         _problems(outcomes),
         format_duration(sum(seconds)) if seconds else "not known",
-        "none" if first.exit_status is None else str(first.exit_status),
+        phrases.shown(first.exit_status, missing="none"),
         first.artefacts,
     )
 

@@ -77,11 +77,8 @@ def _plot(sweep: Sweep, times: list[float], heading: str, conclusion: str) -> pl
             (float(point.size_bytes), time) for point in piece if (time := _time(point)) is not None
         )
         if points:
-            lines.append(
-                plot.Line(
-                    f"{piece[0].case_id} {format_time_us(points[-1][1])}", points, "bad", bold=True
-                )
-            )
+            label = f"{piece[0].case_id} {format_time_us(points[-1][1])}"
+            lines.append(plot.Line(label, points, "bad", bold=True))
     return plot.Plot(
         key=f"latency-{sweep.collective.replace('_', '-')}",
         title=f"Time of {heading} against message size",
@@ -95,4 +92,4 @@ def _plot(sweep: Sweep, times: list[float], heading: str, conclusion: str) -> pl
 
 
 def _side_time(side: Side | None) -> str:
-    return "–" if side is None else format_time_us(side.time_us)
+    return phrases.shown(side, lambda known: format_time_us(known.time_us))

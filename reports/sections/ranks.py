@@ -82,10 +82,9 @@ def _one_communicator(outcome: CaseOutcome) -> tuple[ProcessTimes, ...]:
 def _ranks(outcome: CaseOutcome, times: tuple[ProcessTimes, ...]) -> Ranks:
     medians = [statistics.median(t.times_us) for t in times]
     middle = statistics.median(medians)
-    processes = [
-        _Process(t, median, median / middle if middle else 1.0)
-        for t, median in zip(times, medians, strict=True)
-    ]
+    processes = []
+    for own, median in zip(times, medians, strict=True):
+        processes.append(_Process(own, median, median / middle if middle else 1.0))
     outliers = [p for p in processes if p.ratio > OUTLIER_RATIO]
     heading = (
         f"{outcome.case.id}: {phrases.count(len(times), 'process', 'processes')},"
@@ -136,24 +135,21 @@ def _mark(process: _Process, middle: float) -> strip.Mark:
 def _conclusion(processes: list[_Process], outliers: list[_Process], middle: float) -> str:
     medians = [p.median_us for p in processes]
     spread = statistics.pstdev(medians) / statistics.fmean(medians)
-    text = (
-        f"Median {format_time_us(middle)}; standard deviation over processes {spread:.1%} of the"
-        " mean. "
-    )
+    spread_text = f"standard deviation over processes {spread:.1%} of the mean"
+    text = f"Median {format_time_us(middle)}; {spread_text}. "
     if not outliers:
         return text + f"No process is slower than {OUTLIER_RATIO:.2f} × the median."
+    slow = phrases.count(len(outliers), "process", "processes")
     hosts = [p.times.host for p in outliers if p.times.host is not None]
-    at = f" on {phrases.nodes(hosts)}" if hosts else ""
+    if hosts:
+        slow += f" on {phrases.nodes(hosts)}"
     worst = max(p.ratio for p in outliers)
-    return (
-        text
-        + f"{phrases.count(len(outliers), 'process', 'processes')}{at} above {OUTLIER_RATIO:.2f} × the median,"
-        f" the slowest at {worst:.2f} ×."
-    )
+    return f"{text}{slow} above {OUTLIER_RATIO:.2f} × the median, the slowest at {worst:.2f} ×."
 
 
 def _end(times: ProcessTimes) -> str:
-    return f"process {times.process}" + (f" ({times.host})" if times.host is not None else "")
+    text = f"process {times.process}"
+    return text if times.host is None else f"{text} ({times.host})"
 
 
 def _cursor_text(process: _Process) -> str:
@@ -168,7 +164,7 @@ def _row(process: _Process) -> Row:
     mean = statistics.fmean(own)
     return Row(
         process.times.process,
-        process.times.host if process.times.host is not None else "not known",
+        phrases.shown(process.times.host, missing="not known"),
         format_time_us(process.median_us),
         f"{process.ratio:.2f} ×",
         f"{max(own) / process.median_us:.2f} ×" if process.median_us else "not known",
