@@ -58,7 +58,7 @@ def _accept(args: argparse.Namespace) -> int:
     directory, past = _past(args.run)
     if past.verdict not in ("PASS", "WARN") and not args.anyway:
         raise UsageError(
-            f"run {past.run_id} is {past.verdict}, which no later run should be held against",
+            f"run {past.run_id} is {past.verdict}, no baseline for later runs",
             seen=f"verdict {past.verdict}",
             next_step="accept a run that passed, or say --anyway and why with --note",
         )

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from busbw.store.run_directory import RunDir
 
 _PLAYBOOK = "day-one"
-"""Its checks are the ones required, beside the fabric profile's."""
+"""Its checks are the ones required, besides the fabric profile's."""
 _LOCAL_S = 4.8
 """Of the whole process with --local: a prolog has to answer in 5 s."""
 _LOCAL_AFTER_S = 1.7
@@ -35,7 +35,7 @@ _LOCAL_AFTER_S = 1.7
 _LOCAL_SECTION_S = 2
 _LOCAL_LEAST_S = 2.2
 """For the script, even where the machine is so busy that the start took all there was: one section
-may hang and be told as hanging."""
+may hang and be reported as hanging."""
 _FRAMEWORKS = {
     "busbw": {"PASS": 0, "WARN": 0, "FAIL": 1, "UNKNOWN": 3},
     "nhc": {"PASS": 0, "WARN": 0, "FAIL": 1, "UNKNOWN": 1},
@@ -198,7 +198,7 @@ def run(args: argparse.Namespace) -> int:
 def _local(args: argparse.Namespace) -> int:
     if args.nodes or args.exclude:
         raise UsageError(
-            "--local means this machine", seen="-w or -x beside --local", next_step="leave them out"
+            "--local means this machine", seen="-w or -x with --local", next_step="leave them out"
         )
     args.nodes = os.uname().nodename.partition(".")[0]
     args.transport = "local"

@@ -98,7 +98,7 @@ class Times:
 
     one_nic_s: float | None
     """Over a single NIC of the node: the mistake of counting one of several. None = one node, or
-    the NICs are not said."""
+    the NICs are not known."""
     least_s: float | None
     """Over all NICs, any algorithm without reduction in the network; None as above."""
     ring_s: float | None
@@ -106,7 +106,7 @@ class Times:
     measured_s: float | None
     """At --busbw; None = not given."""
     expected_s: float | None
-    """What `measured_s` is held against: at --expected-busbw, else `ring_s`."""
+    """What `measured_s` is compared with: at --expected-busbw, else `ring_s`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,7 +168,7 @@ def register(parser: argparse.ArgumentParser) -> None:
         type=float,
         default=0.0,
         metavar="SHARE",
-        help="share of the communication beside the computing, 0 to 1 (default 0)",
+        help="share of the communication hidden behind the computing, 0 to 1 (default 0)",
     )
     fabric = parser.add_argument_group("the fabric")
     fabric.add_argument("--nics", metavar="NxRATE", help="NICs per node: 8x400, 8xNDR")
@@ -357,7 +357,7 @@ def _check_numbers(args: argparse.Namespace) -> None:
             )
     if args.nics is None and args.busbw is None:
         raise UsageError(
-            "nothing says how fast the fabric is",
+            "the speed of the fabric is missing",
             seen="neither --nics nor --busbw",
             next_step="--nics 8x400, or --busbw 370 as measured",
         )
@@ -366,18 +366,21 @@ def _check_numbers(args: argparse.Namespace) -> None:
 def _times(job: Job, nics: Nics | None, busbw: float | None, expected_busbw: float | None) -> Times:
     from busbw.parsers import cost
 
-    several = nics is not None and job.nodes > 1
-    ring = cost.time_at_busbw_s(job, nics.line_gb_s) if several and nics is not None else None
+    one_nic = least = ring = None
+    if nics is not None and job.nodes > 1:
+        least = cost.least_time_s(job, nics.line_gb_s)
+        ring = cost.time_at_busbw_s(job, nics.line_gb_s)
+        if nics.count > 1:
+            one_nic = cost.least_time_s(job, nics.rate_gbit_s / 8)
+    expected = ring
+    if expected_busbw is not None:
+        expected = cost.time_at_busbw_s(job, expected_busbw)
     return Times(
-        one_nic_s=(
-            cost.least_time_s(job, nics.rate_gbit_s / 8)
-            if several and nics is not None and nics.count > 1
-            else None
-        ),
-        least_s=cost.least_time_s(job, nics.line_gb_s) if several and nics is not None else None,
+        one_nic_s=one_nic,
+        least_s=least,
         ring_s=ring,
-        measured_s=None if busbw is None else cost.time_at_busbw_s(job, busbw),
-        expected_s=ring if expected_busbw is None else cost.time_at_busbw_s(job, expected_busbw),
+        measured_s=cost.time_at_busbw_s(job, busbw) if busbw is not None else None,
+        expected_s=expected,
     )
 
 
@@ -463,7 +466,7 @@ if TYPE_CHECKING:
 
 
 def answer_lines(answer: Answer) -> str:
-    """The whole text."""
+    """All blocks of the answer."""
     blocks = [
         _time_lines(answer),
         _step(answer),
@@ -518,8 +521,10 @@ def _step(answer: Answer) -> list[str]:
     if answer.step is None:
         return ["step: unknown without --compute-s"]
     measured = answer.times.measured_s is not None
-    lines = [_one_step("step as measured" if measured else "step as expected", answer.step)]
-    if measured and answer.expected_step is not None:
+    lines = []
+    if measured:
+        lines.append(_one_step("step as measured", answer.step))
+    if answer.expected_step is not None:
         lines.append(_one_step("step as expected", answer.expected_step))
     lines.append(
         f"  communication to compute {answer.step.ratio:.1%}: {answer.mark} (marks of Spheron's"
@@ -564,15 +569,12 @@ def _fabric_lines(answer: Answer) -> list[str]:
         " capital)"
     ]
     for fabric in answer.fabrics:
-        full = (
-            ""
-            if answer.utilisation == 1
-            else f" ({fabric.per_gpu_hour_full:.2f} if every hour were used)"
+        line = (
+            f"  {fabric.per_gpu_hour:6.2f}  {fabric.name}: {fabric.capital:,.0f}; {fabric.caution}"
         )
-        lines.append(
-            f"  {fabric.per_gpu_hour:6.2f}  {fabric.name}: {fabric.capital:,.0f};"
-            f" {fabric.caution}{full}"
-        )
+        if answer.utilisation != 1:
+            line += f" ({fabric.per_gpu_hour_full:.2f} if every hour were used)"
+        lines.append(line)
     lines.append(
         f"  published bills: {BILL_GPUS} GPUs over {BILL_MONTHS} months, dollars, {BILL_SOURCE}"
     )

@@ -30,14 +30,14 @@ def register(parser: argparse.ArgumentParser) -> None:
         type=Path,
         nargs="*",
         metavar="B",
-        help="runs to hold it against (default: the accepted ones beside it, of the same regime)",
+        help="runs to compare it with (default: the accepted ones in its folder, of the same regime)",
     )
     parser.add_argument("--json", action="store_true", help="the comparison as JSON")
     parser.add_argument("-q", "--quiet", action="store_true", help="the last line only")
 
 
 def run(args: argparse.Namespace) -> int:
-    """Compare. 0 = nothing is slower, 1 = something is, 3 = it cannot be told."""
+    """Compare. 0 = nothing is slower, 1 = something is, 3 = it is inconclusive."""
     from busbw.codec import dump_json
     from busbw.compare.comparable import diff
     from busbw.parsers.verdict import EXIT_STATUS
@@ -60,7 +60,7 @@ def _earlier(args: argparse.Namespace, now: ComparableRun) -> tuple[ComparableRu
         found = tuple(_past(path) for path in args.against)
         if any(each.run_id == now.run_id for each in found):
             raise UsageError(
-                f"{now.run_id} cannot be held against itself",
+                f"{now.run_id} cannot be compared with itself",
                 seen=f"{args.run} and {now.run_id}",
                 next_step="name an earlier run",
             )

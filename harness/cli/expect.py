@@ -41,11 +41,12 @@ class Described:
 
 
 def fill(args: argparse.Namespace) -> str:
-    """Put what the nodes say into the options that were not given; the line that says so.
+    """Fill the options that were not given from what the nodes report; the line that names the
+    source.
 
     Raises:
         BusbwError: the run cannot be read, or the node cannot be reached.
-        UsageError: what is needed was neither said nor given.
+        UsageError: what is needed was neither reported nor given.
     """
     described = _of_run(args.run_directory) if args.run_directory is not None else _of_node(args)
     for name in ("gpu", "gpus_per_node", "nics", "fabric", "nodes", "mtu"):
@@ -232,7 +233,7 @@ def register(parser: argparse.ArgumentParser) -> None:
         nargs="?",
         type=Path,
         metavar="RUN",
-        help="a run directory: the hardware as its nodes said it",
+        help="a run directory: the hardware as its nodes reported it",
     )
     live = parser.add_argument_group("a live node, in the place of a description")
     live.add_argument(
@@ -335,7 +336,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def answer(args: argparse.Namespace) -> Answer:
-    """What can be said about the cluster that the options describe.
+    """The answer for the cluster that the options describe.
 
     Raises:
         UsageError: something is missing or unknown, or --contract is above physics.
@@ -413,9 +414,9 @@ def _rdma(args: argparse.Namespace, question: Question) -> RdmaSum | None:
         return None
     if question.nics is None:
         raise UsageError(
-            "--rdma is held against the NICs",
+            "--rdma is compared with the NICs",
             seen="one node, or --network-gb-s",
-            next_step="--nodes 2 --nics 8x400 beside it",
+            next_step="add --nodes 2 --nics 8x400",
         )
     try:
         return judge.rdma_sum(
@@ -555,7 +556,7 @@ def _one_of(option: str, value: str, known: tuple[str, ...]) -> None:
 def _limits_by_nodes(
     question_for: Callable[[int, str], Question], fabric: str, *, has_network: bool
 ) -> str:
-    """What can be said without the node count: the limit for each."""
+    """Without the node count: the limit for each."""
     from busbw.parsers.expect import cluster
 
     limits = []
@@ -579,7 +580,7 @@ _SIZES = tuple(1 << power for power in (20, 24, 26, 28, 30, 32, 34))
 
 
 def answer_lines(answer: Answer) -> str:
-    """The whole text."""
+    """All blocks of the answer."""
     expectation = answer.expectation
     blocks = [
         _title_block(answer),
@@ -722,7 +723,7 @@ def _at_size(row: Row) -> str:
     return "" if row.size_bytes is None else f" at {format_size(row.size_bytes)}"
 
 
-def _after(note: str) -> str:
+def _after(note: str | None) -> str:
     return f"; {note}" if note else ""
 
 

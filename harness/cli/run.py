@@ -82,7 +82,7 @@ class Pods:
         self._run: RunDir | None = None
 
     def serve(self, run: RunDir) -> None:
-        """Write down the job in the run directory, before anything is asked of its pods: whoever is
+        """Write down the job in the run directory, before anything reaches its pods: whoever is
         killed is resumed among the same."""
         from busbw.run import kubernetes
 
@@ -237,7 +237,7 @@ def register_slurm(parser: argparse.ArgumentParser) -> None:
 
 
 def become_allocated(args: argparse.Namespace) -> None:
-    """Where an allocation is asked for and none is there: start this command over inside `salloc`.
+    """Where an allocation is requested and none is there: start this command over inside `salloc`.
     Does not return then.
 
     Raises:
@@ -283,7 +283,7 @@ def become_allocated(args: argparse.Namespace) -> None:
         os.execvp(argv[0], argv)
     except OSError as error:
         raise LaunchError(
-            "no allocation can be asked for from here",
+            "this machine cannot request an allocation",
             seen=f"salloc: {error}",
             next_step="run busbw on a login node of the Slurm cluster",
         ) from error
@@ -520,7 +520,7 @@ def _execute(args: argparse.Namespace, pods: Pods, stack: ExitStack) -> int:
     except KeyboardInterrupt as stop:
         steps = (
             f"busbw run --resume {shown}"
-            if stopping.asked < _INSISTS
+            if stopping.signals < _INSISTS
             else f"busbw cleanup {shown}, for the nodes were not cleaned up"
         )
         raise Interrupted(
@@ -547,11 +547,11 @@ class _Stopping:
     asks twice is told to wait for that."""
 
     def __init__(self) -> None:
-        self.asked = 0
+        self.signals = 0
 
     def __call__(self, number: int, frame: object) -> None:
-        self.asked += 1
-        if 1 < self.asked < _INSISTS:
+        self.signals += 1
+        if 1 < self.signals < _INSISTS:
             # Not through the console: a signal may come while it writes.
             os.write(
                 2,

@@ -284,7 +284,7 @@ def _cluster(args: argparse.Namespace) -> Cluster:
         if given:
             raise UsageError(
                 "--local means this machine",
-                seen="-w or -i beside --local",
+                seen="-w or -i with --local",
                 next_step="leave them out",
             )
         name = os.uname().nodename.partition(".")[0]

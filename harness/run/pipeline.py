@@ -83,8 +83,8 @@ def _measure_all(
 
 def _on_nodes(context: Context, benchmark: Benchmark) -> None:
     run = context.run
-    nodes = phrases.count(len(context.fleet.sessions), "node")
-    context.progress("check", f"checking {nodes}")
+    reached = phrases.count(len(context.fleet.sessions), "node")
+    context.progress("check", f"checking {reached}")
     ask(context)
     context = participants.settle(context)
     plan = context.plan
@@ -107,8 +107,8 @@ def _on_nodes(context: Context, benchmark: Benchmark) -> None:
         slurm=allocation,
     )
     try:
-        with keys.access(context, place, nodes) as (ready, reached):
-            _cases(context, ready, reached)
+        with keys.access(context, place, nodes) as (ready, ready_nodes):
+            _cases(context, ready, ready_nodes)
     finally:
         cleanup.after(context, f"{place.directory}/{plan.job_directory}", (chosen.head, *nodes))
 

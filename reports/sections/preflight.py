@@ -10,7 +10,7 @@ from busbw.reports import phrases
 from busbw.reports.input import ReportInput
 
 _CLASSES = 6
-"""Most columns of the matrix; a cluster with more kinds of nodes is shown by counts."""
+"""Most columns of the matrix; a cluster with more node types is shown by counts."""
 _SHOW_ALL_NODES, _SHOW_ALL_CHECKS = 64, 16
 """Up to here the matrix shows every check; above, only those that some node did not pass."""
 _EVIDENCE = 3
@@ -43,7 +43,7 @@ class Kind:
 
 @dataclass(frozen=True, slots=True)
 class MatrixRow:
-    """One check over the columns; None = not asked there."""
+    """One check over the columns; None = not run there."""
 
     check_id: str
     cells: tuple[Status | None, ...]
@@ -51,7 +51,7 @@ class MatrixRow:
 
 @dataclass(frozen=True, slots=True)
 class CountRow:
-    """One check as counts, where there are too many kinds of nodes for columns."""
+    """One check as counts, where there are too many node types for columns."""
 
     check_id: str
     counts: tuple[str, ...]

@@ -185,4 +185,4 @@ def test_a_run_is_not_held_against_itself(
 ) -> None:
     now = run_of(tmp_path, results, "20261121-b")
     assert main(["diff", now, now]) == 2
-    assert "cannot be held against itself" in capsys.readouterr().err
+    assert "cannot be compared with itself" in capsys.readouterr().err

@@ -332,7 +332,7 @@ def test_json_has_the_same_numbers(capsys: pytest.CaptureFixture[str]) -> None:
         (
             ("--parameters", "405B", "--nodes", "8"),
             (
-                "busbw: error: nothing says how fast the fabric is",
+                "busbw: error: the speed of the fabric is missing",
                 "busbw: seen: neither --nics nor --busbw",
                 "busbw: next: --nics 8x400, or --busbw 370 as measured",
             ),
