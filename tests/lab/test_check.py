@@ -196,7 +196,7 @@ def test_noise_of_a_login_shell_changes_no_answer(gpus: LabState, tmp_path: Path
     ) == (0, "PASS", "PASS"), ended
 
 
-def test_a_node_that_dies_half_way_keeps_what_it_said_and_the_others_are_complete(
+def test_a_node_that_dies_half_way_keeps_its_output_and_the_others_are_complete(
     gpus: LabState, tmp_path: Path
 ) -> None:
     # The shell that runs the script ends, as it does when the node goes down: everything from here

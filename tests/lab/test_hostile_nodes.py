@@ -190,7 +190,7 @@ def test_noise_of_a_login_shell_changes_no_answer(seen: Seen) -> None:
     assert seen.said("gpu.count", "node4") == ("PASS", "8 x NVIDIA H100 80GB HBM3", "")
 
 
-def test_a_node_that_dies_half_way_keeps_what_it_said_and_says_that_the_rest_is_missing(
+def test_a_node_that_dies_half_way_keeps_its_output_and_reports_that_the_rest_is_missing(
     seen: Seen,
 ) -> None:
     assert seen.said("gpu.count", "node5")[0] == "PASS"
@@ -200,7 +200,7 @@ def test_a_node_that_dies_half_way_keeps_what_it_said_and_says_that_the_rest_is_
     assert seen.said("ssh.connect", "node5")[0] == "PASS"
 
 
-def test_a_node_without_sshd_is_not_reached_and_the_reason_is_told(seen: Seen) -> None:
+def test_a_node_without_sshd_is_not_reached_and_the_reason_is_reported(seen: Seen) -> None:
     status, found, _ = seen.said("ssh.connect", "node6")
     assert status == "UNKNOWN"
     assert "refused" in found

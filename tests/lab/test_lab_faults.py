@@ -66,7 +66,7 @@ def state_of(process: processes.Rank) -> str:
     return Path(f"/proc/{process.process.pid}/stat").read_text().rpartition(") ")[2][0]
 
 
-def test_a_slowed_link_gives_its_rate_and_mends(lab: LabState, measured: Run) -> None:
+def test_a_slowed_link_gives_its_rate_and_recovers(lab: LabState, measured: Run) -> None:
     healthy = measured(lab)
     faults.slow(lab, "node3", 200e6)
     slowed = measured(lab, size_bytes=16 << 20, seconds=2)
@@ -200,7 +200,7 @@ def test_a_killed_rank_ends_the_job_which_names_its_node(lab: LabState, running:
     assert "on node node2 exited on signal 9 (Killed)" in out
 
 
-def test_no_running_benchmark_is_said_and_nothing_is_recorded(lab: LabState) -> None:
+def test_no_running_benchmark_is_reported_and_nothing_is_recorded(lab: LabState) -> None:
     with pytest.raises(LabError) as caught:
         faults.stall(lab, "node1")
     assert caught.value.what == "no benchmark process on node1"

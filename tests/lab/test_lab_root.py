@@ -229,7 +229,7 @@ def test_no_lab_is_an_inventory_error_that_says_how_to_make_one(
     )
 
 
-def test_a_lab_that_lost_its_processes_is_said_to_be_down_and_can_be_replaced(
+def test_a_lab_that_lost_its_processes_is_reported_to_be_down_and_can_be_replaced(
     lab_factory: Run,
 ) -> None:
     state = lab_factory(nodes=2)

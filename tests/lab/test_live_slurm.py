@@ -214,7 +214,7 @@ def test_the_node_of_a_slurm_job_that_lost_its_link_is_named(
     assert (answer["kind"], answer["culprit_nodes"]) == ("network", ["node3"])
 
 
-def test_a_rank_of_a_slurm_job_that_was_killed_for_lack_of_memory_is_told_from_one_that_died(
+def test_a_rank_of_a_slurm_job_that_was_killed_for_lack_of_memory_is_distinguished_from_one_that_died(
     slurm3: LabState, tmp_path: Path
 ) -> None:
     group = Path("/sys/fs/cgroup/memory") / f"busbw-live-{slurm3.marker}" / "node2"

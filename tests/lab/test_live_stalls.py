@@ -215,7 +215,7 @@ def test_what_a_site_collected_by_its_own_means_gives_the_same_verdict(
     assert answer["headline"] == live["headline"]
 
 
-def test_a_rank_that_was_killed_for_lack_of_memory_is_told_from_one_that_died(
+def test_a_rank_that_was_killed_for_lack_of_memory_is_distinguished_from_one_that_died(
     lab4: LabState, tmp_path: Path
 ) -> None:
     group = Path("/sys/fs/cgroup/memory") / f"busbw-live-{lab4.marker}" / NODE

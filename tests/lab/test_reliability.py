@@ -122,7 +122,7 @@ def cases(run: Path) -> list[tuple[str, str, int | None]]:
     return [(case["case"]["id"], case["state"], case["exit_status"]) for case in outcomes]
 
 
-def test_a_full_disk_here_is_told_in_three_lines_and_the_run_goes_on_once_there_is_room(
+def test_a_full_disk_here_is_reported_in_three_lines_and_the_run_goes_on_once_there_is_room(
     lab: LabState, small_disk: Path, tmp_path: Path
 ) -> None:
     before = footprint.of(lab)
@@ -145,7 +145,7 @@ def test_a_full_disk_here_is_told_in_three_lines_and_the_run_goes_on_once_there_
     assert footprint.left_behind(lab, before).told() == []
 
 
-def test_a_full_disk_on_the_head_is_told_and_the_run_goes_on_once_there_is_room(
+def test_a_full_disk_on_the_head_is_reported_and_the_run_goes_on_once_there_is_room(
     lab: LabState, tmp_path: Path
 ) -> None:
     init = lab.nodes[0].init

@@ -499,7 +499,7 @@ def test_a_node_without_mpirun_takes_no_part_and_is_named(
     assert ended.result["cases"][1]["nodes"] == ["node1", "node3"]
 
 
-def test_a_compile_error_is_told_in_the_compilers_own_words(
+def test_a_compile_error_is_reported_in_the_compilers_own_words(
     healed: LabState, tmp_path: Path
 ) -> None:
     broken = tmp_path / "broken"

@@ -55,7 +55,7 @@ def label(component: dict[str, Any]) -> str:
     ).label
 
 
-def test_half_a_rail_is_found_and_nothing_but_it_and_what_cannot_be_told_from_it_is_named(
+def test_half_a_rail_is_found_and_nothing_but_it_and_what_cannot_be_distinguished_from_it_is_named(
     rails: LabState, tmp_path: Path
 ) -> None:
     faults.slow(rails, "node3", 20e6, "eth1")

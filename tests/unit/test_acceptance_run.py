@@ -109,19 +109,24 @@ CONTRACT = Contract((Criterion("C1", "all-reduce", GIB, busbw_gb_s=370.0),), "Or
 
 
 def criteria(
-    made: tuple[Launch, ...], contract: Contract = CONTRACT
+    outcomes: tuple[Launch, ...], contract: Contract = CONTRACT
 ) -> tuple[CriterionResult, ...]:
-    return acceptance.criteria_of(contract, made, APPRAISED)
+    return acceptance.criteria_of(contract, outcomes, APPRAISED)
 
 
 def test_the_launches_of_a_case_and_its_repeats_measure_a_criterion() -> None:
-    (found,) = criteria(thrice(380.0, 381.0, 382.0))
-    assert (found.measured, found.launches, found.nodes, found.status) == (381.0, 3, 3, Status.PASS)
-    assert found.artefacts[-1] == "raw/cases/all-reduce-trial-3/stdout.txt"
+    (criterion,) = criteria(thrice(380.0, 381.0, 382.0))
+    assert (criterion.measured, criterion.launches, criterion.nodes, criterion.status) == (
+        381.0,
+        3,
+        3,
+        Status.PASS,
+    )
+    assert criterion.artefacts[-1] == "raw/cases/all-reduce-trial-3/stdout.txt"
 
 
 @pytest.mark.parametrize(
-    ("made", "contract", "reason"),
+    ("outcomes", "contract", "reason"),
     [
         ((), CONTRACT, "case all-reduce did not run"),
         (
@@ -137,33 +142,37 @@ def test_the_launches_of_a_case_and_its_repeats_measure_a_criterion() -> None:
     ],
 )
 def test_what_was_not_measured_says_why(
-    made: tuple[Launch, ...], contract: Contract, reason: str
+    outcomes: tuple[Launch, ...], contract: Contract, reason: str
 ) -> None:
-    (found,) = criteria(made, contract)
-    assert (found.measured, found.status, found.reason) == (None, Status.UNKNOWN, reason)
+    (criterion,) = criteria(outcomes, contract)
+    assert (criterion.measured, criterion.status, criterion.reason) == (
+        None,
+        Status.UNKNOWN,
+        reason,
+    )
 
 
 def test_a_criterion_of_time_is_of_the_row_of_its_size() -> None:
-    (found,) = criteria(
+    (criterion,) = criteria(
         thrice(1.0, 1.0, 1.0), Contract((Criterion("L", "all-reduce", GIB, time_us=60.0),))
     )
-    assert (found.measured, found.unit, found.status) == (50.0, "µs", Status.PASS)
+    assert (criterion.measured, criterion.unit, criterion.status) == (50.0, "µs", Status.PASS)
 
 
 @pytest.mark.parametrize(
-    ("busbw", "told"),
+    ("busbw", "cleared"),
     [
         (381.0, "without the suspects, on 2 nodes, the failures clear (C1: 381.0 GB/s)"),
         (200.0, "without the suspects, on 2 nodes, the failures do not clear (C1: 200.0 GB/s)"),
     ],
 )
 def test_the_run_without_the_suspects_says_whether_the_failures_clear(
-    busbw: float, told: str
+    busbw: float, cleared: str
 ) -> None:
     again = launch(dataclasses.replace(CASE, **WITHOUT_SUSPECTS), busbw, ("n1", "n2"))
-    made = (*thrice(190.0, 191.0, 192.0), again)
-    assert acceptance.without_suspects(CONTRACT, made, criteria(made), APPRAISED) == told
-    assert criteria(made)[0].measured == 191.0, "it is no launch of the contract's own case"
+    outcomes = (*thrice(190.0, 191.0, 192.0), again)
+    assert acceptance.without_suspects(CONTRACT, outcomes, criteria(outcomes), APPRAISED) == cleared
+    assert criteria(outcomes)[0].measured == 191.0, "it is no launch of the contract's own case"
 
 
 def test_who_is_left_out_is_a_node_the_node_of_a_rail_or_one_end_of_a_path() -> None:
@@ -180,7 +189,7 @@ def test_who_is_left_out_is_a_node_the_node_of_a_rail_or_one_end_of_a_path() -> 
 
 
 def answers(
-    made: tuple[Launch, ...],
+    outcomes: tuple[Launch, ...],
     checks: tuple[CheckResult, ...] = (),
     leaves: tuple[str, ...] = (),
     outcome: BlameOutcome = NOBODY,
@@ -193,13 +202,15 @@ def answers(
         "p", "", None, ChecksPlan(), (CASE,), (), SurveyPlan("never", 1.0, 1, 1, ()), "nccl-tests"
     )
     plan = RunPlan("busbw.store.plan/3", "0", "r", "", cluster, book, undetected(), "ssh")
-    return acceptance.answers(plan, made, (), checks, outcome, APPRAISED)
+    return acceptance.answers(plan, outcomes, (), checks, outcome, APPRAISED)
 
 
 def test_a_buyers_questions_are_answered_from_measurement_where_it_can() -> None:
-    made = thrice(380.0, 381.0, 382.0)
-    found = answers(made, (CheckResult("roce.pfc", "n1", Status.FAIL, "off", "on", "mlnx_qos"),))
-    assert [(each.measured, each.answer) for each in found] == [
+    outcomes = thrice(380.0, 381.0, 382.0)
+    results = answers(
+        outcomes, (CheckResult("roce.pfc", "n1", Status.FAIL, "off", "on", "mlnx_qos"),)
+    )
+    assert [(each.measured, each.answer) for each in results] == [
         (
             True,
             (
@@ -237,9 +248,9 @@ def test_a_slow_node_is_not_taken_for_an_oversubscribed_fabric() -> None:
     assert (alone.measured, alone.answer[:12]) == (False, "not measured")
 
     again = launch(dataclasses.replace(CASE, **WITHOUT_SUSPECTS), 381.0, ("n1", "n2"))
-    found = answers((*slow, again), outcome=flagged)[0]
+    first = answers((*slow, again), outcome=flagged)[0]
     assert (
-        found.answer
+        first.answer
         == "a ring over the 2 nodes without the suspects gives 100% of a good pair; which nodes"
         " share a leaf is not known: label them"
     )
@@ -256,9 +267,9 @@ def test_pairs_within_and_across_leaves_tell_of_the_uplinks() -> None:
         artefact=dataclasses.replace(survey.artefact, groups=(("n1", "n2"),)),
         samples=samples,
     )
-    found = answers((survey,), leaves=("a", "a", "b"))[0]
+    first = answers((survey,), leaves=("a", "a", "b"))[0]
     assert (
-        found.answer
+        first.answer
         == "pairs on one leaf 400.0 GB/s, across leaves 205.0 GB/s (51%), one pair a leaf at a time"
     )
 
@@ -285,8 +296,8 @@ def test_gpus_and_adapters_are_known_by_what_nobody_can_change() -> None:
             9,
         ),
     }
-    found = acceptance.parts(NodeAnswer(Node("n1"), sections, "raw/preflight/n1.txt", None))
-    assert found == (
+    parts = acceptance.parts(NodeAnswer(Node("n1"), sections, "raw/preflight/n1.txt", None))
+    assert parts == (
         HardwareId("n1", "GPU 0", "GPU-aa"),
         HardwareId("n1", "mlx5_0", "b83fd20300aa0010"),
     )

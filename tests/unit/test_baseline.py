@@ -22,14 +22,14 @@ FIRST = Decision("2026-11-20T10:00:00Z", "ops", "after the recabling")
 BACK = Decision("2026-11-21T10:00:00Z", "ops", "gpu-7 was swapped", revoked=True)
 
 
-def made(root: Path, name: str) -> RunDir:
+def recorded_run(root: Path, name: str) -> RunDir:
     (root / name / "raw").mkdir(parents=True)
     (root / name / "raw" / "plan.json").write_text("{}")
     return RunDir(root / name)
 
 
 def test_a_decision_stays_on_record_and_the_last_one_holds(tmp_path: Path) -> None:
-    one, two = made(tmp_path, "20261120-a"), made(tmp_path, "20261121-b")
+    one, two = recorded_run(tmp_path, "20261120-a"), recorded_run(tmp_path, "20261121-b")
     (tmp_path / "latest").symlink_to("20261121-b")
     (tmp_path / "notes").mkdir()
     assert accepted.standing(one) is None
@@ -48,7 +48,7 @@ def test_a_decision_stays_on_record_and_the_last_one_holds(tmp_path: Path) -> No
 
 
 def test_a_broken_record_is_an_error_that_names_the_file(tmp_path: Path) -> None:
-    run = made(tmp_path, "a")
+    run = recorded_run(tmp_path, "a")
     (run.path / "accepted.json").write_text('[{"at": 1}]')
     with pytest.raises(RunDirError, match=r"accepted\.json"):
         accepted.standing(run)
@@ -64,18 +64,18 @@ RESULT: RunResult = RUNS.healthy().result
 @pytest.fixture
 def results(monkeypatch: pytest.MonkeyPatch) -> dict[str, RunResult]:
     """What each run directory comes to, by name."""
-    found: dict[str, RunResult] = {}
-    monkeypatch.setattr(assess, "derive", lambda run: found[run.run_id])
-    return found
+    results_by_id: dict[str, RunResult] = {}
+    monkeypatch.setattr(assess, "derive", lambda run: results_by_id[run.run_id])
+    return results_by_id
 
 
 def run_of(root: Path, results: dict[str, RunResult], name: str, **changes: object) -> str:
-    made(root, name)
+    recorded_run(root, name)
     results[name] = dataclasses.replace(RESULT, run_id=name, **changes)  # type: ignore[arg-type]  # by name
     return str(root / name)
 
 
-def test_accepting_keeps_who_when_why_and_showing_tells_it_with_regime_numbers_and_versions(
+def test_accepting_keeps_who_when_why_and_showing_reports_it_with_regime_numbers_and_versions(
     tmp_path: Path, results: dict[str, RunResult], capsys: pytest.CaptureFixture[str]
 ) -> None:
     run = run_of(tmp_path, results, "20261120-a")
@@ -90,7 +90,7 @@ def test_accepting_keeps_who_when_why_and_showing_tells_it_with_regime_numbers_a
     assert main(["baseline", "list", "-o", str(tmp_path)]) == 0
     assert "firmware 28.43" in capsys.readouterr().out
     assert main(["baseline", "show", run]) == 0
-    told = capsys.readouterr().out
+    output = capsys.readouterr().out
     for word in (
         "infiniband, 16 nodes, 128 ranks",
         "accepted 20",
@@ -98,7 +98,7 @@ def test_accepting_keeps_who_when_why_and_showing_tells_it_with_regime_numbers_a
         "8 GiB",
         *dict(RESULT.versions).values(),
     ):
-        assert word in told or word == RESULT.tool_version, word
+        assert word in output or word == RESULT.tool_version, word
     assert main(["baseline", "revoke", run, "--note", "recabled"]) == 0
     assert accepted.standing(RunDir(Path(run))) is None
     assert main(["baseline", "revoke", run]) == 2
@@ -146,7 +146,7 @@ def test_a_broken_accepted_run_hides_no_other_is_named_and_can_be_revoked(
     )
     for run in (good, old):
         accepted.decide(RunDir(Path(run)), FIRST)
-    decided = made(tmp_path, "20261118-broken")
+    decided = recorded_run(tmp_path, "20261118-broken")
     (decided.path / "accepted.json").write_text("[{")
 
     def derived(run: RunDir) -> RunResult:
@@ -158,13 +158,13 @@ def test_a_broken_accepted_run_hides_no_other_is_named_and_can_be_revoked(
 
     monkeypatch.setattr(assess, "derive", derived)
     assert main(["diff", now]) == 3, "one launch on either side tells nothing"
-    told = capsys.readouterr().out
+    output = capsys.readouterr().out
     assert (
         "not compared with 20261120-old: raw/build.json: missing key 'builds'; busbw baseline"
-        f" revoke {old}, and accept another" in told
+        f" revoke {old}, and accept another" in output
     )
-    assert re.search(r"not compared with 20261118-broken: .*accepted\.json", told)
-    assert told.startswith("20261121-now against 20261119-good")
+    assert re.search(r"not compared with 20261118-broken: .*accepted\.json", output)
+    assert output.startswith("20261121-now against 20261119-good")
     assert main(["baseline", "list", "-o", str(tmp_path)]) == 0
     listed = capsys.readouterr().out.splitlines()
     assert [line.split()[0] for line in listed] == [

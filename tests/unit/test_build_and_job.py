@@ -126,10 +126,10 @@ def test_ending_a_job_ends_its_whole_session(tmp_path: Path) -> None:
     run(job.start(directory, ("sh", "-c", "sleep 61 & sleep 62"), ()))
     pid = Path(directory, "pid").read_text().strip()
     assert run(job.end(directory)).returncode == 0
-    left = subprocess.run(
+    listed = subprocess.run(
         ["ps", "-o", "pid=", "-g", pid], capture_output=True, text=True, check=False
     ).stdout.split()
-    assert left == []
+    assert listed == []
     run(job.remove(directory))
     assert not Path(directory).exists()
 

@@ -53,7 +53,7 @@ class Here:
     what they are asked."""
 
     tools: dict[str, str]
-    asked: list[tuple[str, str]] = field(default_factory=list)
+    requests: list[tuple[str, str]] = field(default_factory=list)
     name: str = "local"
 
     def connect(self, node: Node, timeout_s: float) -> Session:
@@ -75,7 +75,7 @@ class Told:
         return self.inner.node
 
     def run(self, command: Command) -> CommandResult:
-        self.here.asked.append((command.label, self.node))
+        self.here.requests.append((command.label, self.node))
         if command.label == "toolchain":
             return CommandResult(
                 self.node, command.argv, 0, self.here.tools[self.node].encode(), b"", 0.0
@@ -130,7 +130,7 @@ def context(tmp_path: Path, here: Here) -> Iterator[tuple[Context, list[str]]]:
         fabric.load("infiniband"),
         "local",
     )
-    told: list[str] = []
+    messages: list[str] = []
     with open_fleet(cluster, here, deadline_s=30) as fleet:
         yield (
             Context(
@@ -138,9 +138,9 @@ def context(tmp_path: Path, here: Here) -> Iterator[tuple[Context, list[str]]]:
                 plan,
                 fleet,
                 lambda: "2026-11-21T12:00:00Z",
-                lambda step, text: told.append(text),
+                lambda step, text: messages.append(text),
             ),
-            told,
+            messages,
         )
 
 
@@ -158,12 +158,12 @@ def known(tools: str, names: tuple[str, ...]) -> dict[str, NodeFacts]:
 def built(
     tmp_path: Path, here: Here, tools: str, benchmark: Benchmark = SOURCES
 ) -> tuple[BuildOutcome, list[str], RunDir]:
-    with context(tmp_path, here) as (handed, told):
+    with context(tmp_path, here) as (handed, messages):
         names = tuple(here.tools)
         outcome = stage.build(
             handed, names[0], names, known(tools, names), benchmark, str(tmp_path / "root")
         )
-        return outcome, told, handed.run
+        return outcome, messages, handed.run
 
 
 def library(tools: str) -> str:
@@ -179,7 +179,7 @@ def printed(program: Path) -> str:
 
 
 def counted(here: Here, label: str) -> list[str]:
-    return [node for asked, node in here.asked if asked == label]
+    return [node for request, node in here.requests if request == label]
 
 
 def test_on_a_shared_file_system_one_build_is_all_and_nothing_is_copied(
@@ -222,7 +222,7 @@ def test_kinds_are_built_for_apart_and_what_cannot_stand_beside_the_head_is_left
             "g": tools,
         }
     )
-    outcome, told, _ = built(tmp_path, here, tools)
+    outcome, messages, _ = built(tmp_path, here, tools)
     assert [(each.builder, each.nodes, each.cuda, each.nccl) for each in outcome.builds] == [
         ("a", ("a", "g"), "12.8", "2.27.5"),
         ("b", ("b",), "13.0", "2.27.5"),
@@ -246,7 +246,7 @@ def test_kinds_are_built_for_apart_and_what_cannot_stand_beside_the_head_is_left
         r" \*\*\* \[Makefile:3:",
         failed,
     )
-    assert told[0].startswith("3 kinds of nodes: a,g; b: cuda 13.0 (there 12.8), cuda home ")
+    assert messages[0].startswith("3 kinds of nodes: a,g; b: cuda 13.0 (there 12.8), cuda home ")
     targets = [
         printed(Path(each.directory) / "build/all_reduce_perf").strip() for each in outcome.builds
     ]
@@ -309,9 +309,9 @@ def test_binaries_that_are_there_are_proven_and_a_node_without_them_is_left_out(
     folder = tmp_path / "there"
     folder.mkdir()
     here = Here(dict.fromkeys("ab", tools))
-    given = Benchmark(None, directory=str(folder), origin=str(folder))
+    prepared = Benchmark(None, directory=str(folder), origin=str(folder))
     with pytest.raises(BuildError) as caught:
-        built(tmp_path, here, tools, given)
+        built(tmp_path, here, tools, prepared)
     assert caught.value.lines() == (
         f"error: no node has the binaries that are to be measured with in {folder}",
         "seen: a: no *_perf",
@@ -321,7 +321,7 @@ def test_binaries_that_are_there_are_proven_and_a_node_without_them_is_left_out(
         ),
     )
     subprocess.run(("cp", "/bin/true", str(folder / "all_reduce_perf")), check=True)
-    outcome, _, _ = built(tmp_path, here, tools, given)
+    outcome, _, _ = built(tmp_path, here, tools, prepared)
     assert (outcome.folder, outcome.builds, outcome.usable) == (str(folder), (), ("a", "b"))
     assert outcome.problems == (
         "the binary is not linked to MPI: every process would measure itself alone",
@@ -332,7 +332,7 @@ def test_a_run_that_goes_on_proves_what_was_built_and_builds_it_again_where_it_i
     tmp_path: Path, tools: str
 ) -> None:
     here = Here(dict.fromkeys("ab", tools))
-    with context(tmp_path, here) as (handed, told):
+    with context(tmp_path, here) as (handed, messages):
         arguments = ("a", ("a", "b"), known(tools, ("a", "b")), SOURCES, str(tmp_path / "root"))
         first = stage.build(handed, *arguments)
         assert stage.build(handed, *arguments) == first
@@ -340,7 +340,7 @@ def test_a_run_that_goes_on_proves_what_was_built_and_builds_it_again_where_it_i
         (Path(first.folder) / "all_reduce_perf").write_text("cut")
         again = stage.build(handed, *arguments)
     assert counted(here, "build") == ["a", "a"]
-    assert "the nodes do not have any more what was built: once more" in told
+    assert "the nodes do not have any more what was built: once more" in messages
     assert again.builds == first.builds
     assert (
         printed(Path(again.folder) / "all_reduce_perf") == "-gencode=arch=compute_90,code=sm_90\n"

@@ -69,9 +69,9 @@ def test_what_ran_is_what_was_built_where_it_says_so_or_says_nothing(
 
 
 def test_another_nccl_tests_or_nccl_than_was_built_is_a_finding() -> None:
-    found = builds.findings(BUILD, launched("2.13.10", "2.18.3+cuda12.2"), emulated=False)
+    findings = builds.findings(BUILD, launched("2.13.10", "2.18.3+cuda12.2"), emulated=False)
     stdout = "raw/cases/all-reduce/stdout.txt"
-    assert found == tuple(
+    assert findings == tuple(
         filled(
             Finding(
                 id="build-not-measured",
@@ -94,8 +94,8 @@ def test_another_nccl_tests_or_nccl_than_was_built_is_a_finding() -> None:
 
 def test_every_problem_of_the_build_is_a_finding() -> None:
     wrong = dataclasses.replace(BUILD, problems=("n2 does not have the binaries that n1 built",))
-    (found,) = builds.findings(wrong, (), emulated=False)
-    assert (found.id, found.title, found.evidence) == (
+    (finding,) = builds.findings(wrong, (), emulated=False)
+    assert (finding.id, finding.title, finding.evidence) == (
         "build-differs",
         wrong.problems[0],
         (Evidence("raw/build.json", None, wrong.problems[0]),),

@@ -10,14 +10,14 @@ from busbw.model import CheckResult, Status
 from busbw.run.checking import CheckReport
 
 
-def asked(check_id: str, node: str, status: Status) -> CheckResult:
+def result(check_id: str, node: str, status: Status) -> CheckResult:
     return CheckResult(
         check_id, node, status, "8", "8", "nvidia-smi -L", required=status is not Status.UNKNOWN
     )
 
 
 CHECKS = tuple(
-    asked(check_id, node, status)
+    result(check_id, node, status)
     for node in ("n1", "n2")
     for check_id, status in (
         ("gpu.count", Status.PASS),

@@ -26,7 +26,7 @@ WORKFLOW, GITLAB = (yaml.safe_load(text) for kind, text in BLOCKS if kind == "ya
 (MEASURE,) = (step["run"] for step in WORKFLOW["jobs"]["bandwidth"]["steps"] if "run" in step)
 
 
-def ran(
+def run_script(
     script: str, shell: tuple[str, ...], folder: Path, *statuses: int
 ) -> tuple[int, str, list[str]]:
     """(exit status, output, command lines) of a script where busbw ends with these statuses, the
@@ -80,13 +80,13 @@ BASH = ("bash", "--noprofile", "--norc", "-eo", "pipefail", "-c")
 def test_github_asks_once_more_where_there_was_no_answer_and_says_that_it_is_no_regression(
     statuses: tuple[int, ...], tmp_path: Path
 ) -> None:
-    _, said, lines = ran(MEASURE, BASH, tmp_path, *statuses)
+    _, output, lines = run_script(MEASURE, BASH, tmp_path, *statuses)
     assert len(lines) == len(statuses)
-    assert ("no regression" in said) == (statuses[-1] == 3)
+    assert ("no regression" in output) == (statuses[-1] == 3)
 
 
 def github(folder: Path, status: int) -> str:
-    ended, _, _ = ran(MEASURE, BASH, folder, status)
+    ended, _, _ = run_script(MEASURE, BASH, folder, status)
     (output,) = (folder / "outputs").read_text().splitlines()
     gate, answered = WORKFLOW["jobs"]["bandwidth"], WORKFLOW["jobs"]["answered"]
     assert gate["outputs"] == {"status": "${{ steps.measure.outputs.status }}"}
@@ -101,7 +101,7 @@ def github(folder: Path, status: int) -> str:
 def gitlab(folder: Path, status: int) -> str:
     job = GITLAB["bandwidth"]
     assert job["artifacts"] == {"when": "always", "reports": {"junit": "junit.xml"}}
-    ended, _, _ = ran("\n".join(job["script"]), BASH, folder, status)
+    ended, _, _ = run_script("\n".join(job["script"]), BASH, folder, status)
     return (
         "pass"
         if ended == 0
@@ -114,13 +114,19 @@ def gitlab(folder: Path, status: int) -> str:
 def jenkins(folder: Path, status: int) -> str:
     assert all(JENKINS.count(a) == JENKINS.count(b) for a, b in ("{}", "()", "[]"))
     script = re.search(r"sh\(returnStatus: true, script: '([^']*)'\)", JENKINS)
-    told = re.search(
+    verdict_line = re.search(
         r"if \(status == (\d)\) \{ unstable\(.*\) \} else if \(status != (\d)\) \{ error\(", JENKINS
     )
     assert script is not None
-    assert told is not None
-    ended, _, _ = ran(script[1], ("sh", "-xe", "-c"), folder, status)
-    return "neutral" if ended == int(told[1]) else "fail" if ended != int(told[2]) else "pass"
+    assert verdict_line is not None
+    ended, _, _ = run_script(script[1], ("sh", "-xe", "-c"), folder, status)
+    return (
+        "neutral"
+        if ended == int(verdict_line[1])
+        else "fail"
+        if ended != int(verdict_line[2])
+        else "pass"
+    )
 
 
 def slurm(folder: Path, status: int) -> str:
@@ -140,17 +146,17 @@ def slurm(folder: Path, status: int) -> str:
     fields = CRON.strip().split(maxsplit=5)
     assert [bool(re.fullmatch(r"[\d*]+", field)) for field in fields] == [True] * 5 + [False]
     assert "%" not in fields[5], "cron would take it for the end of the line"
-    ran(fields[5].replace("/srv/busbw", str(folder)), ("sh", "-c"), folder, status)
-    ended, _, _ = ran(SLURM, ("sh", "-c"), folder, status)
+    run_script(fields[5].replace("/srv/busbw", str(folder)), ("sh", "-c"), folder, status)
+    ended, _, _ = run_script(SLURM, ("sh", "-c"), folder, status)
     return "fail" if (folder / "mailed").exists() else "pass" if ended == 0 else "neutral"
 
 
-@pytest.mark.parametrize(("status", "wanted"), [(0, "pass"), (1, "fail"), (3, "neutral")])
+@pytest.mark.parametrize(("status", "expected"), [(0, "pass"), (1, "fail"), (3, "neutral")])
 @pytest.mark.parametrize("example", [github, gitlab, jenkins, slurm])
 def test_each_gate_fails_for_a_regression_and_neither_fails_nor_passes_where_there_is_no_answer(
-    example: Callable[[Path, int], str], status: int, wanted: str, tmp_path: Path
+    example: Callable[[Path, int], str], status: int, expected: str, tmp_path: Path
 ) -> None:
-    assert example(tmp_path, status) == wanted
+    assert example(tmp_path, status) == expected
 
 
 @pytest.mark.parametrize("status", [2, 130])

@@ -27,11 +27,11 @@ def as_if_just_started(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def result(
-    check_id: str, node: str, status: Status, found: str, *, reason: str = "", required: bool = True
+    check_id: str, node: str, status: Status, seen: str, *, reason: str = "", required: bool = True
 ) -> CheckResult:
     evidence = Evidence(f"raw/preflight/{node}.txt", 12, "GPU 0: NVIDIA H100 80GB HBM3")
     return CheckResult(
-        check_id, node, status, found, "8 GPUs", "nvidia-smi -L", reason, evidence, required
+        check_id, node, status, seen, "8 GPUs", "nvidia-smi -L", reason, evidence, required
     )
 
 
@@ -102,7 +102,7 @@ def test_equal_nodes_are_folded_and_each_failure_says_expected_found_command_and
     )
 
 
-def test_different_answers_of_one_check_stand_together_and_what_one_tool_hides_is_told_once() -> (
+def test_different_answers_of_one_check_stand_together_and_what_one_tool_hides_is_shown_once() -> (
     None
 ):
     odd = report(

@@ -88,7 +88,7 @@ def test_a_field_with_a_unit_takes_text_or_a_plain_number() -> None:
     ] == [512 << 20, 8, 8]
 
 
-def test_every_mistake_is_told_at_once_with_line_column_and_the_likely_meaning() -> None:
+def test_every_mistake_is_reported_at_once_with_line_column_and_the_likely_meaning() -> None:
     text = """\
 nodes:
   - {name: a, adress: 10.0.0.1}
@@ -197,9 +197,9 @@ def test_a_file_of_more_than_five_megabytes_is_refused_before_it_is_read() -> No
 
 
 def test_many_mistakes_are_cut_and_counted() -> None:
-    said = complaints("nodes: [a]\n" + "".join(f"bad{n}: 1\n" for n in range(50)))
-    assert len(said) == 21
-    assert said[-1] == "… and 30 more"
+    complaint_lines = complaints("nodes: [a]\n" + "".join(f"bad{n}: 1\n" for n in range(50)))
+    assert len(complaint_lines) == 21
+    assert complaint_lines[-1] == "… and 30 more"
 
 
 def test_an_opaque_tag_is_kept_unread() -> None:

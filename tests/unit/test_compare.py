@@ -31,10 +31,10 @@ def run(
     number = Number(
         "all-reduce", "all_reduce", "bandwidth", 8 << 30, "-n 20 -w 5 -c 1 -z 0 float sum", values
     )
-    made = ComparableRun(
+    run_record = ComparableRun(
         name, "2026-11-20T02:12:00Z", "PASS", REGIME, (number,), machine, ("gpu-001", "gpu-002")
     )
-    return dataclasses.replace(made, **changes)  # type: ignore[arg-type]  # as the test's author wrote them
+    return dataclasses.replace(run_record, **changes)  # type: ignore[arg-type]  # as the test's author wrote them
 
 
 GOOD = tuple(run(f"good-{n}", 371 + n / 10, 370.5, 371.2, 370.9) for n in range(3))
@@ -51,7 +51,7 @@ def test_a_result_gives_its_regime_its_numbers_over_launches_and_its_machine() -
     assert comparable.machine_changes(seen, seen) == ()
 
 
-def test_a_slower_run_is_told_with_the_change_of_the_machine_that_coincides() -> None:
+def test_a_slower_run_is_reported_with_the_change_of_the_machine_that_coincides() -> None:
     now = run(
         "now",
         344.1,
@@ -60,19 +60,19 @@ def test_a_slower_run_is_told_with_the_change_of_the_machine_that_coincides() ->
         344.2,
         machine=(("NCCL", "2.28.3"), ("rdma.firmware", "28.45.1020 on 16")),
     )
-    found = diff(now, GOOD)
-    assert found.status is Status.FAIL
-    (only,) = found.shifts
+    difference = diff(now, GOOD)
+    assert difference.status is Status.FAIL
+    (only,) = difference.shifts
     assert only.shift.change is Change.SLOWER
-    assert found.machine == (("rdma.firmware", "28.43.2026 on 16", "28.45.1020 on 16"),)
-    told = lines(found)
-    assert told[0] == "now against 3 runs, good-0 to good-2"
+    assert difference.machine == (("rdma.firmware", "28.43.2026 on 16", "28.45.1020 on 16"),)
+    text = lines(difference)
+    assert text[0] == "now against 3 runs, good-0 to good-2"
     assert any(
         line.startswith("✖ all_reduce 8 GiB") and "slower" in line and "n=12/4" in line
-        for line in told
-    ), told
-    assert any("no proof of a cause" in line for line in told)
-    assert told[-1].startswith("busbw: SLOWER 1 slower of 1 numbers, worst -7.")
+        for line in text
+    ), text
+    assert any("no proof of a cause" in line for line in text)
+    assert text[-1].startswith("busbw: SLOWER 1 slower of 1 numbers, worst -7.")
 
 
 def test_the_same_again_is_no_regression_and_too_few_launches_are_inconclusive() -> None:
@@ -86,26 +86,26 @@ def test_runs_of_another_regime_are_left_out_with_the_reason_and_nothing_is_comp
     None
 ):
     other = run("other", 371.0, 371.0, 371.0, regime=dataclasses.replace(REGIME, nodes=8, ranks=64))
-    found = diff(run("now", 371.0, 370.0, 372.0), (other,))
-    assert (found.against, found.status) == ((), Status.UNKNOWN)
-    assert found.excluded == (
+    difference = diff(run("now", 371.0, 370.0, 372.0), (other,))
+    assert (difference.against, difference.status) == ((), Status.UNKNOWN)
+    assert difference.excluded == (
         ("other", ("nodes: 16 here, 8 in other", "ranks: 128 here, 64 in other")),
     )
-    assert lines(found)[-1].startswith("busbw: INCONCLUSIVE nothing to compare with")
+    assert lines(difference)[-1].startswith("busbw: INCONCLUSIVE nothing to compare with")
 
 
 def test_a_number_that_was_measured_with_other_options_is_not_held_against() -> None:
     now = run("now", 300.0, 300.0, 300.0)
     longer = dataclasses.replace(now.numbers[0], options="-n 100 -w 5 -c 0 -z 0 float sum")
-    found = diff(dataclasses.replace(now, numbers=(longer,)), GOOD)
-    assert [each.before_gb_s for each in found.shifts] == [None]
-    assert found.status is Status.UNKNOWN
-    assert any("not measured" in line for line in lines(found))
+    difference = diff(dataclasses.replace(now, numbers=(longer,)), GOOD)
+    assert [each.before_gb_s for each in difference.shifts] == [None]
+    assert difference.status is Status.UNKNOWN
+    assert any("not measured" in line for line in lines(difference))
 
 
-def test_other_nodes_are_told_as_a_change() -> None:
-    found = diff(run("now", 371.0, 370.6, 371.3, nodes=("gpu-001", "gpu-009")), GOOD)
-    assert found.machine == (("nodes", "2", "2, 1 of them new"),)
+def test_other_nodes_are_reported_as_a_change() -> None:
+    difference = diff(run("now", 371.0, 370.6, 371.3, nodes=("gpu-001", "gpu-009")), GOOD)
+    assert difference.machine == (("nodes", "2", "2, 1 of them new"),)
 
 
 def test_the_report_shows_the_change_with_its_interval_and_the_machine_beside_it() -> None:
@@ -145,13 +145,13 @@ def test_the_report_shows_the_change_with_its_interval_and_the_machine_beside_it
         ("emulated", True, "emulated: False here, True in other"),
     ],
 )
-def test_each_key_that_two_runs_do_not_share_forbids_the_comparison_and_is_said(
+def test_each_key_that_two_runs_do_not_share_forbids_the_comparison_and_is_reported(
     key: str, value: object, why: str
 ) -> None:
     other = run("other", 371.0, 371.0, 371.0, regime=dataclasses.replace(REGIME, **{key: value}))  # type: ignore[arg-type]  # by name
-    found = diff(run("now", 371.0, 370.0, 372.0), (other, *GOOD))
-    assert found.excluded == (("other", (why,)),)
-    assert [each.run_id for each in found.against] == [each.run_id for each in GOOD], (
+    difference = diff(run("now", 371.0, 370.0, 372.0), (other, *GOOD))
+    assert difference.excluded == (("other", (why,)),)
+    assert [each.run_id for each in difference.against] == [each.run_id for each in GOOD], (
         "the others are still compared"
     )
 
@@ -176,10 +176,10 @@ def test_numbers_of_another_collective_size_or_options_are_not_held_against_each
 ) -> None:
     now = run("now", 300.0, 300.0, 300.0)
     (number,) = now.numbers
-    found = diff(
+    difference = diff(
         dataclasses.replace(now, numbers=(dataclasses.replace(number, **{field: value}),)), GOOD
     )  # type: ignore[arg-type]  # by name
-    assert (found.shifts[0].before_gb_s, found.shifts[0].shift.change) == (
+    assert (difference.shifts[0].before_gb_s, difference.shifts[0].shift.change) == (
         None,
         Change.INCONCLUSIVE,
     )
@@ -201,17 +201,17 @@ def test_every_change_of_the_machine_stands_beside_the_numbers_and_none_is_calle
         ("rdma.firmware", "28.43 on 15; 28.45 on 1"),
     )
     good = tuple(dataclasses.replace(each, machine=before) for each in GOOD)
-    found = diff(run("now", 344.1, 343.8, 344.6, 344.2, machine=after), good)
-    assert [what for what, _, _ in found.machine] == [
+    difference = diff(run("now", 344.1, 343.8, 344.6, 344.2, machine=after), good)
+    assert [what for what, _, _ in difference.machine] == [
         "NCCL",
         "gpu.driver",
         "os.kernel",
         "rdma.firmware",
     ]
-    told = "\n".join(lines(found))
-    assert "28.43 on 16  ->  28.43 on 15; 28.45 on 1" in told
-    assert "it coincides; that is no proof of a cause" in told
-    (finding,) = earlier.findings(found)
+    text = "\n".join(lines(difference))
+    assert "28.43 on 16  ->  28.43 on 15; 28.45 on 1" in text
+    assert "it coincides; that is no proof of a cause" in text
+    (finding,) = earlier.findings(difference)
     assert finding.cause.startswith("Changed since the accepted runs: NCCL: 2.28.3 -> 2.29.2; ")
 
 
@@ -219,11 +219,11 @@ def test_a_run_that_no_accepted_run_may_be_compared_with_has_no_answer() -> None
     halved = run(
         "halved", 180.0, 180.0, 180.0, regime=dataclasses.replace(REGIME, nics="8 x 200 Gb/s")
     )
-    found = diff(halved, GOOD)
-    (finding,) = earlier.inconclusive_finding(found, frozenset({"all-reduce"}))
+    difference = diff(halved, GOOD)
+    (finding,) = earlier.inconclusive_finding(difference, frozenset({"all-reduce"}))
     assert (finding.id, finding.status) == ("nothing-comparable", Status.UNKNOWN)
     assert "NICs: 8 x 200 Gb/s here, 400 Gb/s in good-2" in finding.title
-    assert "none of them may be compared" in earlier.uncovered(found)[0].why
+    assert "none of them may be compared" in earlier.uncovered(difference)[0].why
 
 
 def test_accepted_runs_that_cannot_be_read_are_named_by_the_run_and_alone_leave_it_without_an_answer(
@@ -239,16 +239,16 @@ def test_accepted_runs_that_cannot_be_read_are_named_by_the_run_and_alone_leave_
         if content is not None:
             (directory / "run.json").write_text(content)
     plan = SimpleNamespace(cluster=SimpleNamespace(nodes=("a", "b"), emulated=False))
-    kept = earlier.collect(tmp_path, plan)  # type: ignore[arg-type]  # as much of a plan as it uses
-    assert [each.run_id for each in kept] == ["1-torn", "2-none"]
-    assert "busbw report 2-none" in kept[1].unreadable
-    found = diff(run("now", 371.0, 370.0, 372.0), kept)
-    assert [name for name, _ in found.excluded] == ["1-torn", "2-none"]
-    (finding,) = earlier.inconclusive_finding(found, frozenset())
+    accepted = earlier.collect(tmp_path, plan)  # type: ignore[arg-type]  # as much of a plan as it uses
+    assert [each.run_id for each in accepted] == ["1-torn", "2-none"]
+    assert "busbw report 2-none" in accepted[1].unreadable
+    difference = diff(run("now", 371.0, 370.0, 372.0), accepted)
+    assert [name for name, _ in difference.excluded] == ["1-torn", "2-none"]
+    (finding,) = earlier.inconclusive_finding(difference, frozenset())
     assert (finding.id, finding.status) == ("nothing-comparable", Status.UNKNOWN)
     assert (
         earlier.inconclusive_finding(
-            diff(run("now", 371.0, 370.0, 372.0), (*GOOD, *kept)), frozenset()
+            diff(run("now", 371.0, 370.0, 372.0), (*GOOD, *accepted)), frozenset()
         )
         == ()
     ), "the others are enough"
@@ -256,15 +256,15 @@ def test_accepted_runs_that_cannot_be_read_are_named_by_the_run_and_alone_leave_
 
 def test_a_number_that_was_measured_otherwise_says_how_and_a_run_without_numbers_says_so() -> None:
     other = dataclasses.replace(GOOD[0].numbers[0], options="-n 100 -w 5 -c 1 -z 0 float sum")
-    told = "\n".join(lines(diff(run("now", 371.0, numbers=(other,)), GOOD)))
-    assert "all_reduce 8 GiB is not compared with another measurement: -n 100 -w 5" in told
-    assert "-n 20 -w 5 -c 1 -z 0 float sum before" in told
-    told = "\n".join(lines(diff(run("soak", 371.0, numbers=()), GOOD)))
+    text = "\n".join(lines(diff(run("now", 371.0, numbers=(other,)), GOOD)))
+    assert "all_reduce 8 GiB is not compared with another measurement: -n 100 -w 5" in text
+    assert "-n 20 -w 5 -c 1 -z 0 float sum before" in text
+    text = "\n".join(lines(diff(run("soak", 371.0, numbers=()), GOOD)))
     assert (
         "this run has no number over all nodes that could be compared; before there were all_reduce"
-        " 8 GiB" in told
+        " 8 GiB" in text
     )
-    told = "\n".join(
+    text = "\n".join(
         lines(diff(run("now", 371.0, regime=dataclasses.replace(REGIME, nodes=8)), GOOD))
     )
-    assert "next: busbw baseline accept RUN" in told
+    assert "next: busbw baseline accept RUN" in text

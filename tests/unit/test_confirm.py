@@ -62,9 +62,9 @@ def test_paths_that_have_nodes_to_themselves_are_confirmed_at_once_and_others_af
     assert {("a", "e"), ("c", "g")} <= set(groups(planned)["confirm-again-1"])
     assert ("a", "h") in groups(planned)["confirm-again-2"]
     bad = [{"a", "e"}, {"c", "g"}, {"a", "h"}]
-    for name, made in groups(planned).items():
+    for name, plans in groups(planned).items():
         if "exchanged" in name:
-            assert not [pair for pair in made if set(pair) in bad], (
+            assert not [pair for pair in plans if set(pair) in bad], (
                 "nobody is exchanged for another accused path"
             )
 
@@ -161,47 +161,47 @@ def launched(cluster: Cluster, number: Round) -> tuple[GroupSample, ...]:
 def concluded(world: World) -> tuple[Finding, Confirmation]:
     fabric, outcome, samples, _ = surveyed(world)
     (one,), (part,) = outcome.blames, outcome.flagged
-    found = confirmation(one, part, samples, fabric)
-    return findings.blame_finding(one, found), found
+    result = confirmation(one, part, samples, fabric)
+    return findings.blame_finding(one, result), result
 
 
 @pytest.mark.parametrize("seed", range(3))
 def test_a_bad_path_is_confirmed_with_both_numbers_and_the_finding_quotes_them(seed: int) -> None:
     culprit = Culprit("path", ("n0001", "n0006"), 0.5)
-    finding, found = concluded(World(8, 4, 4, culprits=(culprit,), seed=seed))
+    finding, result = concluded(World(8, 4, 4, culprits=(culprit,), seed=seed))
     assert finding.title.startswith("the pair n0001 – n0006 is slow")
-    texts = [e.text for e in found.evidence]
+    texts = [e.text for e in result.evidence]
     assert texts[0].startswith("confirmation, measured again: n0001 + n0006: ")
     assert [t.split(":")[0] for t in texts[1:3]] == ["confirmation, with another partner"] * 2
     assert texts[3].startswith("confirmed: ")
     assert 45 <= int(texts[3].split()[1].rstrip("%")) <= 55
-    assert set(found.evidence) <= set(finding.evidence)
-    assert found.would_settle == ""
+    assert set(result.evidence) <= set(finding.evidence)
+    assert result.would_settle == ""
 
 
 @pytest.mark.parametrize("seed", range(2))
 def test_slow_uplinks_of_one_leaf_are_confirmed_by_pairs_that_stay_inside(seed: int) -> None:
-    finding, found = concluded(
+    finding, result = concluded(
         World(32, 4, 8, culprits=(Culprit("uplink", ("leaf2",), 0.5),), seed=seed)
     )
     assert finding.title.startswith("uplinks of leaf2 are slow")
-    assert [e.text.partition(":")[0] for e in found.evidence][:2] == [
+    assert [e.text.partition(":")[0] for e in result.evidence][:2] == [
         "confirmation, across",
         "confirmation, inside their leaf, without the uplinks",
     ]
-    assert found.evidence[2].text.startswith("confirmed: the same nodes reach "), found.evidence
+    assert result.evidence[2].text.startswith("confirmed: the same nodes reach "), result.evidence
 
 
-def slow_pair(left: float, ends: float = 1.0) -> tuple[GroupSample, ...]:
+def slow_pair(share: float, ends: float = 1.0) -> tuple[GroupSample, ...]:
     """A confirmation of a path: what is left of the path and of its ends with others."""
-    found = []
+    result = []
     for name, role, pairs in (
         ("confirm-exchanged-1", LaunchRole.EXCHANGED, (("a", "c"), ("b", "d"))),
         ("confirm-again-1", LaunchRole.AGAIN, (("a", "b"), ("c", "d"))),
     ):
         for pair in pairs:
-            rate = 10 * (left if pair == ("a", "b") else ends if pair == ("a", "c") else 1.0)
-            found.append(
+            rate = 10 * (share if pair == ("a", "b") else ends if pair == ("a", "c") else 1.0)
+            result.append(
                 GroupSample(
                     pair,
                     1 << 20,
@@ -212,7 +212,7 @@ def slow_pair(left: float, ends: float = 1.0) -> tuple[GroupSample, ...]:
                     rail=0,
                 )
             )
-    return tuple(found)
+    return tuple(result)
 
 
 def test_what_was_good_this_time_or_is_slow_with_others_too_speaks_against_the_path() -> None:
@@ -233,9 +233,9 @@ def test_what_was_good_this_time_or_is_slow_with_others_too_speaks_against_the_p
         Fabric(),
     ).blames
     (one,) = (b for b in flagged if b.component.label == "a – b")
-    told = {
-        name: confirmation(one, path("a", "b"), made, Fabric())
-        for name, made in (
+    by_name = {
+        name: confirmation(one, path("a", "b"), plans, Fabric())
+        for name, plans in (
             ("slow", samples[:4]),
             ("good", samples[4:]),
             ("end", slow_pair(0.5, 0.5)),
@@ -243,7 +243,7 @@ def test_what_was_good_this_time_or_is_slow_with_others_too_speaks_against_the_p
             ("none", ()),
         )
     }
-    assert {name: each.evidence[-1].text for name, each in told.items()} == {
+    assert {name: each.evidence[-1].text for name, each in by_name.items()} == {
         "slow": "confirmed: 50% of what its ends reach with others",
         "good": "not confirmed: the pair was good this time, 100% of its ends with others",
         "end": "not confirmed as a pair: a slow with another partner too",
@@ -252,10 +252,10 @@ def test_what_was_good_this_time_or_is_slow_with_others_too_speaks_against_the_p
             "unconfirmed: its launches were not made: no budget was left for them, or one failed"
         ),
     }
-    assert [name for name, each in told.items() if each.against] == ["good", "end"]
-    assert [name for name, each in told.items() if not each.would_settle] == ["slow"]
-    assert findings.blame_finding(one, told["good"]).confidence is Confidence.POSSIBLE
-    assert findings.blame_finding(one, told["slow"]).confidence is Confidence.LIKELY
+    assert [name for name, each in by_name.items() if each.against] == ["good", "end"]
+    assert [name for name, each in by_name.items() if not each.would_settle] == ["slow"]
+    assert findings.blame_finding(one, by_name["good"]).confidence is Confidence.POSSIBLE
+    assert findings.blame_finding(one, by_name["slow"]).confidence is Confidence.LIKELY
 
 
 def test_a_fleet_that_is_too_small_says_so_and_what_would_settle_it() -> None:
@@ -263,14 +263,14 @@ def test_a_fleet_that_is_too_small_says_so_and_what_would_settle_it() -> None:
         World(8, 4, 4, culprits=(Culprit("node", ("n0002",), 0.5),), seed=1)
     )
     (one,), (part,) = outcome.blames, outcome.flagged
-    found = confirmation(
+    result = confirmation(
         one, part, (), fabric, "only 1 of 2 nodes would be left for a ring without it"
     )
     assert (
-        found.evidence[0].text
+        result.evidence[0].text
         == "unconfirmed: only 1 of 2 nodes would be left for a ring without it"
     )
-    finding = findings.blame_finding(one, found)
+    finding = findings.blame_finding(one, result)
     assert (
         finding.would_settle[0]
         == "two good nodes more in the run: a ring over all, and one without suspects"

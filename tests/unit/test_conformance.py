@@ -176,11 +176,11 @@ def test_processes_without_mpi_are_noticed_although_their_figures_look_good() ->
     mine = "".join(f"[1,0]<stdout>:{line}\n" for line in GOOD.splitlines())
     tables = parse(mine + mine.replace("[1,0]", "[1,1]"))
     assert [(largest(table), table.complete) for table in tables] == [((333.51, 333.47), True)] * 2
-    told = (
+    output = (
         "2 ranks of one job each printed a table: 2 processes, each a world of its own (a binary"
         " built without MPI=1, or another MPI at run time)"
     )
-    assert [table.faults for table in tables] == [(told,)] * 2
+    assert [table.faults for table in tables] == [(output,)] * 2
 
 
 def test_alltoall_in_place_bandwidth_is_bus_bandwidth_not_algbw() -> None:

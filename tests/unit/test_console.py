@@ -80,12 +80,12 @@ def in_a_terminal(environment: dict[str, str], program: str = SHOW) -> str:
         [sys.executable, "-c", program], stderr=theirs, stdout=theirs, stdin=theirs, env=env
     )
     os.close(theirs)
-    said, deadline = b"", time.monotonic() + PATIENCE_S
+    output, deadline = b"", time.monotonic() + PATIENCE_S
     while time.monotonic() < deadline:
         if not select.select([ours], [], [], 0.1)[0]:
             continue
         try:
-            said += os.read(ours, 65536)
+            output += os.read(ours, 65536)
         except OSError:
             break
     os.close(ours)
@@ -93,24 +93,24 @@ def in_a_terminal(environment: dict[str, str], program: str = SHOW) -> str:
         assert job.wait(timeout=PATIENCE_S) == 0
     finally:
         job.kill()
-    return said.decode()
+    return output.decode()
 
 
 def test_a_terminal_keeps_one_line_for_each_step_and_nothing_from_a_node_is_markup() -> None:
-    said = in_a_terminal({"NO_COLOR": "1"})
+    output = in_a_terminal({"NO_COLOR": "1"})
     # What was drawn and erased again is gone from the screen; lines that stay end in a line feed.
-    kept = [
+    screen = [
         re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", line).rpartition("\r")[2].rstrip()
-        for line in said.replace("\r\n", "\n").split("\n")
+        for line in output.replace("\r\n", "\n").split("\n")
     ]
-    kept = [line for line in kept if line]
-    assert kept[0] == "  note           [red]not markup[/red] :smile:"
-    assert re.fullmatch(r"  reach          4 nodes  [\d.]+ m?s", kept[1])
-    assert re.fullmatch(r"  proof          \[node3:12\] ␛\]0;title␇ done  [\d.]+ m?s", kept[2]), (
-        kept
+    screen = [line for line in screen if line]
+    assert screen[0] == "  note           [red]not markup[/red] :smile:"
+    assert re.fullmatch(r"  reach          4 nodes  [\d.]+ m?s", screen[1])
+    assert re.fullmatch(r"  proof          \[node3:12\] ␛\]0;title␇ done  [\d.]+ m?s", screen[2]), (
+        screen
     )
-    assert "\x1b]0;" not in said
-    assert not re.search(r"\x1b\[[0-9;]*3\dm", said), "no colour where NO_COLOR is set"
+    assert "\x1b]0;" not in output
+    assert not re.search(r"\x1b\[[0-9;]*3\dm", output), "no colour where NO_COLOR is set"
 
 
 def test_lines_and_the_line_that_is_drawn_again_and_again_never_wait_for_each_other() -> None:

@@ -30,7 +30,7 @@ def changes() -> dict[tuple[str, str], CounterDelta]:
     }
 
 
-def made(
+def counted(
     *readings: tuple[str, str, int], at_s: float | None = 1.0, sparse: tuple[str, ...] = ()
 ) -> CounterSnapshot:
     return CounterSnapshot(
@@ -39,19 +39,19 @@ def made(
 
 
 def only(before: CounterSnapshot, after: CounterSnapshot) -> CounterDelta:
-    (found,) = counters.deltas(before, after)
-    return found
+    (result,) = counters.deltas(before, after)
+    return result
 
 
 def test_a_recorded_machine_without_rdma_gives_its_interfaces_and_tcp() -> None:
-    found = read("virtio.txt")
-    assert {reading.device for reading in found.readings} == {"eth0", "ifb0", "ifb1", "tcp"}
-    assert (found.ports, found.sparse, found.problems) == ((), ("eth0",), ())
+    result = read("virtio.txt")
+    assert {reading.device for reading in result.readings} == {"eth0", "ifb0", "ifb1", "tcp"}
+    assert (result.ports, result.sparse, result.problems) == ((), ("eth0",), ())
 
 
 def test_each_family_of_counters_is_read_under_its_own_device() -> None:
-    found = {(r.device, r.counter): (r.value, r.line_no) for r in read("roce-before.txt").readings}
-    assert {key: found[key] for key in found if key[0] in ("GPU 0", "0000:18:00.0", "tcp")} == {
+    result = {(r.device, r.counter): (r.value, r.line_no) for r in read("roce-before.txt").readings}
+    assert {key: result[key] for key in result if key[0] in ("GPU 0", "0000:18:00.0", "tcp")} == {
         ("tcp", "TcpEstabResets"): (0, 30),
         ("tcp", "TcpOutSegs"): (2000, 30),
         ("tcp", "TcpRetransSegs"): (3, 30),
@@ -80,13 +80,13 @@ def test_each_family_of_counters_is_read_under_its_own_device() -> None:
 
 def test_a_line_number_points_at_the_line_that_holds_the_counter() -> None:
     lines = (FIXTURES / "roce-before.txt").read_text().splitlines()
-    wanted = {
+    expected = {
         "link_downed": "link_downed:1",
         "throttle_sw_power_us": "SW Power Capping                  : 1000 us",
         "rx_prio3_pause": "rx_prio3_pause: 5",
     }
     first = {r.counter: r.line_no for r in reversed(read("roce-before.txt").readings)}
-    for name, text in wanted.items():
+    for name, text in expected.items():
         assert lines[first[name] - 1].endswith(text)
 
 
@@ -114,28 +114,28 @@ def test_a_counter_lower_than_before_was_reset_and_its_change_is_not_known() -> 
 
 
 def test_a_counter_of_32_bits_that_ran_over_is_not_taken_for_a_reset() -> None:
-    found = changes()["mlx5_0", "out_of_sequence"]
-    assert (found.delta, found.reset, found.note) == (300, False, "wrapped at 2^32")
+    result = changes()["mlx5_0", "out_of_sequence"]
+    assert (result.delta, result.reset, result.note) == (300, False, "wrapped at 2^32")
 
 
 def test_a_counter_that_stops_at_its_highest_value_does_not_say_that_nothing_happened() -> None:
-    found = changes()["mlx5_0", "symbol_error"]
-    assert (found.delta, found.note) == (
+    result = changes()["mlx5_0", "symbol_error"]
+    assert (result.delta, result.note) == (
         None,
         "stands at its highest value, 65535: it cannot count further",
     )
 
 
 def test_zeros_that_the_node_left_out_count_as_zero() -> None:
-    found = changes()["ens2np0", "rx_discards_phy"]
-    assert (found.before, found.after, found.delta) == (0, 8, 8)
-    appeared = only(made(sparse=("pci",)), made(("0000:18:00.0", "aer_dev_fatal", 1)))
+    result = changes()["ens2np0", "rx_discards_phy"]
+    assert (result.before, result.after, result.delta) == (0, 8, 8)
+    appeared = only(counted(sparse=("pci",)), counted(("0000:18:00.0", "aer_dev_fatal", 1)))
     assert (appeared.before, appeared.delta) == (0, 1)
 
 
 def test_a_counter_that_was_not_there_before_is_unknown_and_not_its_value() -> None:
-    found = only(made(), made(("mlx5_0", "link_downed", 4)))
-    assert (found.before, found.after, found.delta, found.reset, found.note) == (
+    result = only(counted(), counted(("mlx5_0", "link_downed", 4)))
+    assert (result.before, result.after, result.delta, result.reset, result.note) == (
         None,
         4,
         None,
@@ -145,8 +145,8 @@ def test_a_counter_that_was_not_there_before_is_unknown_and_not_its_value() -> N
 
 
 def test_a_device_that_went_away_is_unknown() -> None:
-    found = only(made(("mlx5_0", "link_downed", 4)), made())
-    assert (found.after, found.delta, found.note, found.line_no) == (
+    result = only(counted(("mlx5_0", "link_downed", 4)), counted())
+    assert (result.after, result.delta, result.note, result.line_no) == (
         None,
         None,
         "not there after",
@@ -155,15 +155,15 @@ def test_a_device_that_went_away_is_unknown() -> None:
 
 
 def test_a_level_has_no_difference() -> None:
-    found = changes()["ens2np0", "outbound_pci_stalled_wr"]
-    assert (found.after, found.delta, found.note) == (42, None, "a level, not a count")
+    result = changes()["ens2np0", "outbound_pci_stalled_wr"]
+    assert (result.after, result.delta, result.note) == (42, None, "a level, not a count")
 
 
 def test_a_restarted_node_makes_every_change_unknown() -> None:
-    found = only(
-        made(("tcp", "TcpOutSegs", 5), at_s=900.0), made(("tcp", "TcpOutSegs", 7), at_s=3.0)
+    result = only(
+        counted(("tcp", "TcpOutSegs", 5), at_s=900.0), counted(("tcp", "TcpOutSegs", 7), at_s=3.0)
     )
-    assert (found.delta, found.reset, found.note, found.seconds) == (
+    assert (result.delta, result.reset, result.note, result.seconds) == (
         None,
         True,
         "the node was restarted in between",
@@ -186,21 +186,21 @@ def test_a_tool_that_failed_or_hung_is_a_problem_and_gives_no_zeros() -> None:
         "== time 1.0\n== rdma\n== problem rdma\n== ethtool eth0 96\n== ethtool eth1 94\n=="
         " nvlink\n== ended nvlink 124\n== end\n"
     )
-    found = counters.parse(text, "n")
-    assert found.problems == (
+    result = counters.parse(text, "n")
+    assert result.problems == (
         "rdma: not read within its time limit",
         "nvidia-smi (nvlink): exit status 124",
         "ethtool -S eth0: exit status 96",
     )
-    assert (found.readings, found.sparse) == ((), ())
+    assert (result.readings, result.sparse) == ((), ())
 
 
 def test_snapshots_of_two_nodes_are_not_compared() -> None:
     with pytest.raises(ValueError, match="one node"):
-        counters.deltas(made(), dataclasses.replace(made(), node="other"))
+        counters.deltas(counted(), dataclasses.replace(counted(), node="other"))
 
 
-def test_bytes_of_each_port_are_told_and_what_was_reset_is_not() -> None:
+def test_bytes_of_each_port_are_reported_and_what_was_reset_is_not() -> None:
     reset = "lower than before: reset, or the driver was loaded again"
     assert counters.rail_bytes(read("roce-before.txt"), read("roce-after.txt")) == (
         RailBytes("gpu-001", "mlx5_0", 4_000_000, 4_000_000, "ens1np0"),
@@ -216,9 +216,11 @@ def test_a_pair_leaves_out_what_stood_still_and_says_the_same_of_the_rest() -> N
         texts[0], texts[1], "gpu-001", ("raw/roce-before.txt", "raw/roce-after.txt")
     )
     whole = counters.deltas(read("roce-before.txt"), read("roce-after.txt"))
-    left = counters.deltas(*pair)
+    deltas_left = counters.deltas(*pair)
     moved = counters.deltas(*pair, still=False)
-    assert {each.counter for each in left if each not in moved and each.device == "GPU 0"} == {
+    assert {
+        each.counter for each in deltas_left if each not in moved and each.device == "GPU 0"
+    } == {
         *(
             "nvlink_recovery_errors",
             "nvlink_crc_errors",
@@ -234,7 +236,7 @@ def test_a_pair_leaves_out_what_stood_still_and_says_the_same_of_the_rest() -> N
         *((interface, "tx_bytes") for interface in ("ens1np0", "ens2np0")),
         ("ens2np0", "rx_bytes"),
     }
-    assert {(each.device, each.counter) for each in whole if each not in left} == {
+    assert {(each.device, each.counter) for each in whole if each not in deltas_left} == {
         ("mlx5_0", "symbol_error"),
         ("mlx5_1", "link_downed"),
         ("mlx5_1", "symbol_error"),
@@ -252,10 +254,10 @@ def test_efa_counts_bytes_and_a_second_port_has_a_name_of_its_own() -> None:
     )
     second = "mlx4_0/ports/2/counters/port_xmit_data:1\nmlx4_0/ports/2/counters/port_rcv_data:1\n"
     after = before.replace("bytes:10", "bytes:510")
-    found = counters.rail_bytes(
+    result = counters.rail_bytes(
         counters.parse(before.format(second), "n"), counters.parse(after.format(second), "n")
     )
-    assert found == (RailBytes("n", "rdmap0s6", 500, 500), RailBytes("n", "mlx4_0:2", 0, 0))
+    assert result == (RailBytes("n", "rdmap0s6", 500, 500), RailBytes("n", "mlx4_0:2", 0, 0))
 
 
 # fmt: off
@@ -314,9 +316,9 @@ def test_every_counter_of_ethtool_that_the_table_reads_is_let_through() -> None:
     assert of_ethtool - set(WANTED) == set()
 
 
-@pytest.mark.parametrize(("gpus", "asked"), [(True, ["gpu", "nvlink"]), (False, [])])
+@pytest.mark.parametrize(("gpus", "expected_families"), [(True, ["gpu", "nvlink"]), (False, [])])
 def test_the_gpus_are_asked_only_where_they_matter(
-    gpus: bool, asked: list[str], tmp_path: Path
+    gpus: bool, expected_families: list[str], tmp_path: Path
 ) -> None:
     (tmp_path / "nvidia-smi").write_text("#!/bin/sh\nexit 0\n")
     (tmp_path / "nvidia-smi").chmod(0o755)
@@ -328,7 +330,7 @@ def test_the_gpus_are_asked_only_where_they_matter(
     marks = [
         line.split()[1] for line in done.stdout.decode().splitlines() if line.startswith("== ")
     ]
-    assert sorted({*marks} & {"gpu", "nvlink"}) == asked
+    assert sorted({*marks} & {"gpu", "nvlink"}) == expected_families
 
 
 def test_the_script_reads_this_machine_without_a_word_on_standard_error() -> None:
@@ -337,7 +339,7 @@ def test_the_script_reads_this_machine_without_a_word_on_standard_error() -> Non
     done = subprocess.run(
         command.argv, input=command.stdin, capture_output=True, timeout=60, check=False
     )
-    found = counters.parse(done.stdout.decode(), "n")
-    assert (done.returncode, done.stderr, found.problems) == (0, b"", ())
-    assert any(reading.device == "tcp" for reading in found.readings)
-    assert found.at_s is not None
+    result = counters.parse(done.stdout.decode(), "n")
+    assert (done.returncode, done.stderr, result.problems) == (0, b"", ())
+    assert any(reading.device == "tcp" for reading in result.readings)
+    assert result.at_s is not None

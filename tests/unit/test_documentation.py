@@ -39,7 +39,7 @@ def blocks(text: str) -> str:
 
 
 def commands() -> list[tuple[str, str]]:
-    found = []
+    absent = []
     for page in PAGES:
         for line in COMMAND.findall(
             re.sub(r" *\\\n *", " ", blocks(page.read_text(encoding="utf-8")))
@@ -47,8 +47,8 @@ def commands() -> list[tuple[str, str]]:
             text = re.split(
                 r"\s{2,}#|\s\|\s|\s&&\s|\s\|\|\s|\s2?>|;", line.strip().removeprefix("$ ")
             )[0].strip()
-            found.append((page.name, text))
-    return found
+            absent.append((page.name, text))
+    return absent
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
@@ -71,12 +71,12 @@ def test_every_command_that_stands_in_the_documentation_is_taken_by_the_command_
         if any(word in text for word in OWN_WORDS):
             continue
         tried += 1
-        said = io.StringIO()
+        output = io.StringIO()
         try:
-            with contextlib.redirect_stderr(said):
+            with contextlib.redirect_stderr(output):
                 parser.parse_args(shlex.split(text)[1:])
         except SystemExit:
-            refused.append((page, text, said.getvalue().splitlines()[-1:]))
+            refused.append((page, text, output.getvalue().splitlines()[-1:]))
     assert refused == []
     assert tried > 40
 

@@ -10,8 +10,8 @@ from busbw import cli
 
 
 def printed(capsys: pytest.CaptureFixture[str], *options: str) -> str:
-    given = ("run", "-w", "n[1-4]", "--nccl-tests", "/opt/nccl-tests", "--dry-run", *options)
-    assert cli.main(list(given)) == 0
+    words = ("run", "-w", "n[1-4]", "--nccl-tests", "/opt/nccl-tests", "--dry-run", *options)
+    assert cli.main(list(words)) == 0
     return capsys.readouterr().out
 
 

@@ -71,11 +71,11 @@ def test_a_ring_of_an_earlier_run_is_no_ring_of_this_one() -> None:
 
 
 def test_what_was_kept_with_a_run_is_read_again_and_carried_into_a_replay(tmp_path: Path) -> None:
-    kept = launch("20261121-a/survey-pairs-1", FIRST, frozenset())
+    stored = launch("20261121-a/survey-pairs-1", FIRST, frozenset())
     recording = run_directory.create(tmp_path, "2026-11-21T10:00:00Z", "day-one")
     replay = run_directory.create(tmp_path, "2026-11-21T11:00:00Z", "day-one")
     assert earlier_surveys.load(recording) == ()
-    artefacts.keep(recording, earlier_surveys.FILE, kept)
-    assert earlier_surveys.load(recording) == kept
+    artefacts.keep(recording, earlier_surveys.FILE, stored)
+    assert earlier_surveys.load(recording) == stored
     earlier_surveys.carry(recording.path, replay)
-    assert earlier_surveys.load(replay) == kept
+    assert earlier_surveys.load(replay) == stored

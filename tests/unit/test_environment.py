@@ -29,15 +29,15 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def told(capsys: pytest.CaptureFixture[str], *words: str) -> str:
+def output_of(capsys: pytest.CaptureFixture[str], *words: str) -> str:
     assert cli.main(list(words)) == 0, capsys.readouterr().err
     return capsys.readouterr().out
 
 
 def profile_of(text: str) -> str:
-    found = re.search(r"profile ([a-z0-9-]+)", text)
-    assert found, text
-    return found[1]
+    profile_match = re.search(r"profile ([a-z0-9-]+)", text)
+    assert profile_match, text
+    return profile_match[1]
 
 
 def test_flag_then_environment_then_file_then_what_is_built_in(
@@ -47,12 +47,12 @@ def test_flag_then_environment_then_file_then_what_is_built_in(
     (here / "busbw.yaml").write_text(
         "nodes:\n  - name: gpu-[1-2]\n    gpus: 8\n    rails: [mlx5_0]\nfabric: infiniband\n"
     )
-    assert profile_of(told(capsys, *DRY)) == "infiniband", (
+    assert profile_of(output_of(capsys, *DRY)) == "infiniband", (
         "the file, over what is built in (to ask the nodes)"
     )
     monkeypatch.setenv("BUSBW_PROFILE", "rocev2")
-    assert profile_of(told(capsys, *DRY)) == "rocev2", "the environment, over the file"
-    assert profile_of(told(capsys, *DRY, "-p", "tcp")) == "tcp", (
+    assert profile_of(output_of(capsys, *DRY)) == "rocev2", "the environment, over the file"
+    assert profile_of(output_of(capsys, *DRY, "-p", "tcp")) == "tcp", (
         "the command line, over the environment"
     )
 
@@ -62,11 +62,11 @@ def test_the_nodes_of_the_environment_are_used_until_the_command_line_names_some
 ) -> None:
     monkeypatch.setenv("BUSBW_NODES", "gpu-[001-003]")
     monkeypatch.setenv("BUSBW_EXCLUDE", "gpu-002")
-    text = told(capsys, *DRY, "-p", "tcp", "--ranks-per-node", "8")
+    text = output_of(capsys, *DRY, "-p", "tcp", "--ranks-per-node", "8")
     assert "gpu-001" in text
     assert "gpu-003" in text
     assert "gpu-002:" not in text
-    text = told(capsys, *DRY, "-p", "tcp", "--ranks-per-node", "8", "-w", "box-[1-2]")
+    text = output_of(capsys, *DRY, "-p", "tcp", "--ranks-per-node", "8", "-w", "box-[1-2]")
     assert "box-2" in text
     assert "gpu-00" not in text
 
@@ -88,9 +88,9 @@ def test_a_value_that_the_option_would_refuse_is_refused_by_name_in_three_lines(
 ) -> None:
     monkeypatch.setenv(name, value)
     assert cli.main([*DRY, "-w", "gpu-1"]) == 2
-    said = capsys.readouterr()
-    assert said.out == ""
-    first, second, third = said.err.splitlines()
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    first, second, third = captured.err.splitlines()
     assert first == f"busbw: error: {what}"
     assert second.startswith(f"busbw: seen: {name}={value}")
     assert third.startswith("busbw: next: ")

@@ -163,11 +163,11 @@ def test_what_is_only_there_to_be_inherited_cannot_be_chosen() -> None:
 
 def test_the_page_of_the_profiles_is_the_one_made_from_them() -> None:
     docs = Path(__file__).parents[2] / "docs"
-    made = subprocess.run(
+    generated = subprocess.run(
         (sys.executable, docs / "tools" / "fabrics_page.py"),
         capture_output=True,
         text=True,
         check=True,
     ).stdout
     page = (docs / "fabrics.md").read_text(encoding="utf-8")
-    assert page == made, "python docs/tools/fabrics_page.py > docs/fabrics.md"
+    assert page == generated, "python docs/tools/fabrics_page.py > docs/fabrics.md"

@@ -63,7 +63,7 @@ class FakeTransport:
         self.closed += 1
 
 
-def gone(name: str) -> Unreachable:
+def unreachable_node(name: str) -> Unreachable:
     return Unreachable(name, "down", "power it on")
 
 
@@ -86,14 +86,14 @@ def test_answers_come_in_inventory_order_whatever_finished_first() -> None:
 
 def test_an_unreachable_node_is_a_value_and_answers_with_it() -> None:
     transport = FakeTransport(
-        reach=lambda node, _: gone("b") if node.name == "b" else FakeSession(node.name)
+        reach=lambda node, _: unreachable_node("b") if node.name == "b" else FakeSession(node.name)
     )
 
     with open_fleet(cluster("a", "b"), transport, deadline_s=PATIENCE_S) as fleet:
         answers = fleet.run(TRUE, deadline_s=PATIENCE_S)
 
-    assert fleet.unreachable == (gone("b"),)
-    assert answers == (CommandResult("a", ("true",), 0, b"a", b"", 0.0), gone("b"))
+    assert fleet.unreachable == (unreachable_node("b"),)
+    assert answers == (CommandResult("a", ("true",), 0, b"a", b"", 0.0), unreachable_node("b"))
 
 
 def test_every_node_can_be_asked_something_of_its_own_and_others_nothing() -> None:
@@ -204,7 +204,7 @@ def test_a_command_with_less_time_than_the_deadline_keeps_its_own_words() -> Non
     assert answer.problem == "timed out after 0.2 s"
 
 
-def test_a_node_far_behind_the_others_is_given_up_and_keeps_what_it_said(
+def test_a_node_far_behind_the_others_is_given_up_and_keeps_its_output(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """`d` ends when its session is closed, `e` not even then."""
@@ -268,7 +268,7 @@ def test_without_three_quarters_of_the_answers_nobody_is_given_up() -> None:
     ]
 
 
-def test_events_are_told_from_the_thread_that_asked() -> None:
+def test_events_are_reported_in_the_thread_of_the_caller() -> None:
     events: list[tuple[EventKind, str, str]] = []
     threads = set()
 
@@ -278,7 +278,7 @@ def test_events_are_told_from_the_thread_that_asked() -> None:
 
     def reach(node: Node, timeout_s: float) -> FakeSession | Unreachable:
         return (
-            gone("b")
+            unreachable_node("b")
             if node.name == "b"
             else FakeSession(node.name, notes=("key accepted", "noisy"))
         )
@@ -298,10 +298,10 @@ def test_events_are_told_from_the_thread_that_asked() -> None:
 
 
 def test_the_connect_timeout_never_exceeds_what_the_deadline_leaves() -> None:
-    given: list[float] = []
+    timeouts_s: list[float] = []
 
     def reach(node: Node, timeout_s: float) -> FakeSession:
-        given.append(timeout_s)
+        timeouts_s.append(timeout_s)
         return FakeSession(node.name)
 
     for connect_timeout_s in (10, 10 * HANG_S):
@@ -310,8 +310,8 @@ def test_the_connect_timeout_never_exceeds_what_the_deadline_leaves() -> None:
             cluster("a"), transport, connect_timeout_s=connect_timeout_s, deadline_s=HANG_S
         ).close()
 
-    assert given[0] == 10
-    assert HANG_S - PATIENCE_S < given[1] <= HANG_S
+    assert timeouts_s[0] == 10
+    assert HANG_S - PATIENCE_S < timeouts_s[1] <= HANG_S
 
 
 def test_no_more_nodes_are_asked_at_once_than_forks() -> None:

@@ -80,15 +80,20 @@ BEST = Gate("all-reduce", 0, "best", minimum_ratio=0.8)
 
 
 def test_repeated_launches_are_one_number_with_an_interval() -> None:
-    found = compared(BEST, 370.0, 380.0, 372.0)
-    assert (found.measured_gb_s, found.launches, found.status, found.nodes) == (
+    gate_result = compared(BEST, 370.0, 380.0, 372.0)
+    assert (
+        gate_result.measured_gb_s,
+        gate_result.launches,
+        gate_result.status,
+        gate_result.nodes,
+    ) == (
         372.0,
         3,
         Status.PASS,
         SIM.NODES,
     )
-    assert found.half_interval_gb_s == pytest.approx(13.2, abs=0.1)
-    assert found.reason == "98% (median of 3 launches); at least 80% is wanted"
+    assert gate_result.half_interval_gb_s == pytest.approx(13.2, abs=0.1)
+    assert gate_result.reason == "98% (median of 3 launches); at least 80% is wanted"
 
 
 def earlier(busbw: float, nodes: tuple[str, ...] = SIM.NODES) -> ComparableRun:
@@ -100,11 +105,11 @@ def earlier(busbw: float, nodes: tuple[str, ...] = SIM.NODES) -> ComparableRun:
 
 
 def test_the_clusters_own_accepted_runs_come_before_peers_and_are_stricter() -> None:
-    found = compared(BEST, 340.0, 341.0, 342.0, accepted=(earlier(400.0), earlier(380.0)))
-    assert found.reference == Reference(
+    gate_result = compared(BEST, 340.0, 341.0, 342.0, accepted=(earlier(400.0), earlier(380.0)))
+    assert gate_result.reference == Reference(
         "accepted-run", 390.0, "median of 2 accepted runs of these nodes"
     )
-    assert (found.status, found.reason) == (
+    assert (gate_result.status, gate_result.reason) == (
         Status.FAIL,
         "87% (median of 3 launches); at least 95% is wanted",
     )
@@ -135,14 +140,14 @@ def test_published_figures_alone_never_pass_and_may_fail() -> None:
 
 
 def test_above_physics_is_an_error_of_the_description_even_where_peers_agree() -> None:
-    found = compared(
+    gate_result = compared(
         BEST,
         460.0,
         outcome=dataclasses.replace(PEERS, reference_gb_s=460.0),
         outlooks={"all-reduce": SIM.outlook("infiniband")},
     )
-    assert found.status is Status.FAIL
-    assert found.reason.startswith("above the physical limit of 450.0 GB/s")
+    assert gate_result.status is Status.FAIL
+    assert gate_result.reason.startswith("above the physical limit of 450.0 GB/s")
 
 
 @pytest.mark.parametrize(
@@ -164,13 +169,13 @@ def test_above_physics_is_an_error_of_the_description_even_where_peers_agree() -
 def test_too_few_samples_or_no_reference_is_unknown(
     gate: Gate, case: BenchmarkCase, reason: str
 ) -> None:
-    (found,) = gates.compare(book(gate, cases=(case,)), launches(375.0, case=case), PEERS)  # type: ignore[arg-type]  # as above
-    assert (found.status, found.reason) == (Status.UNKNOWN, reason)
+    (gate_result,) = gates.compare(book(gate, cases=(case,)), launches(375.0, case=case), PEERS)  # type: ignore[arg-type]  # as above
+    assert (gate_result.status, gate_result.reason) == (Status.UNKNOWN, reason)
 
 
 def test_a_number_that_nothing_judges_never_passes() -> None:
-    (found,) = gates.compare(book(), launches(375.0), NO_PEERS)  # type: ignore[arg-type]  # as above
-    assert (found.status, found.reason) == (Status.UNKNOWN, "compared with nothing")
+    (gate_result,) = gates.compare(book(), launches(375.0), NO_PEERS)  # type: ignore[arg-type]  # as above
+    assert (gate_result.status, gate_result.reason) == (Status.UNKNOWN, "compared with nothing")
 
 
 def test_the_level_is_shown_beside_the_gate_and_counts_only_where_it_is_bad() -> None:
@@ -185,7 +190,7 @@ def test_the_level_is_shown_beside_the_gate_and_counts_only_where_it_is_bad() ->
     assert [each.status for each in fine] == [Status.PASS, Status.SKIPPED]
 
 
-def test_each_class_of_sizes_is_told_by_its_largest_and_small_ones_warn_at_worst() -> None:
+def test_each_class_of_sizes_is_represented_by_its_largest_and_small_ones_warn_at_worst() -> None:
     sizes = (8, 64 << 10, 128 << 10, 256 << 20, GIB, 8 * GIB)
     numbers = tuple(gates.Series(CASE, size, (1.0,), SIM.NODES) for size in sizes)
     assert [each.size_bytes for each in gates.largest_of_classes(numbers)] == [
@@ -251,23 +256,26 @@ def proofs(
     fault: str, *, traffic: tuple[RailBytes, ...] = (), ranks: int = 16
 ) -> dict[str, proof.Proof]:
     log = SIM.log_of("infiniband", fault, "gpu-003")
-    made = proof.proofs(
+    all_proofs = proof.proofs(
         MUST_SEE, log, ranks, SIM.cluster("infiniband").nodes, traffic, "raw/cases/proof/stdout.txt"
     )
-    return {each.id: each for each in made}
+    return {each.id: each for each in all_proofs}
 
 
 def test_a_healthy_log_proves_transport_gpudirect_and_rails() -> None:
-    made = proofs("none")
-    assert {name: each.status for name, each in made.items()} == dict.fromkeys(
+    all_proofs = proofs("none")
+    assert {name: each.status for name, each in all_proofs.items()} == dict.fromkeys(
         ("transport", "gpudirect", "rails"), Status.PASS
     )
-    assert dict(proof.excluded(tuple(made.values()))) == {
+    assert dict(proof.excluded(tuple(all_proofs.values()))) == {
         sensitivity.TCP: "every rank says that it uses IB",
         sensitivity.NO_GPUDIRECT: "all 16 kinds of channel between nodes end in /GDRDMA",
         sensitivity.MISSING_RAIL: "NCCL lists every fitted rail on every rank",
     }
-    assert (proof.findings(tuple(made.values())), proof.uncovered(tuple(made.values()))) == ((), ())
+    assert (
+        proof.findings(tuple(all_proofs.values())),
+        proof.uncovered(tuple(all_proofs.values())),
+    ) == ((), ())
 
 
 @pytest.mark.parametrize(
@@ -288,20 +296,20 @@ def test_a_healthy_log_proves_transport_gpudirect_and_rails() -> None:
 def test_a_proof_that_failed_is_a_failure_that_names_the_node(
     fault: str, id_: str, title: str
 ) -> None:
-    made = proofs(fault)
-    assert (made[id_].status, made[id_].where) == (Status.FAIL, ("gpu-003",))
-    found = {finding.id: finding for finding in proof.findings(tuple(made.values()))}
-    assert (found[f"{id_}-not-proven"].status, found[f"{id_}-not-proven"].title) == (
+    all_proofs = proofs(fault)
+    assert (all_proofs[id_].status, all_proofs[id_].where) == (Status.FAIL, ("gpu-003",))
+    by_id = {finding.id: finding for finding in proof.findings(tuple(all_proofs.values()))}
+    assert (by_id[f"{id_}-not-proven"].status, by_id[f"{id_}-not-proven"].title) == (
         Status.FAIL,
         title,
     )
 
 
 def test_ranks_that_said_nothing_leave_a_proof_open_and_named() -> None:
-    made = proofs("none", ranks=64)
-    assert made["transport"].status is Status.UNKNOWN
+    all_proofs = proofs("none", ranks=64)
+    assert all_proofs["transport"].status is Status.UNKNOWN
     assert (
-        proof.uncovered((made["transport"],))[0].why
+        proof.uncovered((all_proofs["transport"],))[0].why
         == "every rank says that it uses IB, but 48 ranks said nothing"
     )
     nothing = proof.proofs(MUST_SEE, None, 16, (), (), "x")
@@ -316,8 +324,8 @@ def test_bytes_of_the_ports_prove_rails_before_the_log_does() -> None:
         proofs("none", traffic=healthy)["rails"].text
         == "all 8 rails of every node carried their share of the bytes"
     )
-    found = proofs("none", traffic=lost)["rails"]
-    assert (found.status, found.where) == (Status.FAIL, ("gpu-003 mlx5_7",))
+    rails = proofs("none", traffic=lost)["rails"]
+    assert (rails.status, rails.where) == (Status.FAIL, ("gpu-003 mlx5_7",))
 
 
 def test_a_plugin_that_some_ranks_lack_is_a_failure_and_one_that_nobody_names_is_open() -> None:
@@ -382,9 +390,9 @@ def answer(name: str, gpu: str, ports: int) -> NodeAnswer:
 def test_hardware_that_is_mixed_or_unknown_gives_a_reason_and_no_number(
     answers: tuple[NodeAnswer, ...], missing: tuple[str, ...]
 ) -> None:
-    found = hardware_of(answers, ("n1", "n2"))
-    assert found.missing == missing
-    result = outlook(found, "infiniband", "all_reduce", 2, 8)
+    hardware = hardware_of(answers, ("n1", "n2"))
+    assert hardware.missing == missing
+    result = outlook(hardware, "infiniband", "all_reduce", 2, 8)
     assert (result.expectation is None) == bool(missing)
     assert result.why_not == "; ".join(missing)
 

@@ -77,19 +77,19 @@ def test_every_row_of_every_group_is_one_value_of_its_nodes_at_the_size_that_was
     None
 ):
     text = mixed(table("gpu1", "gpu2", FAST), table("gpu3", "gpu4", SLOW), ends=(0, 0))
-    found = groups.merge(text, CASE, 2)
-    assert found is not None
-    assert (found.complete, set(found.problems)) == (
+    merged = groups.merge(text, CASE, 2)
+    assert merged is not None
+    assert (merged.complete, set(merged.problems)) == (
         True,
         {"the data was not checked: every #wrong is N/A (-c 0)"},
     )
-    assert [(line.rank, line.group, line.host) for line in found.ranks] == [
+    assert [(line.rank, line.group, line.host) for line in merged.ranks] == [
         (0, 0, "gpu1"),
         (1, 0, "gpu2"),
         (2, 1, "gpu3"),
         (3, 1, "gpu4"),
     ]
-    fast, slow = group_samples(found, "raw/x")
+    fast, slow = group_samples(merged, "raw/x")
     assert (fast.nodes, slow.nodes, fast.rail, fast.size_bytes) == (
         ("gpu1", "gpu2"),
         ("gpu3", "gpu4"),
@@ -124,21 +124,26 @@ def test_every_row_of_every_group_is_one_value_of_its_nodes_at_the_size_that_was
 def test_a_group_that_failed_or_was_cut_off_makes_the_round_incomplete_and_never_whole(
     text: str, complete: bool | None
 ) -> None:
-    found = groups.merge(text, CASE, 2)
-    assert (found.complete if found else None) is complete
-    if found is not None:
-        assert any(problem.startswith("group 1: exit status") for problem in found.problems)
+    merged = groups.merge(text, CASE, 2)
+    assert (merged.complete if merged else None) is complete
+    if merged is not None:
+        assert any(problem.startswith("group 1: exit status") for problem in merged.problems)
 
 
-def test_words_of_a_launch_that_measured_nothing_are_told() -> None:
-    with pytest.raises(ReadError) as told:
+def test_words_of_a_launch_that_measured_nothing_are_reported() -> None:
+    with pytest.raises(ReadError) as refused:
         groups.merge(mixed(table("gpu1", "gpu2", FAST), "no such device\n", ends=(0, 1)), CASE, 2)
-    assert told.value.seen == "no such device"
+    assert refused.value.seen == "no such device"
 
 
 def test_versions_before_the_one_that_times_all_groups_are_too_old() -> None:
-    told = {
+    by_version = {
         version: groups.too_old(version)
         for version in ("2.13.9", "2.19.2", "2.19.4", "2.19.5", "2.19.6", "2.20.0", "3.0", None)
     }
-    assert [version for version, old in told.items() if old] == ["2.13.9", "2.19.2", "2.19.4", None]
+    assert [version for version, old in by_version.items() if old] == [
+        "2.13.9",
+        "2.19.2",
+        "2.19.4",
+        None,
+    ]

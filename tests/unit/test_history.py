@@ -37,7 +37,7 @@ REFRESH = (
 )
 
 
-def made(root: Path, number: int) -> RunDir:
+def recorded_run(root: Path, number: int) -> RunDir:
     name = f"202611{number // 28 + 1:02d}-{number % 28:06d}-day-one"
     (root / name / "raw").mkdir(parents=True)
     (root / name / "raw" / "plan.json").write_text("{}")
@@ -54,7 +54,7 @@ def content(root: Path) -> tuple[Trend, ...]:
 
 
 def test_the_index_holds_every_number_and_is_the_same_when_made_anew(tmp_path: Path) -> None:
-    runs = [made(tmp_path, number) for number in range(4)]
+    runs = [recorded_run(tmp_path, number) for number in range(4)]
     accepted.decide(runs[1], Decision("2026-11-20T00:00:00Z", "ops", ""))
     assert History(tmp_path).refresh() == ()
     first = content(tmp_path)
@@ -70,7 +70,7 @@ def test_the_index_holds_every_number_and_is_the_same_when_made_anew(tmp_path: P
 
 
 def test_what_is_gone_is_forgotten_and_what_changed_is_read_again(tmp_path: Path) -> None:
-    one, two = made(tmp_path, 1), made(tmp_path, 2)
+    one, two = recorded_run(tmp_path, 1), recorded_run(tmp_path, 2)
     History(tmp_path).refresh()
     (two.path / "run.json").write_text("{}")
     assert [problem.partition(":")[0] for problem in History(tmp_path).refresh()] == [two.run_id]
@@ -82,7 +82,7 @@ def test_what_is_gone_is_forgotten_and_what_changed_is_read_again(tmp_path: Path
 
 def test_several_at_once_and_one_killed_leave_a_whole_index(tmp_path: Path) -> None:
     for number in range(12):
-        made(tmp_path, number)
+        recorded_run(tmp_path, number)
     jobs = [
         subprocess.Popen(
             [sys.executable, "-c", REFRESH, str(tmp_path)], stdout=subprocess.PIPE, text=True
@@ -91,8 +91,8 @@ def test_several_at_once_and_one_killed_leave_a_whole_index(tmp_path: Path) -> N
     ]
     wait_until((tmp_path / FILE).exists, "the first line")
     os.kill(jobs[0].pid, signal.SIGKILL)
-    said = [job.communicate(timeout=120)[0].strip() for job in jobs]
-    assert said[1:] == ["()", "()"]
+    outputs = [job.communicate(timeout=120)[0].strip() for job in jobs]
+    assert outputs[1:] == ["()", "()"]
     assert History(tmp_path).refresh() == ()
     assert {len(number.points) for number in content(tmp_path)} == {12}
 
@@ -100,7 +100,7 @@ def test_several_at_once_and_one_killed_leave_a_whole_index(tmp_path: Path) -> N
 def test_a_broken_index_says_how_to_get_a_new_one(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    made(tmp_path, 1)
+    recorded_run(tmp_path, 1)
     (tmp_path / FILE).write_text(
         "this is no database, and it is longer than a header of one would be " * 20
     )
@@ -108,15 +108,15 @@ def test_a_broken_index_says_how_to_get_a_new_one(
     assert f"rm {tmp_path / FILE}" in capsys.readouterr().err
 
 
-def test_the_trend_is_told_with_bars_and_the_last_run_against_those_before(
+def test_the_trend_is_reported_with_bars_and_the_last_run_against_those_before(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for number in range(5):
-        made(tmp_path, number)
+        recorded_run(tmp_path, number)
     assert main(["history", "-o", str(tmp_path), "--collective", "all_reduce"]) == 0
-    told = capsys.readouterr().out
-    assert "5 runs, 2026-11-01 to 2026-11-05" in told
-    assert "+0.0% against the 4 runs before" in told
+    output = capsys.readouterr().out
+    assert "5 runs, 2026-11-01 to 2026-11-05" in output
+    assert "+0.0% against the 4 runs before" in output
     assert main(["history", "-o", str(tmp_path / "none")]) == 2
     assert main(["history", "-o", str(tmp_path), "--collective", "sendrecv_no"]) == 2
 
@@ -179,7 +179,7 @@ def test_the_command_writes_the_page_and_says_where_it_cannot(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for number in range(5):
-        made(tmp_path, number)
+        recorded_run(tmp_path, number)
     page = tmp_path / "trend.html"
     assert main(["history", "-o", str(tmp_path), "--html", str(page)]) == 0
     assert "<svg" in page.read_text(encoding="utf-8")
@@ -193,7 +193,7 @@ def test_the_numbers_are_exported_as_a_table_that_pandas_reads_back(tmp_path: Pa
     import pandas as pd
 
     for number in range(5):
-        made(tmp_path, number)
+        recorded_run(tmp_path, number)
     file = tmp_path / "numbers.csv"
     options = ["history", "-o", str(tmp_path), "--collective", "all_reduce"]
     assert main([*options, "--frame", str(file)]) == 0
@@ -229,7 +229,7 @@ def test_the_numbers_are_exported_as_a_table_that_pandas_reads_back(tmp_path: Pa
 def test_a_table_that_cannot_be_written_is_refused_with_the_reason(
     name: str, reason: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    made(tmp_path, 1)
+    recorded_run(tmp_path, 1)
     if name.endswith(".parquet") and importlib.util.find_spec("pyarrow") is not None:
         pytest.skip("pyarrow is installed")
     assert main(["history", "-o", str(tmp_path), "--frame", str(tmp_path / name)]) == 2
@@ -238,7 +238,7 @@ def test_a_table_that_cannot_be_written_is_refused_with_the_reason(
 
 
 def test_runs_load_as_data_frames_with_units_in_their_column_names(tmp_path: Path) -> None:
-    one, two = made(tmp_path, 1), made(tmp_path, 2)
+    one, two = recorded_run(tmp_path, 1), recorded_run(tmp_path, 2)
     accepted.decide(two, Decision("2026-11-20T00:00:00Z", "ops", ""))
     loaded = busbw.load(tmp_path / "*")
     assert loaded.cases.groupby("run", sort=False)["accepted"].first().to_dict() == {

@@ -125,24 +125,24 @@ def test_what_a_log_calls_its_host_reaches_no_command_line(
         f" {host}<41713>\n"
     )
     assert cli.main(["why", str(log)]) in (0, 1, 3)
-    told = capsys.readouterr().out
-    assert told
-    steps = [line for line in told.splitlines() if line.startswith("               ")]
+    output = capsys.readouterr().out
+    assert output
+    steps = [line for line in output.splitlines() if line.startswith("               ")]
     assert not [line for line in steps if "touch" in line]
     assert os.path.exists(log)
 
 
 def test_nothing_that_runs_what_it_reads_is_ever_imported() -> None:
-    found = []
+    problems = []
     for folder in ("harness", "parsers", "reports"):
         for path in (Path(__file__).parents[2] / folder).rglob("*.py"):
             for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
                 names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
                 names += [node.module or ""] if isinstance(node, ast.ImportFrom) else []
-                found += [
+                problems += [
                     (path.name, name)
                     for name in names
                     if name.partition(".")[0]
                     in ("pickle", "marshal", "shelve", "dill", "cloudpickle")
                 ]
-    assert found == []
+    assert problems == []

@@ -33,10 +33,10 @@ class Busbw:
     def __call__(self, *words: str) -> tuple[int, str]:
         """(exit status, all that it said)."""
         status = main(list(words))
-        said = self._capsys.readouterr()
-        return status, said.out + said.err
+        captured = self._capsys.readouterr()
+        return status, captured.out + captured.err
 
-    def made(self) -> list[str]:
+    def contents(self) -> list[str]:
         """What lies in the folder."""
         return sorted(p.name for p in self.folder.iterdir())
 
@@ -137,11 +137,11 @@ def test_yaml_that_means_harm_is_refused_at_once(
     busbw: Busbw, words: tuple[str, ...], text: str
 ) -> None:
     Path("given.yaml").write_text(text)
-    status, said = busbw(*(word.format(file="./given.yaml") for word in words))
-    assert status == 2, said
-    assert "error: " in said
-    assert "hunter2" not in said
-    assert busbw.made() == ["given.yaml"]
+    status, captured = busbw(*(word.format(file="./given.yaml") for word in words))
+    assert status == 2, captured
+    assert "error: " in captured
+    assert "hunter2" not in captured
+    assert busbw.contents() == ["given.yaml"]
 
 
 @pytest.mark.parametrize(
@@ -160,14 +160,14 @@ def test_a_host_name_that_means_harm_is_refused_by_every_way_in(busbw: Busbw, na
     Path("hostfile").write_text(f"{name} slots=8\n")
     for words in (("-w", name), (f"--nodes={name}",), ("-i", "nodes.yaml"), ("-i", "hostfile")):
         try:
-            status, said = busbw(
+            status, captured = busbw(
                 "check", "--transport", "openssh", "--connect-timeout", "1", *words
             )
         except SystemExit as stop:  # the parser of the command line itself: `-w` without a value
-            status, said = stop.code, ""
-        assert status == 2, (words, said)
-        assert "\x1b" not in said
-    assert busbw.made() == ["hostfile", "nodes.yaml"]
+            status, captured = stop.code, ""
+        assert status == 2, (words, captured)
+        assert "\x1b" not in captured
+    assert busbw.contents() == ["hostfile", "nodes.yaml"]
 
 
 class Owned:
@@ -186,17 +186,17 @@ def test_a_pickle_with_code_in_the_place_of_a_dump_runs_nothing(
     dump.write_bytes(
         pickle.dumps({"version": "2.10", "entries": [Owned()], "pg_config": {}}, protocol=protocol)
     )
-    status, said = busbw(command, str(dump))
-    assert status in (0, 2, 3), said
-    assert busbw.made() == ["nccl_trace_rank_0"]
+    status, captured = busbw(command, str(dump))
+    assert status in (0, 2, 3), captured
+    assert busbw.contents() == ["nccl_trace_rank_0"]
 
 
 def test_archives_are_not_unpacked_by_a_reader_and_lead_nowhere(busbw: Busbw) -> None:
     with zipfile.ZipFile("logs.zip", "w") as packed:
         packed.writestr("../../owned", "x")
         packed.writestr("/tmp/owned-by-busbw-test", "x")
-    status, said = busbw("read", "logs.zip")
-    assert (status, busbw.made()) == (3, ["logs.zip"]), said
+    status, captured = busbw("read", "logs.zip")
+    assert (status, busbw.contents()) == (3, ["logs.zip"]), captured
     assert not Path("/tmp/owned-by-busbw-test").exists()
 
 

@@ -23,9 +23,9 @@ def test_a_host_list_becomes_a_file_that_every_command_finds(
     here: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["init", "-w", "gpu-[001-004],login"]) == 0
-    told = capsys.readouterr().out.splitlines()
-    assert told[0] == "wrote busbw.yaml: 5 nodes gpu-[001-004],login, from -w gpu-[001-004],login"
-    assert told[1].startswith("next: busbw check ")
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "wrote busbw.yaml: 5 nodes gpu-[001-004],login, from -w gpu-[001-004],login"
+    assert lines[1].startswith("next: busbw check ")
     cluster = resolve(None, None, None, {})
     assert [node.name for node in cluster.nodes] == [
         "gpu-001",

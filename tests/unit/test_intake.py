@@ -58,7 +58,7 @@ def engine(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> s
 
 
 @pytest.mark.parametrize("kind", PACKERS)
-def test_compression_is_told_by_the_first_bytes_not_by_the_name(
+def test_compression_is_recognised_by_the_first_bytes_not_by_the_name(
     kind: str, tmp_path: Path, engine: str
 ) -> None:
     needs(kind)
@@ -85,7 +85,7 @@ def test_data_that_is_cut_off_gives_what_is_there_and_says_so(
     assert problem.startswith(f"{kind} data is damaged or cut off after {len(data)} bytes: ")
 
 
-def test_damage_in_the_middle_is_told(tmp_path: Path) -> None:
+def test_damage_in_the_middle_is_reported(tmp_path: Path) -> None:
     packed = bytearray(gzip.compress(bytes(range(256)) * 4000))
     packed[len(packed) // 2] ^= 0xFF
     path = tmp_path / "damaged.gz"
@@ -201,5 +201,5 @@ def test_a_file_that_is_gone_when_it_is_opened_is_an_error_of_usage(tmp_path: Pa
         (b"\x80\x04\x95\x10\0\0\0", True),
     ],
 )
-def test_binary_is_told_from_text(head: bytes, binary: bool) -> None:
+def test_binary_is_distinguished_from_text(head: bytes, binary: bool) -> None:
     assert intake.is_binary(head) is binary

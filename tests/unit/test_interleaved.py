@@ -101,8 +101,8 @@ def test_a_gain_repeats_beyond_the_noise_although_the_fabric_falls_by_a_third_me
 
 
 def test_noise_is_no_gain() -> None:
-    told = ab.sweep_results(rounds((1.0, 1.01, 0.99), cv=0.05), SETTINGS)
-    assert [each.shift.change for each in told if each.shift] == [
+    by_setting = ab.sweep_results(rounds((1.0, 1.01, 0.99), cv=0.05), SETTINGS)
+    assert [each.shift.change for each in by_setting if each.shift] == [
         Change.INCONCLUSIVE,
         Change.INCONCLUSIVE,
     ]
@@ -212,9 +212,9 @@ def test_a_round_far_below_the_others_is_a_dip_with_its_round_and_one_without_nu
     draw = random.Random(3)
     values: list[float | None] = [100 + draw.gauss(0, 0.5) for _ in range(40)]
     values[20], values[30] = 80.0, None
-    found = soak.dips(soaked(values))
-    assert [(event.kind, event.number) for event in found] == [("dip", 21), ("failed", 31)]
-    assert "-20% against the median" in found[0].text
+    outcomes = soak.dips(soaked(values))
+    assert [(event.kind, event.number) for event in outcomes] == [("dip", 21), ("failed", 31)]
+    assert "-20% against the median" in outcomes[0].text
 
 
 def test_a_drift_hides_no_dip_and_a_round_without_a_number_shifts_none() -> None:
@@ -270,11 +270,11 @@ def test_a_counter_that_moves_in_many_rounds_is_one_finding_and_two_counters_are
             (5, "node2", "tx_errors"),
         )
     )
-    told = [
+    by_setting = [
         (each.id, each.status, each.where, each.title)
         for each in soak.findings(Soak(600.0, 600.0, (), events, ()))
     ]
-    assert told == [
+    assert by_setting == [
         ("soak-counter", Status.WARN, (node,), title)
         for node, title in (
             (
@@ -320,9 +320,9 @@ def test_the_line_after_each_round_has_every_case_with_its_trend_and_the_last_ev
         4,
     )
     drifts = tuple(
-        found
+        outcomes
         for name, numbers in values.items()
-        if (found := soak.drift(name, numbers)) is not None
+        if (outcomes := soak.drift(name, numbers)) is not None
     )
     assert (
         soak.summary(Soak(3600.0, 540.0, rounds, (down,), drifts))
@@ -353,8 +353,8 @@ def test_a_lost_link_fails_a_soak_with_its_port_and_time_and_a_dip_only_warns() 
 
 
 def test_all_combinations_are_tried_each_variable_also_unset_and_a_comma_can_be_meant() -> None:
-    found = plan.settings(["NCCL_IB_TC=1,2", "NCCL_IB_HCA==mlx5_0\\,mlx5_1"])
-    assert [ab.setting_text(each) for each in found] == [
+    outcomes = plan.settings(["NCCL_IB_TC=1,2", "NCCL_IB_HCA==mlx5_0\\,mlx5_1"])
+    assert [ab.setting_text(each) for each in outcomes] == [
         "unset",
         "NCCL_IB_HCA==mlx5_0,mlx5_1",
         "NCCL_IB_TC=1",
@@ -400,22 +400,22 @@ def test_unsafe_settings_are_refused_with_the_reason_from_the_fabrics_table(
 
 
 def test_what_tunes_without_harm_is_not_refused() -> None:
-    wanted = plan.settings(["NCCL_IB_QPS_PER_CONNECTION=2,4", "NCCL_PROTO=Simple"])
-    plan.refuse_unsafe(wanted, profile.load("rocev2"))
+    expected = plan.settings(["NCCL_IB_QPS_PER_CONNECTION=2,4", "NCCL_PROTO=Simple"])
+    plan.refuse_unsafe(expected, profile.load("rocev2"))
 
 
 def test_turns_take_the_place_of_the_bandwidth_cases_and_settings_are_checked_for_wrong_data() -> (
     None
 ):
     book = playbook.load("firmware-ci")
-    kept, made = plan.interleave(book, ("a", "b"), SETTINGS)
-    assert made is not None
-    assert [case.id for case in kept.cases] == ["proof"]
-    assert [(case.id, case.purpose, case.check) for case in made.cases] == [
+    artefact, launched = plan.interleave(book, ("a", "b"), SETTINGS)
+    assert launched is not None
+    assert [case.id for case in artefact.cases] == ["proof"]
+    assert [(case.id, case.purpose, case.check) for case in launched.cases] == [
         ("all-reduce", "diagnosis", 1),
         ("alltoall", "diagnosis", 1),
     ]
-    assert (kept.gates, kept.survey.when) == ((), "never")
+    assert (artefact.gates, artefact.survey.when) == ((), "never")
     assert plan.interleave(book, ("a", "b")) == (book, None)
 
 
@@ -459,18 +459,20 @@ def test_what_was_measured_in_turn_is_printed_and_drawn_and_nothing_of_it_is_mar
     )
     trend = soak.drift("all-reduce", [100.0] * 6)
     assert trend is not None
-    made = Soak(60.0, 60.0, soaked([100.0, 101.0, 60.0, 100.0]), (down,), (trend,))
+    soaked_hour = Soak(60.0, 60.0, soaked([100.0, 101.0, 60.0, 100.0]), (down,), (trend,))
     compared = diff(controlled("lost", 0.9), (controlled("one", 1.0),))
-    result = dataclasses.replace(report.result, sweep=gains, soak=made, compared=compared)
-    told = interleaved.lines(result)
+    result = dataclasses.replace(report.result, sweep=gains, soak=soaked_hour, compared=compared)
+    shown_lines = interleaved.lines(result)
     assert any(
         line.startswith("NCCL_IB_QPS_PER_CONNECTION=4")
         and "gains: +" in line
         and "7 rounds" in line
-        for line in told
+        for line in shown_lines
     )
-    assert any("treatment d over control, before " in line and "slower" in line for line in told)
-    assert any("round 3  link-down: <b>node2</b> lost its link" in line for line in told)
+    assert any(
+        "treatment d over control, before " in line and "slower" in line for line in shown_lines
+    )
+    assert any("round 3  link-down: <b>node2</b> lost its link" in line for line in shown_lines)
     page = html.render(dataclasses.replace(report, result=result))
     section = page[page.index('<section id="interleaved"') :]
     section = section[: section.index("</section>")]
@@ -488,7 +490,7 @@ def test_a_link_lost_during_a_launch_and_one_lost_between_two_are_both_seen_and_
     run = run_directory.create(tmp_path, "2026-11-21T10:00:00Z", "soak")
     # What eth0 of node2 had counted, before and after each of three launches.
     counts = {1: (3, 3), 2: (4, 4), 3: (4, 6)}
-    made = []
+    launched = []
     for number, moments in counts.items():
         outcome = launch(Slot("soak", number, "", "all-reduce"), 100.0)
         for moment, count in zip(("before", "after"), moments, strict=True):
@@ -497,24 +499,24 @@ def test_a_link_lost_during_a_launch_and_one_lost_between_two_are_both_seen_and_
                 f"{name}/node2.txt",
                 f"== time {number * 10}.0\n== net\neth0/carrier_down_count:{count}\n== end\n",
             )
-            kept = CountersArtefact(moment, (CounterFile("node2", f"raw/{name}/node2.txt"),))
-            artefacts.keep(run, f"{name}.json", kept)
+            artefact = CountersArtefact(moment, (CounterFile("node2", f"raw/{name}/node2.txt"),))
+            artefacts.keep(run, f"{name}.json", artefact)
         invocation = Invocation(outcome.case.id, (), (), ("a", "b"), 1.0, 2)
         began = f"2026-11-21T10:0{number}:00Z"
         kept_case = CaseArtefact(
             outcome.case, invocation, ("a", "b"), 1, "ended", 0, 10.0, None, None, None, began=began
         )
-        made.append(Launch(kept_case, outcome.results, outcome, (), ()))
-    found = concluded.soaked(run, tuple(made), 60.0)
-    assert found.done_s == 30.0
+        launched.append(Launch(kept_case, outcome.results, outcome, (), ()))
+    outcomes = concluded.soaked(run, tuple(launched), 60.0)
+    assert outcomes.done_s == 30.0
     assert [
-        (each.number, each.began[-9:], each.after_s, each.busbw_gb_s) for each in found.rounds
+        (each.number, each.began[-9:], each.after_s, each.busbw_gb_s) for each in outcomes.rounds
     ] == [
         (1, "10:01:00Z", 0.0, 100.0),
         (2, "10:02:00Z", 10.0, 100.0),
         (3, "10:03:00Z", 20.0, 100.0),
     ]
-    assert [(event.kind, event.number, event.where, event.text) for event in found.events] == [
+    assert [(event.kind, event.number, event.where, event.text) for event in outcomes.events] == [
         (
             "link-down",
             2,

@@ -42,7 +42,7 @@ def test_a_host_list_alone_is_a_cluster() -> None:
     )
 
 
-def test_inside_a_slurm_allocation_its_nodes_are_used_and_that_is_said() -> None:
+def test_inside_a_slurm_allocation_its_nodes_are_used_and_that_is_reported() -> None:
     assert resolve(
         None, None, None, {"SLURM_JOB_NODELIST": "gpu[1-2]", "SLURM_JOB_ID": "881234"}
     ) == Cluster(
@@ -53,7 +53,7 @@ def test_inside_a_slurm_allocation_its_nodes_are_used_and_that_is_said() -> None
     )
 
 
-def test_with_nothing_given_the_ways_of_naming_nodes_are_told() -> None:
+def test_with_nothing_given_the_ways_of_naming_nodes_are_reported() -> None:
     assert complaint(None) == (
         "error: no nodes were given",
         "seen: no -w, no -i, no busbw.yaml in this folder, and SLURM_JOB_NODELIST is not set",
@@ -136,14 +136,14 @@ def test_the_own_inventory_says_all_there_is_to_say(write: Write) -> None:
     )
 
 
-def test_an_ssh_config_that_is_not_there_is_told_at_its_place(write: Write) -> None:
+def test_an_ssh_config_that_is_not_there_is_reported_at_its_place(write: Write) -> None:
     assert (
         complaint(write("nodes: [a]\nssh_config: ~/none/such\n"))[0]
         == f"error: nodes:2:13: no file {Path.home()}/none/such"
     )
 
 
-def test_a_host_list_picks_from_an_inventory_and_a_lost_head_is_told(write: Write) -> None:
+def test_a_host_list_picks_from_an_inventory_and_a_lost_head_is_reported(write: Write) -> None:
     write("Host *\n", "ssh_config")
     cluster = resolve(write(OWN), "gpu-[003,001]", None, {})
     assert (tuple(node.name for node in cluster.nodes), cluster.head, cluster.source) == (
@@ -169,7 +169,7 @@ def test_one_host_list_may_stand_for_all_nodes(write: Write) -> None:
     assert tuple(node.name for node in cluster.nodes) == ("gpu-001", "gpu-002", "gpu-003")
 
 
-def test_every_mistake_in_the_own_inventory_is_told_at_once(write: Write) -> None:
+def test_every_mistake_in_the_own_inventory_is_reported_at_once(write: Write) -> None:
     text = """\
 nodes:
   - gpu-[001-004]
@@ -246,7 +246,7 @@ def test_a_plain_list_of_hosts_states_no_slots(write: Write) -> None:
     )
 
 
-def test_every_mistake_in_a_hostfile_is_told_at_once(write: Write) -> None:
+def test_every_mistake_in_a_hostfile_is_reported_at_once(write: Write) -> None:
     text = "a slts=8\nb:8\n$(reboot) slots=8\nc slots=x\nd slots\ne slots=0\n"
     assert complaint(write(text)) == (
         (
@@ -288,7 +288,7 @@ def test_a_file_that_cannot_be_an_inventory_says_what_to_give_instead(
     assert (lines[0], lines[-1]) == (f"error: nodes: {what}", next_step)
 
 
-def test_a_file_that_is_not_there_is_told_and_w_is_offered() -> None:
+def test_a_file_that_is_not_there_is_reported_and_w_is_offered() -> None:
     assert complaint("/nowhere/gpu-[001-016]") == (
         "error: /nowhere/gpu-[001-016]: No such file or directory",
         "next: give the path of an inventory file to -i; a host list goes to -w",

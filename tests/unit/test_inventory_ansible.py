@@ -77,7 +77,7 @@ def put(folder: Path, **files: str) -> str:
     return str(paths[0])
 
 
-def told(path: str) -> list[str]:
+def problems_of(path: str) -> list[str]:
     with pytest.raises(InventoryError) as caught:
         resolve(path, None, None, {})
     return [
@@ -198,12 +198,12 @@ def test_ssh_arguments_become_options_of_the_node(tmp_path: Path) -> None:
 
 
 def test_an_ssh_argument_that_cannot_be_kept_is_refused(tmp_path: Path) -> None:
-    assert told(put(tmp_path, hosts_ini="a ansible_ssh_common_args='-F /etc/x'\n")) == [
+    assert problems_of(put(tmp_path, hosts_ini="a ansible_ssh_common_args='-F /etc/x'\n")) == [
         "hosts.ini:1:3: ssh argument '-F' is not read; put it into ssh_config"
     ]
 
 
-def test_every_mistake_of_a_providers_inventory_is_told_at_once(tmp_path: Path) -> None:
+def test_every_mistake_of_a_providers_inventory_is_reported_at_once(tmp_path: Path) -> None:
     text = """\
 # hosts of the provider
 [gpu]
@@ -220,7 +220,7 @@ gpu-[40-44]
 [cluster:children]
 gpuu
 """
-    assert told(put(tmp_path, hosts_ini=text)) == [
+    assert problems_of(put(tmp_path, hosts_ini=text)) == [
         "hosts.ini:4:1: unknown group 'storage'; known: all, cluster, gpu, rack, ungrouped",
         "hosts.ini:7:7: unknown key 'ansible_hosts'; did you mean 'ansible_host'?",
         "hosts.ini:8:7: expected key=value, found 'novalue'",
@@ -231,8 +231,8 @@ gpuu
     ]
 
 
-def test_two_values_for_one_host_are_told_with_both_lines(tmp_path: Path) -> None:
-    assert told(
+def test_two_values_for_one_host_are_reported_with_both_lines(tmp_path: Path) -> None:
+    assert problems_of(
         put(
             tmp_path, hosts_ini="[a]\ngpu1 ansible_host=10.0.0.1\n[b]\ngpu1 ansible_host=10.0.0.2\n"
         )
@@ -244,7 +244,7 @@ def test_a_host_may_be_in_several_groups(tmp_path: Path) -> None:
     assert fold(node.name for node in resolve(path, None, None, {}).nodes) == "gpu[1-4]"
 
 
-def test_every_mistake_of_a_yaml_inventory_is_told_at_once(tmp_path: Path) -> None:
+def test_every_mistake_of_a_yaml_inventory_is_reported_at_once(tmp_path: Path) -> None:
     text = """\
 all:
   children:
@@ -257,7 +257,7 @@ all:
     b:
       hosts: [a]
 """
-    assert told(put(tmp_path, hosts_yml=text)) == [
+    assert problems_of(put(tmp_path, hosts_yml=text)) == [
         "hosts.yml:6:9: 'gpu02' repeats 1 host of line 5: gpu02",
         (
             "hosts.yml:7:31: ansible_host is a template, and busbw does not run Ansible: give it"
@@ -274,7 +274,7 @@ all:
 
 
 def test_groups_that_contain_each_other_are_refused(tmp_path: Path) -> None:
-    assert told(put(tmp_path, hosts_ini="[a:children]\nb\n[b:children]\na\n[c]\nn1\n")) == [
+    assert problems_of(put(tmp_path, hosts_ini="[a:children]\nb\n[b:children]\na\n[c]\nn1\n")) == [
         "hosts.ini: groups contain each other: a, b"
     ]
 
@@ -286,7 +286,7 @@ def test_a_vaulted_value_that_is_needed_is_refused_and_one_that_is_not_is_left(
         "all:\n  hosts:\n    a:\n      ansible_user: !vault |\n        $ANSIBLE_VAULT;1.1\n     "
         " db_secret: !vault |\n        $ANSIBLE_VAULT;1.1\n"
     )
-    assert told(put(tmp_path, hosts_yml=text)) == [
+    assert problems_of(put(tmp_path, hosts_yml=text)) == [
         "hosts.yml:4:21: ansible_user is encrypted with Ansible Vault, and busbw reads no secrets: "
         "put it into ssh_config, or take it out of the vault"
     ]
@@ -298,7 +298,7 @@ def test_a_vaulted_value_that_is_needed_is_refused_and_one_that_is_not_is_left(
     ).nodes == (Node("a"),)
 
 
-def test_a_vaulted_file_of_variables_is_told_and_passed_over(tmp_path: Path) -> None:
+def test_a_vaulted_file_of_variables_is_reported_and_passed_over(tmp_path: Path) -> None:
     path = put(tmp_path, hosts_ini="a\n", group_vars__all_yml="$ANSIBLE_VAULT;1.1;AES256\n3132\n")
     assert resolve(path, None, None, {}).notes == (
         (
@@ -310,10 +310,10 @@ def test_a_vaulted_file_of_variables_is_told_and_passed_over(tmp_path: Path) -> 
 
 def test_a_broken_file_of_variables_is_named(tmp_path: Path) -> None:
     path = put(tmp_path, hosts_ini="a\n", group_vars__all_yml="x: [1\n")
-    assert told(path)[0].startswith("group_vars/all.yml:2:1: not YAML")
+    assert problems_of(path)[0].startswith("group_vars/all.yml:2:1: not YAML")
 
 
-def test_a_password_is_never_read_and_that_is_said(tmp_path: Path) -> None:
+def test_a_password_is_never_read_and_that_is_reported(tmp_path: Path) -> None:
     cluster = resolve(put(tmp_path, hosts_ini="a ansible_password=hunter2\n"), None, None, {})
     assert cluster.notes == (
         f"{tmp_path}/hosts.ini: ansible_password is not read; log in with a key or the agent",
@@ -332,7 +332,7 @@ def test_the_machine_ansible_runs_on_is_no_node(tmp_path: Path) -> None:
 
 
 def test_an_illegal_host_name_is_refused(tmp_path: Path) -> None:
-    assert told(put(tmp_path, hosts_ini="[gpu]\n-oProxyCommand=reboot\n../x\n")) == [
+    assert problems_of(put(tmp_path, hosts_ini="[gpu]\n-oProxyCommand=reboot\n../x\n")) == [
         (
             "hosts.ini:2: illegal node name '-oProxyCommand=reboot': letters, digits, dot, dash and"
             " underscore only, none of dot and dash in front"

@@ -97,15 +97,15 @@ def test_standard_output_is_one_document_and_nothing_else(
     kinds = {}
     for name, words in COMMANDS.items():
         status = cli.main([*name.split(), *words, "--json"])
-        said = capsys.readouterr()
+        captured = capsys.readouterr()
         if name in NEEDS_A_LAB:
-            assert (status, said.out) == (3, ""), NEEDS_A_LAB[name]
+            assert (status, captured.out) == (3, ""), NEEDS_A_LAB[name]
             continue
-        assert status in (0, 1, 3), (name, said.err)
-        assert said.out[:1] in ("{", "["), (name, said.err)
-        kinds[name] = type(json.loads(said.out)).__name__
-        assert said.out.endswith("\n"), name
-        assert "internal error" not in said.err, (name, said.err)
+        assert status in (0, 1, 3), (name, captured.err)
+        assert captured.out[:1] in ("{", "["), (name, captured.err)
+        kinds[name] = type(json.loads(captured.out)).__name__
+        assert captured.out.endswith("\n"), name
+        assert "internal error" not in captured.err, (name, captured.err)
     assert kinds == {
         name: "list" if name == "history" else "dict"
         for name in COMMANDS
@@ -131,14 +131,14 @@ def test_an_error_is_at_most_three_lines_with_a_next_step_and_nothing_on_standar
 ) -> None:
     capsys.readouterr()
     status = cli.main(list(words))
-    said = capsys.readouterr()
+    captured = capsys.readouterr()
     assert status in (2, 3)
-    assert said.out == ""
-    lines = said.err.splitlines()
+    assert captured.out == ""
+    lines = captured.err.splitlines()
     assert lines[0].startswith("busbw: error: ")
     assert [line.partition(":")[0] for line in lines] == ["busbw"] * len(lines)
-    told = [line.split(": ")[1] for line in lines]
-    assert told in (
+    names = [line.split(": ")[1] for line in lines]
+    assert names in (
         ["error", "seen", "next"],
         ["error", "next"],
     ), "what was seen is left out where the error itself is verbatim"

@@ -44,7 +44,7 @@ LOST = LostPeer("node1", "node2", "eth0", 4, "node1: Test network failure …")
 
 
 @pytest.mark.parametrize(
-    ("lost", "failures", "named"),
+    ("lost", "failures", "culprit"),
     [
         ((LOST,), (failure("signal", "node3", 9),), ("node3",)),
         ((LOST,), (failure("exit-status", "node1", 1),), ("node2",)),
@@ -54,11 +54,11 @@ LOST = LostPeer("node1", "node2", "eth0", 4, "node1: Test network failure …")
     ],
 )
 def test_a_rank_that_was_killed_is_named_before_whom_survivors_lost(
-    lost: tuple[LostPeer, ...], failures: tuple[LauncherFailure, ...], named: tuple[str, ...]
+    lost: tuple[LostPeer, ...], failures: tuple[LauncherFailure, ...], culprit: tuple[str, ...]
 ) -> None:
     hosts, cause = proof.culprits(lost, failures)
-    assert hosts == named
-    assert bool(cause) == bool(named)
+    assert hosts == culprit
+    assert bool(cause) == bool(culprit)
 
 
 def pairs(
@@ -67,14 +67,14 @@ def pairs(
     paths: dict[frozenset[str], float] | None = None,
 ) -> tuple[GroupSample, ...]:
     """Every pair as the slower of its nodes and its path gives it, with a little noise."""
-    found = []
+    samples = []
     for number in pair_rounds(nodes):
         for group in number.groups:
             rate = min(
                 [capacity.get(node, GOOD) for node in group]
                 + [(paths or {}).get(frozenset(group), GOOD)]
             )
-            found.append(
+            samples.append(
                 GroupSample(
                     group,
                     4 << 20,
@@ -82,7 +82,7 @@ def pairs(
                     f"raw/cases/survey-{number.id}/result.json",
                 )
             )
-    return tuple(found)
+    return tuple(samples)
 
 
 FOUR = ("node1", "node2", "node3", "node4")
@@ -139,7 +139,7 @@ def test_one_slow_node_of_three_is_found_by_the_pair_without_it() -> None:
     assert [b.component.label for b in outcome.blames] == ["b"]
 
 
-def test_two_nodes_cannot_be_told_apart_and_that_is_said() -> None:
+def test_two_nodes_cannot_be_distinguished_and_that_is_reported() -> None:
     outcome = blame.solve(pairs(("a", "b"), {"b": 2.0}))
     assert (outcome.blames, outcome.reference_gb_s) == ((), None)
     assert "cannot be told" in outcome.inseparable
@@ -180,7 +180,7 @@ def test_a_path_that_was_slow_once_and_good_in_the_next_launch_is_not_blamed() -
     }
 
 
-def test_a_slow_group_that_nothing_accused_explains_says_in_how_many_launches_it_was_slow() -> None:
+def test_a_slow_group_that_no_suspect_explains_says_in_how_many_launches_it_was_slow() -> None:
     """One inside that is slow wherever it is measured, and another that is slow beside it once: as
     a loaded machine shows them."""
 
@@ -191,7 +191,7 @@ def test_a_slow_group_that_nothing_accused_explains_says_in_how_many_launches_it
             for n, x in zip(FOUR, levels, strict=True)
         ]
 
-    def said(*launches: tuple[float, ...]) -> dict[str, str]:
+    def verdicts_of(*launches: tuple[float, ...]) -> dict[str, str]:
         samples = [
             s
             for number, levels in enumerate(launches)
@@ -207,15 +207,15 @@ def test_a_slow_group_that_nothing_accused_explains_says_in_how_many_launches_it
             c.nodes[0]: c.reason.partition("; ")[2] for c in compared if c.status is Status.WARN
         }
 
-    assert said((0.75, 1.36, 1.0, 1.0), (0.74, 0.66, 1.0, 1.0)) == {
+    assert verdicts_of((0.75, 1.36, 1.0, 1.0), (0.74, 0.66, 1.0, 1.0)) == {
         "node1": "slow in 2 of its 2 launches, not enough to flag it"
     }
-    assert said((0.75, 1.0, 1.0, 1.0), (1.0, 1.0, 1.0, 1.0)) == {
+    assert verdicts_of((0.75, 1.0, 1.0, 1.0), (1.0, 1.0, 1.0, 1.0)) == {
         "node1": "seen once, not reproduced"
     }
 
 
-def test_a_disturbance_of_half_the_iterations_does_not_accuse() -> None:
+def test_a_disturbance_of_half_the_iterations_flags_nobody() -> None:
     half = tuple(
         (
             dataclasses.replace(s, busbw_gb_s=(5.0,) * 8 + (10.0, 9.9, 10.1, 10.0) * 2)
@@ -276,7 +276,7 @@ def test_a_complete_output_on_the_planned_ranks_is_believed() -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "finding", "status"),
+    ("fault", "finding", "status"),
     [
         (launch(results=()), "nothing-measured", Status.UNKNOWN),
         (launch(result(rows=result().rows[:2])), "sizes-missing", Status.UNKNOWN),
@@ -294,9 +294,9 @@ def test_a_complete_output_on_the_planned_ranks_is_believed() -> None:
     ],
 )
 def test_a_number_that_is_not_the_number_meant_never_passes(
-    given: proof.LaunchOutput, finding: str, status: Status
+    fault: proof.LaunchOutput, finding: str, status: Status
 ) -> None:
-    judged = proof.judge(given)
+    judged = proof.judge(fault)
     assert (judged.status, [f.id for f in judged.findings]) == (status, [finding])
 
 
@@ -347,17 +347,17 @@ def test_advisory_findings_never_decide() -> None:
     assert verdict.decide((), (), (), findings, ()).status is Status.FAIL
 
 
-def test_paths_that_no_launch_measured_are_told_as_not_launch() -> None:
+def test_paths_that_no_launch_measured_are_reported_as_not_launch() -> None:
     samples = pairs(("a", "b", "c", "d"), {})
-    told = verdict.sensitivity(samples, blame.solve(samples))
-    assert told[0].startswith("detects: a node or a path that gives less than ")
-    assert not any("not measured with each other" in line for line in told)
+    limits = verdict.sensitivity(samples, blame.solve(samples))
+    assert limits[0].startswith("detects: a node or a path that gives less than ")
+    assert not any("not measured with each other" in line for line in limits)
     some = tuple(s for s in samples if set(s.nodes) not in ({"a", "d"}, {"b", "c"}))
-    told = verdict.sensitivity(some, blame.solve(some))
-    assert told[0].startswith("detects: a node or a path that was measured that gives less than ")
+    limits = verdict.sensitivity(some, blame.solve(some))
+    assert limits[0].startswith("detects: a node or a path that was measured that gives less than ")
     assert (
         "does not detect: a slow path between nodes that were not measured with each other: 2 of 6 (a"
-        " – d, b – c)" in told
+        " – d, b – c)" in limits
     )
     few = tuple(
         s

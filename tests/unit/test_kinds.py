@@ -127,7 +127,7 @@ def test_every_host_runs_the_build_of_its_own_kind_with_its_arguments_and_anothe
         program.write_text(f'#!/bin/sh\necho "{name}: $*"\n')
         program.chmod(0o755)
     here = Path("/proc/sys/kernel/hostname").read_text().strip()
-    said = []
+    answers = []
     for host in (here, f"not-{here}"):
         stamp, files = node_types.dispatcher(
             {f"{tmp_path}/old": ("o1", "o2"), f"{tmp_path}/new build": (host,)},
@@ -141,8 +141,8 @@ def test_every_host_runs_the_build_of_its_own_kind_with_its_arguments_and_anothe
         done = subprocess.run(
             (program, "-b", "8 M"), capture_output=True, text=True, timeout=60, check=False
         )
-        said.append((done.returncode, done.stdout, done.stderr))
-    assert said == [
+        answers.append((done.returncode, done.stdout, done.stderr))
+    assert answers == [
         (0, "new build: -b 8 M\n", ""),
         (127, "", f"busbw: nothing was built for {here}\n"),
     ]

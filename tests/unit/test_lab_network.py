@@ -160,7 +160,7 @@ def test_the_slowest_of_several_rates_rules_and_only_on_its_rail() -> None:
     ]
 
 
-def test_without_a_rate_a_mended_link_has_no_queue_of_its_own() -> None:
+def test_without_a_rate_a_repaired_link_has_no_queue_of_its_own() -> None:
     state = lab(1)
     assert network.node_tc(state, state.nodes[0]) == ("qdisc replace dev eth0 root noqueue",)
 

@@ -222,7 +222,7 @@ def test_control_groups_of_version_2_need_the_cpu_controller_switched_on(tmp_pat
     )
 
 
-def test_no_control_groups_at_all_is_said(tmp_path: Path) -> None:
+def test_no_control_groups_at_all_is_reported(tmp_path: Path) -> None:
     assert cgroups.choose("0123abcd", "lab", tmp_path) == (
         None,
         False,
@@ -281,7 +281,7 @@ def test_without_namespaces_a_node_has_its_files_where_the_lab_is(recorded: LabS
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("words", "message"),
     [
         (("fault", "slow", "node1", "10"), "RATE '10' is no rate"),
         (("fault", "slow", "node9", "10mbit"), "the lab 'lab' has no node 'node9'"),
@@ -311,12 +311,12 @@ def test_without_namespaces_a_node_has_its_files_where_the_lab_is(recorded: LabS
         (("fault", "slow", "node1", "0%"), "RATE '0bit' is no rate"),
     ],
 )
-def test_what_cannot_be_done_is_said_and_changes_nothing(
-    words: tuple[str, ...], told: str, recorded: LabState
+def test_what_cannot_be_done_is_reported_and_changes_nothing(
+    words: tuple[str, ...], message: str, recorded: LabState
 ) -> None:
     with pytest.raises(BusbwError) as caught:
         run(*words)
-    assert caught.value.what == told
+    assert caught.value.what == message
     assert caught.value.next_step
     assert state.load() == recorded
 

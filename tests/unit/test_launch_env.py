@@ -94,7 +94,7 @@ def test_groups_are_cut_by_the_case_alone() -> None:
     assert values(resolved)["NCCL_TESTS_SPLIT"] == "DIV 2"
 
 
-def test_a_value_whose_fact_is_not_known_is_left_out_and_told() -> None:
+def test_a_value_whose_fact_is_not_known_is_left_out_and_reported() -> None:
     assert values(resolve_env(IB, BOOK, CASE, (), FabricFacts())) == {
         "NCCL_DEBUG": "WARN",
         "NCCL_DEBUG_TIMESTAMP_LEVELS": "ALL",
@@ -116,7 +116,7 @@ def test_a_value_whose_fact_is_not_known_is_left_out_and_told() -> None:
     ],
 )
 def test_a_value_is_set_for_the_versions_it_is_for(version: str | None, names: set[str]) -> None:
-    made = dataclasses.replace(
+    profile = dataclasses.replace(
         IB,
         env=(
             ProfileVar("always", "1", "w", "s"),
@@ -125,7 +125,8 @@ def test_a_value_is_set_for_the_versions_it_is_for(version: str | None, names: s
         ),
     )
     assert (
-        set(values(resolve_env(made, BOOK, CASE, (), FabricFacts(nccl_version=version)))) == names
+        set(values(resolve_env(profile, BOOK, CASE, (), FabricFacts(nccl_version=version))))
+        == names
     )
 
 
@@ -188,8 +189,8 @@ def test_settings_from_articles_that_do_harm_are_explained_and_still_set(
 
 def test_the_profiles_own_values_need_no_caution() -> None:
     for name in fabric.names():
-        made = fabric.load(name)
-        assert cautions(made, resolve_env(made, BOOK, CASE, (), FACTS)) == ()
+        profile = fabric.load(name)
+        assert cautions(profile, resolve_env(profile, BOOK, CASE, (), FACTS)) == ()
 
 
 def test_all_rails_by_name_need_no_caution() -> None:

@@ -45,23 +45,27 @@ def faults(value: Any, schema: Any, where: str = "") -> list[str]:
     kind = schema.get("type")
     if kind and not isinstance(value, TYPES[kind]):
         return [f"{where}: not {kind}"]
-    found = [f"{where}: {value!r}"] if "enum" in schema and value not in schema["enum"] else []
+    problems = [f"{where}: {value!r}"] if "enum" in schema and value not in schema["enum"] else []
     if isinstance(value, dict):
         known, others = schema.get("properties", {}), schema.get("additionalProperties")
-        found += [f"{where}: no {name}" for name in schema.get("required", ()) if name not in value]
+        problems += [
+            f"{where}: no {name}" for name in schema.get("required", ()) if name not in value
+        ]
         for name, each in value.items():
             if name not in known and others is None:
                 # The template's metadata is free in the definition.
-                found += [] if where.endswith("template.metadata") else [f"{where}.{name}: unknown"]
+                problems += (
+                    [] if where.endswith("template.metadata") else [f"{where}.{name}: unknown"]
+                )
             else:
-                found += faults(each, known.get(name, others), f"{where}.{name}")
+                problems += faults(each, known.get(name, others), f"{where}.{name}")
     if isinstance(value, list):
-        found += [
+        problems += [
             fault
             for n, each in enumerate(value)
             for fault in faults(each, schema.get("items", {}), f"{where}[{n}]")
         ]
-    return found
+    return problems
 
 
 @pytest.mark.parametrize("job", [JOB, MpiJob("b", "image", 1, 0)], ids=["all options", "no option"])
@@ -157,5 +161,5 @@ def test_the_manifest_against_the_whole_published_definition() -> None:
     versions = yaml.safe_load(Path(path).read_text())["spec"]["versions"]
     (whole,) = [each["schema"]["openAPIV3Schema"] for each in versions if each["name"] == "v2beta1"]
     spec = json.loads(mpijob.manifest(JOB))["spec"]
-    found = faults(spec, whole["properties"]["spec"])
-    assert found == []
+    problems = faults(spec, whole["properties"]["spec"])
+    assert problems == []

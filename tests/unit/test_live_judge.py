@@ -124,7 +124,7 @@ def test_of_one_silent_pair_the_end_that_ras_cannot_hear_either_is_the_culprit()
     )
 
 
-def test_a_port_that_is_down_everywhere_is_not_used_and_accuses_nobody() -> None:
+def test_a_port_that_is_down_everywhere_is_not_used_and_flags_nobody() -> None:
     down = "eth0/operstate:up\neth0/carrier:1\neth1/operstate:down\neth1/carrier:0\n"
     assert told(tuple(node(number, look=down) for number in range(4)))[0] is not StallClass.NETWORK
 
@@ -444,7 +444,7 @@ def of_another_job(number: int, *, moved: int) -> NodeEvidence:
     return offline.of_text(f"n{number}", framed(parts), "a", None, 0.0)
 
 
-def test_another_job_on_the_culprits_leaf_is_told_with_whether_it_stands_too() -> None:
+def test_another_job_on_the_culprits_leaf_is_reported_with_whether_it_stands_too() -> None:
     leaves = {"n0": "leaf1", "n1": "leaf1", "n2": "leaf2", "n3": "leaf2", "n7": "leaf2"}
     stopped = nodes(n2=node(2, state="T"))
     standing, moving = (

@@ -50,7 +50,7 @@ def test_two_ranks_that_wait_for_each_other_in_two_communicators_disagree() -> N
     assert "wait for each other in different communicators" in found.headline
 
 
-def test_equal_counts_that_stand_still_acquit_nobody_and_name_nobody() -> None:
+def test_equal_counts_that_do_not_move_acquit_nobody_and_name_nobody() -> None:
     found = judged(nodes(n0=asked(ras(HEALTHY))))
     assert (found.kind, found.culprit_nodes, found.findings[0].id) == (
         StallClass.UNKNOWN,
@@ -143,7 +143,7 @@ def test_half_of_the_ranks_behind_are_counted_and_nobody_is_named() -> None:
     assert found.headline == "2 ranks have not called AllReduce 64; 2 others wait for them"
 
 
-def test_ras_that_does_not_answer_in_time_is_said_and_the_rest_still_judged() -> None:
+def test_ras_that_does_not_answer_in_time_is_reported_and_the_rest_still_judged() -> None:
     mute = node(
         0,
         ras_1="listens\nasked localhost 28028\n",

@@ -244,7 +244,7 @@ def test_stacks_are_asked_for_only_when_they_are_wanted() -> None:
     not (shutil.which("gdb") or shutil.which("py-spy")),
     reason="neither py-spy nor gdb is installed: apt-get install gdb",
 )
-def test_a_stack_tells_the_call_and_leaves_the_process_as_it_was(
+def test_a_stack_reports_the_call_and_leaves_the_process_as_it_was(
     rank: subprocess.Popen[bytes],
 ) -> None:
     text = script.text(CollectOptions(interval_s=1, stacks=True), "b0undary1").encode()
@@ -365,7 +365,7 @@ def test_a_site_may_collect_by_its_own_means_and_gets_the_same_judgement(
     assert not offline.is_collection(tmp_path)
 
 
-def test_an_answer_that_was_cut_off_is_told_as_such_and_accuses_nobody(
+def test_an_answer_that_was_cut_off_is_reported_as_such_and_flags_nobody(
     rank: subprocess.Popen[bytes],
 ) -> None:
     whole = run()

@@ -129,7 +129,7 @@ def test_a_stack_and_ras_that_name_the_same_rank_make_it_certain() -> None:
     assert any("hold (train.py:3)" in item.text for item in found.findings[0].evidence)
 
 
-def test_stacks_that_are_all_alike_accuse_nobody() -> None:
+def test_stacks_that_are_all_alike_flag_nobody() -> None:
     assert judged(stacked(*[ALL_REDUCE] * 4)).culprit_nodes == ()
 
 
@@ -181,7 +181,7 @@ def test_queue_pairs_in_error_accuse_the_other_end_and_its_port() -> None:
     )
 
 
-def test_queue_pairs_of_others_and_of_an_ended_job_accuse_nobody() -> None:
+def test_queue_pairs_of_others_and_of_an_ended_job_flag_nobody() -> None:
     given = nodes(
         n0=node(0, qps=pair("mlx5_0/1", 10, 20, "ERR", 77)),
         n2=node(2, qps=pair("mlx5_3/1", 20, 10, "RTS", 102)),

@@ -94,14 +94,14 @@ def test_the_gpu_that_still_computes_while_the_others_spin_at_little_power_is_na
         "three GPUs",
     ],
 )
-def test_gpus_that_do_not_set_few_apart_accuse_nobody(used: list[tuple[int, float]]) -> None:
+def test_gpus_that_do_not_set_few_apart_flag_nobody(used: list[tuple[int, float]]) -> None:
     assert (
         judged(tuple(using(n, at, world=len(used)) for n, at in enumerate(used))).culprit_ranks
         == ()
     )
 
 
-def test_a_gpu_that_was_idle_in_one_look_only_accuses_nobody() -> None:
+def test_a_gpu_that_was_idle_in_one_look_only_flags_nobody() -> None:
     assert (
         judged(
             tuple(using(n, (0, 75.0), SPIN) if n == 2 else using(n, SPIN) for n in range(4))
@@ -158,7 +158,7 @@ def test_a_port_that_receives_damaged_data_is_only_possible() -> None:
     assert found.findings[0].confidence is Confidence.POSSIBLE
 
 
-def test_counters_that_stand_still_or_count_what_a_victim_does_accuse_nobody() -> None:
+def test_counters_that_do_not_move_or_count_what_a_victim_does_flag_nobody() -> None:
     assert judged(nodes(n1=ports(1, symbol_error=0))).culprit_nodes == ()
     assert judged(nodes(n1=ports(1, local_ack_timeout_err=12))).culprit_nodes == (), (
         "who sends again waits for somebody else"

@@ -34,9 +34,9 @@ def parsed(*words: str) -> argparse.Namespace:
 
 @pytest.fixture
 def result() -> RunResult:
-    found = RUNS.failing().result
-    assert isinstance(found, RunResult)
-    return found
+    run_result = RUNS.failing().result
+    assert isinstance(run_result, RunResult)
+    return run_result
 
 
 @pytest.fixture
@@ -79,7 +79,7 @@ def test_files_are_copied_whole_readable_by_others_and_nothing_else_is_left(
     assert stat.S_IMODE((there / "b.prom").stat().st_mode) == 0o644
 
 
-def test_a_folder_that_is_not_there_is_told_before_anything_is_measured(tmp_path: Path) -> None:
+def test_a_folder_that_is_not_there_is_reported_before_anything_is_measured(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"--junit .*no such folder"):
         outputs.check(parsed("--junit", str(tmp_path / "no" / "j.xml")))
     with pytest.raises(UsageError, match="BUSBW_WEBHOOK"):
@@ -110,12 +110,12 @@ def test_github_gets_the_summary_behind_what_is_there_and_annotations_on_standar
     monkeypatch.setenv("GITHUB_ACTIONS", "true")
     outputs.deliver(parsed(), run, result, LAST)
     assert summary.read_text() == "earlier step\nthe content of summary.md\n\n"
-    told = capsys.readouterr()
-    assert told.out == ""
-    assert 1 <= len(told.err.splitlines()) <= 10
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert 1 <= len(captured.err.splitlines()) <= 10
     assert all(
         line.startswith(("::error title=busbw", "::warning title=busbw", "::notice title=busbw"))
-        for line in told.err.splitlines()
+        for line in captured.err.splitlines()
     )
 
 
@@ -167,7 +167,7 @@ def test_the_webhook_gets_one_small_document(
 
 
 @pytest.mark.parametrize("address", ["refused", "500", "file:///etc/passwd"])
-def test_a_webhook_that_fails_is_told_without_its_address_and_the_verdict_stands(
+def test_a_webhook_that_fails_is_reported_without_its_address_and_the_verdict_stands(
     address: str,
     run: Path,
     result: RunResult,
@@ -179,7 +179,7 @@ def test_a_webhook_that_fails_is_told_without_its_address_and_the_verdict_stands
     places = {"refused": "http://127.0.0.1:9/services/SECRET", "500": hook[0]}
     monkeypatch.setenv("BUSBW_WEBHOOK", places.get(address, address))
     assert outputs.deliver(parsed("--notify"), run, result, LAST) == 1
-    told = capsys.readouterr()
-    assert "webhook" in told.err
-    assert "SECRET" not in told.err + told.out
-    assert "passwd" not in told.err + told.out
+    captured = capsys.readouterr()
+    assert "webhook" in captured.err
+    assert "SECRET" not in captured.err + captured.out
+    assert "passwd" not in captured.err + captured.out

@@ -36,7 +36,7 @@ def answer(node: str, host: str, room: str = ROOM, problem: str | None = None) -
 
 
 @pytest.mark.parametrize(
-    ("text", "status", "found"),
+    ("text", "status", "expected_seen"),
     [
         (ROOM, Status.PASS, "room"),
         (
@@ -52,13 +52,13 @@ def answer(node: str, host: str, room: str = ROOM, problem: str | None = None) -
     ],
 )
 def test_a_node_without_room_or_right_to_write_is_found_without_writing(
-    text: str, status: Status, found: str
+    text: str, status: Status, expected_seen: str
 ) -> None:
     (result,) = cross.PARTICIPATION_FAMILY.judge(answer("n1", "n1", text))
-    assert (result.check_id, result.status, result.seen) == ("sw.room", status, found)
+    assert (result.check_id, result.status, result.seen) == ("sw.room", status, expected_seen)
 
 
-def named(*pairs: tuple[str, str]) -> dict[str, tuple[Status, str]]:
+def excluded_nodes(*pairs: tuple[str, str]) -> dict[str, tuple[Status, str]]:
     results: tuple[CheckResult, ...] = cross.PARTICIPATION_FAMILY.compare(
         tuple(answer(node, host) for node, host in pairs)
     )
@@ -66,7 +66,7 @@ def named(*pairs: tuple[str, str]) -> dict[str, tuple[Status, str]]:
 
 
 def test_of_two_nodes_with_one_name_the_one_that_the_inventory_calls_so_keeps_it() -> None:
-    assert named(("n1", "n2"), ("n2", "n2.example.org"), ("n3", "n3")) == {
+    assert excluded_nodes(("n1", "n2"), ("n2", "n2.example.org"), ("n3", "n3")) == {
         "n1": (Status.FAIL, "n2, the name of n2"),
         "n2": (Status.PASS, "its own"),
         "n3": (Status.PASS, "its own"),
@@ -74,7 +74,9 @@ def test_of_two_nodes_with_one_name_the_one_that_the_inventory_calls_so_keeps_it
     # Known by addresses alone, or one machine listed twice: the first.
     assert [
         status
-        for status, _ in named(("10.0.0.1", "a"), ("10.0.0.2", "a"), ("10.0.0.3", "b")).values()
+        for status, _ in excluded_nodes(
+            ("10.0.0.1", "a"), ("10.0.0.2", "a"), ("10.0.0.3", "b")
+        ).values()
     ] == [
         Status.PASS,
         Status.FAIL,
@@ -83,10 +85,13 @@ def test_of_two_nodes_with_one_name_the_one_that_the_inventory_calls_so_keeps_it
 
 
 def test_emulated_nodes_of_one_machine_have_its_name_and_a_node_may_say_none() -> None:
-    assert {status for status, _ in named(("node1", "here"), ("node2", "here")).values()} == {
-        Status.PASS
-    }
-    assert named(("node1", "here"), ("node2", ""))["node2"] == (Status.UNKNOWN, "not shown")
+    assert {
+        status for status, _ in excluded_nodes(("node1", "here"), ("node2", "here")).values()
+    } == {Status.PASS}
+    assert excluded_nodes(("node1", "here"), ("node2", ""))["node2"] == (
+        Status.UNKNOWN,
+        "not shown",
+    )
 
 
 class Head:
@@ -101,11 +106,11 @@ class Head:
             if "busbw-login" in command.argv
             else ()
         )
-        said = "".join(
+        output = "".join(
             f"no {n} Permission denied (publickey).\n" if n in self.refused else f"ok {n}\n"
             for n in others
         )
-        return CommandResult("n1", command.argv, 0, said.encode(), b"", 0.1)
+        return CommandResult("n1", command.argv, 0, output.encode(), b"", 0.1)
 
 
 def context(tmp_path: Path, names: tuple[str, ...], refused: tuple[str, ...] = ()) -> Context:
@@ -157,14 +162,14 @@ def test_a_few_nodes_that_the_head_cannot_log_in_to_are_left_out_and_many_end_th
 ) -> None:
     names = tuple(f"n{i}" for i in range(1, 10))
     place = Place(head="n1", directory="/tmp/x", binaries="/tmp/x", known={})
-    made = context(tmp_path, names, ("n3", "n9"))
-    with keys.access(made, place, names) as (same, reached):
+    prepared = context(tmp_path, names, ("n3", "n9"))
+    with keys.access(prepared, place, names) as (same, reached):
         assert (same, reached) == (place, ("n1", "n2", "n4", "n5", "n6", "n7", "n8"))
     why = (
         "the head node cannot log in to it by ssh, which mpirun needs: Permission denied"
         " (publickey)."
     )
-    assert artefacts.load(made.run, "left-out.json", LeftOut) == LeftOut(
+    assert artefacts.load(prepared.run, "left-out.json", LeftOut) == LeftOut(
         (Excluded("n3", why), Excluded("n9", why))
     )
     with (

@@ -26,12 +26,12 @@ TOOL = Path(persona_files.__file__).parent / "scripts/tool.sh"
 
 def answer(node: NodeHardware, path: str) -> str:
     """The composed text of one question."""
-    (found,) = [
+    (answer_bytes,) = [
         entry.content
         for entry in persona_files.tool_entries(node)
         if entry.path == f"answers/{path}"
     ]
-    return (found or b"").decode()
+    return (answer_bytes or b"").decode()
 
 
 def whole(name: str = "h100", number: int = 1) -> NodeHardware:
@@ -65,12 +65,12 @@ def test_an_unknown_persona_lists_the_known_ones() -> None:
 def test_the_help_names_every_persona() -> None:
     parser = argparse.ArgumentParser()
     lab.register(parser)
-    with pytest.raises(SystemExit), contextlib.redirect_stdout(io.StringIO()) as told:
+    with pytest.raises(SystemExit), contextlib.redirect_stdout(io.StringIO()) as output:
         parser.parse_args(["up", "--help"])
-    assert [name for name in persona.names() if name not in told.getvalue()] == []
+    assert [name for name in persona.names() if name not in output.getvalue()] == []
 
 
-def test_a_persona_of_ones_own_is_read_from_a_file_and_every_problem_is_told(
+def test_a_persona_of_ones_own_is_read_from_a_file_and_every_problem_is_reported(
     tmp_path: Path,
 ) -> None:
     text = (Path(persona.__file__).parent / "personas/ethernet.yaml").read_text()
@@ -84,10 +84,10 @@ def test_a_persona_of_ones_own_is_read_from_a_file_and_every_problem_is_told(
     )
     with pytest.raises(LabError) as caught:
         persona.load(str(path))
-    said = "\n".join(caught.value.lines())
-    assert "0000:01:00.0 is taken by another device" in said
-    assert "expected an address such as 0000:1b:00.0, found '81'" in said
-    assert "unknown fabric profile 'tpc'; did you mean 'tcp'?" in said
+    message = "\n".join(caught.value.lines())
+    assert "0000:01:00.0 is taken by another device" in message
+    assert "expected an address such as 0000:1b:00.0, found '81'" in message
+    assert "unknown fabric profile 'tpc'; did you mean 'tcp'?" in message
 
 
 def test_nodes_of_a_persona_differ_in_what_is_unique_and_in_nothing_else() -> None:
@@ -104,7 +104,9 @@ def test_nodes_of_a_persona_differ_in_what_is_unique_and_in_nothing_else() -> No
 
 
 @pytest.mark.parametrize("name", persona.names())
-def test_every_text_of_nvidia_smi_is_read_by_the_parsers_and_tells_the_record(name: str) -> None:
+def test_every_text_of_nvidia_smi_is_read_by_the_parsers_and_agrees_with_the_record(
+    name: str,
+) -> None:
     node = whole(name)
     kind = node.persona.gpus
     table = nvidia_smi.parse_table(answer(node, "nvidia-smi/plain"))
@@ -145,7 +147,7 @@ def test_every_text_of_nvidia_smi_is_read_by_the_parsers_and_tells_the_record(na
 
 
 @pytest.mark.parametrize("name", ["a100", "b200", "h100", "h100-roce", "h200"])
-def test_every_text_of_the_adapters_tools_tells_the_record(name: str) -> None:
+def test_every_text_of_the_adapters_tools_agrees_with_the_record(name: str) -> None:
     node = whole(name)
     described = ibverbs.parse_devinfo(answer(node, "ibv_devinfo/plain"))
     layer = "Ethernet" if node.persona.fabric == "rocev2" else "InfiniBand"
@@ -193,8 +195,8 @@ def run(program: Path, *words: str) -> tuple[int, str, str]:
 
 
 def test_the_shim_answers_any_choice_of_fields_in_the_formats_of_the_real_one(shim: Path) -> None:
-    asked = "index,name,power.limit,clocks.sm"
-    status, out, _ = run(shim / "nvidia-smi", f"--query-gpu={asked}", "--format=csv,nounits")
+    fields = "index,name,power.limit,clocks.sm"
+    status, out, _ = run(shim / "nvidia-smi", f"--query-gpu={fields}", "--format=csv,nounits")
     rows = nvidia_smi.parse_query(out)
     assert rows is not None
     assert (status, out.splitlines()[0]) == (0, "index, name, power.limit [W], clocks.sm [MHz]")

@@ -186,7 +186,7 @@ def test_sizes_that_are_none_are_refused(text: str, why: str) -> None:
     assert str(caught.value) == why
 
 
-def test_every_mistake_in_a_playbook_is_told_at_once() -> None:
+def test_every_mistake_in_a_playbook_is_reported_at_once() -> None:
     text = """\
 description: x
 cases:
@@ -255,7 +255,7 @@ def test_a_playbook_may_be_a_file(tmp_path: Path) -> None:
     assert playbook.load(str(path)).name == "mine"
 
 
-def test_a_playbook_file_that_is_not_there_is_told() -> None:
+def test_a_playbook_file_that_is_not_there_is_reported() -> None:
     with pytest.raises(PlaybookError) as caught:
         playbook.load("./no.yaml")
     assert caught.value.what == "./no.yaml: No such file or directory"

@@ -53,7 +53,7 @@ def test_each_node_has_the_leaf_of_each_of_its_rails() -> None:
     )
 
 
-def test_nodes_share_a_leaf_where_every_rail_does_and_nothing_is_said_where_one_is_not_known() -> (
+def test_nodes_share_a_leaf_where_every_rail_does_and_nothing_is_reported_where_one_is_not_known() -> (
     None
 ):
     assert cabling.sharing(topology(), NAMES) == (
@@ -83,7 +83,7 @@ def test_a_finding_of_a_link_names_the_switch_port_and_the_line_that_shows_it() 
     assert other == finding("gpu-003", "gpu-003 rail 7", "leaf1")
 
 
-def test_a_run_that_was_given_the_fabrics_files_tells_the_far_end_and_one_that_was_not_changes_nothing(
+def test_a_run_that_was_given_the_fabrics_files_reports_the_far_end_and_one_that_was_not_changes_nothing(
     tmp_path: Path,
 ) -> None:
     run = run_directory.create(tmp_path, "2026-11-21T12:00:00Z", "day-one")
@@ -91,5 +91,5 @@ def test_a_run_that_was_given_the_fabrics_files_tells_the_far_end_and_one_that_w
 
     (tmp_path / "links.txt").write_text(LINKS)
     fabric_side.take_files(run, NODES, (str(tmp_path / "links.txt"),))
-    (told,) = between.with_far_ends(run, (finding("gpu-002 rail 0"),))
-    assert told.cause == "the cable; gpu-002 mlx5_0 is plugged into leaf1 port 2"
+    (traced,) = between.with_far_ends(run, (finding("gpu-002 rail 0"),))
+    assert traced.cause == "the cable; gpu-002 mlx5_0 is plugged into leaf1 port 2"

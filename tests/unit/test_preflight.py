@@ -121,7 +121,7 @@ def test_the_script_is_accepted_by_a_strict_posix_shell() -> None:
 def test_a_healthy_answer_passes_everything_and_gives_the_facts() -> None:
     answer = answer_of(Node("n1", gpus=2, rails=("mlx5_0",)))
     results = {r.check_id: r.status for r in frame.judge(families(), (answer,), ALL)}
-    asked = (
+    probes = (
         "gpu.count",
         "os.limits.memlock",
         "rdma.devices",
@@ -131,9 +131,11 @@ def test_a_healthy_answer_passes_everything_and_gives_the_facts() -> None:
         "cross.host_name",
         "eth.interfaces",
     )
-    assert {check_id: results[check_id] for check_id in asked} == dict.fromkeys(asked, Status.PASS)
+    assert {check_id: results[check_id] for check_id in probes} == dict.fromkeys(
+        probes, Status.PASS
+    )
     # What this composed answer leaves out is never taken as good.
-    assert {status for check_id, status in results.items() if check_id not in asked} == {
+    assert {status for check_id, status in results.items() if check_id not in probes} == {
         Status.UNKNOWN,
         Status.SKIPPED,
     }
@@ -155,7 +157,7 @@ def test_noise_of_a_login_shell_is_in_no_section() -> None:
 
 
 @pytest.mark.parametrize(
-    ("stdout", "stderr", "status", "found"),
+    ("stdout", "stderr", "status", "text"),
     [
         (
             "",
@@ -173,10 +175,10 @@ def test_noise_of_a_login_shell_is_in_no_section() -> None:
     ],
 )
 def test_each_of_the_texts_for_no_hca_fails(
-    stdout: str, stderr: str, status: int, found: str
+    stdout: str, stderr: str, status: int, text: str
 ) -> None:
     (result,) = check("rdma.devices", answer_of(ibv_devices=(stdout, stderr, status)))
-    assert (result.status, result.seen) == (Status.FAIL, found)
+    assert (result.status, result.seen) == (Status.FAIL, text)
 
 
 def test_a_rail_of_the_inventory_that_is_not_there_fails_and_is_named() -> None:
@@ -223,7 +225,7 @@ def test_no_vendor_package_is_a_fact_and_a_small_memlock_a_failure() -> None:
     ) == (Status.FAIL, "8192 KiB")
 
 
-def test_a_node_that_dies_half_way_leaves_what_it_said_and_the_rest_unknown() -> None:
+def test_a_node_that_dies_half_way_leaves_its_output_and_the_rest_unknown() -> None:
     answer = answer_of(
         problem="connection lost: reset by peer", mpirun_version=("mpirun (Op", "", None)
     )
@@ -293,8 +295,8 @@ def test_a_small_section_that_hangs_costs_its_own_answer_alone() -> None:
         at_most_s=2,
     )
     assert answer.problem is None
-    found = {name: (s.stdout, s.exit_status) for name, s in answer.sections.items()}
-    assert found == {
+    outputs = {name: (s.stdout, s.exit_status) for name, s in answer.sections.items()}
+    assert outputs == {
         "before": ("1\n", 0),
         "hung": ("begun\n", 124),
         "behind": ("3\n", 0),
@@ -309,8 +311,8 @@ def test_small_sections_do_not_change_each_other() -> None:
             "second", 'echo "${x:-none} $IFS" | tr -d " \\t\\n"; set -- a b; echo $#', small=True
         ),
     )
-    found = {name: (s.stdout, s.exit_status) for name, s in answer.sections.items()}
-    assert found == {"first": ("", 3), "second": ("none2\n", 0)}
+    outputs = {name: (s.stdout, s.exit_status) for name, s in answer.sections.items()}
+    assert outputs == {"first": ("", 3), "second": ("none2\n", 0)}
 
 
 def test_a_named_tool_that_is_not_there_is_answered_at_once_and_one_that_is_there_runs() -> None:
@@ -345,10 +347,10 @@ def test_a_text_that_a_check_stumbles_over_costs_one_node_its_answer_and_nobody_
     family = CheckFamily("x", checks, (), stumble, fall)
     nodes = tuple(NodeAnswer(Node(name), {}, "raw/x", None) for name in ("good", "odd"))
     results = frame.judge((family,), nodes, Policy("lab", ("x.y", "cross.z"), ()))
-    told = {(r.check_id, r.node): (r.status, r.seen) for r in results}
-    assert told[("x.y", "good")] == (Status.PASS, "well")
-    assert told[("x.y", "odd")] == (Status.UNKNOWN, "not understood")
-    assert {told[("cross.z", name)] for name in ("good", "odd")} == {
+    by_node = {(r.check_id, r.node): (r.status, r.seen) for r in results}
+    assert by_node[("x.y", "good")] == (Status.PASS, "well")
+    assert by_node[("x.y", "odd")] == (Status.UNKNOWN, "not understood")
+    assert {by_node[("cross.z", name)] for name in ("good", "odd")} == {
         (Status.UNKNOWN, "not understood")
     }
     assert "ValueError: not enough values to unpack {0}" in next(

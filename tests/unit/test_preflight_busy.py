@@ -33,7 +33,7 @@ LISTED = (
 
 
 def answer(node: str, **sections: str | tuple[str, str, int]) -> NodeAnswer:
-    made = {}
+    outputs = {}
     for name, value in (
         {
             "identity": IDENTITY.format(node),
@@ -43,8 +43,8 @@ def answer(node: str, **sections: str | tuple[str, str, int]) -> NodeAnswer:
         | sections
     ).items():
         out, err, status = (value, "", 0) if isinstance(value, str) else value
-        made[name] = SectionOutput(name, out, err, status, 1)
-    return NodeAnswer(Node(node), made, f"raw/preflight/{node}.txt", None)
+        outputs[name] = SectionOutput(name, out, err, status, 1)
+    return NodeAnswer(Node(node), outputs, f"raw/preflight/{node}.txt", None)
 
 
 class Session:
@@ -84,21 +84,21 @@ def context(
         "ssh",
         force=force,
     )
-    said: list[str] = []
+    messages: list[str] = []
     fleet = SimpleNamespace(sessions=dict.fromkeys(names, head))
-    made = Context(
+    prepared = Context(
         run=run,
         plan=plan,
         fleet=cast("Any", fleet),
         now=lambda: "",
-        progress=lambda step, text: said.append(text),
+        progress=lambda step, text: messages.append(text),
     )
-    object.__setattr__(made, "said", said)
-    return made
+    object.__setattr__(prepared, "said", messages)
+    return prepared
 
 
-def said(made: Context) -> list[str]:
-    return cast("list[str]", cast("Any", made).said)
+def messages_of(prepared: Context) -> list[str]:
+    return cast("list[str]", cast("Any", prepared).said)
 
 
 def test_a_process_on_a_gpu_is_named_with_its_owner_where_that_is_seen() -> None:
@@ -118,7 +118,7 @@ def test_launchers_of_other_users_count_and_ones_own_do_not() -> None:
     )
 
 
-def test_what_could_not_be_seen_is_said() -> None:
+def test_what_could_not_be_seen_is_reported() -> None:
     assert occupied.unseen(answer("gpu-1")) == ()
     blind = answer(
         "gpu-1",
@@ -152,9 +152,9 @@ def test_without_squeue_the_allocations_are_not_known_and_the_report_hears_of_it
 ) -> None:
     head = Session("", 127, "sh: 1: squeue: not found\n")
     slurm = "S       5     0 root   ep_poll   slurmd\n"
-    made = context(tmp_path, ("gpu-1", "gpu-2"), head)
+    prepared = context(tmp_path, ("gpu-1", "gpu-2"), head)
     chosen = participants.choose(
-        made, (answer("gpu-1", processes=slurm), answer("gpu-2", processes=slurm))
+        prepared, (answer("gpu-1", processes=slurm), answer("gpu-2", processes=slurm))
     )
     assert chosen.unseen == (
         "Slurm jobs of others: squeue on gpu-1: sh: 1: squeue: not found (gpu-[1-2])",
@@ -165,27 +165,27 @@ def test_without_squeue_the_allocations_are_not_known_and_the_report_hears_of_it
 def test_a_run_refuses_busy_nodes_with_exit_status_two_and_asks_anew_next_time(
     tmp_path: Path,
 ) -> None:
-    made = context(tmp_path, ("gpu-1", "gpu-2"), Session(""))
+    prepared = context(tmp_path, ("gpu-1", "gpu-2"), Session(""))
     answers = (
         answer("gpu-1"),
         answer("gpu-2", gpu_apps=f"{HEAD}GPU-1, 77, 4096\nowner 77 ana python3\n"),
     )
     with pytest.raises(BusyError) as refused:
-        participants.choose(made, answers)
+        participants.choose(prepared, answers)
     assert refused.value.exit_status == 2
     assert refused.value.lines() == (
         "error: 1 of 2 nodes are in use by somebody else",
         "seen: gpu-2: python3 on a GPU of ana",
         "next: wait, leave them out (-x gpu-2), or measure beside them with --force",
     )
-    assert artefacts.load(made.run, "preflight.json", PreflightArtefact) is None
+    assert artefacts.load(prepared.run, "preflight.json", PreflightArtefact) is None
 
 
 def test_with_force_a_run_measures_beside_others_and_says_so(tmp_path: Path) -> None:
-    made = context(tmp_path, ("gpu-1",), Session(""), force=True)
-    chosen = participants.choose(made, (answer("gpu-1", gpu_apps=f"{HEAD}GPU-1, 77, 4096\n"),))
+    prepared = context(tmp_path, ("gpu-1",), Session(""), force=True)
+    chosen = participants.choose(prepared, (answer("gpu-1", gpu_apps=f"{HEAD}GPU-1, 77, 4096\n"),))
     assert chosen.nodes == ("gpu-1",)
-    assert said(made) == [
+    assert messages_of(prepared) == [
         "measured beside others, as asked for: gpu-1: process 77 on a GPU of an owner that is not"
         " seen from here"
     ]
@@ -197,16 +197,16 @@ def known(gpus: Mapping[str, int | None]) -> dict[str, NodeFacts]:
     }
 
 
-def test_slots_that_are_not_the_gpus_are_ignored_and_it_is_said(tmp_path: Path) -> None:
+def test_slots_that_are_not_the_gpus_are_ignored_and_it_is_reported(tmp_path: Path) -> None:
     nodes = (
         Node("gpu-1", slots=96),
         Node("gpu-2", slots=8),
         Node("gpu-3", slots=4, gpus=8),
         Node("gpu-4", slots=2),
     )
-    made = context(tmp_path, ("gpu-1", "gpu-2", "gpu-3", "gpu-4"), Session(""), nodes=nodes)
+    prepared = context(tmp_path, ("gpu-1", "gpu-2", "gpu-3", "gpu-4"), Session(""), nodes=nodes)
     settled = participants.settle_slots(
-        made, known({"gpu-1": 8, "gpu-2": 8, "gpu-3": 8, "gpu-4": None})
+        prepared, known({"gpu-1": 8, "gpu-2": 8, "gpu-3": 8, "gpu-4": None})
     )
     assert [(node.slots, node.gpus) for node in settled.plan.cluster.nodes] == [
         (None, 8),
@@ -214,12 +214,14 @@ def test_slots_that_are_not_the_gpus_are_ignored_and_it_is_said(tmp_path: Path) 
         (4, 8),
         (2, None),
     ]
-    assert said(made) == [
+    assert messages_of(prepared) == [
         "slots=96 of gpu-1 ignored: there are 8 GPUs; --ranks-per-node 96 takes them nevertheless"
     ]
 
 
 def test_ranks_per_node_of_the_command_line_win_over_all_slots(tmp_path: Path) -> None:
-    made = context(tmp_path, ("gpu-1",), Session(""), nodes=(Node("gpu-1", slots=96),))
-    asked = dataclasses.replace(made, plan=dataclasses.replace(made.plan, ranks_per_node=4))
-    assert participants.settle_slots(asked, known({"gpu-1": 8})) is asked
+    prepared = context(tmp_path, ("gpu-1",), Session(""), nodes=(Node("gpu-1", slots=96),))
+    with_ranks = dataclasses.replace(
+        prepared, plan=dataclasses.replace(prepared.plan, ranks_per_node=4)
+    )
+    assert participants.settle_slots(with_ranks, known({"gpu-1": 8})) is with_ranks

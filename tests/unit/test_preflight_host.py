@@ -52,18 +52,18 @@ DETAILS = (
 def answer(
     sections: Sections, node: str = "n1", gpus: int | None = None, seconds: float | None = 0.1
 ) -> NodeAnswer:
-    made = {}
+    outputs = {}
     for name, value in sections.items():
         out, err, status = (value, "", 0) if isinstance(value, str) else value
-        made[name] = SectionOutput(name, out, err, status, 1, seconds)
-    return NodeAnswer(Node(node, gpus=gpus), made, f"raw/preflight/{node}.txt", None)
+        outputs[name] = SectionOutput(name, out, err, status, 1, seconds)
+    return NodeAnswer(Node(node, gpus=gpus), outputs, f"raw/preflight/{node}.txt", None)
 
 
 def results(check_id: str, *answers: NodeAnswer) -> tuple[CheckResult, ...]:
     return tuple(r for r in frame.judge(families(), answers, ALL) if r.check_id == check_id)
 
 
-def told(check_id: str, sections: Sections, **more: object) -> tuple[Status, str]:
+def status_and_answer(check_id: str, sections: Sections, **more: object) -> tuple[Status, str]:
     (result,) = results(check_id, answer(sections, **more))  # type: ignore[arg-type]  # passed on as given
     return result.status, result.seen
 
@@ -166,11 +166,11 @@ CASES: tuple[tuple[str, Sections, Status, str], ...] = (
 )  # fmt: skip
 
 
-@pytest.mark.parametrize(("check_id", "sections", "status", "found"), CASES)
+@pytest.mark.parametrize(("check_id", "sections", "status", "text"), CASES)
 def test_each_answer_is_judged_as_it_stands(
-    check_id: str, sections: Sections, status: Status, found: str
+    check_id: str, sections: Sections, status: Status, text: str
 ) -> None:
-    assert told(check_id, sections) == (status, found)
+    assert status_and_answer(check_id, sections) == (status, text)
 
 
 def test_a_session_that_sees_fewer_gpus_than_the_driver_has_fails() -> None:
@@ -179,8 +179,14 @@ def test_a_session_that_sees_fewer_gpus_than_the_driver_has_fails() -> None:
         "loaded\ngpu 0000:1b:00.0\ngpu 0000:43:00.0\n",
     )
     seen = {"system": SYSTEM, "nvidia_smi_list": listed, "nvidia_driver": driver}
-    assert told("os.cgroup", seen) == (F, "96 of 96 CPUs, 1 GPUs of the 2 that the driver has")
-    assert told("os.cgroup", {**seen, "nvidia_smi_list": ABSENT}) == (P, "96 of 96 CPUs, 0 GPUs")
+    assert status_and_answer("os.cgroup", seen) == (
+        F,
+        "96 of 96 CPUs, 1 GPUs of the 2 that the driver has",
+    )
+    assert status_and_answer("os.cgroup", {**seen, "nvidia_smi_list": ABSENT}) == (
+        P,
+        "96 of 96 CPUs, 0 GPUs",
+    )
 
 
 @pytest.mark.parametrize(
@@ -197,7 +203,7 @@ def test_a_session_that_sees_fewer_gpus_than_the_driver_has_fails() -> None:
 def test_a_driver_that_answers_late_warns_and_one_that_never_answers_fails(
     sections: Sections, seconds: float | None, expected: tuple[Status, str]
 ) -> None:
-    assert told("ssh.cmd_time", sections, seconds=seconds) == expected
+    assert status_and_answer("ssh.cmd_time", sections, seconds=seconds) == expected
 
 
 def test_rails_that_share_a_subnet_need_arp_to_be_told_so() -> None:
@@ -208,20 +214,26 @@ def test_rails_that_share_a_subnet_need_arp_to_be_told_so() -> None:
     two = NETDEV.format("mlx5_0", "ens1", "{0}", "{1}", "-", "-") + NETDEV.format(
         "mlx5_1", "ens2", "{0}", "{1}", "-", "-"
     )
-    assert told("eth.arp", {"netdevs": two.format(0, 0), "addresses": addresses.format(1)}) == (
+    assert status_and_answer(
+        "eth.arp", {"netdevs": two.format(0, 0), "addresses": addresses.format(1)}
+    ) == (
         P,
         "a subnet per rail",
     )
-    assert told("eth.arp", {"netdevs": two.format(0, 0), "addresses": addresses.format(0)}) == (
+    assert status_and_answer(
+        "eth.arp", {"netdevs": two.format(0, 0), "addresses": addresses.format(0)}
+    ) == (
         F,
         "2 rails share 1 subnet; arp_ignore or arp_announce not set on ens1, ens2",
     )
-    assert told("eth.arp", {"netdevs": two.format(1, 2), "addresses": addresses.format(0)}) == (
+    assert status_and_answer(
+        "eth.arp", {"netdevs": two.format(1, 2), "addresses": addresses.format(0)}
+    ) == (
         P,
         "2 rails share 1 subnet, arp_ignore 1 and arp_announce 2",
     )
-    assert told("eth.arp", {"netdevs": "", "addresses": ""})[0] is S
-    assert told("eth.arp", {"netdevs": ("", "", 124)})[0] is U
+    assert status_and_answer("eth.arp", {"netdevs": "", "addresses": ""})[0] is S
+    assert status_and_answer("eth.arp", {"netdevs": ("", "", 124)})[0] is U
 
 
 PORT = "rdma mlx5_0 present 1\nport mlx5_0 1 state 4: ACTIVE\nport mlx5_0 1 link_layer {}\n{}"
@@ -239,16 +251,16 @@ COMPARED: tuple[tuple[str, str, str, str, Status], ...] = (
 
 
 @pytest.mark.parametrize(("check_id", "section", "most", "odd", "severity"), COMPARED)
-def test_what_differs_from_most_nodes_is_told_with_its_own_severity(
+def test_what_differs_from_most_nodes_is_reported_with_its_own_severity(
     check_id: str, section: str, most: str, odd: str, severity: Status
 ) -> None:
     answers = [
         answer({section: text}, node=f"n{i}") for i, text in enumerate((most, most, most, odd))
     ]
-    found = {r.node: r for r in results(check_id, *answers)}
-    assert [found[f"n{i}"].status for i in range(4)] == [P, P, P, severity]
-    assert found["n3"].expected.endswith("(3 of 4)")
-    assert found["n3"].seen != found["n0"].seen
+    by_node = {r.node: r for r in results(check_id, *answers)}
+    assert [by_node[f"n{i}"].status for i in range(4)] == [P, P, P, severity]
+    assert by_node["n3"].expected.endswith("(3 of 4)")
+    assert by_node["n3"].seen != by_node["n0"].seen
 
 
 @pytest.mark.parametrize("check_id", [row[0] for row in COMPARED])
@@ -268,21 +280,21 @@ def test_what_no_node_says_is_not_compared(check_id: str) -> None:
 
 def test_nodes_that_are_all_limited_members_of_a_partition_warn_together() -> None:
     text = PORT.format("InfiniBand", "pkey mlx5_0 1 pkeys/0 0x7fff\n")
-    found = results("cross.pkey", *(answer({"rdma_sysfs": text}, node=f"n{i}") for i in range(3)))
-    assert {(r.status, r.reason) for r in found} == {
+    checks = results("cross.pkey", *(answer({"rdma_sysfs": text}, node=f"n{i}") for i in range(3)))
+    assert {(r.status, r.reason) for r in checks} == {
         (W, "limited members of a partition never reach each other")
     }
 
 
 def test_only_what_serves_a_check_of_the_profile_is_asked() -> None:
-    asked = {
+    programs = {
         s.name
         for s in script.sections(
             families(), Policy("lab", ("ssh.connect", "sw.mpirun"), ("sw.env_file",))
         )
     }
-    assert {"mpirun_version", "identity", "nvidia_smi_list", "nccl_conf"} <= asked
-    assert not {"fi_info", "lspci", "kernel_log", "ibv_devinfo", "disks", "gpu_details"} & asked
+    assert {"mpirun_version", "identity", "nvidia_smi_list", "nccl_conf"} <= programs
+    assert not {"fi_info", "lspci", "kernel_log", "ibv_devinfo", "disks", "gpu_details"} & programs
     assert {s.name for s in script.sections(families(), ALL)} == {
         s.name for family in families() for s in family.sections
     }
@@ -322,10 +334,10 @@ def test_every_check_says_the_same_when_only_its_own_sections_were_asked() -> No
 
 def test_sudo_stands_before_what_only_root_may_see_and_only_where_it_is_allowed() -> None:
     plain = script.build(families(), "run-1", 60).stdin.decode()
-    asked = script.build(families(), "run-1", 60, sudo=True).stdin.decode()
+    script_text = script.build(families(), "run-1", 60, sudo=True).stdin.decode()
     assert "sudo" not in plain.replace("--sudo", "")
-    assert "S='sudo -n'" in asked
-    assert asked.count("$S ") == plain.count("$S ") >= 4
+    assert "S='sudo -n'" in script_text
+    assert script_text.count("$S ") == plain.count("$S ") >= 4
 
 
 VALUES: tuple[tuple[str, Sections, dict[str, float | bool | str]], ...] = (
@@ -359,7 +371,7 @@ def test_the_diagnosis_is_given_what_was_found_by_the_names_it_reads(
     assert dict(result.values) == values
 
 
-def test_only_who_differs_is_told_how_many_answers_there_are() -> None:
+def test_only_who_differs_is_shown_how_many_answers_there_are() -> None:
     nodes = [
         answer({"system": text}, node=f"n{i}")
         for i, text in enumerate((SYSTEM, SYSTEM, SYSTEM.replace("3.1", "3.2")))

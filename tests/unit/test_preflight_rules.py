@@ -38,11 +38,11 @@ HEAD = "index, name, driver_version, vbios_version\n"
 
 def answer(node: str = "n1", **sections: str | tuple[str, str, int]) -> NodeAnswer:
     """An answer of these sections: standard output alone, or (output, error, exit status)."""
-    made = {}
+    outputs = {}
     for name, value in sections.items():
         out, err, status = (value, "", 0) if isinstance(value, str) else value
-        made[name] = SectionOutput(name, out, err, status, 1)
-    return NodeAnswer(Node(node), made, f"raw/preflight/{node}.txt", None)
+        outputs[name] = SectionOutput(name, out, err, status, 1)
+    return NodeAnswer(Node(node), outputs, f"raw/preflight/{node}.txt", None)
 
 
 def results(check_id: str, *answers: NodeAnswer) -> tuple[CheckResult, ...]:
@@ -55,7 +55,7 @@ def verdict(check_id: str, **sections: str | tuple[str, str, int]) -> tuple[Stat
 
 
 @pytest.mark.parametrize(
-    ("change", "check_id", "status", "found"),
+    ("change", "check_id", "status", "text"),
     [
         ({}, "gpu.driver", Status.PASS, "driver 550.54.14"),
         ({"broken": True}, "gpu.driver", Status.FAIL, "GPU 0: [Unknown Error]; driver unknown"),
@@ -70,18 +70,18 @@ def verdict(check_id: str, **sections: str | tuple[str, str, int]) -> tuple[Stat
     ],
 )
 def test_a_gpu_that_is_not_well_is_named(
-    change: dict[str, object], check_id: str, status: Status, found: str
+    change: dict[str, object], check_id: str, status: Status, text: str
 ) -> None:
     gpu = dataclasses.replace(GOOD, **change)  # type: ignore[arg-type]  # the fields are named by the table above
-    said = {r.check_id: r for r in gpu_state.rule((gpu,))}[check_id]
-    assert (said.status, said.seen) == (status, found)
+    rule_result = {r.check_id: r for r in gpu_state.rule((gpu,))}[check_id]
+    assert (rule_result.status, rule_result.seen) == (status, text)
 
 
 def test_leftover_memory_and_foreign_processes_warn() -> None:
-    held = dataclasses.replace(GOOD, memory_used_mib=40000.0)
+    busy_gpu = dataclasses.replace(GOOD, memory_used_mib=40000.0)
     assert gpu_state.processes((4711,), (GOOD,)).seen == "in use by 1 processes"
     assert (
-        gpu_state.processes((), (held,)).seen
+        gpu_state.processes((), (busy_gpu,)).seen
         == "more than 1024 MiB held on GPU 0 by no process that is shown"
     )
     assert gpu_state.processes((), (GOOD,)).status is Status.PASS
@@ -143,8 +143,8 @@ def test_remapping_that_failed_or_waits_fails() -> None:
 
 
 def test_an_upgraded_driver_without_a_reboot_fails() -> None:
-    said = "Failed to initialize NVML: Driver/library version mismatch\n"
-    assert verdict("gpu.driver", gpu_query=(said, "", 18))[0] is Status.FAIL
+    error = "Failed to initialize NVML: Driver/library version mismatch\n"
+    assert verdict("gpu.driver", gpu_query=(error, "", 18))[0] is Status.FAIL
 
 
 SYSFS = """\
@@ -160,7 +160,7 @@ port mlx5_0 1 sm_lid 0x1
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "check_id", "found"),
+    ("old", "new", "check_id", "text"),
     [
         ("4: ACTIVE", "1: DOWN", "rdma.port_state", "mlx5_0 DOWN / LinkUp"),
         ("4: ACTIVE", "2: INIT", "rdma.port_state", "mlx5_0 INIT / LinkUp"),
@@ -169,10 +169,10 @@ port mlx5_0 1 sm_lid 0x1
     ],
 )
 def test_a_port_that_is_not_well_fails_and_is_named(
-    old: str, new: str, check_id: str, found: str
+    old: str, new: str, check_id: str, text: str
 ) -> None:
     assert verdict(check_id, rdma_sysfs=SYSFS)[0] is Status.PASS
-    assert verdict(check_id, rdma_sysfs=SYSFS.replace(old, new)) == (Status.FAIL, found)
+    assert verdict(check_id, rdma_sysfs=SYSFS.replace(old, new)) == (Status.FAIL, text)
 
 
 def test_a_slow_port_among_fast_ones_fails_on_its_own_node() -> None:
@@ -217,8 +217,10 @@ def test_an_adapter_on_half_its_lanes_fails_and_an_idle_gpu_is_not_an_adapter() 
 
 
 def test_acs_without_the_right_to_see_it_is_unknown_and_says_which_right() -> None:
-    said = pcie.acs(pci.parse_acs("40:01.1 PCI bridge: Some\n\tCapabilities: <access denied>\n"))
-    assert (said.status, said.reason) == (
+    rule_result = pcie.acs(
+        pci.parse_acs("40:01.1 PCI bridge: Some\n\tCapabilities: <access denied>\n")
+    )
+    assert (rule_result.status, rule_result.reason) == (
         Status.UNKNOWN,
         "only root sees PCI capabilities (lspci -vvv as root, busbw check --sudo)",
     )
@@ -229,12 +231,12 @@ def test_roce_without_flow_control_warns_and_with_the_wrong_trust_fails() -> Non
         "Priority trust state: {}\nPFC configuration:\n\tenabled     0   0   0   {}   0   0   0 "
         "  0\n"
     )
-    found = [
+    statuses = [
         ethernet.qos((item,)).status
         for trust, bit in (("dscp", 1), ("dscp", 0), ("pcp", 1))
         if (item := mlnx_qos.parse(text.format(trust, bit)))
     ]
-    assert found == [Status.PASS, Status.WARN, Status.FAIL]
+    assert statuses == [Status.PASS, Status.WARN, Status.FAIL]
 
 
 def test_a_gpu_far_from_every_nic_warns() -> None:
@@ -306,10 +308,10 @@ def test_output_that_was_cut_off_is_unknown() -> None:
 def test_the_odd_node_out_fails_and_the_majority_is_what_is_expected() -> None:
     nodes = [answer(f"n{i}", gpu_query=HEAD + "0, NVIDIA H100, 550.54.14, 96\n") for i in range(3)]
     nodes.append(answer("n3", gpu_query=HEAD + "0, NVIDIA H100, 535.161.08, 96\n"))
-    found = {r.node: (r.status, r.seen, r.expected) for r in results("cross.driver", *nodes)}
+    by_node = {r.node: (r.status, r.seen, r.expected) for r in results("cross.driver", *nodes)}
     expected = "the same on all nodes: 1 x 550.54.14 (3 of 4)"
-    assert found["n0"] == (Status.PASS, "1 x 550.54.14", expected)
-    assert found["n3"] == (Status.FAIL, "1 x 535.161.08", expected)
+    assert by_node["n0"] == (Status.PASS, "1 x 550.54.14", expected)
+    assert by_node["n3"] == (Status.FAIL, "1 x 535.161.08", expected)
 
 
 def test_without_a_majority_nobody_is_called_right() -> None:
@@ -322,8 +324,8 @@ def test_without_a_majority_nobody_is_called_right() -> None:
 def test_a_node_that_does_not_say_is_unknown_among_those_that_do() -> None:
     nodes = [answer(f"n{i}", gpu_query=HEAD + "0, NVIDIA H100, 550.1, 96\n") for i in range(2)]
     nodes.append(answer("n2", gpu_query=("", "sh: 1: nvidia-smi: not found\n", 127)))
-    found = {r.node: (r.status, r.reason) for r in results("cross.driver", *nodes)}
-    assert found["n2"] == (Status.UNKNOWN, "the node does not say")
+    by_node = {r.node: (r.status, r.reason) for r in results("cross.driver", *nodes)}
+    assert by_node["n2"] == (Status.UNKNOWN, "the node does not say")
 
 
 def test_one_node_alone_is_not_compared() -> None:
@@ -339,22 +341,22 @@ def test_every_family_gives_a_result_for_each_of_its_checks_whatever_a_node_said
         rulers: tuple[CheckFamily, ...] = (family,)
         for text in ("", "garbage\x00\n", "== \n", "GPU 0: x\n"):
             sections = {s.name: text for f in families() for s in f.sections}
-            given = {
+            texts = {
                 r.check_id
                 for r in frame.judge(rulers, (answer(**sections),), Policy("t", family.ids, ()))
             }
-            assert given >= set(family.ids) - {"cross.mpi"}, family.name
+            assert texts >= set(family.ids) - {"cross.mpi"}, family.name
 
 
 def test_the_page_of_checks_is_current() -> None:
-    made = subprocess.run(
+    generated = subprocess.run(
         [sys.executable, ROOT / "docs" / "tools" / "checks_page.py"],
         capture_output=True,
         text=True,
         check=True,
     ).stdout
     page = (ROOT / "docs" / "checks.md").read_text(encoding="utf-8")
-    assert page == made, "python docs/tools/checks_page.py > docs/checks.md"
+    assert page == generated, "python docs/tools/checks_page.py > docs/checks.md"
 
 
 def test_every_check_is_declared_once() -> None:

@@ -35,18 +35,18 @@ def test_the_samples_in_docstrings_are_read_as_they_say() -> None:
     assert doctest.testmod(network_path).failed == 0
 
 
-def test_a_listener_answers_on_both_ports_and_ends_when_it_is_told_to(here: Session) -> None:
+def test_a_listener_answers_on_both_ports_and_ends_when_it_is_asked_to(here: Session) -> None:
     listening = here.run(network_path.listen("here", "token-1"))
-    found = network_path.parse_listen("here", listening.out())
-    assert found is not None, listening
-    assert len(found.ports) == 2
-    targets = [("here", "127.0.0.1", port) for port in found.ports]
+    result = network_path.parse_listen("here", listening.out())
+    assert result is not None, listening
+    assert len(result.ports) == 2
+    targets = [("here", "127.0.0.1", port) for port in result.ports]
     first = here.run(network_path.connect("there", targets, "token-1"))
     assert [attempt.reason for attempt in network_path.parse_connect("there", first.out())] == [
         "",
         "",
     ]
-    here.run(network_path.connect("there", [("quit", "127.0.0.1", found.ports[0])], "token-1"))
+    here.run(network_path.connect("there", [("quit", "127.0.0.1", result.ports[0])], "token-1"))
     again = network_path.parse_connect(
         "there", here.run(network_path.connect("there", targets, "token-1")).out()
     )
@@ -69,7 +69,7 @@ def test_a_node_without_libnccl_says_so_and_does_not_fail(here: Session) -> None
     assert (choice.status is None) == (choice.path is None)
 
 
-def test_a_node_without_python_is_told_apart(here: Session) -> None:
+def test_a_node_without_python_is_recognised(here: Session) -> None:
     command = network_path.listen("here", "t")
     bare = here.run(
         type(command)(("env", "PATH=/nowhere", "/bin/sh", *command.argv[1:]), timeout_s=10)
@@ -131,14 +131,14 @@ def keep(
     nodes: tuple[str, ...] = ("a", "b", "c"),
     interface: str | None = None,
 ) -> None:
-    found = []
+    result = []
     for kind, node, content, status, problem in texts:
         path = run.write_raw(f"probe/{kind}/{node}.txt", content) if content is not None else None
-        found.append(ProbeText(kind, node, path, status, problem))
-    artefacts.keep(run, "probe.json", ProbeArtefact(nodes, nodes[0], interface, tuple(found)))
+        result.append(ProbeText(kind, node, path, status, problem))
+    artefacts.keep(run, "probe.json", ProbeArtefact(nodes, nodes[0], interface, tuple(result)))
 
 
-def told(run: RunDir, check_id: str) -> list[tuple[str, Status, str, str]]:
+def rows_of(run: RunDir, check_id: str) -> list[tuple[str, Status, str, str]]:
     return [
         (check.node, check.status, check.seen, check.reason)
         for check in derived.load(run)
@@ -148,7 +148,7 @@ def told(run: RunDir, check_id: str) -> list[tuple[str, Status, str, str]]:
 
 def test_a_login_that_fails_is_named_with_ssh_s_last_words(run: RunDir) -> None:
     keep(run, ("login", "a", "ok b\nno c Permission denied (publickey).\n", 0, ""))
-    assert told(run, "ssh.node_to_node") == [
+    assert rows_of(run, "ssh.node_to_node") == [
         ("b", Status.PASS, "logs in", ""),
         ("c", Status.FAIL, "Permission denied (publickey).", ""),
     ]
@@ -156,7 +156,7 @@ def test_a_login_that_fails_is_named_with_ssh_s_last_words(run: RunDir) -> None:
 
 def test_a_login_that_was_not_answered_is_not_known(run: RunDir) -> None:
     keep(run, ("login", "a", "ok b\n", None, "timed out after 90 s"))
-    assert told(run, "ssh.node_to_node")[1] == (
+    assert rows_of(run, "ssh.node_to_node")[1] == (
         "c",
         Status.UNKNOWN,
         "not known",
@@ -175,7 +175,7 @@ def test_a_hello_needs_every_node(run: RunDir) -> None:
             "ORTE was unable to reliably start one or more daemons.",
         ),
     )
-    assert told(run, "sw.mpi_hello") == [
+    assert rows_of(run, "sw.mpi_hello") == [
         (
             "a",
             Status.FAIL,
@@ -185,14 +185,14 @@ def test_a_hello_needs_every_node(run: RunDir) -> None:
     ]
 
 
-def test_a_blocked_port_accuses_the_node_that_nobody_reaches(run: RunDir) -> None:
+def test_a_blocked_port_flags_the_node_that_nobody_reaches(run: RunDir) -> None:
     keep(
         run,
         *(("listen", node, "ports 40001 40002\naddress eth0 10.0.0.1\n", 0, "") for node in "abc"),
         ("connect", "a", "ok b 10.0.0.2 40001\nno c 10.0.0.3 40001 timed out\n", 0, ""),
         ("connect", "b", "ok a 10.0.0.1 40001\nno c 10.0.0.3 40002 timed out\n", 0, ""),
     )
-    assert told(run, "cross.tcp_ports") == [
+    assert rows_of(run, "cross.tcp_ports") == [
         ("a", Status.PASS, "reachable", ""),
         ("b", Status.PASS, "reachable", ""),
         ("c", Status.FAIL, "2 of 2 connections from 2 nodes (a, b) failed: timed out", ""),
@@ -201,7 +201,7 @@ def test_a_blocked_port_accuses_the_node_that_nobody_reaches(run: RunDir) -> Non
 
 def test_a_node_that_could_not_listen_is_not_known(run: RunDir) -> None:
     keep(run, ("listen", "a", None, 127, "no python3"), nodes=("a", "b"))
-    assert told(run, "cross.tcp_ports") == [
+    assert rows_of(run, "cross.tcp_ports") == [
         ("a", Status.UNKNOWN, "not known", "no python3"),
         ("b", Status.UNKNOWN, "not known", "it did not listen"),
     ]
@@ -209,7 +209,7 @@ def test_a_node_that_could_not_listen_is_not_known(run: RunDir) -> None:
 
 def test_one_node_alone_has_no_ports_to_try(run: RunDir) -> None:
     keep(run, ("listen", "a", "ports 1 2\n", 0, ""), nodes=("a",))
-    assert told(run, "cross.tcp_ports") == [("a", Status.SKIPPED, "not tried", "one node alone")]
+    assert rows_of(run, "cross.tcp_ports") == [("a", Status.SKIPPED, "not tried", "one node alone")]
 
 
 def test_nccl_s_choice_rules_and_without_it_the_names_are_compared(run: RunDir) -> None:
@@ -221,7 +221,7 @@ def test_nccl_s_choice_rules_and_without_it_the_names_are_compared(run: RunDir) 
         ("listen", "c", "ports 1 2\naddress bond0 10.0.0.3\n", 0, ""),
         interface="eth",
     )
-    assert told(run, "eth.interfaces") == [
+    assert rows_of(run, "eth.interfaces") == [
         ("a", Status.PASS, "mgmt0 (NCCL 2.32.3)", ""),
         ("b", Status.FAIL, "Bootstrap : no socket interface found", ""),
         ("c", Status.FAIL, "none of bond0", ""),

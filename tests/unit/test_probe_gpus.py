@@ -36,8 +36,8 @@ COPIES = (FIXTURES / "nvbandwidth.txt").read_text()
 
 def test_a_gpu_whose_copies_are_slower_than_its_like_is_named_with_the_direction() -> None:
     good = answer("gpu-002", copies=COPIES.replace("21.02", "55.39"))
-    found = gpu_bench.copied((answer("gpu-001", copies=COPIES), good))
-    assert [(check.node, check.status, check.seen) for check in found] == [
+    result = gpu_bench.copied((answer("gpu-001", copies=COPIES), good))
+    assert [(check.node, check.status, check.seen) for check in result] == [
         ("gpu-001", Status.FAIL, "GPU 2 host_to_device_memcpy_ce: 21.0 of 55.4 GB/s"),
         ("gpu-002", Status.PASS, "alike"),
     ]
@@ -61,7 +61,7 @@ def test_a_node_without_nvbandwidth_is_not_known() -> None:
     assert (check.status, check.seen) == (Status.UNKNOWN, "tool missing")
 
 
-def test_what_dcgm_found_is_told_per_test_and_gpu() -> None:
+def test_what_dcgm_found_is_reported_per_test_and_gpu() -> None:
     (check,) = gpu_bench.diagnosed(
         answer("gpu-001", diagnosis=(FIXTURES / "dcgm4.json").read_text()), 2
     )
@@ -74,12 +74,12 @@ def test_what_dcgm_found_is_told_per_test_and_gpu() -> None:
 
 
 def test_a_diagnosis_that_did_not_start_is_not_known_with_its_words() -> None:
-    said = "Error: unable to establish a connection to the specified host: localhost\n"
-    (check,) = gpu_bench.diagnosed(answer("gpu-001", diagnosis=said), 1)
+    message = "Error: unable to establish a connection to the specified host: localhost\n"
+    (check,) = gpu_bench.diagnosed(answer("gpu-001", diagnosis=message), 1)
     assert (check.status, check.seen, check.reason) == (
         Status.UNKNOWN,
         "did not run",
-        said.strip(),
+        message.strip(),
     )
 
 
@@ -182,8 +182,10 @@ def test_a_gpu_whose_matrix_product_is_slower_than_its_like_is_named(
         ["check", "--gpus", "-w", "gpu-001", "-p", "tcp", "--transport", "local", "--force"]
     )
     out = capsys.readouterr().out
-    (found,) = (c for c in report(tmp_path, "gpus.json")["checks"] if c["check_id"] == "gpu.matmul")
-    assert (status, found["status"], found["seen"]) == (
+    (result,) = (
+        c for c in report(tmp_path, "gpus.json")["checks"] if c["check_id"] == "gpu.matmul"
+    )
+    assert (status, result["status"], result["seen"]) == (
         1,
         "FAIL",
         "GPU 2: 343.6 of 687.2 TFLOP/s",
@@ -191,7 +193,7 @@ def test_a_gpu_whose_matrix_product_is_slower_than_its_like_is_named(
 
 
 @pytest.mark.parametrize(
-    ("stdout", "stderr", "status", "found", "reason"),
+    ("stdout", "stderr", "status", "result", "reason"),
     [
         (
             "",
@@ -225,7 +227,7 @@ def test_a_gpu_whose_matrix_product_is_slower_than_its_like_is_named(
     ],
 )
 def test_without_a_product_to_compare_the_answer_is_unknown_with_its_reason_and_decides_nothing(
-    stdout: str, stderr: str, status: int, found: str, reason: str
+    stdout: str, stderr: str, status: int, result: str, reason: str
 ) -> None:
     section = SectionOutput("matmul", stdout, stderr, status, 1)
     (check,) = gpu_bench.compared(
@@ -233,7 +235,7 @@ def test_without_a_product_to_compare_the_answer_is_unknown_with_its_reason_and_
     )
     assert (check.status, check.seen, check.reason, check.required) == (
         Status.UNKNOWN,
-        found,
+        result,
         reason,
         False,
     )
@@ -334,8 +336,8 @@ def test_limits_and_environment_are_those_of_the_container(
 
     main(["check", "-w", "gpu-001", "-p", "tcp", "--transport", "local", "--inside", prefix])
     capsys.readouterr()
-    said = {c["check_id"]: c["seen"] for c in report(tmp_path, "check.json")["checks"]}
-    assert (said["os.limits.memlock"], said["sw.env_leftovers"]) == ("64 KiB", "NCCL_DEBUG")
+    by_check = {c["check_id"]: c["seen"] for c in report(tmp_path, "check.json")["checks"]}
+    assert (by_check["os.limits.memlock"], by_check["sw.env_leftovers"]) == ("64 KiB", "NCCL_DEBUG")
     assert (tmp_path / "log").read_text().startswith(f"{prefix.partition(' ')[2]} sh")
 
 

@@ -15,7 +15,7 @@ def listener(node: str, *addresses: tuple[str, str]) -> Listener:
     return Listener(node, (1, 2), addresses)
 
 
-def told(
+def rows_of(
     check_id: str, nodes: tuple[str, ...], *attempts: RailAttempt
 ) -> list[tuple[str, Status, str]]:
     own = {node: tuple(each for each in attempts if each.node == node) for node in nodes}
@@ -58,7 +58,7 @@ def test_each_node_tries_the_next_over_what_both_have_and_a_bridge_with_one_addr
     assert targets({"a": listeners["a"]}, ("a", "b")) == {}
 
 
-def test_the_script_tells_an_interface_whose_kernel_leaves_otherwise() -> None:
+def test_the_script_names_an_interface_whose_kernel_leaves_otherwise() -> None:
     command = attempt(
         "here",
         [("lo", "127.0.0.1", "there", "127.0.0.2"), ("nosuch9", "10.9.9.1", "there", "10.9.9.2")],
@@ -66,8 +66,8 @@ def test_the_script_tells_an_interface_whose_kernel_leaves_otherwise() -> None:
     done = subprocess.run(
         command.argv, input=command.stdin, capture_output=True, timeout=60, check=False
     )
-    (found,) = parse("here", done.stdout.decode())
-    assert (found.interface, found.target, found.leaves_by, found.mtu_bytes) == (
+    (result,) = parse("here", done.stdout.decode())
+    assert (result.interface, result.target, result.leaves_by, result.mtu_bytes) == (
         "lo",
         "there",
         "lo",
@@ -76,45 +76,45 @@ def test_the_script_tells_an_interface_whose_kernel_leaves_otherwise() -> None:
 
 
 def test_a_tool_that_is_missing_is_not_known_and_no_fault() -> None:
-    (found,) = parse("a", "rail eth1 10.1.0.1 b 10.1.0.2 mtu 9000 dev ? small 127 large 127\n")
-    assert (found.leaves_by, found.small, found.large) == (None, None, None)
-    assert [status for _, status, _ in told("eth.routes", ("a",), found)] == [Status.UNKNOWN]
+    (result,) = parse("a", "rail eth1 10.1.0.1 b 10.1.0.2 mtu 9000 dev ? small 127 large 127\n")
+    assert (result.leaves_by, result.small, result.large) == (None, None, None)
+    assert [status for _, status, _ in rows_of("eth.routes", ("a",), result)] == [Status.UNKNOWN]
 
 
 def test_packets_that_leave_by_another_interface_are_a_fault_of_the_node_that_sends_them() -> None:
-    found = told("eth.routes", ("a", "b"), rail("a", "b", by="eth0"), rail("b", "a"))
-    assert found == [
+    result = rows_of("eth.routes", ("a", "b"), rail("a", "b", by="eth0"), rail("b", "a"))
+    assert result == [
         ("a", Status.FAIL, "eth1 to b (10.1.0.9) leaves by eth0"),
         ("b", Status.PASS, "eth1"),
     ]
     assert (
-        told("eth.routes", ("a",), rail("a", "b", by=""))[0][2]
+        rows_of("eth.routes", ("a",), rail("a", "b", by=""))[0][2]
         == "eth1 to b (10.1.0.9) has no route"
     )
 
 
 def test_a_neighbour_that_does_not_answer_counts_only_where_the_rail_joins_others() -> None:
     silent = rail("a", "b", small=False, large=False)
-    assert told("eth.routes", ("a", "b"), silent, rail("b", "a"))[0] == (
+    assert rows_of("eth.routes", ("a", "b"), silent, rail("b", "a"))[0] == (
         "a",
         Status.FAIL,
         "eth1 to b (10.1.0.9) is not answered",
     )
-    nobody = told("eth.routes", ("a", "b"), silent, rail("b", "a", small=False, large=False))
+    nobody = rows_of("eth.routes", ("a", "b"), silent, rail("b", "a", small=False, large=False))
     assert [status for _, status, _ in nobody] == [Status.UNKNOWN, Status.UNKNOWN]
 
 
-def test_large_packets_that_get_lost_are_told_with_the_mtu_and_missing_small_ones_are_not_blamed_on_it() -> (
+def test_large_packets_that_get_lost_are_reported_with_the_mtu_and_missing_small_ones_are_not_blamed_on_it() -> (
     None
 ):
-    found = told(
+    result = rows_of(
         "eth.ping_jumbo",
         ("a", "b", "c"),
         rail("a", "b", large=False),
         rail("b", "c"),
         rail("c", "a", small=False, large=False),
     )
-    assert found == [
+    assert result == [
         ("a", Status.FAIL, "eth1 to b (10.1.0.9): 9000 bytes do not arrive"),
         ("b", Status.PASS, "eth1 9000"),
         ("c", Status.UNKNOWN, "not known"),

@@ -48,8 +48,8 @@ def sysfs(
 
 
 def answer(name: str = "n1", **texts: str) -> NodeAnswer:
-    given = {"rdma_sysfs": "", "fabric_marks": "vendor=Supermicro\n"} | texts
-    sections = {key: SectionOutput(key, text, "", 0, 1) for key, text in given.items()}
+    contents = {"rdma_sysfs": "", "fabric_marks": "vendor=Supermicro\n"} | texts
+    sections = {key: SectionOutput(key, text, "", 0, 1) for key, text in contents.items()}
     return NodeAnswer(Node(name), sections, f"raw/preflight/{name}.txt", None)
 
 
@@ -154,8 +154,8 @@ def test_a_clear_case_is_taken_and_a_given_profile_is_never_changed() -> None:
         detection.demand_profile(settled, two(rdma_sysfs=sysfs(8, "InfiniBand")))
         == "8 active ports of InfiniBand at 400 Gb/s"
     )
-    given = dataclasses.replace(plan, profile=fabric.load("tcp"))
-    assert detection.settled(given, two(rdma_sysfs=sysfs(8, "InfiniBand"))) == given
+    tcp_plan = dataclasses.replace(plan, profile=fabric.load("tcp"))
+    assert detection.settled(tcp_plan, two(rdma_sysfs=sysfs(8, "InfiniBand"))) == tcp_plan
 
 
 def test_before_it_is_detected_nothing_is_set_and_nothing_required() -> None:

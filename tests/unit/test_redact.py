@@ -57,7 +57,7 @@ def test_what_names_the_site_becomes_an_alias(text: str, redacted: str) -> None:
     assert Redactor(HOSTS, users=("ada",)).text(text) == redacted
 
 
-def test_the_same_name_has_the_same_alias_everywhere_and_the_map_tells_it() -> None:
+def test_the_same_name_has_the_same_alias_everywhere_and_the_map_names_it() -> None:
     redactor = Redactor(HOSTS)
     assert [redactor.text(t) for t in ("10.0.0.1", "10.0.0.2", "10.0.0.1")] == [
         "ip-001",

@@ -65,16 +65,16 @@ def result(
 
 
 def test_only_required_cases_that_more_launches_can_settle_are_repeated() -> None:
-    wanted = frozenset({"all-reduce"})
-    assert repeat.inconclusive_cases(result(NOISY, QUIET), wanted) == ("all-reduce",)
-    assert repeat.inconclusive_cases(result(QUIET, QUIET), wanted) == ()
-    assert repeat.inconclusive_cases(result(NOISY, QUIET, "latency"), wanted) == (), (
+    expected = frozenset({"all-reduce"})
+    assert repeat.inconclusive_cases(result(NOISY, QUIET), expected) == ("all-reduce",)
+    assert repeat.inconclusive_cases(result(QUIET, QUIET), expected) == ()
+    assert repeat.inconclusive_cases(result(NOISY, QUIET, "latency"), expected) == (), (
         "an advisory case decides nothing"
     )
-    assert repeat.inconclusive_cases(result(NOISY, QUIET[:2]), wanted) == (), (
+    assert repeat.inconclusive_cases(result(NOISY, QUIET[:2]), expected) == (), (
         "two accepted launches stay two, however many are made now"
     )
-    assert repeat.inconclusive_cases(dataclasses.replace(RESULT, compared=None), wanted) == ()
+    assert repeat.inconclusive_cases(dataclasses.replace(RESULT, compared=None), expected) == ()
 
 
 @pytest.mark.parametrize(
@@ -101,11 +101,11 @@ def test_launches_are_added_until_nothing_is_open_or_launches_or_budget_are_spen
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     seen = iter(levels)
-    made: list[str] = []
-    told: list[str] = []
+    launches_made: list[str] = []
+    messages: list[str] = []
 
     def measure(context: Context, launch: Launch) -> CaseArtefact:
-        made.append(launch.case.id)
+        launches_made.append(launch.case.id)
         invocation = Invocation(launch.case.id, (), (), (), 1.0, 16)
         return CaseArtefact(launch.case, invocation, (), 8, "ended", 0, 10.0, None, None, None)
 
@@ -118,11 +118,13 @@ def test_launches_are_added_until_nothing_is_open_or_launches_or_budget_are_spen
     )
     book = dataclasses.replace(BOOK, repeat=plan)
     context = SimpleNamespace(
-        plan=SimpleNamespace(playbook=book), run=None, progress=lambda step, text: told.append(text)
+        plan=SimpleNamespace(playbook=book),
+        run=None,
+        progress=lambda step, text: messages.append(text),
     )
     repeat.repeat(context, Place("a", "", "", {}), ("a", "b"), 20)  # type: ignore[arg-type]  # as much of a context as it uses
-    assert made == [f"all-reduce-trial-{6 + n}" for n in range(launched)]
-    assert any("budget of 15.0 s spent; all-reduce inconclusive" in text for text in told) == (
+    assert launches_made == [f"all-reduce-trial-{6 + n}" for n in range(launched)]
+    assert any("budget of 15.0 s spent; all-reduce inconclusive" in text for text in messages) == (
         plan == RepeatPlan(15, 15.0)
     )
 

@@ -67,7 +67,7 @@ def test_a_journal_whose_last_line_was_cut_goes_on_in_a_line_of_its_own(tmp_path
     }
 
 
-def test_a_journal_that_cannot_be_written_is_told_with_what_refused_it(tmp_path: Path) -> None:
+def test_a_journal_that_cannot_be_written_is_reported_with_what_refused_it(tmp_path: Path) -> None:
     run = run_directory.create(tmp_path, "2026-11-20T13:12:00Z", "day-one")
     (run.raw / "events.jsonl").mkdir()
     with pytest.raises(RunDirError) as refused:

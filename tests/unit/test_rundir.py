@@ -81,7 +81,7 @@ class Scripted:
     results: list[CommandResult]
     name: str = "scripted"
     notes: tuple[str, ...] = ()
-    asked: list[Command] = field(default_factory=list)
+    commands: list[Command] = field(default_factory=list)
 
     @property
     def node(self) -> str:
@@ -91,7 +91,7 @@ class Scripted:
         return self
 
     def run(self, command: Command) -> CommandResult:
-        self.asked.append(command)
+        self.commands.append(command)
         return self.results.pop(0)
 
     def close(self) -> None:
@@ -103,21 +103,21 @@ def test_a_recording_gives_back_every_answer_in_order_and_the_last_one_again(
 ) -> None:
     run = make(tmp_path)
     poll, other = Command(("poll",), stdin=b"a"), Command(("poll",), stdin=b"b")
-    said = [
+    messages = [
         CommandResult("n1", ("poll",), 0, b"running", b"", 0.5),
         CommandResult("n1", ("poll",), 3, b"", b"gone\n", 0.25),
         CommandResult("n1", ("poll",), None, b"half", b"", 60.0, problem="timed out after 60 s"),
     ]
-    session = RecordingTransport(Scripted(list(said)), run).connect(Node("n1"), 1.0)
+    session = RecordingTransport(Scripted(list(messages)), run).connect(Node("n1"), 1.0)
     assert not isinstance(session, Unreachable)
-    assert [session.run(poll), session.run(poll), session.run(other)] == said
+    assert [session.run(poll), session.run(poll), session.run(other)] == messages
     again = ReplayTransport(run, ()).connect(Node("n1"), 1.0)
     assert not isinstance(again, Unreachable)
     assert [again.run(other), again.run(poll), again.run(poll), again.run(poll)] == [
-        said[2],
-        said[0],
-        said[1],
-        said[1],
+        messages[2],
+        messages[0],
+        messages[1],
+        messages[1],
     ]
 
 

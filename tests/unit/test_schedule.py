@@ -200,10 +200,10 @@ def test_noise_and_the_loss_looked_for_decide_how_many_launches_are_enough() -> 
 
 def test_shards_keep_groups_whole_and_lose_none() -> None:
     number = pair_rounds(tuple(f"n{i}" for i in range(100)))[3]
-    made = shards(number, 32)
-    assert [len(s.order()) for s in made] == [32, 32, 32, 4]
-    assert [g for s in made for g in s.groups] == list(number.groups)
-    assert [s.id for s in made] == ["pairs-4-a", "pairs-4-b", "pairs-4-c", "pairs-4-d"]
+    pieces = shards(number, 32)
+    assert [len(s.order()) for s in pieces] == [32, 32, 32, 4]
+    assert [g for s in pieces for g in s.groups] == list(number.groups)
+    assert [s.id for s in pieces] == ["pairs-4-a", "pairs-4-b", "pairs-4-c", "pairs-4-d"]
 
 
 def three_rounds(count: int) -> int:

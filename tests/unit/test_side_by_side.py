@@ -44,7 +44,7 @@ while [ ! -e {other} ] && [ $i -lt 200 ]; do i=$((i + 1)); sleep 0.05; done
 
 
 def launches(tmp_path: Path, script: str) -> tuple[Launch, ...]:
-    found = []
+    problems = []
     for node, other in zip(NODES, reversed(NODES), strict=True):
         text = script.format(own=tmp_path / f"{node}.here", other=tmp_path / f"{other}.here")
         case = BenchmarkCase(
@@ -56,7 +56,7 @@ def launches(tmp_path: Path, script: str) -> tuple[Launch, ...]:
         )
         invocation = Invocation(case.id, ("sh", "-c", text), (), (node,), 60.0, 1)
         directory = str(tmp_path / "jobs" / case.id)
-        found.append(
+        problems.append(
             Launch(
                 case,
                 invocation,
@@ -69,7 +69,7 @@ def launches(tmp_path: Path, script: str) -> tuple[Launch, ...]:
                 concurrent_with="pairs-1",
             )
         )
-    return tuple(found)
+    return tuple(problems)
 
 
 def context(
@@ -92,15 +92,15 @@ def test_launches_side_by_side_run_at_the_same_time(tmp_path: Path) -> None:
     run = run_directory.create(tmp_path, "2026-11-20T13:12:00Z", "day-one")
 
     def use(here: Context) -> None:
-        made = measure_together(here, launches(tmp_path, MEETS))
+        artefacts = measure_together(here, launches(tmp_path, MEETS))
         assert [
-            (each.case.id, each.state, each.exit_status, each.concurrent_with) for each in made
+            (each.case.id, each.state, each.exit_status, each.concurrent_with) for each in artefacts
         ] == [
             ("survey-pairs-1-n1", "ended", 0, "pairs-1"),
             ("survey-pairs-1-n2", "ended", 0, "pairs-1"),
         ]
         again = measure_together(here, launches(tmp_path, "exit 1"))
-        assert again == made, "what has ended is not made again"
+        assert again == artefacts, "what has ended is not made again"
 
     context(run, LocalTransport(), use)
     assert list((tmp_path / "jobs").iterdir()) == []
@@ -110,10 +110,13 @@ def test_one_that_fails_takes_no_other_with_it(tmp_path: Path) -> None:
     run = run_directory.create(tmp_path, "2026-11-20T13:12:00Z", "day-one")
 
     def use(here: Context) -> None:
-        made = measure_together(
+        artefacts = measure_together(
             here, launches(tmp_path, "touch {own}; case {own} in *n1.here) exit 7;; esac")
         )
-        assert [(each.state, each.exit_status) for each in made] == [("ended", 7), ("ended", 0)]
+        assert [(each.state, each.exit_status) for each in artefacts] == [
+            ("ended", 7),
+            ("ended", 0),
+        ]
 
     context(run, LocalTransport(), use)
 

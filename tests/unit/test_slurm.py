@@ -146,7 +146,7 @@ CANCELLED = "slurmstepd: error: *** STEP 42.0 ON node-b CANCELLED AT 2026-07-10T
         ("srun: StepId=42.0 tasks 0-3: running", ("task-states", NOTE, None, None, None, "0-3")),
     ],
 )
-def test_a_message_is_told_with_its_tasks_node_and_reason(
+def test_a_message_is_reported_with_its_tasks_node_and_reason(
     text: str, expected: tuple[object, ...]
 ) -> None:
     (log,) = read([f"before\n{text}\nafter\n".encode()]).records

@@ -65,9 +65,9 @@ def below(top: str) -> dict[str, bytes]:
     return {f"{top}/{name}": data for name, data in FILES.items()}
 
 
-def refused(given: str) -> tuple[int, tuple[str, ...]]:
+def refused(source: str) -> tuple[int, tuple[str, ...]]:
     with pytest.raises(BusbwError) as caught:
-        sources.take(given)
+        sources.take(source)
     return caught.value.exit_status, caught.value.lines()
 
 
@@ -121,22 +121,22 @@ def test_the_same_sources_are_the_same_build_however_they_are_packed(
     tmp_path: Path, name: str, content: bytes
 ) -> None:
     (tmp_path / name).write_bytes(content)
-    given = str(tmp_path / name)
-    assert sources.take(given) == Benchmark(
-        PACKED, cuda=True, version="2.19.6", origin=given, sha256=sha256(content)
+    source = str(tmp_path / name)
+    assert sources.take(source) == Benchmark(
+        PACKED, cuda=True, version="2.19.6", origin=source, sha256=sha256(content)
     )
-    assert sources.take(f"{given}#sha256={sha256(content)}").sources == PACKED
+    assert sources.take(f"{source}#sha256={sha256(content)}").sources == PACKED
 
 
 def test_a_folder_gives_its_sources_and_none_of_the_objects_that_somebodys_make_left(
     tmp_path: Path,
 ) -> None:
-    made = folder(
+    tree = folder(
         tmp_path / "n",
         FILES | {"build/all_reduce_perf": b"\x7fELF", "build/x.o": b"o", ".git/config": b"[core]"},
     )
-    assert sources.take(str(made)) == Benchmark(
-        PACKED, cuda=True, version="2.19.6", origin=str(made)
+    assert sources.take(str(tree)) == Benchmark(
+        PACKED, cuda=True, version="2.19.6", origin=str(tree)
     )
 
 
@@ -149,13 +149,13 @@ def test_a_folder_that_is_not_here_is_one_of_the_nodes() -> None:
 def test_an_address_is_fetched_once_and_its_hash_recorded(served: tuple[str, Path]) -> None:
     address, root = served
     (root / "n.tar.gz").write_bytes(PACKED)
-    given = f"{address}/n.tar.gz#sha256={sha256(PACKED).upper()}"
-    assert sources.take(given) == Benchmark(
-        PACKED, cuda=True, version="2.19.6", origin=given, sha256=sha256(PACKED)
+    source = f"{address}/n.tar.gz#sha256={sha256(PACKED).upper()}"
+    assert sources.take(source) == Benchmark(
+        PACKED, cuda=True, version="2.19.6", origin=source, sha256=sha256(PACKED)
     )
 
 
-def test_an_address_that_gives_nothing_says_what_it_said(served: tuple[str, Path]) -> None:
+def test_an_address_that_gives_nothing_reports_its_answer(served: tuple[str, Path]) -> None:
     address, root = served
     pin = f"#sha256={sha256(PACKED)}"
     bring = (
@@ -195,18 +195,18 @@ def test_an_archive_that_is_too_large_or_never_ends_is_left(
 ) -> None:
     address, root = served
     (root / "n.tar.gz").write_bytes(bytes(300_000))
-    given = f"{address}/n.tar.gz#sha256={'0' * 64}"
+    source = f"{address}/n.tar.gz#sha256={'0' * 64}"
     monkeypatch.setattr(sources, "MOST_DOWNLOAD_BYTES", 100_000)
     assert (
-        refused(given)[1][0]
+        refused(source)[1][0]
         == f"error: {address}/n.tar.gz is larger than the sources of nccl-tests can be"
     )
     monkeypatch.setattr(sources, "TIME_LIMIT_S", 0.0)
-    assert refused(given)[1][1] == "seen: 65,536 bytes after 0 s"
+    assert refused(source)[1][1] == "seen: 65,536 bytes after 0 s"
 
 
 @pytest.mark.parametrize(
-    ("given", "what", "seen"),
+    ("source", "what", "seen"),
     [
         (
             "http://host/n.tar.gz",
@@ -234,9 +234,9 @@ def test_an_archive_that_is_too_large_or_never_ends_is_left(
     ],
 )
 def test_what_cannot_be_taken_is_refused_before_anything_is_asked(
-    given: str, what: str, seen: str | None
+    source: str, what: str, seen: str | None
 ) -> None:
-    status, lines = refused(given)
+    status, lines = refused(source)
     assert (status, lines[0]) == (2, f"error: {what}")
     assert seen is None or lines[1] == f"seen: {seen}"
 
@@ -360,9 +360,9 @@ def test_a_revision_of_a_repository_is_fetched_and_its_commit_recorded(tmp_path:
     git(there, "commit", "--quiet", "-am", "two")
     address = f"git+file://{there}"
     for ref in ("v2.19.6", first):
-        given = f"{address}#{ref}"
-        assert sources.take(given) == Benchmark(
-            PACKED, cuda=True, version="2.19.6", origin=given, commit=first
+        source = f"{address}#{ref}"
+        assert sources.take(source) == Benchmark(
+            PACKED, cuda=True, version="2.19.6", origin=source, commit=first
         )
     newest = sources.take(address)
     assert (newest.version, newest.commit) == ("2.20.0", git(there, "rev-parse", "main"))
@@ -374,11 +374,11 @@ def test_a_revision_of_a_repository_is_fetched_and_its_commit_recorded(tmp_path:
 def test_what_a_run_was_begun_with_is_what_it_goes_on_with(tmp_path: Path) -> None:
     run = run_directory.create(tmp_path / "runs", "2026-11-21T12:00:00Z", "quick")
     assert sources.kept(run) is None
-    made = Benchmark(
+    benchmark = Benchmark(
         PACKED, cuda=True, version="2.19.6", origin="https://host/n.tar.gz", sha256="ab"
     )
-    sources.keep(run, made)
-    assert sources.kept(run) == made
+    sources.keep(run, benchmark)
+    assert sources.kept(run) == benchmark
     other = run_directory.create(tmp_path / "runs", "2026-11-21T12:00:00Z", "quick")
     sources.keep(other, Benchmark(None, directory="/opt/n", origin="/opt/n"))
     assert sources.kept(other) == Benchmark(None, directory="/opt/n", origin="/opt/n")
@@ -428,21 +428,21 @@ def test_a_run_that_was_cut_off_before_it_said_its_benchmark_takes_the_one_that_
 ) -> None:
     run, plan = begun(tmp_path, None)
     (tmp_path / "n.tar.gz").write_bytes(PACKED)
-    taken = planning._begun_with(
+    chosen = planning._begun_with(
         run, planning.RunOptions("quick", nccl_tests=str(tmp_path / "n.tar.gz")), plan
     )
-    assert (taken.sources, sources.kept(run)) == (PACKED, taken)
+    assert (chosen.sources, sources.kept(run)) == (PACKED, chosen)
 
 
 def test_a_dry_run_names_an_address_and_does_not_ask_it(capsys: pytest.CaptureFixture[str]) -> None:
-    given = "https://127.0.0.1:1/nccl-tests.tar.gz"
+    source = "https://127.0.0.1:1/nccl-tests.tar.gz"
     assert (
         cli.main(
-            ["run", "quick", "-w", "gpu-[1-2]", "-p", "tcp", "--dry-run", "--nccl-tests", given]
+            ["run", "quick", "-w", "gpu-[1-2]", "-p", "tcp", "--dry-run", "--nccl-tests", source]
         )
         == 0
     )
-    assert f"# sources: {given}; this machine fetches an address, once" in capsys.readouterr().out
+    assert f"# sources: {source}; this machine fetches an address, once" in capsys.readouterr().out
 
 
 def test_gzip_without_a_tar_in_it_is_no_archive(tmp_path: Path) -> None:

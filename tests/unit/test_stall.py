@@ -98,7 +98,7 @@ def test_data_that_still_moves_is_slow_not_stalled() -> None:
     assert (found.id, found.status) == ("slow-but-moving", Status.UNKNOWN)
 
 
-def test_nothing_that_explains_a_stall_is_said_as_such() -> None:
+def test_nothing_that_explains_a_stall_is_reported_as_such() -> None:
     (found,) = judged(own(0), own(1))
     assert (found.id, found.status, found.where) == ("stall-unexplained", Status.FAIL, ())
 

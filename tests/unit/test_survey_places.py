@@ -13,8 +13,8 @@ NODES = ("a", "b", "c", "d")
 def topology(leaves: dict[str, tuple[str | None, ...]]) -> Topology:
     nics = tuple(
         TopologyNic(node, f"mlx5_{rail}", rail, leaf, None)
-        for node, found in leaves.items()
-        for rail, leaf in enumerate(found)
+        for node, switch in leaves.items()
+        for rail, leaf in enumerate(switch)
     )
     return Topology(nodes=tuple(leaves), nics=nics, leaves=(), links=())
 
@@ -30,8 +30,8 @@ def test_nodes_whose_rails_end_on_the_same_leaves_share_a_leaf() -> None:
 
 
 def test_labels_win_and_a_rail_that_nobody_knows_leaves_the_leaves_unknown() -> None:
-    told = Fabric((("a", "rack1"),))
+    labelled = Fabric((("a", "rack1"),))
     wired = topology({"a": ("s1", "s2"), "b": ("s1", None), "c": ("s3", "s4"), "d": ("s3", "s4")})
-    assert completed(told, wired, NODES) == told
+    assert completed(labelled, wired, NODES) == labelled
     assert completed(Fabric(hashed=True), wired, NODES) == Fabric(hashed=True)
     assert completed(Fabric(), None, NODES) == Fabric()

@@ -59,36 +59,36 @@ def cuda(home: Path, version: str = "12.8") -> Path:
 
 def test_the_homes_that_a_login_names_win(tmp_path: Path) -> None:
     home, toolkit = nccl(tmp_path / "nccl", link=True), cuda(tmp_path / "cuda")
-    found = looked(tmp_path, NCCL_HOME=str(home), CUDA_HOME=str(toolkit))
-    assert (found.cuda_home, found.cuda) == (str(toolkit), "12.8")
-    assert (found.nccl_home, found.nccl, found.nccl_link) == (str(home), "2.27.5", True)
-    assert found.nccl_library == f"{home}/lib/libnccl.so.2"
+    toolchain = looked(tmp_path, NCCL_HOME=str(home), CUDA_HOME=str(toolkit))
+    assert (toolchain.cuda_home, toolchain.cuda) == (str(toolkit), "12.8")
+    assert (toolchain.nccl_home, toolchain.nccl, toolchain.nccl_link) == (str(home), "2.27.5", True)
+    assert toolchain.nccl_library == f"{home}/lib/libnccl.so.2"
 
 
 def test_a_wheel_without_its_link_is_found_and_said_to_lack_it(tmp_path: Path) -> None:
     home = nccl(tmp_path / "home/.local/lib/python3.11/site-packages/nvidia/nccl", link=False)
-    found = looked(tmp_path, NCCL_HOME=str(tmp_path / "not-there"))
-    if found.nccl_home != str(home):
-        pytest.skip(f"this machine has an NCCL of its own at {found.nccl_home}")
-    assert (found.nccl, found.nccl_link) == ("2.27.5", False)
+    toolchain = looked(tmp_path, NCCL_HOME=str(tmp_path / "not-there"))
+    if toolchain.nccl_home != str(home):
+        pytest.skip(f"this machine has an NCCL of its own at {toolchain.nccl_home}")
+    assert (toolchain.nccl, toolchain.nccl_link) == ("2.27.5", False)
 
 
 def test_a_virtual_environments_wheel_is_found(tmp_path: Path) -> None:
     home = nccl(tmp_path / "venv/lib/python3.12/site-packages/nvidia/nccl", link=False)
-    found = looked(tmp_path, VIRTUAL_ENV=str(tmp_path / "venv"))
-    if found.nccl_home in ("/usr", "/usr/local"):
+    toolchain = looked(tmp_path, VIRTUAL_ENV=str(tmp_path / "venv"))
+    if toolchain.nccl_home in ("/usr", "/usr/local"):
         pytest.skip("this machine has an NCCL of its own")
-    assert found.nccl_home == str(home)
+    assert toolchain.nccl_home == str(home)
 
 
 def test_only_the_gpus_present_are_built_for(tmp_path: Path) -> None:
     (tmp_path / "bin").mkdir()
     (tmp_path / "bin/nvidia-smi").write_text("#!/bin/sh\nprintf '9.0\\n9.0\\n8.0\\n[N/A]\\n'\n")
     (tmp_path / "bin/nvidia-smi").chmod(0o755)
-    found = looked(tmp_path)
-    assert found.capabilities == ("8.0", "9.0")
+    toolchain = looked(tmp_path)
+    assert toolchain.capabilities == ("8.0", "9.0")
     assert (
-        software.gencode(found.capabilities)
+        software.gencode(toolchain.capabilities)
         == "-gencode=arch=compute_80,code=sm_80 -gencode=arch=compute_90,code=sm_90"
     )
     assert software.gencode(()) is None
@@ -129,24 +129,24 @@ def test_a_build_links_nccl_by_one_layout_whatever_the_nodes_is(tmp_path: Path) 
         run_path=str(home / "lib"),
     )
     command = recipe.build_command(plan)
-    made = subprocess.run(
+    build = subprocess.run(
         command.argv, input=command.stdin, capture_output=True, timeout=60, check=False
     )
-    assert made.returncode == 0, made.stderr
+    assert build.returncode == 0, build.stderr
     assert (
         subprocess.run(
             (f"{plan.directory}/build/all_reduce_perf",), env={}, timeout=60, check=False
         ).returncode
         == 0
     ), "no LD_LIBRARY_PATH"
-    said = subprocess.run(
+    program_output = subprocess.run(
         recipe.prove_command(f"{plan.directory}/build").argv,
         capture_output=True,
         text=True,
         timeout=60,
         check=True,
     ).stdout
-    proof = recipe.parse_proof("n1", said)
+    proof = recipe.parse_proof("n1", program_output)
     assert (proof.nccl, proof.not_found) == (str(home / "lib/libnccl.so.2"), ())
     assert proof.nccl_hash is not None
 
@@ -161,12 +161,12 @@ def test_sources_that_came_only_in_part_are_not_built(tmp_path: Path) -> None:
     plan = recipe.plan(whole, (), "4.1.4", str(tmp_path / "root"))
     command = recipe.build_command(plan)
     assert command.stdin is not None
-    made = subprocess.run(
+    build = subprocess.run(
         command.argv,
         input=command.stdin[: len(whole) // 2],
         capture_output=True,
         timeout=60,
         check=False,
     )
-    assert made.returncode == 70
+    assert build.returncode == 70
     assert list((tmp_path / "root/build").iterdir()) == []

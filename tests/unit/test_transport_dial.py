@@ -27,7 +27,7 @@ def refusal(host: str, port: int, timeout_s: float) -> Refused:
     return refused.value
 
 
-def test_a_node_that_accepts_and_never_speaks_is_said_to_do_just_that(
+def test_a_node_that_accepts_and_never_speaks_is_reported_as_such(
     listener: socket.socket,
 ) -> None:
     port = listener.getsockname()[1]
@@ -106,11 +106,11 @@ def test_every_address_of_a_name_is_tried(
     port = listener.getsockname()[1]
     with socket.create_server(("127.0.0.2", 0)) as other:
         closed = other.getsockname()[1]
-    found = [
+    addresses = [
         (socket.AF_INET, socket.SOCK_STREAM, 6, "", ("127.0.0.2", closed)),
         (socket.AF_INET, socket.SOCK_STREAM, 6, "", ("127.0.0.1", port)),
     ]
-    monkeypatch.setattr(dialling.socket, "getaddrinfo", lambda *_, **__: found)
+    monkeypatch.setattr(dialling.socket, "getaddrinfo", lambda *_, **__: addresses)
 
     refused = refusal("node1", port, 0.3)
 
@@ -118,7 +118,7 @@ def test_every_address_of_a_name_is_tried(
     assert "never sends a banner" in refused.reason
 
 
-def test_too_many_open_files_is_said_to_be_this_machines(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_too_many_open_files_is_reported_as_this_machines(monkeypatch: pytest.MonkeyPatch) -> None:
     def full(*_: object) -> socket.socket:
         raise OSError(24, "Too many open files")
 

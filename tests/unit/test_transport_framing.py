@@ -76,18 +76,18 @@ def test_both_streams_the_input_and_the_status_come_through() -> None:
 
 
 @pytest.mark.parametrize(
-    ("argv", "status", "said"),
+    ("argv", "status", "message"),
     [(("nope-nope",), 127, b"nope-nope: not found"), (("/etc/passwd",), 126, b"ermission denied")],
 )
 def test_a_program_that_cannot_be_run_is_a_result(
-    argv: tuple[str, ...], status: int, said: bytes
+    argv: tuple[str, ...], status: int, message: bytes
 ) -> None:
     done = login("bash", remote_line(argv, sudo=False, mark="M"))
 
     framed = unframe(done.stdout, done.stderr, "M")
 
     assert (framed.exit_status, framed.stdout) == (status, b"")
-    assert said in framed.stderr
+    assert message in framed.stderr
 
 
 def test_a_command_ended_by_a_signal_has_the_status_a_shell_gives_it() -> None:

@@ -38,8 +38,8 @@ def key(text: str) -> bytes:
     return base64.b64decode(text.split()[1])
 
 
-def judge(text: str, shown: str, *names: str) -> tuple[Standing, int | None]:
-    answer = KnownHosts(parse(text, "kh")).judge(names or ("node1",), key(shown))
+def judge(text: str, offered: str, *names: str) -> tuple[Standing, int | None]:
+    answer = KnownHosts(parse(text, "kh")).judge(names or ("node1",), key(offered))
     return answer.standing, answer.line.line_no if answer.line else None
 
 
@@ -73,7 +73,7 @@ def test_which_names_a_line_speaks_of(hosts: str, name: str, speaks_of: bool) ->
 
 
 @pytest.mark.parametrize(
-    ("text", "shown", "standing"),
+    ("text", "offered", "standing"),
     [
         (f"node1 {ED}\n", ED, (Standing.KNOWN, 1)),
         (f"node2 {ED}\n", ED, (Standing.UNKNOWN, None)),
@@ -94,9 +94,9 @@ def test_which_names_a_line_speaks_of(hosts: str, name: str, speaks_of: bool) ->
     ],
 )
 def test_the_standing_of_a_key(
-    text: str, shown: str, standing: tuple[Standing, int | None]
+    text: str, offered: str, standing: tuple[Standing, int | None]
 ) -> None:
-    assert judge(text, shown) == standing
+    assert judge(text, offered) == standing
 
 
 def test_a_host_on_another_port_is_known_by_its_plain_name_with_the_same_key_only() -> None:
@@ -137,10 +137,10 @@ def test_a_line_that_is_added_is_found_by_ssh_keygen(tmp_path: Path, hashed: boo
     path.write_text(path.read_text().rstrip("\n"))
     host_keys.append(str(path), "[node1]:2222", "ssh-ed25519", key(ED), hashed=hashed)
 
-    found = subprocess.run(
+    listed = subprocess.run(
         ("ssh-keygen", "-F", "[node1]:2222", "-f", path), capture_output=True, text=True, check=True
     ).stdout
-    assert ED in found
+    assert ED in listed
     assert len(path.read_text().splitlines()) == 2
     assert ("node1" in path.read_text()) is not hashed
     assert path.stat().st_mode & 0o777 == 0o600

@@ -80,7 +80,7 @@ def test_a_timeout_keeps_the_output_and_ends_the_whole_group() -> None:
     wait_until(lambda: not alive(int(result.stdout)), "the end of the group")
 
 
-def test_a_command_that_ignores_term_is_killed_and_what_it_said_last_is_kept() -> None:
+def test_a_command_that_ignores_term_is_killed_and_its_last_output_is_kept() -> None:
     script = "trap 'echo asked' TERM; echo up; while :; do sleep 0.05; done"
     result, timeout_s = run_until_it_writes(script)
 
@@ -101,7 +101,7 @@ def test_a_process_left_behind_that_holds_the_streams_does_not_hold_the_result(
 
 
 @pytest.mark.parametrize("where", ["", " >&2"])
-def test_output_without_end_is_cut_at_the_limit_and_said_to_be(where: str) -> None:
+def test_output_without_end_is_cut_at_the_limit_and_that_is_reported(where: str) -> None:
     result = LocalSession("n1", limit_bytes=1 << 20).run(sh(f"yes{where}"))
 
     assert (result.exit_status, result.problem, result.ok) == (

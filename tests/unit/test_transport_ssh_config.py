@@ -21,8 +21,8 @@ RECORDED = Path(__file__).parent.parent / "fixtures" / "transport"
 ROOT = LocalUser(name="root", uid=0, home="/root", host="login.site")
 
 
-def recorded(name: str, asked: str) -> ResolvedHost:
-    return parse((RECORDED / name).read_text(), destination=asked, local=ROOT)
+def recorded(name: str, destination: str) -> ResolvedHost:
+    return parse((RECORDED / name).read_text(), destination=destination, local=ROOT)
 
 
 def test_include_match_and_proxy_jump_arrive_and_file_names_are_expanded() -> None:
@@ -89,7 +89,7 @@ def test_a_proxy_command_is_beyond_python_unless_the_way_is_given() -> None:
 
 
 @pytest.mark.parametrize(
-    ("line", "said"),
+    ("line", "message"),
     [
         ("certificatefile ~/.ssh/id-cert.pub", "CertificateFile /root/.ssh/id-cert.pub"),
         ("pkcs11provider /usr/lib/token.so", "PKCS11Provider /usr/lib/token.so"),
@@ -101,10 +101,10 @@ def test_a_proxy_command_is_beyond_python_unless_the_way_is_given() -> None:
         ("checkhostip yes", None),
     ],
 )
-def test_an_option_only_openssh_can_follow_is_named(line: str, said: str | None) -> None:
+def test_an_option_only_openssh_can_follow_is_named(line: str, message: str | None) -> None:
     host = parse(f"hostname a\nport 22\nuser root\n{line}\n", destination="a", local=ROOT)
 
-    assert beyond_python(host) == said
+    assert beyond_python(host) == message
 
 
 def test_a_live_control_socket_of_the_user_is_left_to_openssh(tmp_path: Path) -> None:

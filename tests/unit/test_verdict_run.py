@@ -134,14 +134,14 @@ def test_the_nodes_decide_the_profile_and_the_log_proves_the_fabric(tmp_path: Pa
     result = judged(tmp_path, nccl_lines())
     assert result.profile == "infiniband"
     assert [finding.id for finding in result.findings if finding.id.endswith("-not-proven")] == []
-    told = [line for line in result.sensitivity if line.startswith("detects: ")]
+    detects = [line for line in result.sensitivity if line.startswith("detects: ")]
     assert any(
-        "fallback to TCP" in line and "every rank says that it uses IB" in line for line in told
+        "fallback to TCP" in line and "every rank says that it uses IB" in line for line in detects
     )
-    assert any("GPUDirect RDMA off" in line for line in told)
+    assert any("GPUDirect RDMA off" in line for line in detects)
     assert any(
         "one of 2 rails lost" in line and "NCCL lists every fitted rail on every rank" in line
-        for line in told
+        for line in detects
     )
 
 
@@ -189,9 +189,9 @@ def test_a_fabric_that_was_not_used_as_sold_is_a_failure(
     tmp_path: Path, lines: str, finding: str, title: str
 ) -> None:
     result = judged(tmp_path, lines)
-    found = {each.id: each for each in result.findings}
+    by_id = {each.id: each for each in result.findings}
     assert (result.verdict, result.exit_status) == (Status.FAIL, 1)
-    assert (found[finding].status, found[finding].title) == (Status.FAIL, title)
+    assert (by_id[finding].status, by_id[finding].title) == (Status.FAIL, title)
 
 
 def test_without_a_line_of_nccl_the_proofs_are_named_as_not_made(tmp_path: Path) -> None:

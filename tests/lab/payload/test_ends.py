@@ -90,7 +90,7 @@ def test_a_broadcast_from_no_rank_is_refused(run: Callable[..., Any]) -> None:
     assert "-r must be a rank of the group" in ended.err
 
 
-def test_the_watchdog_ends_a_run_whose_rank_stands_still(
+def test_the_watchdog_ends_a_run_whose_rank_hangs(
     endless: Callable[..., Any], tmp_path: Path
 ) -> None:
     job = endless("-T", "2", "-J", "out.json")

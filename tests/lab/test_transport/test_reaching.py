@@ -569,7 +569,7 @@ def test_a_jump_host_that_is_down_is_named(site: Site, reach: Reach) -> None:
     )
 
 
-def test_a_node_that_the_jump_host_cannot_reach_is_told_from_the_jump_host(
+def test_a_node_that_the_jump_host_cannot_reach_is_distinguished_from_the_jump_host(
     site: Site, reach: Reach
 ) -> None:
     site.start("bastion")
