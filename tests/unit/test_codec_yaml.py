@@ -124,10 +124,9 @@ def test_the_error_is_of_the_class_the_reader_asked_for_and_says_what_to_do() ->
     )
 
 
-def test_a_duplicate_key_is_an_error_that_names_the_first() -> None:
-    assert complaints("nodes: [a]\nratio: 8\n  # again\nratio: 4\n") == [
-        "f.yaml:4:1: duplicate key 'ratio' (first at line 2)"
-    ]
+MULTIPLYING = "a0: &a0 [x,x,x,x,x,x,x,x,x,x]\n" + "\n".join(
+    f"a{n}: &a{n} [{','.join([f'*a{n - 1}'] * 10)}]" for n in range(1, 9)
+)
 
 
 @pytest.mark.parametrize(
@@ -154,46 +153,36 @@ def test_a_duplicate_key_is_an_error_that_names_the_first() -> None:
             "nodes: [a]\n<<: {size: 3}",
             "f.yaml:2:1: unknown key '<<'; known: collective, fast, nodes, ratio, size, when",
         ),
+        (
+            "nodes: [a]\nratio: 8\n  # again\nratio: 4\n",
+            "f.yaml:4:1: duplicate key 'ratio' (first at line 2)",
+        ),
+        (
+            "nodes: &a [*a]",
+            "f.yaml:1:8: nested deeper than 100 levels, or an alias that contains itself",
+        ),
+        ("nodes: [a\nsize: 3\n", "f.yaml:2:5: not YAML: ..."),
+        ("nodes: [a\x00]", "f.yaml: not YAML: ..."),
+        (MULTIPLYING, "f.yaml:1:12: aliases expand to more than 10000 values"),
     ],
 )
 def test_what_is_not_a_plain_yaml_mapping_is_refused_where_it_stands(
     text: str, complaint: str
 ) -> None:
-    assert complaints(text) == [complaint]
-
-
-def test_broken_text_names_a_line() -> None:
-    (complaint,) = complaints("nodes: [a\nsize: 3\n")
-    assert complaint.startswith("f.yaml:2:5: not YAML: ")
-
-
-def test_an_unprintable_character_is_not_yaml() -> None:
-    (complaint,) = complaints("nodes: [a\x00]")
-    assert "not YAML" in complaint
-
-
-def test_an_alias_that_contains_itself_is_refused() -> None:
-    (complaint,) = complaints("nodes: &a [*a]")
-    assert (
-        complaint == "f.yaml:1:8: nested deeper than 100 levels, or an alias that contains itself"
-    )
-
-
-def test_aliases_that_multiply_are_refused() -> None:
-    lines = ["a0: &a0 [x,x,x,x,x,x,x,x,x,x]"]
-    lines += [f"a{n}: &a{n} [{','.join([f'*a{n - 1}'] * 10)}]" for n in range(1, 9)]
-    (complaint,) = complaints("\n".join(lines))
-    assert complaint.endswith("aliases expand to more than 10000 values")
-
-
-def test_a_plain_alias_is_read() -> None:
-    tree = read_tree("a: &x {b: 1}\nc: *x\n", "f.yaml")
-    assert tree.value == {"a": {"b": 1}, "c": {"b": 1}}
+    (problem,) = complaints(text)
+    stem, dots, _ = complaint.partition("...")
+    # What libyaml says of broken text differs between its versions.
+    assert (problem[: len(stem)] if dots else problem) == stem
 
 
 def test_a_file_of_more_than_five_megabytes_is_refused_before_it_is_read() -> None:
     (complaint,) = complaints("#" * 5_000_001)
     assert complaint == "f.yaml: larger than 5 MB: not a file that a person wrote"
+
+
+def test_a_plain_alias_is_read() -> None:
+    tree = read_tree("a: &x {b: 1}\nc: *x\n", "f.yaml")
+    assert tree.value == {"a": {"b": 1}, "c": {"b": 1}}
 
 
 def test_many_mistakes_are_cut_and_counted() -> None:

@@ -197,55 +197,53 @@ def test_ssh_arguments_become_options_of_the_node(tmp_path: Path) -> None:
     )
 
 
-def test_an_ssh_argument_that_cannot_be_kept_is_refused(tmp_path: Path) -> None:
-    assert problems_of(put(tmp_path, hosts_ini="a ansible_ssh_common_args='-F /etc/x'\n")) == [
-        "hosts.ini:1:3: ssh argument '-F' is not read; put it into ssh_config"
-    ]
+ILLEGAL = "letters, digits, dot, dash and underscore only, none of dot and dash in front"
 
 
-def test_every_mistake_of_a_providers_inventory_is_reported_at_once(tmp_path: Path) -> None:
-    text = """\
-# hosts of the provider
-[gpu]
-gpu[01:32] ansible_user=hpc
-[storage:vars]
-x=1
-[rack]
-gpu14 ansible_hosts=10.0.0.14
-gpu15 novalue
-[gpu]
-gpu[29:36]
-gpu-[40-44]
-[all:kids]
-[cluster:children]
-gpuu
-"""
-    assert problems_of(put(tmp_path, hosts_ini=text)) == [
-        "hosts.ini:4:1: unknown group 'storage'; known: all, cluster, gpu, rack, ungrouped",
-        "hosts.ini:7:7: unknown key 'ansible_hosts'; did you mean 'ansible_host'?",
-        "hosts.ini:8:7: expected key=value, found 'novalue'",
-        "hosts.ini:10: 'gpu[29:36]' repeats 4 hosts of line 3: gpu[29-32]",
-        "hosts.ini:11:1: host pattern 'gpu-[40-44]': Ansible's range sign is ':'",
-        "hosts.ini:12:1: unknown section 'kids'; known: children, vars",
-        "hosts.ini:14:1: unknown group 'gpuu'; did you mean 'gpu'?",
-    ]
-
-
-def test_two_values_for_one_host_are_reported_with_both_lines(tmp_path: Path) -> None:
-    assert problems_of(
-        put(
-            tmp_path, hosts_ini="[a]\ngpu1 ansible_host=10.0.0.1\n[b]\ngpu1 ansible_host=10.0.0.2\n"
-        )
-    ) == ["hosts.ini:4:6: ansible_host of 'gpu1' is '10.0.0.2' here and '10.0.0.1' at line 2"]
-
-
-def test_a_host_may_be_in_several_groups(tmp_path: Path) -> None:
-    path = put(tmp_path, hosts_ini="[gpu]\ngpu[1:4]\n[rack1]\ngpu[1:2]\n")
-    assert fold(node.name for node in resolve(path, None, None, {}).nodes) == "gpu[1-4]"
-
-
-def test_every_mistake_of_a_yaml_inventory_is_reported_at_once(tmp_path: Path) -> None:
-    text = """\
+@pytest.mark.parametrize(
+    ("name", "text", "problems"),
+    [
+        (
+            "hosts_ini",
+            "a ansible_ssh_common_args='-F /etc/x'\n",
+            ["hosts.ini:1:3: ssh argument '-F' is not read; put it into ssh_config"],
+        ),
+        (
+            "hosts_ini",
+            "# hosts of the provider\n[gpu]\ngpu[01:32] ansible_user=hpc\n[storage:vars]\nx=1\n[rack]\n"
+            "gpu14 ansible_hosts=10.0.0.14\ngpu15 novalue\n[gpu]\ngpu[29:36]\ngpu-[40-44]\n[all:kids]\n"
+            "[cluster:children]\ngpuu\n",
+            [
+                "hosts.ini:4:1: unknown group 'storage'; known: all, cluster, gpu, rack, ungrouped",
+                "hosts.ini:7:7: unknown key 'ansible_hosts'; did you mean 'ansible_host'?",
+                "hosts.ini:8:7: expected key=value, found 'novalue'",
+                "hosts.ini:10: 'gpu[29:36]' repeats 4 hosts of line 3: gpu[29-32]",
+                "hosts.ini:11:1: host pattern 'gpu-[40-44]': Ansible's range sign is ':'",
+                "hosts.ini:12:1: unknown section 'kids'; known: children, vars",
+                "hosts.ini:14:1: unknown group 'gpuu'; did you mean 'gpu'?",
+            ],
+        ),
+        (
+            "hosts_ini",
+            "[a]\ngpu1 ansible_host=10.0.0.1\n[b]\ngpu1 ansible_host=10.0.0.2\n",
+            ["hosts.ini:4:6: ansible_host of 'gpu1' is '10.0.0.2' here and '10.0.0.1' at line 2"],
+        ),
+        (
+            "hosts_ini",
+            "[a:children]\nb\n[b:children]\na\n[c]\nn1\n",
+            ["hosts.ini: groups contain each other: a, b"],
+        ),
+        (
+            "hosts_ini",
+            "[gpu]\n-oProxyCommand=reboot\n../x\n",
+            [
+                f"hosts.ini:2: illegal node name '-oProxyCommand=reboot': {ILLEGAL}",
+                f"hosts.ini:3: illegal node name '../x': {ILLEGAL}",
+            ],
+        ),
+        (
+            "hosts_yml",
+            """\
 all:
   children:
     gpu:
@@ -256,27 +254,29 @@ all:
       host: {}
     b:
       hosts: [a]
-"""
-    assert problems_of(put(tmp_path, hosts_yml=text)) == [
-        "hosts.yml:6:9: 'gpu02' repeats 1 host of line 5: gpu02",
-        (
-            "hosts.yml:7:31: ansible_host is a template, and busbw does not run Ansible: give it"
-            " the output of `ansible-inventory --list`"
+""",
+            [
+                "hosts.yml:6:9: 'gpu02' repeats 1 host of line 5: gpu02",
+                "hosts.yml:7:31: ansible_host is a template, and busbw does not run Ansible: give it"
+                " the output of `ansible-inventory --list`",
+                "hosts.yml:7:56: expected a number from 1 to 65535, found 'ssh'",
+                "hosts.yml:7:72: unknown key 'busbw_gpu'; did you mean 'busbw_gpus'?",
+                "hosts.yml:8:7: unknown key 'host'; did you mean 'hosts'?",
+                "hosts.yml:10:14: expected a mapping under 'hosts'; write 'b' as a mapping with a"
+                " colon after each name",
+            ],
         ),
-        "hosts.yml:7:56: expected a number from 1 to 65535, found 'ssh'",
-        "hosts.yml:7:72: unknown key 'busbw_gpu'; did you mean 'busbw_gpus'?",
-        "hosts.yml:8:7: unknown key 'host'; did you mean 'hosts'?",
-        (
-            "hosts.yml:10:14: expected a mapping under 'hosts'; write 'b' as a mapping with a colon"
-            " after each name"
-        ),
-    ]
+    ],
+)
+def test_every_mistake_of_an_inventory_is_reported_at_once(
+    name: str, text: str, problems: list[str], tmp_path: Path
+) -> None:
+    assert problems_of(put(tmp_path, **{name: text})) == problems
 
 
-def test_groups_that_contain_each_other_are_refused(tmp_path: Path) -> None:
-    assert problems_of(put(tmp_path, hosts_ini="[a:children]\nb\n[b:children]\na\n[c]\nn1\n")) == [
-        "hosts.ini: groups contain each other: a, b"
-    ]
+def test_a_host_may_be_in_several_groups(tmp_path: Path) -> None:
+    path = put(tmp_path, hosts_ini="[gpu]\ngpu[1:4]\n[rack1]\ngpu[1:2]\n")
+    assert fold(node.name for node in resolve(path, None, None, {}).nodes) == "gpu[1-4]"
 
 
 def test_a_vaulted_value_that_is_needed_is_refused_and_one_that_is_not_is_left(
@@ -329,19 +329,6 @@ def test_the_machine_ansible_runs_on_is_no_node(tmp_path: Path) -> None:
         (Node("gpu1"),),
         ("localhost is left out: ansible_connection=local",),
     )
-
-
-def test_an_illegal_host_name_is_refused(tmp_path: Path) -> None:
-    assert problems_of(put(tmp_path, hosts_ini="[gpu]\n-oProxyCommand=reboot\n../x\n")) == [
-        (
-            "hosts.ini:2: illegal node name '-oProxyCommand=reboot': letters, digits, dot, dash and"
-            " underscore only, none of dot and dash in front"
-        ),
-        (
-            "hosts.ini:3: illegal node name '../x': letters, digits, dot, dash and underscore only,"
-            " none of dot and dash in front"
-        ),
-    ]
 
 
 @pytest.mark.parametrize(
