@@ -278,9 +278,9 @@ def _uncovered(
         uncovered.append(
             Uncovered(
                 "absolute bandwidth",
-                "no contract, accepted run or published figure was compared with; peers show"
-                " differences only",
-                "put the contract's number into the playbook: busbw expect --contract-template",
+                "no contract, accepted run or published figure to compare with; peers show only"
+                " differences between nodes",
+                "busbw expect --contract-template",
             )
         )
     return tuple(uncovered)

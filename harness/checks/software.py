@@ -57,7 +57,7 @@ def _toolkit(output: SectionOutput, driver: str | None, listed: str) -> tuple[Ru
                 Status.UNKNOWN,
                 toolkit,
                 expected,
-                "nvidia-smi -q does not tell the driver's highest CUDA version",
+                "nvidia-smi -q does not report the driver's highest CUDA version",
             ),
         )
     newer = runtime > int(driver.partition(".")[0])

@@ -33,6 +33,7 @@ from busbw.model.benchmark import BenchmarkResult, BenchmarkRow, Measurement
 from busbw.parsers.logs import HEAD_BYTES, Document, Format, node_tools
 from busbw.parsers.logs.formats import formats_for
 from busbw.parsers.nccl_tests.table import KIND
+from busbw.reports import phrases
 from busbw.reports.safe import csv_cell, one_line
 
 if TYPE_CHECKING:
@@ -303,8 +304,8 @@ def _check_lines(document: Document) -> Iterator[str]:
 
 def _result_lines(result: BenchmarkResult, label: str) -> Iterator[str]:
     counts = []
-    for noun, count in (("ranks", result.nranks), ("nodes", result.nodes)):
-        counts.append(f"{noun} not known" if count is None else f"{count} {noun}")
+    for noun, count in (("rank", result.nranks), ("node", result.nodes)):
+        counts.append(f"{noun}s not known" if count is None else phrases.count(count, noun))
     facts = (
         result.collective or "collective not known",
         *counts,
@@ -323,7 +324,7 @@ def _row_lines(rows: Sequence[BenchmarkRow]) -> Iterator[str]:
     yield f"  {'':>39} | {'out of place':^40} | {'in place':^40}"
     yield f"  {'size B':>14} {'type':>9} {'redop':>7} {'root':>6} | {placement} | {placement}"
     for row in rows:
-        root = "-" if row.root is None else str(row.root)
+        root = phrases.shown(row.root, missing="-")
         front = (
             f"{row.size_bytes:>14} {one_line(row.type):>9} {one_line(row.redop or '-'):>7}"
             f" {root:>6}"

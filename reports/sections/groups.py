@@ -213,10 +213,11 @@ def _picture(
         measured = {node for group in groups for node in group.nodes}
         nodes = [node for node in result.nodes if node in measured]
     if nodes and len(groups) <= _GROUPS_IN_GRID:
-        caption = (
-            "One row per group, slowest first. Orange squares: groups that include a suspect; blue"
-            " circles: groups that do not."
-        )
+        caption = "One row per group, slowest first."
+        if any(group.flagged for group in groups):
+            caption += (
+                " Orange squares: groups that include a suspect; blue circles: groups that do not."
+            )
         return _grid(result, groups, nodes, conclusion), caption
     rails = any(group.rail is not None for group in groups)
     best = "best group on its worst rail" if rails else "best group"

@@ -158,20 +158,23 @@ def _answers(checks: tuple[CheckResult, ...]) -> tuple[Answer, ...]:
             check.required,
         )
         same.setdefault(key, []).append(check)
-    return tuple(
-        Answer(
-            check_id,
-            status,
-            required,
-            phrases.nodes(member.node for member in members),
-            len(members),
-            seen,
-            expected,
-            reason,
-            members[0].command,
-            tuple(member.evidence for member in members if member.evidence is not None)[:_EVIDENCE],
-        )
-        for (check_id, status, seen, expected, reason, required), members in same.items()
+    return tuple(map(_answer, same.values()))
+
+
+def _answer(members: list[CheckResult]) -> Answer:
+    first = members[0]
+    evidence = [member.evidence for member in members if member.evidence is not None]
+    return Answer(
+        first.check_id,
+        first.status,
+        first.required,
+        phrases.nodes(member.node for member in members),
+        len(members),
+        first.seen,
+        first.expected,
+        first.reason,
+        first.command,
+        tuple(evidence[:_EVIDENCE]),
     )
 
 
@@ -185,9 +188,6 @@ def _summary(
         " everywhere"
     )
     counts = Counter(check.status for check in checks)
-    others = [
-        f"{counts[state]:,} × {phrases.LABELS[state]}"
-        for state in phrases.SEVERITY
-        if counts[state] and state is not Status.PASS
-    ]
-    return f"{text}; {', '.join(others)}." if others else f"{text}."
+    del counts[Status.PASS]
+    others = [f"{counts[s]:,} × {phrases.LABELS[s]}" for s in phrases.SEVERITY if counts[s]]
+    return "; ".join(filter(None, (text, ", ".join(others)))) + "."

@@ -84,19 +84,17 @@ def view(report: ReportInput) -> Layout | None:
     flagged = _suspects(report.result, {leaf.name for leaf in topology.leaves})
     rows = _rows(topology, count, flagged)
     shown = min(_ROWS, max(_OPEN, sum(any(cell.flagged for cell in row.cells) for row in rows)))
-    leaves = tuple(
-        LeafRow(
-            leaf.name, phrases.nodes(leaf.nodes), len(leaf.nodes), flagged.leaves.get(leaf.name, "")
-        )
-        for leaf in topology.leaves
-    )
+    leaves = []
+    for leaf in topology.leaves[:_ROWS]:
+        how = flagged.leaves.get(leaf.name, "")
+        leaves.append(LeafRow(leaf.name, phrases.nodes(leaf.nodes), len(leaf.nodes), how))
     return Layout(
         _conclusion(report.result, topology, count),
         tuple(_head(topology, rail) for rail in range(count)),
         rows[:shown],
         rows[shown : shown + _ROWS],
         len(rows[shown + _ROWS :]),
-        leaves[:_ROWS],
+        tuple(leaves),
         topology.sources,
         phrases.nodes(topology.missing),
         topology.problems,
@@ -120,23 +118,17 @@ def _suspects(result: RunResult, leaves: set[str]) -> _Suspects:
 
 def _rows(topology: Topology, count: int, flagged: _Suspects) -> tuple[Row, ...]:
     leaf = {(nic.node, nic.rail): nic.leaf for nic in topology.nics if nic.rail is not None}
-    alike: dict[tuple[object, ...], list[str]] = {}
+    alike: dict[tuple[str, tuple[Cell, ...]], list[str]] = {}
     for node in topology.nodes:
-        cabled = tuple(
-            (leaf.get((node, rail)), flagged.rails.get((node, rail), "")) for rail in range(count)
-        )
-        alike.setdefault((cabled, flagged.nodes.get(node, "")), []).append(node)
-    rows = []
-    for nodes in alike.values():
-        first = nodes[0]
-        cells = tuple(
-            Cell(
-                leaf.get((first, rail)) or "not known",
-                flagged.rails.get((first, rail)) or flagged.nodes.get(first, ""),
-            )
-            for rail in range(count)
-        )
-        rows.append(Row(phrases.nodes(nodes), len(nodes), flagged.nodes.get(first, ""), cells))
+        whole = flagged.nodes.get(node, "")
+        cells = []
+        for place in ((node, rail) for rail in range(count)):
+            cells.append(Cell(leaf.get(place) or "not known", flagged.rails.get(place) or whole))
+        alike.setdefault((whole, tuple(cells)), []).append(node)
+    rows = [
+        Row(phrases.nodes(nodes), len(nodes), whole, cells)
+        for (whole, cells), nodes in alike.items()
+    ]
     # Suspects first: of a thousand nodes only so many rows are shown.
     return tuple(sorted(rows, key=lambda row: not any(cell.flagged for cell in row.cells)))
 

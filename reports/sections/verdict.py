@@ -48,9 +48,8 @@ def view(report: ReportInput) -> Verdict:
     result = report.result
     findings = lead.ordered_findings(result)
     deciding = (Status.WARN,) if result.verdict is Status.WARN else (Status.FAIL, Status.UNKNOWN)
-    first = next(
-        (finding for finding in findings if finding.status in deciding and finding.required), None
-    )
+    decided = (each for each in findings if each.status in deciding and each.required)
+    first = next(decided, None)
     compared = lead.lead(result)
     of = ""
     if compared is not None and compared.measured_gb_s is not None:
@@ -69,11 +68,8 @@ def _tiles(compared: Comparison | None) -> tuple[Tile, ...]:
         return ()
     tiles = [Tile(phrases.number(compared.measured_gb_s), "this run")]
     if compared.reference.busbw_gb_s is not None:
-        tiles.append(
-            Tile(
-                phrases.number(compared.reference.busbw_gb_s), phrases.reference(compared.reference)
-            )
-        )
+        label = phrases.reference(compared.reference)
+        tiles.append(Tile(phrases.number(compared.reference.busbw_gb_s), label))
     if compared.limit is not None:
         tiles.append(Tile(phrases.number(compared.limit.value_gb_s), "physical limit"))
     return tuple(tiles)
@@ -87,18 +83,25 @@ def _facts(result: RunResult) -> tuple[Fact, ...]:
         Fact("playbook", f"{result.playbook}, profile {result.profile}"),
         Fact("started", result.started + _took(result)),
     ]
-    if result.versions:
-        facts.append(Fact("with", ", ".join(" ".join(each) for each in result.versions)))
+    versions = [_version(name, version) for name, version in result.versions if name != "build"]
+    if versions:
+        facts.append(Fact("with", ", ".join(versions)))
     return tuple(facts)
+
+
+def _version(name: str, version: str) -> str:
+    """`NCCL 2.28.3`; without the name where the version begins with a product of its own (`Open MPI
+    4.1.4`) or is the device."""
+    if name == "device" or (name == "MPI" and version[:1].isalpha()):
+        return version
+    return f"{name} {version}"
 
 
 def _took(result: RunResult) -> str:
     if result.finished is None:
         return ", did not finish"
     try:
-        seconds = (
-            datetime.fromisoformat(result.finished) - datetime.fromisoformat(result.started)
-        ).total_seconds()
+        begin, end = map(datetime.fromisoformat, (result.started, result.finished))
+        return f", took {format_duration((end - begin).total_seconds())}"
     except (ValueError, TypeError):
         return f", ended {result.finished}"
-    return f", took {format_duration(seconds)}"
