@@ -112,6 +112,7 @@ NOT_IDS = {
     "apt-get",
     "errors-grow",
     "gpu-007",
+    "memlock-small",
     "nvidia-nccl-cu12",
     "nvidia-smi",
     "on-shortfall",
