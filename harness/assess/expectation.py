@@ -21,7 +21,7 @@ from busbw.parsers.expect import baselines, cluster, judge
 from busbw.parsers.expect.baselines import Curve, Matches, Tables
 from busbw.parsers.expect.cluster import Expectation, Question
 from busbw.parsers.expect.hardware import Gpu, Nics, recognise_gpu
-from busbw.parsers.tools import ibverbs, nvidia_smi, os_facts, rdma_sysfs
+from busbw.parsers.tools import ibverbs, imex, nvidia_smi, os_facts, rdma_sysfs
 from busbw.parsers.tools.os_facts import InterfaceSpeed
 from busbw.parsers.tools.rdma_sysfs import SysfsPort
 
@@ -47,6 +47,8 @@ class NodeHardware:
     sockets: tuple[InterfaceSpeed, ...] = ()
     """What TCP goes over: the inventory's rails where they are interfaces, else the one that busbw
     came in on, else that of the default route."""
+    nvlink_domain: tuple[str, ...] = ()
+    """Addresses of the nodes that NVLink joins with this one, by IMEX; () = none, or not told."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +107,17 @@ def node_hardware(answer: NodeAnswer) -> NodeHardware:
         link_layers=tuple(sorted({port.link_layer for _, port in chosen if port.link_layer})),
         rdma_mtu=_active_mtu(answer, {name for name, _ in chosen}),
         sockets=_sockets(answer),
+        nvlink_domain=_nvlink_domain(answer),
     )
+
+
+def _nvlink_domain(answer: NodeAnswer) -> tuple[str, ...]:
+    """The members of a domain that is UP; one by itself joins nobody."""
+    section = answer.section("imex")
+    domain = imex.parse(section.stdout) if section is not None else None
+    if domain is None or domain.state != "UP" or len(domain.members) < 2:
+        return ()
+    return domain.members
 
 
 def _active_mtu(answer: NodeAnswer, names: set[str]) -> int | None:
@@ -302,7 +314,26 @@ def _question(
         nics=nics if nodes > 1 else None,
         device_mtu=mtu,
     )
-    return question, ""
+    per_domain, why_not = nodes_per_domain(hardware, nodes)
+    if per_domain is None:
+        return None, why_not
+    return cluster.joined(question, per_domain), ""
+
+
+def nodes_per_domain(hardware: Hardware, nodes: int) -> tuple[int | None, str]:
+    """How many of `nodes` NVLink joins, 1 where none; None with the reason where the domains differ
+    in size or the nodes of a smaller case are not known."""
+    sizes = Counter(node.nvlink_domain for node in hardware.nodes)
+    if set(sizes) <= {()}:
+        return 1, ""
+    if len(sizes) == 1:
+        return nodes, ""
+    if nodes != len(hardware.nodes):
+        return None, f"which NVLink domains the {nodes} nodes belong to is not known"
+    if () in sizes or len(set(sizes.values())) > 1:
+        parts = ", ".join(str(count) for count in sorted(sizes.values()))
+        return None, f"NVLink domains of {parts} nodes; the model describes domains of one size"
+    return next(iter(sizes.values())), ""
 
 
 def over_tcp(fabric: str) -> bool:

@@ -251,7 +251,14 @@ def register(parser: argparse.ArgumentParser) -> None:
     hardware = parser.add_argument_group("the cluster")
     hardware.add_argument("--gpu", metavar="NAME", help="GPU model, such as H100")
     hardware.add_argument(
-        "--nodes", type=int, metavar="K", help="nodes; for rack-scale systems NVLink domains"
+        "--nodes", type=int, metavar="K", help="nodes; of rack-scale systems the trays"
+    )
+    hardware.add_argument(
+        "--nvlink-domain",
+        type=int,
+        default=1,
+        metavar="NODES",
+        help="nodes that NVLink joins: 18 in a rack of GB200 NVL72, 1 = none (default)",
     )
     hardware.add_argument(
         "--gpus-per-node",
@@ -454,6 +461,7 @@ _ASK_PROVIDER = (
 def _check_numbers(args: argparse.Namespace) -> None:
     positive = (
         "nodes",
+        "nvlink_domain",
         "gpus_per_node",
         "mtu",
         "nvlink_gb_s",
@@ -498,7 +506,8 @@ def _question(args: argparse.Namespace) -> Question:
             next_step="--gpus-per-node 8",
         )
     nics = hardware.parse_nics(args.nics) if args.nics is not None else None
-    fabric = args.fabric or (intra_node_fabrics()[0] if args.nodes == 1 else None)
+    one_domain = args.nodes is not None and args.nodes <= args.nvlink_domain
+    fabric = args.fabric or (intra_node_fabrics()[0] if one_domain else None)
     if fabric is not None:
         _one_of("--fabric", fabric, tuple(carrier_by_fabric()))
 
@@ -534,14 +543,14 @@ def _question(args: argparse.Namespace) -> Question:
             seen=f"{args.nodes} node with {per_node} GPU",
             next_step="--nodes 2",
         )
-    if fabric is None or (args.nodes > 1 and fabric not in network_fabrics()):
+    if fabric is None or (not one_domain and fabric not in network_fabrics()):
         known = ", ".join(network_fabrics())
         raise UsageError(
             f"{args.nodes} nodes need a fabric; known: {known}",
             seen=f"--fabric {fabric}" if fabric else "",
             next_step="--fabric infiniband",
         )
-    return question_for(args.nodes, fabric)
+    return cluster.joined(question_for(args.nodes, fabric), args.nvlink_domain)
 
 
 def _one_of(option: str, value: str, known: tuple[str, ...]) -> None:
@@ -619,10 +628,12 @@ def _title_block(answer: Answer) -> list[str]:
 
 def _title(question: Question) -> str:
     if question.gpu is not None:
-        gpu = question.gpu.name
+        gpu, usual = question.gpu.name, question.gpu.gpus_per_node
     else:
         gpu = f"GPU with {question.nvlink_gb_s:g} GB/s of NVLink"
-    nodes = phrases.count(question.nodes, "node")
+        usual = question.gpus_per_node
+    unit = "node" if question.gpus_per_node <= usual else "NVLink domain"
+    nodes = phrases.count(question.nodes, unit)
     text = f"{question.collective} on {nodes} of {question.gpus_per_node} x {gpu}"
     if question.nodes == 1:
         return text

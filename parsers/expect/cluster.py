@@ -7,6 +7,7 @@ bounds on limits.py.
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass
 
 from busbw.errors import UsageError
@@ -55,6 +56,33 @@ class Question:
     oversubscription: float = 1.0
     sharp: bool = False
     """The switches of the fabric add up."""
+
+
+def joined(question: Question, nodes_per_domain: int) -> Question:
+    """The same cluster with NVLink domains for its nodes: a rack of GB200 or GB300 trays is one
+    node of the formulas, with all their GPUs and NICs.
+
+    Raises:
+        UsageError: the nodes do not fill whole domains of that size.
+    """
+    if nodes_per_domain == 1:
+        return question
+    size = min(nodes_per_domain, question.nodes)
+    domains, rest = divmod(question.nodes, size)
+    if rest:
+        raise UsageError(
+            f"{question.nodes} nodes do not fill NVLink domains of {nodes_per_domain}",
+            seen=f"{rest} nodes left over",
+            next_step="give the nodes that the run takes of each domain, such as 16 of 18",
+        )
+    nics = question.nics
+    return dataclasses.replace(
+        question,
+        nodes=domains,
+        gpus_per_node=question.gpus_per_node * size,
+        nics=None if nics is None else dataclasses.replace(nics, count=nics.count * size),
+        network_gb_s=None if question.network_gb_s is None else question.network_gb_s * size,
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -278,29 +306,48 @@ _FABRIC_SEEN = 0.8
 def _kind(way: str, binds: str, question: Question) -> str | None:
     """The class of runs that a way to run belongs to; None = NCCL does not take it by itself.
 
-    `way`: an algorithm of all_reduce, `ring` for the other rings, else the collective.
+    `way`: an algorithm of all_reduce, `ring` or `broadcast` for the other rings, else the
+    collective.
     """
-    if question.nodes == 1:
-        place = " over a rack" if question.gpus_per_node > _GPUS_OF_A_NODE else ""
-        if way == Algorithm.NVLS:
-            return f"NVLS{place}"
-        return None if way == Algorithm.TREE else f"{binds} {way}{place}"
     fabric = carrier_by_fabric()[question.fabric].published
+    if question.nodes == 1:
+        return _kind_inside(way, binds, fabric, rack=question.gpus_per_node > _GPUS_OF_A_NODE)
+    rack = question.gpus_per_node > _GPUS_OF_A_NODE
     if fabric == "tcp":
         return "sockets" if way not in (Algorithm.TREE, Algorithm.NVLS_TREE) else None
     if way == Algorithm.NVLS_TREE and binds != "network":
-        return "NVLSTree held by NVLink" if question.gpus_per_node <= _GPUS_OF_A_NODE else None
+        if not rack:
+            return "NVLSTree held by NVLink"
+        few = question.nodes <= _FEW_DOMAINS
+        return "NVLSTree between racks" if few else "NVLSTree between many racks"
     if way in (Algorithm.TREE, Algorithm.NVLS_TREE):
-        few = question.nodes <= 3 and binds == "network" and fabric != "tcpx"
+        few = question.nodes <= _FEW_DOMAINS and binds == "network" and fabric != "tcpx"
         return "network tree" if few else None
     if fabric in ("tcpx", "tcpxo"):
         return f"{fabric.upper()} {way}"
     if way == "broadcast":
         return "network broadcast"
-    place = " between domains" if binds != "network" else ""
+    place = " between nodes" if binds != "network" else ""
+    if rack:
+        place += " between racks"
+        if question.nics is not None and question.nics.count > question.gpus_per_node:
+            place += ", several NICs a GPU"
     return f"{binds} {way}{place}"
 
 
+def _kind_inside(way: str, binds: str, fabric: str, *, rack: bool) -> str | None:
+    """The same for one NVLink domain."""
+    place = " over a rack" if rack else ""
+    if way == Algorithm.TREE:
+        return None
+    if fabric == "tcpx" and way in (Algorithm.RING, Algorithm.NVLS):
+        # Google's environment for TCPX turns NVLS off and takes 8 channels.
+        return "TCPX machine" if way == Algorithm.RING else None
+    return f"NVLS{place}" if way == Algorithm.NVLS else f"{binds} {way}{place}"
+
+
+_FEW_DOMAINS = 3
+"""From four nodes on a tree moves no fewer bytes than a ring."""
 _GPUS_OF_A_NODE = 8
 """More than that share NVLink only over a rack."""
 
@@ -327,9 +374,12 @@ def _only_way(collective: str, rates: Rates) -> Limit | None:
     """The bound of a collective as NCCL runs it, where it has one way."""
     if collective in ("all_gather", "reduce_scatter"):
         return limits.ring(rates)
-    if collective in ("gather", "scatter"):
+    if collective == "gather":
         # PXN brings the bytes to the rail of the root; they still pass the root's own NIC.
         return limits.gather(rates, through_peers=False)
+    if collective == "scatter":
+        # The root's bytes leave over the NICs of all GPUs of its node.
+        return limits.broadcast(rates)
     if collective == "hypercube":
         return limits.hypercube_steps(rates)
     return _own_bound(collective, rates)
@@ -382,8 +432,8 @@ def _notes(question: Question, rates: Rates, expected: tuple[Expected, ...]) -> 
         and question.gpus_per_node == question.gpu.gpus_per_node
     ):
         notes.append(
-            "a node here is one tray with NVLink between trays off; for a rack of 72 say"
-            " --gpus-per-node 72 --nics 72x400"
+            "a node here is one tray with NVLink between trays off; for racks say how many nodes"
+            " NVLink joins: --nvlink-domain 18"
         )
     if question.gpu is None and question.collective == "all_reduce":
         notes.append(

@@ -268,7 +268,7 @@ JUDGED = ("H100", 8, (8, 400.0), "infiniband")
             338.0,
             None,
             Status.PASS,
-            "at least 329.9 GB/s, where tuned systems begin (ring); the loss of one of 8 NICs"
+            "at least 322 GB/s, where tuned systems begin (ring); the loss of one of 8 NICs"
             " (295.8 GB/s) would lie below it",
         ),
         (
@@ -278,12 +278,12 @@ JUDGED = ("H100", 8, (8, 400.0), "infiniband")
             "the loss of one of 8 NICs (337.8 GB/s) would lie inside the band too: compare with a"
             " contract, an accepted run or peers",
         ),
-        (300.0, None, Status.WARN, "under 329.9 GB/s, where tuned systems begin (ring): degraded"),
+        (300.0, None, Status.WARN, "under 322 GB/s, where tuned systems begin (ring): degraded"),
         (
             200.0,
             None,
             Status.FAIL,
-            "under 70% of 329.9 GB/s, where tuned systems begin (ring): something is broken",
+            "under 70% of 322 GB/s, where tuned systems begin (ring): something is broken",
         ),
         (500.0, None, Status.FAIL, "500 GB/s is above the physical limit of 450.0 GB/s"),
         (500.0, 380.0, Status.FAIL, "the description is wrong"),

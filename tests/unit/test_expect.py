@@ -41,7 +41,7 @@ def test_the_answer_leads_with_the_limit_and_what_tuned_systems_reach(
             " N, N + B))"
         ),
         "         k = 8, g = 8, W = 400 GB/s, N = 450 GB/s, P = 63.015 GB/s",
-        "expect        330 to 378 GB/s where ring runs, for large messages",
+        "expect        322 to 370 GB/s where ring runs, for large messages",
     ]
 
 
@@ -88,6 +88,42 @@ def test_json_carries_the_same_limit_as_the_text(
     assert (document["comparison"], document["expectation"]["question"]["nodes"]) == (None, nodes)
 
 
+@pytest.mark.parametrize(
+    ("options", "title", "limit"),
+    [
+        (("--nodes", "18"), "all_reduce on 1 NVLink domain of 72 x GB200", 1750.7),
+        (
+            ("--nodes", "36", "--nics", "4x400", "--fabric", "infiniband"),
+            "all_reduce on 2 NVLink domains of 72 x GB200, 72 x 400 Gb/s, infiniband",
+            1763.0,
+        ),
+    ],
+)
+def test_the_trays_of_a_rack_are_one_node(
+    capsys: pytest.CaptureFixture[str], options: tuple[str, ...], title: str, limit: float
+) -> None:
+    argv = ("expect", "--gpu", "GB200", "--nvlink-domain", "18", *options)
+    assert answered(capsys, *argv)[1].splitlines()[0] == title
+    document = json.loads(answered(capsys, *argv, "--json")[1])
+    assert document["expectation"]["limit"]["value_gb_s"] == pytest.approx(limit, abs=0.05)
+
+
+def test_nodes_that_do_not_fill_their_domains_are_refused(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    argv = ("expect", "--gpu", "GB300", "--nvlink-domain", "18", "--nodes", "20", "--nics", "8x400")
+    status, out, err = answered(capsys, *argv, "--fabric", "rocev2")
+    assert (status, out, err.splitlines()) == (
+        2,
+        "",
+        [
+            "busbw: error: 20 nodes do not fill NVLink domains of 18",
+            "busbw: seen: 2 nodes left over",
+            "busbw: next: give the nodes that the run takes of each domain, such as 16 of 18",
+        ],
+    )
+
+
 def test_the_same_question_gives_the_same_bytes(capsys: pytest.CaptureFixture[str]) -> None:
     assert answered(capsys, *H100, "--nodes", "2", "--json") == answered(
         capsys, *H100, "--nodes", "2", "--json"
@@ -97,7 +133,7 @@ def test_the_same_question_gives_the_same_bytes(capsys: pytest.CaptureFixture[st
 def test_two_nodes_end_with_the_trap(capsys: pytest.CaptureFixture[str]) -> None:
     assert (
         answered(capsys, *H100, "--nodes", "2")[1].splitlines()[-1]
-        == "note: NVLink binds, not the network: at 483 GB/s the NICs carry 64% of their rate, so"
+        == "note: NVLink binds, not the network: at 478 GB/s the NICs carry 64% of their rate, so"
         " the number cannot show that the fabric is healthy. To test the fabric: NCCL_ALGO=Ring,"
         " four nodes or more, or alltoall"
     )

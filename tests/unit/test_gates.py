@@ -382,8 +382,8 @@ def answer(name: str, gpu: str, ports: int) -> NodeAnswer:
             ("the nodes do not have the same network: 7 x 400 Gb/s on n2; 8 x 400 Gb/s on n1",),
         ),
         (
-            (answer("n1", "NVIDIA H20", 8), answer("n2", "NVIDIA H20", 8)),
-            ("the tables do not know the GPU 'NVIDIA H20'",),
+            (answer("n1", "NVIDIA T4", 8), answer("n2", "NVIDIA T4", 8)),
+            ("the tables do not know the GPU 'NVIDIA T4'",),
         ),
     ],
 )

@@ -441,7 +441,7 @@ def test_two_h100_nodes_say_that_they_cannot_show_the_fabric() -> None:
     found = cluster.answer(question("H100", 2, "8x400"))
     assert found.notes == (
         (
-            "NVLink binds, not the network: at 483 GB/s the NICs carry 64% of their rate, so the"
+            "NVLink binds, not the network: at 478 GB/s the NICs carry 64% of their rate, so the"
             " number cannot show that the fabric is healthy. To test the fabric: NCCL_ALGO=Ring,"
             " four nodes or more, or alltoall"
         ),
