@@ -150,8 +150,8 @@ def conclude(criteria: tuple[CriterionResult, ...], run: RunFacts) -> Acceptance
     """Everything together.
 
     NOT ACCEPTED: a criterion is missed, or something that the playbook requires failed.
-    INCONCLUSIVE: a criterion was not measured, or the run could not tell; and always on emulated
-    hosts, which are a rehearsal.
+    INCONCLUSIVE: a criterion was not measured, fewer nodes were measured than the contract is
+    about, or the run could not tell; and always on emulated hosts, which are a rehearsal.
     """
     failed = [each for each in criteria if each.status is Status.FAIL]
     open_ = [each for each in criteria if each.status not in (Status.PASS, Status.FAIL)]
@@ -163,6 +163,9 @@ def conclude(criteria: tuple[CriterionResult, ...], run: RunFacts) -> Acceptance
         word, status = NOT_ACCEPTED, Status.FAIL
     elif open_ or not criteria or run.verdict is Status.UNKNOWN:
         word, status = INCONCLUSIVE, Status.UNKNOWN
+    elif run.contract_nodes is not None and run.measured_nodes < run.contract_nodes:
+        word, status = INCONCLUSIVE, Status.UNKNOWN
+        summary += f"; measured on {run.measured_nodes} of {run.contract_nodes} nodes"
     elif run.emulated:
         word, status = INCONCLUSIVE, Status.UNKNOWN
         summary += "; a rehearsal: emulated hosts accept nothing"

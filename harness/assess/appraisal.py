@@ -13,12 +13,21 @@ from busbw.assess.launches import Launch
 from busbw.assess.proof import Proof
 from busbw.checks import NodeAnswer
 from busbw.fabrics.fabric import Wire
-from busbw.model import CheckResult, Comparison, Finding, Status, Uncovered
+from busbw.model import (
+    CheckResult,
+    Comparison,
+    Confidence,
+    Evidence,
+    Finding,
+    Status,
+    Uncovered,
+)
 from busbw.model.history import ComparableRun
 from busbw.parsers import verdict
 from busbw.parsers.blame.blame import BlameOutcome
 from busbw.parsers.expect import sensitivity
 from busbw.parsers.expect.sensitivity import Watch
+from busbw.parsers.findings.catalogue import filled
 from busbw.parsers.nccl_tests.groups import GroupSample
 from busbw.parsers.stats import findings as statistics_findings
 from busbw.parsers.stats.findings import Measured
@@ -53,7 +62,7 @@ def appraise(
     accepted: tuple[ComparableRun, ...] = (),
 ) -> Appraisal:
     """Compare the launches of a run with everything there is. `accepted`: earlier runs that were
-    accepted."""
+    accepted and may be compared with this one."""
     nodes = max(
         (launch.artefact.nodes for launch in launches if not launch.artefact.groups),
         key=len,
@@ -61,12 +70,9 @@ def appraise(
     )
     hardware = expectation.hardware_of(answers, nodes)
     outlooks = _outlooks(plan, launches, hardware)
-    comparable = tuple(
-        past
-        for past in accepted
-        if (past.regime.profile, past.regime.emulated) == (plan.profile.name, plan.cluster.emulated)
+    comparisons = gates.compare(
+        plan.playbook, launches, outcome, outlooks, accepted, emulated=plan.cluster.emulated
     )
-    comparisons = gates.compare(plan.playbook, launches, outcome, outlooks, comparable)
     proven = _proofs(run, plan, launches, hardware) if len(nodes) > 1 else ()
     samples = tuple(sample for launch in launches for sample in launch.samples)
     watches = (
@@ -78,7 +84,11 @@ def appraise(
         outlooks=outlooks,
         proofs=proven,
         comparisons=comparisons,
-        findings=(*proof.findings(proven), *_scatter(plan, launches, outlooks)),
+        findings=(
+            *proof.findings(proven, logged=_logs(plan)),
+            *_compared_with_nothing(comparisons),
+            *_scatter(plan, launches, outlooks),
+        ),
         uncovered=(*proof.uncovered(proven), *_uncovered(plan, launches, outlooks, comparisons)),
         sensitivity=(
             *_faults(plan, nodes, hardware, watches, proven, checks),
@@ -131,6 +141,34 @@ def _proofs(
         artefact,
         sum(not log.whole for _, log in ranks),
     )
+
+
+def _logs(plan: RunPlan) -> bool:
+    """The playbook has a launch that logs what NCCL uses."""
+    return any(case.purpose == "proof" for case in plan.playbook.cases)
+
+
+def _compared_with_nothing(comparisons: tuple[Comparison, ...]) -> tuple[Finding, ...]:
+    """Required numbers for which there is no reference at all, as one finding."""
+    open_ = [
+        each
+        for each in comparisons
+        if each.status is Status.UNKNOWN and each.reference.busbw_gb_s is None
+    ]
+    cases = tuple(dict.fromkeys(each.case_id for each in open_))
+    if not cases:
+        return ()
+    title = f"{', '.join(cases)}: compared with nothing ({open_[0].reference.source})"
+    evidence = tuple(Evidence(f"raw/cases/{case}", None, title) for case in cases)
+    finding = Finding(
+        id="not-compared",
+        status=Status.UNKNOWN,
+        title=title,
+        where=(),
+        evidence=evidence,
+        confidence=Confidence.CERTAIN,
+    )
+    return (filled(finding),)
 
 
 def _fitted(plan: RunPlan, hardware: Hardware, nodes: tuple[str, ...]) -> tuple[NodeHardware, ...]:

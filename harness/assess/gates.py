@@ -25,6 +25,11 @@ from busbw.parsers.stats.spread import half_interval, same_size, variation
 from busbw.playbook import Gate, Playbook
 from busbw.units import format_bandwidth, format_size
 
+NEVER_FAILS = 10.0
+"""A gate that demands less than a tenth of what was measured tells a good cluster from none."""
+NOT_CREDIBLE = 2.0
+"""A collective over all nodes cannot be so many times faster than over two of them: what was
+measured as pairs was something else."""
 MIN_SAMPLES = 3
 """Timed iterations of all launches together; fewer are not a measurement."""
 OWN_HISTORY_LOSS = 0.05
@@ -76,6 +81,8 @@ def compare(
     outcome: BlameOutcome,
     outlooks: Mapping[str, Outlook] | None = None,
     accepted: tuple[ComparableRun, ...] = (),
+    *,
+    emulated: bool = False,
 ) -> tuple[Comparison, ...]:
     """One comparison per gate and size from the gate's first size on, then one per bandwidth case
     against physics and published figures.
@@ -108,7 +115,10 @@ def compare(
             least = least_ratio(gate, reference, noise(launches, gate.case, each.size_bytes))
             comparisons.append(_judge(gate, each, reference, least, outlook))
     comparisons += _levels(book, launches, expected)
-    return (*comparisons, *_compared_with_nothing(book, launches, tuple(comparisons), outcome))
+    gated = frozenset(gate.case for gate in book.gates if gate.required)
+    least = EMULATED_SHARE if emulated else PAIRS_SHARE
+    comparisons += _against_pairs(book, launches, outcome, accepted, gated, least)
+    return (*comparisons, *_compared_with_nothing(book, launches, tuple(comparisons)))
 
 
 def _reference(
@@ -189,6 +199,19 @@ def _judge(
     if reference.busbw_gb_s is None:
         return judged(Status.UNKNOWN, f"nothing to compare with: {reference.source}")
     ratio = measured.median_gb_s / reference.busbw_gb_s
+    if reference.kind == "playbook" and ratio > NEVER_FAILS:
+        return judged(
+            Status.UNKNOWN,
+            f"{ratio:.0f} times what the gate demands: such a gate can never fail",
+            ratio,
+        )
+    is_ring = measured.case.collective.value == "all_reduce"
+    if reference.kind == "peers" and is_ring and ratio > NOT_CREDIBLE:
+        return judged(
+            Status.UNKNOWN,
+            f"{ratio:.1f} times what pairs of nodes give: the reference is not to be believed",
+            ratio,
+        )
     if reference.kind == "published":
         if ratio >= least:
             return judged(
@@ -293,23 +316,111 @@ def _levels(
     return comparisons
 
 
-def _compared_with_nothing(
+def _against_pairs(
     book: Playbook,
     launches: tuple[Launch, ...],
-    comparisons: tuple[Comparison, ...],
     outcome: BlameOutcome,
+    accepted: tuple[ComparableRun, ...],
+    gated: frozenset[str],
+    pairs_share: float,
+) -> list[Comparison]:
+    """Each required bandwidth case without a gate, at its largest size, against accepted runs, else
+    against what the pairs of this run say that it can be."""
+    comparisons = []
+    for case in book.cases:
+        numbers = series(launches, case.id)
+        if case.id in gated or not _must_compare(case) or not numbers:
+            continue
+        measured = numbers[-1]
+        own = _own_history(measured, accepted)
+        if own is not None:
+            gate = Gate(case.id, 0, "accepted-run", minimum_ratio=1 - OWN_HISTORY_LOSS)
+            scatter = noise(launches, case.id, measured.size_bytes)
+            comparisons.append(_judge(gate, measured, own, least_ratio(gate, own, scatter), None))
+            continue
+        reference = _of_pairs(measured, launches, outcome)
+        if reference is not None:
+            gate = Gate(case.id, 0, "peers", minimum_ratio=pairs_share)
+            comparisons.append(_judge(gate, measured, reference, pairs_share, None))
+    return comparisons
+
+
+PAIRS_SHARE = 0.4
+"""The least share of what the pairs allow. Healthy collectives reach 60 to 95 % of it; the rest is
+room for small messages, hashing of flows and busy hosts."""
+EMULATED_SHARE = 0.1
+"""The same in a lab, whose nodes share the CPUs of one machine: all of them together are slower
+than two."""
+
+
+def _must_compare(case: BenchmarkCase) -> bool:
+    return case.required and case.purpose == "bandwidth" and not case.repeats
+
+
+def _of_pairs(
+    measured: Series, launches: tuple[Launch, ...], outcome: BlameOutcome
+) -> Reference | None:
+    """What a collective can do over nodes of which two give so much in a ring; None = no pair was
+    measured, or nothing follows for this collective."""
+    pair_gb_s, nodes = outcome.reference_gb_s, len(measured.nodes)
+    ranks = next(
+        (
+            launch.artefact.ranks_per_node
+            for launch in launches
+            if launch.artefact.case.family == measured.case.family
+        ),
+        None,
+    )
+    if pair_gb_s is None or ranks is None or nodes < 2:
+        return None
+    share = share_of_ring(measured.case.collective.value, nodes, ranks)
+    if share is None:
+        return None
+    source = (
+        f"what {measured.case.collective.value} can be where a pair of nodes gives"
+        f" {format_bandwidth(pair_gb_s)} in a ring"
+    )
+    return Reference("peers", pair_gb_s * share, source)
+
+
+def share_of_ring(collective: str, nodes: int, ranks_per_node: int) -> float | None:
+    """busbw of a collective over the busbw of a ring all_reduce, where the nodes' links bind both;
+    None = it is not known.
+
+    A ring sends busbw bytes a second out of every node. Alltoall sends `ranks_per_node` buffers, of
+    which (nodes - 1) / nodes leave the node; sendrecv sends one rank's buffer out of a node, over
+    one of its rails; a gather or scatter passes the root's own links.
+
+    >>> share_of_ring("all_gather", 4, 8), round(share_of_ring("alltoall", 4, 8), 3)
+    (1.0, 0.161)
+    >>> share_of_ring("sendrecv", 4, 8)
+    0.125
+    """
+    if collective in ("all_reduce", "all_gather", "reduce_scatter", "broadcast", "reduce"):
+        return 1.0
+    ranks = nodes * ranks_per_node
+    if collective in ("alltoall", "alltoallv"):
+        return nodes / (ranks_per_node * (nodes - 1)) * (ranks - 1) / ranks
+    if collective in ("sendrecv", "gather", "scatter", "hypercube"):
+        return 1 / ranks_per_node
+    return None
+
+
+def _compared_with_nothing(
+    book: Playbook, launches: tuple[Launch, ...], comparisons: tuple[Comparison, ...]
 ) -> tuple[Comparison, ...]:
     """A required bandwidth case that nothing at all judges is UNKNOWN: a number beside nothing
     never passes."""
-    if outcome.reference_gb_s is not None or book.contract is not None:
-        return ()
-    if any(each.status is not Status.SKIPPED for each in comparisons):
-        return ()
-    none = Reference("none", None, "the playbook has no gate, and no peers were measured")
+    judged = {each.case_id for each in comparisons if each.status is not Status.SKIPPED}
+    if book.contract is not None:
+        judged |= {criterion.case for criterion in book.contract.criteria}
+    none = Reference(
+        "none", None, "no gate, accepted run, pair of nodes or expected figure fits it"
+    )
     unjudged = []
     for case in book.cases:
         numbers = series(launches, case.id)
-        if case.required and case.purpose == "bandwidth" and not case.repeats and numbers:
+        if _must_compare(case) and case.id not in judged and numbers:
             unjudged.append(
                 _comparison(numbers[-1], none, None, Status.UNKNOWN, "compared with nothing", None)
             )
@@ -340,6 +451,9 @@ def watches(
         name = f"{gate.case} at {format_size(largest.size_bytes)} against {largest.reference.kind}"
         scatter = noise(launches, gate.case, largest.size_bytes)
         margin = least_ratio(gate, largest.reference, scatter) / (largest.ratio or 1.0)
+        if margin >= 1:
+            # It failed in this run, so that it says nothing of what else would fail it.
+            continue
         gate_watches.append(
             Watch(name, margin, scatter, outlook.expectation if outlook is not None else None)
         )

@@ -95,6 +95,7 @@ def read(run: RunDir, artefact: CaseArtefact, known: Mapping[str, NodeFacts]) ->
             ),
             suspects=tuple(name_of.get(host.partition(".")[0], host) for host in named),
             cause=cause,
+            seconds=artefact.seconds if artefact.state == "ended" else None,
         )
     )
     status, reason = verdict.status, verdict.reason
@@ -163,11 +164,15 @@ def _results(run: RunDir, artefact: CaseArtefact) -> tuple[tuple[BenchmarkResult
     if recorded.strip() and tables:
         try:
             detail = results_json.parse(recorded)
-            rows = _precise(tables[-1].rows, detail.rows)
-            tables = (
-                *tables[:-1],
-                dataclasses.replace(tables[-1], rows=rows, process_times=detail.process_times),
+            # The table is of the first group alone; the JSON counts the wrong elements of all.
+            whole = dataclasses.replace(
+                tables[-1],
+                rows=_precise(tables[-1].rows, detail.rows),
+                process_times=detail.process_times,
+                out_of_bounds=tables[-1].out_of_bounds or detail.out_of_bounds,
+                faults=(*tables[-1].faults, *detail.faults),
             )
+            tables = (*tables[:-1], whole)
         except ReadError as error:
             problem = error.seen or error.what
     return tables, problem

@@ -67,7 +67,10 @@ def proofs(
     }
     if rails:
         by_bytes = _rails_by_bytes(rails, traffic)
-        if by_bytes.status is Status.UNKNOWN and log is not None:
+        still = _standing_still(rails, traffic)
+        if still is not None:
+            results.append(still)
+        elif by_bytes.status is Status.UNKNOWN and log is not None:
             results.append(_rails_by_log(fitted, log, by_bytes, artefact))
         else:
             results.append(by_bytes)
@@ -188,6 +191,21 @@ def _hosts(processes: list[ProcessFacts]) -> tuple[str, ...]:
     return tuple(sorted({process.host for process in processes if process.host}))
 
 
+def _standing_still(
+    rails: Mapping[str, tuple[str, ...]], traffic: tuple[RailBytes, ...]
+) -> Proof | None:
+    """All ports of all nodes were counted and none moved: the data went elsewhere, or the ports do
+    not count. None = some did, or not all are known."""
+    sent = {(each.node, each.device): each.sent_bytes for each in traffic}
+    moved = [sent.get((node, name)) for node, names in rails.items() for name in names]
+    if any(value is None or value >= MOVED_BYTES for value in moved):
+        return None
+    text = (
+        "no port counted the bytes of the benchmark: they went another way, or ports do not count"
+    )
+    return Proof("rails", sensitivity.MISSING_RAIL, Status.WARN, text, tuple(sorted(rails)))
+
+
 def _rails_by_bytes(rails: Mapping[str, tuple[str, ...]], traffic: tuple[RailBytes, ...]) -> Proof:
     """Every fitted rail of every node sent what its neighbours sent."""
     sent = {(each.node, each.device): each.sent_bytes for each in traffic}
@@ -259,16 +277,25 @@ def _rails_by_log(
     )
 
 
-def findings(proofs: tuple[Proof, ...]) -> tuple[Finding, ...]:
-    """Failed proofs."""
-    return tuple(_finding(proof) for proof in proofs if proof.status is Status.FAIL)
+_FROM_LOG = ("transport", "plugin", "gpudirect")
+
+
+def findings(proofs: tuple[Proof, ...], *, logged: bool) -> tuple[Finding, ...]:
+    """Failed proofs, and those that NCCL's log had to give and did not. `logged`: a launch was to
+    log what it uses."""
+    reported = []
+    for proof in proofs:
+        is_open = proof.status is Status.UNKNOWN and logged and proof.id in _FROM_LOG
+        if proof.status in (Status.FAIL, Status.WARN) or is_open:
+            reported.append(_finding(proof))
+    return tuple(reported)
 
 
 def _finding(proof: Proof) -> Finding:
     return filled(
         Finding(
             id=f"{proof.id}-not-proven",
-            status=Status.FAIL,
+            status=proof.status,
             title=proof.text,
             where=proof.where,
             evidence=(Evidence(proof.artefact or "raw/cases", None, proof.text),),

@@ -9,7 +9,16 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 
-from busbw.assess import appraisal, builds, diagnosis, fabric, launches, timeline
+from busbw.assess import (
+    appraisal,
+    builds,
+    diagnosis,
+    evidence,
+    fabric,
+    launches,
+    planned,
+    timeline,
+)
 from busbw.assess import contract as acceptance
 from busbw.assess.appraisal import Appraisal
 from busbw.assess.checks import answers, checked, load_plan
@@ -51,7 +60,14 @@ from busbw.parsers.findings.catalogue import filled
 from busbw.parsers.nccl_tests.groups import GroupSample
 from busbw.parsers.stats import spikes
 from busbw.store import artefacts
-from busbw.store.artefacts import Excluded, LeftOut, Participants, ReachArtefact, StageFailure
+from busbw.store.artefacts import (
+    Excluded,
+    LeftOut,
+    Participants,
+    PreflightArtefact,
+    ReachArtefact,
+    StageFailure,
+)
 from busbw.store.plan import RunPlan
 from busbw.store.run_directory import RunDir
 from busbw.survey import earlier as earlier_surveys
@@ -69,6 +85,7 @@ class _Raw:
 
     plan: RunPlan
     reach: ReachArtefact | None
+    preflight: PreflightArtefact | None
     answers: tuple[NodeAnswer, ...]
     known: dict[str, NodeFacts]
     checks: tuple[CheckResult, ...]
@@ -102,7 +119,7 @@ def derive(run: RunDir) -> RunResult:
     plan, checks = raw.plan, raw.checks
     judged = _judge(run, raw)
     versions = software_versions(plan, raw.known, raw.build, raw.launches)
-    diff = _compare(raw, versions)
+    diff = earlier.compared(raw.accepted_runs, _parts(raw, versions))
     interleaved = result.conclude(run, plan, raw.launches, diff) or Concluded("")
     cases = tuple(launch.outcome for launch in raw.launches)
     measuring = bool(plan.playbook.cases) or plan.interleaving is not None
@@ -177,6 +194,7 @@ def _read(run: RunDir) -> _Raw:
     return _Raw(
         plan=plan,
         reach=artefacts.load(run, "reach.json", ReachArtefact),
+        preflight=artefacts.load(run, "preflight.json", PreflightArtefact),
         answers=node_answers,
         known=known,
         checks=checked(run, plan, node_answers),
@@ -197,7 +215,7 @@ def _judge(run: RunDir, raw: _Raw) -> _Judged:
     check_findings = verdict.check_findings(checks)
     outcome = blame.solve((*earlier_surveys.load(run), *samples), wiring)
     appraised = appraisal.appraise(
-        run, plan, raw.launches, raw.answers, checks, outcome, raw.accepted_runs
+        run, plan, raw.launches, raw.answers, checks, outcome, _comparable(raw)
     )
     outcome = blame.with_priors(outcome, (*appraised.findings, *check_findings))
     links = link_baseline.load(run, samples)
@@ -217,6 +235,8 @@ def _judge(run: RunDir, raw: _Raw) -> _Judged:
         *appraised.findings,
         *check_findings,
         *_stage_findings(run, raw),
+        *planned.findings(run, plan, raw.launches, raw.answers, raw.participants, appraised),
+        *evidence.findings(run, raw.launches, raw.reach, raw.preflight, raw.participants),
     )
     caused = diagnosis.with_causes(
         run, plan, raw.launches, raw.answers, checks, comparisons, findings
@@ -232,10 +252,10 @@ def _judge(run: RunDir, raw: _Raw) -> _Judged:
     return _Judged(outcome, appraised, comparisons, fabric.with_far_ends(run, caused), uncovered)
 
 
-def _compare(raw: _Raw, versions: tuple[tuple[str, str], ...]) -> RunDiff | None:
-    """The run compared with the accepted runs that were on record when it started."""
+def _parts(raw: _Raw, versions: tuple[tuple[str, str], ...]) -> comparable.Parts:
+    """What of the run is compared with the accepted runs that were on record when it started."""
     plan = raw.plan
-    parts = comparable.Parts(
+    return comparable.Parts(
         plan.run_id,
         plan.started,
         "",
@@ -246,7 +266,17 @@ def _compare(raw: _Raw, versions: tuple[tuple[str, str], ...]) -> RunDiff | None
         tuple(launch.outcome for launch in raw.launches),
         versions,
     )
-    return earlier.compared(raw.accepted_runs, parts)
+
+
+def _comparable(raw: _Raw) -> tuple[ComparableRun, ...]:
+    """The accepted runs of the same hardware, nodes and ranks that did not fail themselves."""
+    versions = software_versions(raw.plan, raw.known, raw.build, raw.launches)
+    now = comparable.of_parts(_parts(raw, versions))
+    return tuple(
+        past
+        for past in raw.accepted_runs
+        if past.verdict != Status.FAIL.value and not comparable.why_not_comparable(now, past)
+    )
 
 
 def _change_findings(plan: RunPlan, diff: RunDiff | None) -> tuple[Finding, ...]:

@@ -33,6 +33,10 @@ Bytes = Annotated[int, Written(parse_size)]
 Seconds = Annotated[float, Written(parse_duration)]
 
 
+LEAST_RATIO = 0.1
+"""A gate that is content with less than a tenth of its reference passes whatever is measured."""
+
+
 def parse_sizes(text: str) -> dict[str, int | None]:
     """`8..8G`, `8..8G *4`, `1M..16M +1M` or a single size, as the fields of `Sizes`."""
     match = re.fullmatch(r"\s*(\S+?)\s*(?:\.\.\s*(\S+?)\s*(?:([*+])\s*(\S+))?)?\s*", text)
@@ -300,6 +304,9 @@ def _bad_gate(document: Document[PlaybookForm], where: Path, gate: GateForm) -> 
     ):
         if ratio is not None and not 0 < ratio <= 1:
             yield document.problem((*where, name), f"a share between 0 and 1, not {ratio:g}")
+        elif ratio is not None and ratio < LEAST_RATIO:
+            what = f"a gate of {ratio:.0%} can never fail; {LEAST_RATIO:.0%} or more is wanted"
+            yield document.problem((*where, name), what)
     if gate.minimum_busbw_gb_s is not None and gate.minimum_busbw_gb_s <= 0:
         yield document.problem((*where, "minimum_busbw_gb_s"), "must be more than 0 GB/s")
     if case is None:

@@ -7,6 +7,7 @@
       raw/plan.json raw/reach.json raw/…              what was planned and seen: written once, never edited
       raw/nodes/NODE/NNN-LABEL.{json,out,err}         every command of every node (`busbw.transport.recorder`)
       raw/events.jsonl                                what happened when; appended line by line
+      raw/files.jsonl                                 all other files of raw/: length and SHA-256
 
 Every file is written to a temporary name, flushed to the disk and renamed: a name that exists is
 whole.
@@ -17,6 +18,7 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import glob
+import hashlib
 import json
 import os
 import re
@@ -33,6 +35,11 @@ MODE_DIRECTORY = 0o750
 MODE_FILE = 0o640
 
 
+def _listed(name: str, content: bytes) -> str:
+    digest = hashlib.sha256(content).hexdigest()
+    return json.dumps({"name": name, "bytes": len(content), "sha256": digest})
+
+
 def new_run_id(started: str, playbook: str, attempt: int = 0) -> str:
     """The folder name of a run that starts at `started` (RFC 3339, UTC): sorts by time, says what
     it was.
@@ -45,6 +52,19 @@ def new_run_id(started: str, playbook: str, attempt: int = 0) -> str:
     digits = re.sub(r"\D", "", started)[:14]
     name = re.sub(r"[^A-Za-z0-9._-]+", "-", playbook).strip("-.") or "run"
     return f"{digits[:8]}-{digits[8:]}-{name}" + (f"-{attempt + 1}" if attempt else "")
+
+
+LIST = "files.jsonl"
+_APPENDED = frozenset({LIST, "events.jsonl"})
+"""Files that grow while a run goes on, so that no length can be written down for them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Damage:
+    """A file of `raw/` that is not as it was written."""
+
+    name: str
+    why: str
 
 
 @dataclass(frozen=True)
@@ -80,6 +100,8 @@ class RunDir:
                 seen=f"{target} exists with other content",
                 next_step="start a new run; what was measured is never edited",
             )
+        # The line comes first: a file without its line is one that somebody else put there.
+        self._append(LIST, _listed(name, content))
         write_atomically(target, content)
         return f"raw/{name}"
 
@@ -98,12 +120,12 @@ class RunDir:
 
     def raw_names(self, under: str = "") -> tuple[str, ...]:
         """Names of all files below `raw/under`, sorted, relative to `raw/`. Temporary names of an
-        interrupted write are left out."""
+        interrupted write and the list of files are left out."""
         top = self.raw / _inside(under) if under else self.raw
         names = (
             p.relative_to(self.raw).as_posix()
             for p in top.rglob("*")
-            if p.is_file() and not p.name.startswith(".tmp-")
+            if p.is_file() and not p.name.startswith(".tmp-") and p != self.raw / LIST
         )
         return tuple(sorted(names))
 
@@ -116,8 +138,15 @@ class RunDir:
         number = 1
         while (self.raw / "earlier" / str(number) / name).exists():
             number += 1
-        target = self.raw / "earlier" / str(number) / name
+        moved = f"earlier/{number}/{name}"
+        target = self.raw / moved
+        files = self.raw_names(name) if source.is_dir() else (name,)
+        known = self._list()
         _make_folder(target.parent)
+        for each in files:
+            if each in known:
+                entry = {**known[each], "name": moved + each.removeprefix(name), "was": each}
+                self._append(LIST, json.dumps(entry))
         os.replace(source, target)
 
     def was_set_aside(self, name: str) -> bool:
@@ -131,10 +160,46 @@ class RunDir:
         Raises:
             RunDirError: the disk refused it.
         """
-        line = (
-            json.dumps({"at": at, "step": step, "kind": kind, **fields}, ensure_ascii=False) + "\n"
+        self._append(
+            "events.jsonl",
+            json.dumps({"at": at, "step": step, "kind": kind, **fields}, ensure_ascii=False),
         )
-        path = self.raw / "events.jsonl"
+
+    def damage(self) -> tuple[Damage, ...]:
+        """What of `raw/` is missing, cut, changed or of somebody else, by name; () = all is as it
+        was written."""
+        known = self._list()
+        found = []
+        for name in sorted({*known, *self.raw_names()} - _APPENDED):
+            entry, content = known.get(name), self.read_raw(name)
+            if entry is None:
+                found.append(Damage(name, f"not in raw/{LIST}"))
+            elif content is None:
+                found.append(Damage(name, "missing"))
+            elif len(content) != entry.get("bytes"):
+                found.append(Damage(name, f"{len(content)} bytes of {entry.get('bytes')}"))
+            elif hashlib.sha256(content).hexdigest() != entry.get("sha256"):
+                found.append(Damage(name, "other content"))
+        return tuple(found)
+
+    def _list(self) -> dict[str, dict[str, object]]:
+        """Name → its newest line in the list of files. A line that was cut off names no file: the
+        line is written before its file."""
+        known: dict[str, dict[str, object]] = {}
+        for line in (self.read_raw(LIST) or b"").splitlines():
+            try:
+                entry = json.loads(line)
+            except ValueError:
+                continue
+            if isinstance(entry, dict) and isinstance(entry.get("name"), str):
+                known.pop(str(entry.get("was")), None)
+                known[entry["name"]] = entry
+        return known
+
+    def _append(self, name: str, line: str) -> None:
+        """One line more; after one that was cut off it stays a line of its own."""
+        path = self.raw / name
+        line = f"{line}\n"
         try:
             with self._lock, open(path, "ab+", opener=_private) as stream:
                 if stream.tell():

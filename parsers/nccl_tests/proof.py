@@ -4,6 +4,7 @@ proven to be the number meant."""
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -28,6 +29,11 @@ _LOST = re.compile(
 _DIALECT = re.compile(r"^# busbw payload \S+ \(.*speaks the nccl-tests (\S+) dialect\)$", re.M)
 _ENDINGS = (2, 15)
 """SIGINT and SIGTERM: how a job is ended."""
+_ITERATIONS = ("iters", "iterations")
+"""What the table and the JSON call the timed iterations."""
+_CLOCK_SLACK = 1.1
+_SIDES = 5.0
+"""In place and out of place may differ by this factor; on healthy machines they differ by 10 %."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +104,8 @@ class LaunchOutput:
     """Nodes that the launcher names as the cause."""
     cause: str = ""
     """What its message means, in words."""
+    seconds: float | None = None
+    """How long the launch took, by the head node's clock; None = not known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,6 +181,9 @@ def _findings(launch: LaunchOutput) -> list[Finding]:
     findings += _incomplete(launch, result)
     if findings:
         return findings
+    findings = _other_measurement(launch, result)
+    if findings:
+        return findings
     case_id = launch.case.id
     if launch.exit_status not in (0, None):
         text = f"exit status {launch.exit_status}"
@@ -199,7 +210,80 @@ def _wrong_ranks(launch: LaunchOutput, result: BenchmarkResult) -> list[Finding]
         text = f"ranks on {', '.join(hosts)}; planned {planned}"
         title = f"{case_id} ran elsewhere: {text}"
         findings.append(_finding(launch, "hosts-not-as-planned", Status.FAIL, title, text))
+    elif hosts and not findings:
+        findings += _uneven_ranks(launch, result)
     return findings
+
+
+def _uneven_ranks(launch: LaunchOutput, result: BenchmarkResult) -> list[Finding]:
+    """All hosts and ranks are there, and a host has more of them than another, or a GPU has two."""
+    findings = []
+    on_host = Counter(line.host for line in result.ranks)
+    if launch.planned_hosts and len(set(on_host.values())) > 1:
+        text = ", ".join(f"{count} on {host}" for host, count in sorted(on_host.items()))
+        title = f"{launch.case.id} ran with an uneven number of ranks: {text}"
+        findings.append(_finding(launch, "ranks-not-as-planned", Status.FAIL, title, text))
+    on_gpu = Counter((line.host, line.bus_id) for line in result.ranks if line.bus_id)
+    for (host, bus_id), count in on_gpu.items():
+        if count > 1 and launch.planned_hosts:
+            text = f"{count} ranks share the GPU {bus_id} of {host}"
+            title = f"{launch.case.id}: {text}"
+            findings.append(_finding(launch, "ranks-not-as-planned", Status.FAIL, title, text))
+    return findings
+
+
+def _other_measurement(launch: LaunchOutput, result: BenchmarkResult) -> list[Finding]:
+    """Complete output that is not of what was planned, or that does not agree with itself."""
+    case = launch.case
+    if result.collective is not None and result.collective != case.collective.value:
+        text = f"{result.collective} was measured, {case.collective.value} is planned"
+        title = f"{case.id} ran another collective: {text}"
+        return [_finding(launch, "another-collective", Status.FAIL, title, text)]
+    faults = tuple(dict.fromkeys(fault for each in launch.results for fault in each.faults))
+    if faults:
+        title = f"{case.id}: the numbers of its output do not agree: {faults[0]}"
+        return [_finding(launch, "numbers-disagree", Status.FAIL, title, faults[0])]
+    text = _not_as_measured(launch, result)
+    if text:
+        return [_unknown(launch, "not-as-measured", f"{case.id}: {text}", text)]
+    return []
+
+
+def _not_as_measured(launch: LaunchOutput, result: BenchmarkResult) -> str:
+    """Why the numbers do not mean what the plan takes them for; empty = they do."""
+    case = launch.case
+    values = [value for _, value in _measurements(result)]
+    if case.check > 0 and all(value.wrong is None and value.error is None for value in values):
+        return "the data was not verified, and the plan asks for it"
+    if any(value.cputime for value in values):
+        return "the table shows CPU time (-C 1), which is not the time of the collective"
+    iterations = next((text for name, text in result.config if name in _ITERATIONS), "")
+    if iterations.isascii() and iterations.isdigit() and int(iterations) != case.iterations:
+        count = f"{iterations} iteration{'' if iterations == '1' else 's'}"
+        return f"{count} of each size, {case.iterations} planned"
+    timed_s = sum(value.time_us for value in values) * case.iterations / 1e6
+    if launch.seconds is not None and timed_s > launch.seconds * _CLOCK_SLACK + 1:
+        return (
+            f"its iterations add up to {timed_s:.0f} s in a launch of {launch.seconds:.0f} s: a"
+            " clock is wrong"
+        )
+    return _one_side_slow(result)
+
+
+def _one_side_slow(result: BenchmarkResult) -> str:
+    """In place and out of place move the same bytes; empty = they take about the same time."""
+    both = [row for row in result.rows if row.out_of_place and row.in_place]
+    outside_us = sum(row.out_of_place.time_us for row in both if row.out_of_place)
+    inside_us = sum(row.in_place.time_us for row in both if row.in_place)
+    if not outside_us or not inside_us:
+        return ""
+    for name, ratio in (
+        ("in place", inside_us / outside_us),
+        ("out of place", outside_us / inside_us),
+    ):
+        if ratio > _SIDES:
+            return f"{name} it takes {ratio:.0f} times as long as the other way"
+    return ""
 
 
 def _incomplete(launch: LaunchOutput, result: BenchmarkResult) -> list[Finding]:

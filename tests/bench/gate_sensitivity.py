@@ -277,7 +277,11 @@ def judged(name: str, fault: str, rng: random.Random, *, proven: bool) -> Judged
     )
     comparisons = gates.compare(book(), made, outcome, outlooks)
     decided = verdict.decide(
-        (), tuple(each.outcome for each in made), comparisons, proof.findings(proofs), ()
+        (),
+        tuple(each.outcome for each in made),
+        comparisons,
+        proof.findings(proofs, logged=False),
+        (),
     )
     watches = (
         *gates.watches(book(), made, comparisons, outlooks),

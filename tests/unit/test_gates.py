@@ -200,7 +200,7 @@ def test_each_class_of_sizes_is_represented_by_its_largest_and_small_ones_warn_a
     ]
     case = dataclasses.replace(CASE, sizes=Sizes(256 << 20, 256 << 20))
     known = {"all-reduce": SIM.outlook("infiniband")}
-    (level,) = gates.compare(book(cases=(case,)), launches(20.0, case=case), PEERS, known)  # type: ignore[arg-type]  # as above
+    level, *_ = gates.compare(book(cases=(case,)), launches(20.0, case=case), PEERS, known)  # type: ignore[arg-type]  # as above
     assert (level.status, level.size_bytes) == (Status.WARN, 256 << 20)
     assert level.reason.endswith("something is broken")
 
@@ -273,7 +273,7 @@ def test_a_healthy_log_proves_transport_gpudirect_and_rails() -> None:
         sensitivity.MISSING_RAIL: "NCCL lists every fitted rail on every rank",
     }
     assert (
-        proof.findings(tuple(all_proofs.values())),
+        proof.findings(tuple(all_proofs.values()), logged=True),
         proof.uncovered(tuple(all_proofs.values())),
     ) == ((), ())
 
@@ -298,7 +298,9 @@ def test_a_proof_that_failed_is_a_failure_that_names_the_node(
 ) -> None:
     all_proofs = proofs(fault)
     assert (all_proofs[id_].status, all_proofs[id_].where) == (Status.FAIL, ("gpu-003",))
-    by_id = {finding.id: finding for finding in proof.findings(tuple(all_proofs.values()))}
+    by_id = {
+        finding.id: finding for finding in proof.findings(tuple(all_proofs.values()), logged=True)
+    }
     assert (by_id[f"{id_}-not-proven"].status, by_id[f"{id_}-not-proven"].title) == (
         Status.FAIL,
         title,

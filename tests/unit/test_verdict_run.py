@@ -156,8 +156,8 @@ def test_a_number_without_any_reference_is_unknown_and_shows_its_limit(tmp_path:
     gate = [(65536, "none", Status.UNKNOWN, 150), (262144, "none", Status.UNKNOWN, 150)]
     assert seen == [
         *gate,
-        (65536, "none", Status.SKIPPED, 150),
-        (262144, "none", Status.SKIPPED, 150),
+        (65536, "model", Status.WARN, 150),
+        (262144, "model", Status.WARN, 150),
     ]
     assert (result.verdict, result.exit_status) == (Status.UNKNOWN, 3)
 
@@ -198,7 +198,11 @@ def test_without_a_line_of_nccl_the_proofs_are_named_as_not_made(tmp_path: Path)
     result = judged(tmp_path, "")
     open_ = {gap.what for gap in result.uncovered}
     assert {"proof of transport", "proof of gpudirect", "proof of rails"} <= open_
-    assert not [finding for finding in result.findings if finding.id.endswith("-not-proven")]
+    found = [finding for finding in result.findings if finding.id.endswith("-not-proven")]
+    assert [(finding.id, finding.status) for finding in found] == [
+        ("transport-not-proven", Status.UNKNOWN),
+        ("gpudirect-not-proven", Status.UNKNOWN),
+    ]
 
 
 def test_a_contract_above_physics_is_inconclusive_on_the_first_line(tmp_path: Path) -> None:
