@@ -43,7 +43,7 @@ from busbw.store.artefacts import (
     PreflightEntry,
     ReachArtefact,
 )
-from busbw.store.plan import RunPlan
+from busbw.store.plan import SCHEMA, RunPlan
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"
 NODES = ("node1", "node2", "node3", "node4")
@@ -388,7 +388,7 @@ def healthy(book: Playbook | None = None) -> Recording:
     keep(
         "plan.json",
         RunPlan(
-            "busbw.store.plan/2",
+            SCHEMA,
             "0",
             "20261123-034057-day-one",
             STARTED,
