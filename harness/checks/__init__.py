@@ -192,6 +192,40 @@ class RuleResult:
         )
 
 
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """A check and what it expects: each result of its rule begins with both."""
+
+    check_id: str
+    expected: str
+
+    def result(
+        self, status: Status, seen: str, reason: str = "", line_no: int | None = None
+    ) -> RuleResult:
+        """What the rule says where the status is worked out."""
+        return RuleResult(self.check_id, status, seen, self.expected, reason, line_no)
+
+    def passed(self, seen: str) -> RuleResult:
+        """As expected."""
+        return self.result(Status.PASS, seen)
+
+    def failed(self, seen: str, reason: str = "") -> RuleResult:
+        """Not as expected."""
+        return self.result(Status.FAIL, seen, reason)
+
+    def warned(self, seen: str, reason: str = "") -> RuleResult:
+        """Not as expected, and a job may live with it."""
+        return self.result(Status.WARN, seen, reason)
+
+    def unknown(self, seen: str, reason: str) -> RuleResult:
+        """It cannot be judged."""
+        return self.result(Status.UNKNOWN, seen, reason)
+
+    def skipped(self, seen: str, reason: str) -> RuleResult:
+        """There is nothing to judge."""
+        return self.result(Status.SKIPPED, seen, reason)
+
+
 K = TypeVar("K")
 
 

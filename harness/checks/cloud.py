@@ -9,6 +9,7 @@ from busbw.checks import (
     Check,
     CheckFamily,
     NodeAnswer,
+    Rule,
     RuleResult,
     Section,
     SectionOutput,
@@ -87,7 +88,10 @@ def _devices(output: SectionOutput) -> tuple[RuleResult, ...]:
 
 @once
 def _plugin(output: SectionOutput, listed: str) -> tuple[RuleResult, ...]:
-    expected = "the NCCL plugin of EFA (libnccl-net.so of aws-ofi-nccl); without it NCCL uses TCP"
+    rule = Rule(
+        "efa.plugin",
+        "the NCCL plugin of EFA (libnccl-net.so of aws-ofi-nccl); without it NCCL uses TCP",
+    )
     names = [
         name
         for name in os_facts.parse_libraries(listed) or ()
@@ -97,16 +101,8 @@ def _plugin(output: SectionOutput, listed: str) -> tuple[RuleResult, ...]:
     installer = re.search(r"^installer (.+)$", output.stdout, re.M)
     version = f"; EFA installer {installer[1]}" if installer else ""
     if not names and not files:
-        return (
-            RuleResult("efa.plugin", Status.FAIL, f"not found{version}", expected).with_values(
-                found=False
-            ),
-        )
-    return (
-        RuleResult(
-            "efa.plugin", Status.PASS, f"{files[0] if files else names[0]}{version}", expected
-        ),
-    )
+        return (rule.failed(f"not found{version}").with_values(found=False),)
+    return (rule.passed(f"{files[0] if files else names[0]}{version}"),)
 
 
 @once
@@ -124,37 +120,21 @@ def _gcp(output: SectionOutput) -> tuple[RuleResult, ...]:
 
 @once
 def _azure(output: SectionOutput, virtual: bool) -> tuple[RuleResult, ...]:
-    expected = "a topology file in /opt/microsoft on ND A100 v4 and ND H100 v5"
+    rule = Rule("azure.topo", "a topology file in /opt/microsoft on ND A100 v4 and ND H100 v5")
     files = re.findall(r"^topo (\S+)$", output.stdout, re.M)
     size = re.search(r"^size (\S+)$", output.stdout, re.M)
     if files:
-        return (RuleResult("azure.topo", Status.PASS, ", ".join(files), expected),)
+        return (rule.passed(", ".join(files)),)
     if not virtual:
-        return (
-            RuleResult(
-                "azure.topo", Status.SKIPPED, "bare metal", expected, "this is no virtual machine"
-            ),
-        )
+        return (rule.skipped("bare metal", "this is no virtual machine"),)
     if size is None:
         return (
-            RuleResult(
-                "azure.topo",
-                Status.UNKNOWN,
-                "none; size not known",
-                expected,
-                "the metadata service did not tell the VM size",
-            ),
+            rule.unknown("none; size not known", "the metadata service did not tell the VM size"),
         )
     needed = _TOPOLOGY_SIZES.fullmatch(size[1]) is not None
     if not needed:
-        return (
-            RuleResult("azure.topo", Status.SKIPPED, size[1], expected, "this size needs none"),
-        )
-    return (
-        RuleResult("azure.topo", Status.FAIL, f"none on {size[1]}", expected).with_values(
-            required_and_missing=True
-        ),
-    )
+        return (rule.skipped(size[1], "this size needs none"),)
+    return (rule.failed(f"none on {size[1]}").with_values(required_and_missing=True),)
 
 
 def _judge(answer: NodeAnswer) -> tuple[CheckResult, ...]:

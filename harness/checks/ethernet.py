@@ -10,6 +10,7 @@ from busbw.checks import (
     Check,
     CheckFamily,
     NodeAnswer,
+    Rule,
     RuleResult,
     Section,
     SectionOutput,
@@ -66,61 +67,44 @@ def _priorities(item: Qos) -> str:
 def congestion_marks(devices: tuple[RdmaNetdev, ...]) -> RuleResult:
     """Whether receivers answer ECN marks and senders slow down, on at least one priority of each
     interface."""
-    expected = "ECN on for the RoCE priority, as receiver (np) and sender (rp)"
+    rule = Rule("eth.ecn", "ECN on for the RoCE priority, as receiver (np) and sender (rp)")
     if not devices:
-        return RuleResult(
-            "eth.ecn",
-            Status.SKIPPED,
-            "no RoCE interface",
-            expected,
-            "no RDMA device with an Ethernet interface",
-        )
+        return rule.skipped("no RoCE interface", "no RDMA device with an Ethernet interface")
     hidden = [d.name for d in devices if d.ecn_np is None or d.ecn_rp is None]
     off = [d.name for d in devices if d.ecn_np == () or d.ecn_rp == ()]
     if off:
-        return RuleResult("eth.ecn", Status.WARN, f"off on {', '.join(off)}", expected).with_values(
-            enabled=False
-        )
+        return rule.warned(f"off on {', '.join(off)}").with_values(enabled=False)
     if hidden:
         why = (
             "not in sysfs: newer drivers keep it in the firmware (mstconfig query"
             " ROCE_CC_PRIO_MASK_P1)"
         )
-        return RuleResult(
-            "eth.ecn", Status.UNKNOWN, f"not shown on {len(hidden)} interfaces", expected, why
-        )
+        return rule.unknown(f"not shown on {len(hidden)} interfaces", why)
     shared = sorted({p for d in devices for p in set(d.ecn_np or ()) & set(d.ecn_rp or ())})
     if not shared:
-        return RuleResult(
-            "eth.ecn", Status.WARN, "receiver and sender on different priorities", expected
-        )
-    return RuleResult(
-        "eth.ecn", Status.PASS, f"on for priority {', '.join(map(str, shared))}", expected
-    )
+        return rule.warned("receiver and sender on different priorities")
+    return rule.passed(f"on for priority {', '.join(map(str, shared))}")
 
 
 def rail_subnets(
     devices: tuple[RdmaNetdev, ...], networks: tuple[tuple[str, str], ...]
 ) -> RuleResult:
     """Several rails in one subnet answer for each other's addresses unless ARP is told not to."""
-    expected = (
-        "one subnet per rail, or arp_ignore 1 and arp_announce 2 with a routing rule per rail"
+    rule = Rule(
+        "eth.arp",
+        "one subnet per rail, or arp_ignore 1 and arp_announce 2 with a routing rule per rail",
     )
     named = {device.name: device for device in devices}
     rails = [(name, network) for name, network in networks if name in named]
     if len(rails) < 2:
-        return RuleResult(
-            "eth.arp",
-            Status.SKIPPED,
-            f"{len(rails)} addresses",
-            expected,
-            "fewer than two RoCE interfaces have an IPv4 address",
+        return rule.skipped(
+            f"{len(rails)} addresses", "fewer than two RoCE interfaces have an IPv4 address"
         )
     crowded = {
         network for network, count in Counter(network for _, network in rails).items() if count > 1
     }
     if not crowded:
-        return RuleResult("eth.arp", Status.PASS, "a subnet per rail", expected)
+        return rule.passed("a subnet per rail")
     among = [named[name] for name, network in rails if network in crowded]
     bad = sorted(
         device.name for device in among if (device.arp_ignore, device.arp_announce) != (1, 2)
@@ -129,17 +113,12 @@ def rail_subnets(
         "s" if len(crowded) > 1 else ""
     )
     if bad:
-        result = RuleResult(
-            "eth.arp",
-            Status.FAIL,
-            f"{subnets_text}; arp_ignore or arp_announce not set on {', '.join(bad)}",
-            expected,
+        result = rule.failed(
+            f"{subnets_text}; arp_ignore or arp_announce not set on {', '.join(bad)}"
         )
         strict = max((d.rp_filter for d in among if d.rp_filter is not None), default=None)
         return result.with_values(same_subnet_ifaces=len(among), rp_filter=strict)
-    return RuleResult(
-        "eth.arp", Status.PASS, f"{subnets_text}, arp_ignore 1 and arp_announce 2", expected
-    )
+    return rule.passed(f"{subnets_text}, arp_ignore 1 and arp_announce 2")
 
 
 @once
@@ -188,7 +167,7 @@ def _interfaces(output: SectionOutput, settings: str) -> tuple[RuleResult, ...]:
     behind `^`."""
     names = sorted({each.name for each in interface_state.parse_interfaces(output.stdout)})
     proposal = re.search(r"^default (\S+)$", output.stdout, re.M)
-    expected = "every interface that NCCL_SOCKET_IFNAME names is there"
+    rule = Rule("eth.interfaces", "every interface that NCCL_SOCKET_IFNAME names is there")
     if not names:
         return ()
     assigned = re.findall(r"^[ \t]*NCCL_SOCKET_IFNAME\s*=\s*(\S*)[ \t\r]*$", settings, re.M)
@@ -198,23 +177,18 @@ def _interfaces(output: SectionOutput, settings: str) -> tuple[RuleResult, ...]:
     prefixes = [word.partition(":")[0] for word in value.lstrip("^").lstrip("=").split(",") if word]
     route_text = f"default route through {proposal[1]}" if proposal else "no default route"
     if not prefixes or without:
-        return (
-            RuleResult("eth.interfaces", Status.PASS, value or f"not set; {route_text}", expected),
-        )
+        return (rule.passed(value or f"not set; {route_text}"),)
     absent = [
         word
         for word in prefixes
         if not any(name == word if exact else name.startswith(word) for name in names)
     ]
     if absent:
-        result = RuleResult(
-            "eth.interfaces",
-            Status.FAIL,
-            f"NCCL_SOCKET_IFNAME={value}: no {', '.join(absent)} here; {route_text}",
-            expected,
+        result = rule.failed(
+            f"NCCL_SOCKET_IFNAME={value}: no {', '.join(absent)} here; {route_text}"
         )
         return (result.with_values(named_iface_missing=len(absent)),)
-    return (RuleResult("eth.interfaces", Status.PASS, f"NCCL_SOCKET_IFNAME={value}", expected),)
+    return (rule.passed(f"NCCL_SOCKET_IFNAME={value}"),)
 
 
 def _judge(answer: NodeAnswer) -> tuple[CheckResult, ...]:

@@ -10,6 +10,7 @@ from busbw.checks import (
     Check,
     CheckFamily,
     NodeAnswer,
+    Rule,
     RuleResult,
     Section,
     SectionOutput,
@@ -127,20 +128,13 @@ def rule(gpus: tuple[GpuState, ...]) -> tuple[RuleResult, ...]:
 
 
 def _driver(gpus: tuple[GpuState, ...]) -> RuleResult:
-    expected = "one driver version, every GPU answers it"
+    rule = Rule("gpu.driver", "one driver version, every GPU answers it")
     lost = [g.index for g in gpus if g.broken]
     versions = sorted({g.driver for g in gpus if not g.broken})
     driver_text = f"driver {', '.join(versions) or 'unknown'}"
     if lost:
-        return RuleResult(
-            "gpu.driver",
-            Status.FAIL,
-            f"GPU {_listed(lost)}: [Unknown Error]; {driver_text}",
-            expected,
-        )
-    return RuleResult(
-        "gpu.driver", Status.PASS if len(versions) == 1 else Status.FAIL, driver_text, expected
-    )
+        return rule.failed(f"GPU {_listed(lost)}: [Unknown Error]; {driver_text}")
+    return rule.result(Status.PASS if len(versions) == 1 else Status.FAIL, driver_text)
 
 
 def _each(
@@ -163,33 +157,27 @@ def _each(
 
 
 def _mig(gpus: tuple[GpuState, ...]) -> RuleResult:
-    expected = "MIG off (NCCL runs on whole GPUs)"
+    rule = Rule("gpu.mig", "MIG off (NCCL runs on whole GPUs)")
     on = [g.index for g in gpus if g.mig]
     if on:
-        return RuleResult("gpu.mig", Status.FAIL, f"MIG is on: GPU {_listed(on)}", expected)
+        return rule.failed(f"MIG is on: GPU {_listed(on)}")
     # N/A = a GPU that cannot do MIG.
-    return RuleResult("gpu.mig", Status.PASS, "off", expected)
+    return rule.passed("off")
 
 
 def _ecc(gpus: tuple[GpuState, ...]) -> RuleResult:
-    expected = "no uncorrected ECC error since the driver was loaded"
+    rule = Rule("gpu.ecc", "no uncorrected ECC error since the driver was loaded")
     bad = [f"GPU {g.index}: {g.ecc_uncorrected}" for g in gpus if g.ecc_uncorrected]
     if bad:
-        return RuleResult("gpu.ecc", Status.FAIL, f"uncorrected errors: {', '.join(bad)}", expected)
+        return rule.failed(f"uncorrected errors: {', '.join(bad)}")
     silent = [g.index for g in gpus if g.ecc_uncorrected is None]
     if silent:
-        return RuleResult(
-            "gpu.ecc",
-            Status.UNKNOWN,
-            "not counted",
-            expected,
-            f"ECC is off or not supported: GPU {_listed(silent)}",
-        )
-    return RuleResult("gpu.ecc", Status.PASS, "none", expected)
+        return rule.unknown("not counted", f"ECC is off or not supported: GPU {_listed(silent)}")
+    return rule.passed("none")
 
 
 def _power(gpus: tuple[GpuState, ...]) -> RuleResult:
-    expected = "the power limit is the default one"
+    rule = Rule("gpu.power", "the power limit is the default one")
     low = [
         f"GPU {g.index}: {g.power_limit_w:g} of {g.power_default_w:g} W"
         for g in gpus
@@ -198,12 +186,12 @@ def _power(gpus: tuple[GpuState, ...]) -> RuleResult:
         and g.power_limit_w < g.power_default_w
     ]
     if low:
-        return RuleResult("gpu.power", Status.WARN, f"lower: {', '.join(low)}", expected)
+        return rule.warned(f"lower: {', '.join(low)}")
     if any(g.power_limit_w is None or g.power_default_w is None for g in gpus):
         reason = "this view of nvidia-smi does not show the default limit"
-        return RuleResult("gpu.power", Status.SKIPPED, "not shown", expected, reason)
+        return rule.skipped("not shown", reason)
     limits = sorted({f"{g.power_limit_w:g} W" for g in gpus})
-    return RuleResult("gpu.power", Status.PASS, ", ".join(limits), expected)
+    return rule.passed(", ".join(limits))
 
 
 def processes(
@@ -220,33 +208,25 @@ def processes(
 def _users(
     pids: tuple[int, ...] | None, gpus: tuple[GpuState, ...], owners: tuple[str, ...]
 ) -> RuleResult:
-    expected = "no process on the GPUs, no memory left over"
+    rule = Rule("gpu.procs", "no process on the GPUs, no memory left over")
     if pids:
         whose = f" of {', '.join(owners)}" if owners else ""
-        return RuleResult(
-            "gpu.procs", Status.WARN, f"in use by {len(set(pids))} processes{whose}", expected
-        )
+        return rule.warned(f"in use by {len(set(pids))} processes{whose}")
     leftover = [
         g.index for g in gpus if g.memory_used_mib is not None and g.memory_used_mib > LEFTOVER_MIB
     ]
     if leftover:
         seen = f"more than {LEFTOVER_MIB} MiB held on GPU {_listed(leftover)} by no process that is shown"
-        return RuleResult("gpu.procs", Status.WARN, seen, expected)
+        return rule.warned(seen)
     if pids is None and not gpus:
-        return RuleResult(
-            "gpu.procs",
-            Status.UNKNOWN,
-            "not shown",
-            expected,
-            "neither processes nor memory are shown",
-        )
-    return RuleResult("gpu.procs", Status.PASS, "free", expected)
+        return rule.unknown("not shown", "neither processes nor memory are shown")
+    return rule.passed("free")
 
 
 def pcie_width(gpus: tuple[GpuState, ...]) -> RuleResult:
     """Lanes in use against lanes there are. The generation is judged under load only: idle links
     slow down to save power."""
-    expected = "every GPU on all its PCIe lanes"
+    rule = Rule("gpu.pcie_link", "every GPU on all its PCIe lanes")
     known = [g for g in gpus if g.width is not None and g.max_width is not None]
     narrow = [
         f"GPU {g.index}: x{g.width:g} of x{g.max_width:g}"
@@ -255,20 +235,12 @@ def pcie_width(gpus: tuple[GpuState, ...]) -> RuleResult:
     ]
     if narrow:
         worst = min(known, key=lambda g: (g.width or 0) / (g.max_width or 1))
-        return RuleResult("gpu.pcie_link", Status.FAIL, ", ".join(narrow), expected).with_values(
+        return rule.failed(", ".join(narrow)).with_values(
             width_current=worst.width, width_max=worst.max_width
         )
     if not known:
-        return RuleResult(
-            "gpu.pcie_link",
-            Status.UNKNOWN,
-            "not shown",
-            expected,
-            "nvidia-smi does not show the link width",
-        )
-    return RuleResult(
-        "gpu.pcie_link", Status.PASS, ", ".join(sorted({f"x{g.width:g}" for g in known})), expected
-    )
+        return rule.unknown("not shown", "nvidia-smi does not show the link width")
+    return rule.passed(", ".join(sorted({f"x{g.width:g}" for g in known})))
 
 
 def _listed(indexes: list[int]) -> str:
@@ -311,22 +283,20 @@ _BITS = (
 
 @once
 def _count(output: SectionOutput, count: int | None) -> tuple[RuleResult, ...]:
-    expected = f"{count} GPUs" if count is not None else "GPUs, as many as on the other nodes"
+    rule = Rule(
+        "gpu.count", f"{count} GPUs" if count is not None else "GPUs, as many as on the other nodes"
+    )
     models = [gpu.model for gpu in nvidia_smi.parse_list(output.stdout)]
     text = (output.stdout + output.stderr).strip()
     if not models:
         seen = (
             f"no GPU ({text.splitlines()[0]})" if text else "no GPU (nvidia-smi -L printed nothing)"
         )
-        return (
-            RuleResult("gpu.count", Status.FAIL, seen, expected).with_values(
-                count=0, expected=count
-            ),
-        )
+        return (rule.failed(seen).with_values(count=0, expected=count),)
     kinds = " + ".join(f"{models.count(model)} x {model}" for model in dict.fromkeys(models))
     bad = output.exit_status != 0 or (count is not None and len(models) != count)
     reason = f"nvidia-smi ended with exit status {output.exit_status}" if output.exit_status else ""
-    result = RuleResult("gpu.count", Status.FAIL if bad else Status.PASS, kinds, expected, reason)
+    result = rule.result(Status.FAIL if bad else Status.PASS, kinds, reason)
     return (result.with_values(count=len(models), expected=count),)
 
 
@@ -368,8 +338,9 @@ def _rows(output: SectionOutput, name: str) -> int:
 
 
 def _remapped(output: SectionOutput) -> tuple[RuleResult, ...]:
-    expected = (
-        f"no row remapping failed or pending, at most {_UNCORRECTABLE_ROWS} uncorrectable rows"
+    rule = Rule(
+        "gpu.remap",
+        f"no row remapping failed or pending, at most {_UNCORRECTABLE_ROWS} uncorrectable rows",
     )
     rows = nvidia_smi.parse_query(output.stdout)
     if rows is None:
@@ -383,14 +354,10 @@ def _remapped(output: SectionOutput) -> tuple[RuleResult, ...]:
         elif (row.number("remapped_rows.uncorrectable") or 0) > _UNCORRECTABLE_ROWS:
             bad.append(f"GPU {position}: more than {_UNCORRECTABLE_ROWS} uncorrectable rows")
     if bad:
-        return (RuleResult("gpu.remap", Status.FAIL, ", ".join(bad), expected),)
+        return (rule.failed(", ".join(bad)),)
     if all(row.text("remapped_rows.failure") is None for row in rows):
-        return (
-            RuleResult(
-                "gpu.remap", Status.SKIPPED, "not shown", expected, "these GPUs do not remap rows"
-            ),
-        )
-    return (RuleResult("gpu.remap", Status.PASS, "none", expected),)
+        return (rule.skipped("not shown", "these GPUs do not remap rows"),)
+    return (rule.passed("none"),)
 
 
 def _throttle(rows: tuple[QueryRow, ...]) -> tuple[RuleResult, ...]:
@@ -424,7 +391,7 @@ def _throttle(rows: tuple[QueryRow, ...]) -> tuple[RuleResult, ...]:
 def _clocks(rows: tuple[QueryRow, ...]) -> RuleResult:
     """Clocks mean something under load only, and a check puts none on a GPU: only what somebody
     else keeps busy is judged."""
-    expected = f"at least {_CLOCK_SHARE:.0%} of the maximum clock under load"
+    rule = Rule("gpu.clocks", f"at least {_CLOCK_SHARE:.0%} of the maximum clock under load")
     busy = [
         (i, row)
         for i, row in enumerate(rows)
@@ -440,18 +407,10 @@ def _clocks(rows: tuple[QueryRow, ...]) -> RuleResult:
     ]
     if slow:
         _, now, most = min(known, key=lambda each: each[1] / each[2])
-        return RuleResult("gpu.clocks", Status.WARN, ", ".join(slow), expected).with_values(
-            sm_mhz_under_load=now, max_sm_mhz=most
-        )
+        return rule.warned(", ".join(slow)).with_values(sm_mhz_under_load=now, max_sm_mhz=most)
     if not known:
-        return RuleResult(
-            "gpu.clocks",
-            Status.SKIPPED,
-            "idle",
-            expected,
-            "clocks are judged under load, and nothing runs on these GPUs",
-        )
-    return RuleResult("gpu.clocks", Status.PASS, f"so on {len(known)} busy GPUs", expected)
+        return rule.skipped("idle", "clocks are judged under load, and nothing runs on these GPUs")
+    return rule.passed(f"so on {len(known)} busy GPUs")
 
 
 def _answer_time(answer: NodeAnswer) -> tuple[CheckResult, ...]:
@@ -502,9 +461,10 @@ def _answer_time(answer: NodeAnswer) -> tuple[CheckResult, ...]:
 
 
 def _temperature(output: SectionOutput) -> tuple[RuleResult, ...]:
-    expected = (
+    rule = Rule(
+        "gpu.temp",
         f"every GPU at least {_TEMPERATURE_MARGIN_C} °C below the temperature at which it slows"
-        " down"
+        " down",
     )
     known, hot, least = 0, [], None
     for position, gpu in enumerate(nvidia_smi.parse_details(output.stdout)):
@@ -515,12 +475,8 @@ def _temperature(output: SectionOutput) -> tuple[RuleResult, ...]:
             known, least = known + 1, margin if least is None else min(margin, least)
             hot += [str(position)] if margin < _TEMPERATURE_MARGIN_C else []
     if hot:
-        return (
-            RuleResult(
-                "gpu.temp", Status.WARN, f"too close: GPU {', '.join(hot)}", expected
-            ).with_values(margin_c=least),
-        )
-    return (RuleResult("gpu.temp", Status.PASS, f"so on {known} GPUs", expected),) if known else ()
+        return (rule.warned(f"too close: GPU {', '.join(hot)}").with_values(margin_c=least),)
+    return (rule.passed(f"so on {known} GPUs"),) if known else ()
 
 
 @once

@@ -10,6 +10,7 @@ from busbw.checks import (
     Check,
     CheckFamily,
     NodeAnswer,
+    Rule,
     RuleResult,
     Section,
     SectionOutput,
@@ -41,38 +42,27 @@ def nvlinks(gpus: tuple[NvlinkGpu, ...]) -> RuleResult:
 
 
 def _nvlinks(gpus: tuple[NvlinkGpu, ...]) -> RuleResult:
-    expected = "every NVLink active (A100 12, H100, H200 and B200 18)"
+    rule = Rule("gpu.nvlink_status", "every NVLink active (A100 12, H100, H200 and B200 18)")
     down = [
         f"GPU {gpu.index} link {', '.join(map(str, gpu.inactive))}" for gpu in gpus if gpu.inactive
     ]
     if down:
-        return RuleResult(
-            "gpu.nvlink_status", Status.FAIL, f"inactive: {'; '.join(down)}", expected
-        )
+        return rule.failed(f"inactive: {'; '.join(down)}")
     bad = [f"GPU {g.index} link {e.link}" for g in gpus for e in g.errors if e.recovery]
     if bad:
-        return RuleResult(
-            "gpu.nvlink_status", Status.FAIL, f"recovery errors: {', '.join(bad)}", expected
-        )
+        return rule.failed(f"recovery errors: {', '.join(bad)}")
     few = [
         f"GPU {g.index}: {len(g.rates_gb_s)} of {n}"
         for g in gpus
         if g.rates_gb_s and (n := _links_of(g.model)) > len(g.rates_gb_s)
     ]
     if few:
-        return RuleResult(
-            "gpu.nvlink_status", Status.FAIL, f"links missing: {', '.join(few)}", expected
-        )
+        return rule.failed(f"links missing: {', '.join(few)}")
     counts = sorted({len(gpu.rates_gb_s) or len(gpu.errors) for gpu in gpus})
     what = (
         "links active" if any(gpu.rates_gb_s for gpu in gpus) else "links without recovery errors"
     )
-    return RuleResult(
-        "gpu.nvlink_status",
-        Status.PASS,
-        f"{' or '.join(map(str, counts))} {what} per GPU",
-        expected,
-    )
+    return rule.passed(f"{' or '.join(map(str, counts))} {what} per GPU")
 
 
 def _links_of(model: str) -> int:
@@ -83,7 +73,7 @@ def _links_of(model: str) -> int:
 
 def fabric_states(output: SectionOutput) -> tuple[RuleResult, ...]:
     """The state of the NVSwitch fabric, per GPU; without one the check does not apply."""
-    expected = "fabric state Completed, status Success (GPUs behind NVSwitch)"
+    rule = Rule("gpu.fabric_state", "fabric state Completed, status Success (GPUs behind NVSwitch)")
     gpus = nvidia_smi.parse_details(output.stdout)
     states = [
         (i, gpu.fabric_state, gpu.fabric_status)
@@ -93,15 +83,7 @@ def fabric_states(output: SectionOutput) -> tuple[RuleResult, ...]:
     if not gpus:
         return ()
     if not states:
-        return (
-            RuleResult(
-                "gpu.fabric_state",
-                Status.SKIPPED,
-                "no fabric",
-                expected,
-                "these GPUs are not behind an NVSwitch",
-            ),
-        )
+        return (rule.skipped("no fabric", "these GPUs are not behind an NVSwitch"),)
     bad = [
         f"GPU {i}: {state} / {status}"
         for i, state, status in states
@@ -109,16 +91,8 @@ def fabric_states(output: SectionOutput) -> tuple[RuleResult, ...]:
     ]
     if bad:
         worst = next((state for _, state, _ in states if state != "Completed"), "Completed")
-        return (
-            RuleResult("gpu.fabric_state", Status.FAIL, ", ".join(bad), expected).with_values(
-                state=worst
-            ),
-        )
-    return (
-        RuleResult(
-            "gpu.fabric_state", Status.PASS, f"Completed on {len(states)} GPUs", expected
-        ).with_values(state="Completed"),
-    )
+        return (rule.failed(", ".join(bad)).with_values(state=worst),)
+    return (rule.passed(f"Completed on {len(states)} GPUs").with_values(state="Completed"),)
 
 
 def not_initialized(tests: tuple[DiagTest, ...]) -> tuple[RuleResult, ...]:
@@ -144,15 +118,10 @@ def not_initialized(tests: tuple[DiagTest, ...]) -> tuple[RuleResult, ...]:
 
 def affinity(matrix: Topology) -> RuleResult:
     """Whether each GPU has a NIC that it reaches without crossing to another NUMA node."""
-    expected = "every GPU has a NIC at PIX or PXB"
-    check_id = "os.numa"
+    rule = Rule("os.numa", "every GPU has a NIC at PIX or PXB")
     if not matrix.nics:
-        return RuleResult(
-            check_id,
-            Status.SKIPPED,
-            "no NIC in the matrix",
-            expected,
-            "nvidia-smi shows no RDMA device beside the GPUs",
+        return rule.skipped(
+            "no NIC in the matrix", "nvidia-smi shows no RDMA device beside the GPUs"
         )
     far = [
         row.name
@@ -169,12 +138,7 @@ def affinity(matrix: Topology) -> RuleResult:
                 if not name.startswith("GPU")
             }
         )
-        result = RuleResult(
-            check_id,
-            Status.WARN,
-            f"{', '.join(far)}: only {', '.join(worst)} to every NIC",
-            expected,
-        )
+        result = rule.warned(f"{', '.join(far)}: only {', '.join(worst)} to every NIC")
         return result.with_values(gpus_far_from_nics=len(far))
     unread = [
         gpu
@@ -182,14 +146,8 @@ def affinity(matrix: Topology) -> RuleResult:
         if gpu not in {row.name for row in matrix.rows if not row.torn or row.nics_at("PIX")}
     ]
     if unread:
-        return RuleResult(
-            check_id,
-            Status.UNKNOWN,
-            f"not readable: {', '.join(unread)}",
-            expected,
-            "rows are torn or cut off",
-        )
-    return RuleResult(check_id, Status.PASS, f"so for {len(matrix.rows)} GPUs", expected)
+        return rule.unknown(f"not readable: {', '.join(unread)}", "rows are torn or cut off")
+    return rule.passed(f"so for {len(matrix.rows)} GPUs")
 
 
 @once
@@ -222,20 +180,16 @@ def _manager(answer: NodeAnswer) -> tuple[CheckResult, ...]:
     )
 
     def rule(output: SectionOutput) -> tuple[RuleResult, ...]:
-        expected = "nvidia-fabricmanager active where GPUs are behind NVSwitch"
+        rule = Rule(
+            "gpu.fabricmanager", "nvidia-fabricmanager active where GPUs are behind NVSwitch"
+        )
         state = output.stdout.split()[0] if output.stdout.split() else ""
         if not switched:
             reason = "no GPU says that it is behind an NVSwitch"
-            return (
-                RuleResult(
-                    "gpu.fabricmanager", Status.SKIPPED, state or "not asked", expected, reason
-                ),
-            )
+            return (rule.skipped(state or "not asked", reason),)
         if state not in ("active", "inactive", "failed", "activating", "deactivating", "unknown"):
             return ()
-        result = RuleResult(
-            "gpu.fabricmanager", Status.PASS if state == "active" else Status.FAIL, state, expected
-        )
+        result = rule.result(Status.PASS if state == "active" else Status.FAIL, state)
         return (result.with_values(active=state),)
 
     return results_of(
@@ -297,48 +251,30 @@ def _imex(answer: NodeAnswer) -> tuple[CheckResult, ...]:
 
 @once
 def _peermem(output: SectionOutput) -> tuple[RuleResult, ...]:
-    expected = "nvidia_peermem loaded, or dma-buf (kernel 5.12 or later with the open modules)"
+    rule = Rule(
+        "gpu.peermem",
+        "nvidia_peermem loaded, or dma-buf (kernel 5.12 or later with the open modules)",
+    )
     facts = os_facts.parse(output.stdout)
     if facts.text("nvidia") is None:
-        return (
-            RuleResult(
-                "gpu.peermem",
-                Status.SKIPPED,
-                "no NVIDIA driver",
-                expected,
-                "no NVIDIA kernel module is loaded",
-            ),
-        )
+        return (rule.skipped("no NVIDIA driver", "no NVIDIA kernel module is loaded"),)
     if facts.text("peermem"):
-        return (
-            RuleResult(
-                "gpu.peermem", Status.PASS, f"{facts.text('peermem')} loaded", expected
-            ).with_values(loaded=True),
-        )
+        return (rule.passed(f"{facts.text('peermem')} loaded").with_values(loaded=True),)
     if facts.text("rdma") == "none":
         return (
-            RuleResult(
-                "gpu.peermem",
-                Status.SKIPPED,
-                "no RDMA device",
-                expected,
-                "without an RDMA device there is no GPUDirect RDMA",
-            ),
+            rule.skipped("no RDMA device", "without an RDMA device there is no GPUDirect RDMA"),
         )
     version = tuple(int(part) for part in re.findall(r"\d+", facts.text("kernel") or "")[:2])
     if version >= _DMABUF_KERNEL and "Open Kernel" in (facts.text("nvidia") or ""):
         return (
-            RuleResult(
-                "gpu.peermem",
-                Status.PASS,
-                "dma-buf possible: open modules, no nvidia_peermem",
-                expected,
-            ).with_values(dmabuf_possible=True),
+            rule.passed("dma-buf possible: open modules, no nvidia_peermem").with_values(
+                dmabuf_possible=True
+            ),
         )
     return (
-        RuleResult(
-            "gpu.peermem", Status.FAIL, "neither: GPUDirect RDMA is off", expected
-        ).with_values(loaded=False, dmabuf_possible=False),
+        rule.failed("neither: GPUDirect RDMA is off").with_values(
+            loaded=False, dmabuf_possible=False
+        ),
     )
 
 

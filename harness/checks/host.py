@@ -9,6 +9,7 @@ from busbw.checks import (
     Check,
     CheckFamily,
     NodeAnswer,
+    Rule,
     RuleResult,
     Section,
     SectionOutput,
@@ -29,22 +30,12 @@ _FILES = 65536
 
 @once
 def _memlock(output: SectionOutput) -> tuple[RuleResult, ...]:
-    expected = "unlimited locked memory (RDMA registers what it sends)"
+    rule = Rule("os.limits.memlock", "unlimited locked memory (RDMA registers what it sends)")
     cells = output.stdout.split()
     value = cells[0] if cells else ""
     if value == "unlimited":
-        return (
-            RuleResult("os.limits.memlock", Status.PASS, value, expected).with_values(kb=value),
-        )
-    return (
-        (
-            RuleResult("os.limits.memlock", Status.FAIL, f"{value} KiB", expected).with_values(
-                kb=float(value)
-            ),
-        )
-        if value.isdigit()
-        else ()
-    )
+        return (rule.passed(value).with_values(kb=value),)
+    return (rule.failed(f"{value} KiB").with_values(kb=float(value)),) if value.isdigit() else ()
 
 
 @once
@@ -117,31 +108,27 @@ LIMITS_FAMILY = CheckFamily(
 
 @once
 def _files(output: SectionOutput) -> tuple[RuleResult, ...]:
-    expected = "no NCCL configuration file (its lines are used by every job)"
+    rule = Rule("sw.env_file", "no NCCL configuration file (its lines are used by every job)")
     lines = [
         line.strip()
         for line in output.stdout.splitlines()
         if line.strip() and not line.lstrip().startswith("#")
     ]
     if not lines:
-        return (RuleResult("sw.env_file", Status.PASS, "none", expected),)
-    return (
-        RuleResult(
-            "sw.env_file", Status.WARN, "; ".join(sorted(lines))[:300], expected
-        ).with_values(lines=len(lines)),
-    )
+        return (rule.passed("none"),)
+    return (rule.warned("; ".join(sorted(lines))[:300]).with_values(lines=len(lines)),)
 
 
 @once
 def _variables(output: SectionOutput) -> tuple[RuleResult, ...]:
-    expected = "no NCCL, UCX, libfabric or MPI variable in the login session"
+    rule = Rule("sw.env_leftovers", "no NCCL, UCX, libfabric or MPI variable in the login session")
     names = sorted({line.partition("=")[0] for line in output.stdout.splitlines() if "=" in line})
     if not names:
-        return (RuleResult("sw.env_leftovers", Status.PASS, "none", expected),)
+        return (rule.passed("none"),)
     switches = re.findall(
         r"^(RDMAV_FORK_SAFE|FI_EFA_ENABLE_SHM_TRANSFER)=(\d+)$", output.stdout, re.M
     )
-    result = RuleResult("sw.env_leftovers", Status.WARN, ", ".join(names), expected)
+    result = rule.warned(", ".join(names))
     # Only switches are told with their value: others may hold what is nobody's business.
     return (
         result.with_values(count=len(names), **{name: float(value) for name, value in switches}),
@@ -188,42 +175,33 @@ _STATE = re.compile(r"(\S[^:]*):(\d+):(\d*)")
 
 
 def _virtual(facts: OsFacts) -> RuleResult:
-    expected = (
-        "known: in a virtual machine the host decides about PCI, and physical counters are hidden"
+    rule = Rule(
+        "os.virt",
+        "known: in a virtual machine the host decides about PCI, and physical counters are hidden",
     )
     maker = " ".join(word for name in ("maker", "product") if (word := facts.text(name)))
     if facts.text("virtual"):
-        return RuleResult(
-            "os.virt", Status.PASS, f"virtual machine{f' ({maker})' if maker else ''}", expected
-        ).with_values(type="vm")
+        return rule.passed(f"virtual machine{f' ({maker})' if maker else ''}").with_values(
+            type="vm"
+        )
     if facts.text("flags") is None:
         reason = "this CPU architecture does not say whether it runs under a hypervisor"
-        return RuleResult("os.virt", Status.UNKNOWN, maker or "not shown", expected, reason)
-    return RuleResult(
-        "os.virt", Status.PASS, f"bare metal{f' ({maker})' if maker else ''}", expected
-    ).with_values(type="none")
+        return rule.unknown(maker or "not shown", reason)
+    return rule.passed(f"bare metal{f' ({maker})' if maker else ''}").with_values(type="none")
 
 
 def _idle_states(facts: OsFacts) -> RuleResult:
-    expected = f"known: idle states above {_DEEP_US} µs cost latency, not bandwidth"
+    rule = Rule("os.cstates", f"known: idle states above {_DEEP_US} µs cost latency, not bandwidth")
     states = _STATE.findall(facts.text("cstates") or "")
     if not states:
-        return RuleResult(
-            "os.cstates",
-            Status.SKIPPED,
-            "none",
-            expected,
-            "no idle states are shown (virtual machine)",
-        )
+        return rule.skipped("none", "no idle states are shown (virtual machine)")
     deep = [
         f"{name} {latency} µs"
         for name, latency, off in states
         if off == "0" and latency.isdigit() and int(latency) > _DEEP_US
     ]
     seen = f"on: {', '.join(deep)}" if deep else f"none above {_DEEP_US} µs"
-    return RuleResult("os.cstates", Status.PASS, seen, expected).with_values(
-        deep_enabled=bool(deep)
-    )
+    return rule.passed(seen).with_values(deep_enabled=bool(deep))
 
 
 @once
@@ -235,44 +213,28 @@ def _machine(output: SectionOutput) -> tuple[RuleResult, ...]:
 @once
 def _shares(output: SectionOutput, gpus: int, driven: int) -> tuple[RuleResult, ...]:
     facts = os_facts.parse(output.stdout)
-    expected = "all GPUs and CPUs of the node in this session, at least one CPU per GPU"
+    rule = Rule(
+        "os.cgroup", "all GPUs and CPUs of the node in this session, at least one CPU per GPU"
+    )
     online, allowed = (os_facts.count_of(facts.text(name) or "") for name in ("cpus", "allowed"))
     if online is None or allowed is None:
-        return (
-            RuleResult(
-                "os.cgroup",
-                Status.UNKNOWN,
-                "not shown",
-                expected,
-                "the kernel shows no list of CPUs",
-            ),
-        )
+        return (rule.unknown("not shown", "the kernel shows no list of CPUs"),)
     memory = facts.text("memory_max")
     limit = f", memory limited to {int(memory) >> 30} GiB" if memory and memory.isdigit() else ""
     seen = f"{allowed} of {online} CPUs, {gpus} GPUs{limit}"
     if driven > gpus:
-        hidden = RuleResult(
-            "os.cgroup", Status.FAIL, f"{seen} of the {driven} that the driver has", expected
-        )
+        hidden = rule.failed(f"{seen} of the {driven} that the driver has")
         return (hidden.with_values(gpus_visible=gpus, expected=driven),)
     if allowed < max(gpus, 1) or (allowed <= gpus < online):
-        return (RuleResult("os.cgroup", Status.WARN, seen, expected),)
-    return (RuleResult("os.cgroup", Status.PASS, seen, expected),)
+        return (rule.warned(seen),)
+    return (rule.passed(seen),)
 
 
 @once
 def _hanging(output: SectionOutput) -> tuple[RuleResult, ...]:
-    expected = "no process stuck in the kernel on a GPU, adapter or file system"
+    rule = Rule("os.dstate", "no process stuck in the kernel on a GPU, adapter or file system")
     if output.stderr.strip():
-        return (
-            RuleResult(
-                "os.dstate",
-                Status.UNKNOWN,
-                "not shown",
-                expected,
-                output.stderr.strip().splitlines()[0][:160],
-            ),
-        )
+        return (rule.unknown("not shown", output.stderr.strip().splitlines()[0][:160]),)
     samples = [_waiting(part) for part in re.split(r"^again$", output.stdout, flags=re.M)]
     both = [each for each in samples[0] if each in samples[-1]] if len(samples) > 1 else []
     stuck = sorted(
@@ -283,12 +245,8 @@ def _hanging(output: SectionOutput) -> tuple[RuleResult, ...]:
         }
     )
     if stuck:
-        return (
-            RuleResult("os.dstate", Status.WARN, ", ".join(stuck[:6]), expected).with_values(
-                count=len(stuck)
-            ),
-        )
-    return (RuleResult("os.dstate", Status.PASS, "none", expected),)
+        return (rule.warned(", ".join(stuck[:6])).with_values(count=len(stuck)),)
+    return (rule.passed("none"),)
 
 
 def _waiting(text: str) -> tuple[Process, ...]:

@@ -9,6 +9,7 @@ from busbw.checks import (
     Check,
     CheckFamily,
     NodeAnswer,
+    Rule,
     RuleResult,
     Section,
     SectionOutput,
@@ -39,8 +40,9 @@ _MAKERS = re.compile(r"Mellanox|Nvidia.*ConnectX", re.I)
 
 def adapter_links(devices: tuple[PciDevice, ...]) -> RuleResult:
     """Network adapters on all their lanes, and no bridge above them on fewer."""
-    expected = (
-        "every network adapter on all its PCIe lanes, at its speed, and no narrower bridge above it"
+    rule = Rule(
+        "pci.link_nic",
+        "every network adapter on all its PCIe lanes, at its speed, and no narrower bridge above it",
     )
     cards = [device for device in devices if not device.is_gpu and device.vendor in _ADAPTERS]
     known = [card for card in cards if card.width is not None and card.max_width is not None]
@@ -50,7 +52,7 @@ def adapter_links(devices: tuple[PciDevice, ...]) -> RuleResult:
             if not cards
             else "the kernel does not show the link (virtual machine)"
         )
-        return RuleResult("pci.link_nic", Status.SKIPPED, "not shown", expected, why)
+        return rule.skipped("not shown", why)
     narrow = [
         f"{c.address} x{c.width} of x{c.max_width}"
         for c in known
@@ -73,14 +75,9 @@ def adapter_links(devices: tuple[PciDevice, ...]) -> RuleResult:
     ]
     if narrow or slow or necks:
         worst = min(known, key=lambda c: (c.width or 0) / (c.max_width or 1))
-        result = RuleResult("pci.link_nic", Status.FAIL, ", ".join(narrow + slow + necks), expected)
+        result = rule.failed(", ".join(narrow + slow + necks))
         return result.with_values(width_current=worst.width, width_max=worst.max_width)
-    return RuleResult(
-        "pci.link_nic",
-        Status.PASS,
-        f"{len(known)} x {' or '.join(sorted({f'x{c.width}' for c in known}))}",
-        expected,
-    )
+    return rule.passed(f"{len(known)} x {' or '.join(sorted({f'x{c.width}' for c in known}))}")
 
 
 def one_link(link: LinkAttributes) -> RuleResult:
@@ -105,82 +102,62 @@ def acs(
     `relevant`: addresses of the bridges above a GPU or adapter; none = not known, and every bridge
     counts.
     """
-    expected = "no PCI bridge above a GPU or adapter with ACS source validation (SrcValid-)"
+    rule = Rule(
+        "pci.acs", "no PCI bridge above a GPU or adapter with ACS source validation (SrcValid-)"
+    )
     if virtual:
-        return RuleResult(
-            "pci.acs",
-            Status.SKIPPED,
-            "virtual machine",
-            expected,
-            "in a virtual machine the platform's guide decides",
-        )
+        return rule.skipped("virtual machine", "in a virtual machine the platform's guide decides")
     on = [
         bridge.address
         for bridge in bridges
         if bridge.redirects and (not relevant or _full(bridge.address) in relevant)
     ]
     if on:
-        return RuleResult(
-            "pci.acs", Status.WARN, f"on at {len(on)} bridges, first {on[0]}", expected
-        ).with_values(srcvalid_bridges=len(on))
+        return rule.warned(f"on at {len(on)} bridges, first {on[0]}").with_values(
+            srcvalid_bridges=len(on)
+        )
     if any(bridge.denied for bridge in bridges):
-        return RuleResult("pci.acs", Status.UNKNOWN, "access denied", expected, _ROOT)
-    return RuleResult("pci.acs", Status.PASS, "off", expected).with_values(srcvalid_bridges=0)
+        return rule.unknown("access denied", _ROOT)
+    return rule.passed("off").with_values(srcvalid_bridges=0)
 
 
 def read_requests(devices: tuple[AcsBridge, ...]) -> RuleResult:
     """How much an adapter asks for at once."""
-    expected = f"MaxReadReq {_READ_REQUEST_BYTES} bytes on every Mellanox adapter"
+    rule = Rule(
+        "pci.maxreadreq", f"MaxReadReq {_READ_REQUEST_BYTES} bytes on every Mellanox adapter"
+    )
     cards = [device for device in devices if _MAKERS.search(device.title)]
     if not cards:
-        return RuleResult(
-            "pci.maxreadreq",
-            Status.SKIPPED,
-            "no adapter",
-            expected,
-            "lspci shows no Mellanox adapter",
-        )
+        return rule.skipped("no adapter", "lspci shows no Mellanox adapter")
     known = [
         (card.address, card.max_read_request) for card in cards if card.max_read_request is not None
     ]
     if not known:
-        return RuleResult("pci.maxreadreq", Status.UNKNOWN, "access denied", expected, _ROOT)
+        return rule.unknown("access denied", _ROOT)
     low = [f"{address} {size}" for address, size in known if size < _READ_REQUEST_BYTES]
     if low:
         least = min(size for _, size in known)
-        return RuleResult("pci.maxreadreq", Status.WARN, ", ".join(low), expected).with_values(
-            bytes=least
-        )
-    return RuleResult("pci.maxreadreq", Status.PASS, f"so on {len(known)} adapters", expected)
+        return rule.warned(", ".join(low)).with_values(bytes=least)
+    return rule.passed(f"so on {len(known)} adapters")
 
 
 def ordering(devices: tuple[AcsBridge, ...], *, virtual: bool, amd: bool) -> RuleResult:
     """Relaxed ordering lets writes of an adapter pass each other, without which AMD hosts and
     virtual machines lose much of a link."""
-    expected = "relaxed ordering on (RlxdOrd+) on every Mellanox adapter"
+    rule = Rule("pci.relaxed_ordering", "relaxed ordering on (RlxdOrd+) on every Mellanox adapter")
     cards = [device for device in devices if _MAKERS.search(device.title)]
     if not cards:
-        return RuleResult(
-            "pci.relaxed_ordering",
-            Status.SKIPPED,
-            "no adapter",
-            expected,
-            "lspci shows no Mellanox adapter",
-        )
+        return rule.skipped("no adapter", "lspci shows no Mellanox adapter")
     known = [card for card in cards if card.relaxed_ordering is not None]
     if not known:
-        return RuleResult("pci.relaxed_ordering", Status.UNKNOWN, "access denied", expected, _ROOT)
+        return rule.unknown("access denied", _ROOT)
     off = [card.address for card in known if not card.relaxed_ordering]
     if off and (virtual or amd):
-        return RuleResult(
-            "pci.relaxed_ordering", Status.WARN, f"off on {', '.join(off)}", expected
-        ).with_values(enabled=False)
+        return rule.warned(f"off on {', '.join(off)}").with_values(enabled=False)
     if off:
         reason = "off, which matters on AMD hosts and in virtual machines only"
-        return RuleResult(
-            "pci.relaxed_ordering", Status.SKIPPED, f"off on {', '.join(off)}", expected, reason
-        )
-    return RuleResult("pci.relaxed_ordering", Status.PASS, f"on on {len(known)} adapters", expected)
+        return rule.skipped(f"off on {', '.join(off)}", reason)
+    return rule.passed(f"on on {len(known)} adapters")
 
 
 def _full(address: str) -> str:
@@ -210,45 +187,22 @@ def _capabilities(
 
 @once
 def _translation(output: SectionOutput, virtual: bool) -> tuple[RuleResult, ...]:
-    expected = "ATS_ENABLED true in a virtual machine (peer-to-peer through the IOMMU)"
+    rule = Rule("pci.ats", "ATS_ENABLED true in a virtual machine (peer-to-peer through the IOMMU)")
     if not virtual:
         return (
-            RuleResult(
-                "pci.ats",
-                Status.SKIPPED,
-                "bare metal",
-                expected,
-                "address translation services matter in virtual machines",
-            ),
+            rule.skipped("bare metal", "address translation services matter in virtual machines"),
         )
     if output.missing:
-        return (
-            RuleResult(
-                "pci.ats",
-                Status.UNKNOWN,
-                "tool missing",
-                expected,
-                "mstconfig (mstflint) is not installed on the node",
-            ),
-        )
+        return (rule.unknown("tool missing", "mstconfig (mstflint) is not installed on the node"),)
     settings = re.findall(r"^[ \t]*\*?\s*ATS_ENABLED\s+(\w+)\((\d)\)", output.stdout, re.M)
     if not settings:
         why = (output.stderr.strip().splitlines() or ["no Mellanox adapter answers"])[0]
         return (
-            RuleResult(
-                "pci.ats",
-                Status.UNKNOWN,
-                "not readable",
-                expected,
-                f"mstconfig needs root (busbw check --sudo): {why[:120]}",
-            ),
+            rule.unknown("not readable", f"mstconfig needs root (busbw check --sudo): {why[:120]}"),
         )
     off = sum(value == "0" for _, value in settings)
-    result = RuleResult(
-        "pci.ats",
-        Status.WARN if off else Status.PASS,
-        f"off on {off} adapters" if off else "on",
-        expected,
+    result = rule.result(
+        Status.WARN if off else Status.PASS, f"off on {off} adapters" if off else "on"
     )
     return (result.with_values(enabled=not off),)
 

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import dataclasses
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from busbw.checks import (
     Check,
     CheckFamily,
     NodeAnswer,
+    Rule,
     RuleResult,
     Section,
     SectionOutput,
@@ -56,11 +56,8 @@ class Port:
 def from_sysfs(devices: tuple[SysfsDevice, ...]) -> tuple[Port, ...]:
     """From /sys/class/infiniband."""
     return tuple(
-        Port(
-            name=_name(device.name, port.number),
-            active=_equals(port.state, "ACTIVE"),
-            state_text=_state_text(port.state, port.physical_state),
-            ethernet=_equals(port.link_layer, "Ethernet"),
+        replace(
+            _port(device.name, port.number, port.state, port.physical_state, port.link_layer),
             rate_gbit_s=port.rate_gbit_s,
             lanes=port.lanes,
             sm_lid=port.sm_lid,
@@ -74,11 +71,8 @@ def from_sysfs(devices: tuple[SysfsDevice, ...]) -> tuple[Port, ...]:
 def from_devinfo(devices: tuple[VerbsInfo, ...]) -> tuple[Port, ...]:
     """From `ibv_devinfo`. EFA has no MTU that matters here."""
     return tuple(
-        Port(
-            name=_name(device.name, port.number),
-            active=_equals(port.state, "PORT_ACTIVE"),
-            state_text=_state_text(port.state, None),
-            ethernet=_equals(port.link_layer, "Ethernet"),
+        replace(
+            _port(device.name, port.number, port.state, None, port.link_layer),
             mtu=None if device.is_efa else port.active_mtu,
             sm_lid=port.sm_lid,
         )
@@ -90,11 +84,8 @@ def from_devinfo(devices: tuple[VerbsInfo, ...]) -> tuple[Port, ...]:
 def from_ibstat(listed: Ibstat) -> tuple[Port, ...]:
     """From `ibstat`."""
     return tuple(
-        Port(
-            name=_name(device.name, port.number),
-            active=_equals(port.state, "Active"),
-            state_text=_state_text(port.state, port.physical_state),
-            ethernet=_equals(port.link_layer, "Ethernet"),
+        replace(
+            _port(device.name, port.number, port.state, port.physical_state, port.link_layer),
             rate_gbit_s=port.rate_gbit_s,
             sm_lid=port.sm_lid,
         )
@@ -105,14 +96,19 @@ def from_ibstat(listed: Ibstat) -> tuple[Port, ...]:
 
 def from_links(links: tuple[RdmaLink, ...]) -> tuple[Port, ...]:
     """From `rdma link`."""
-    return tuple(
-        Port(
-            _name(k.device, k.port),
-            k.state == "ACTIVE",
-            _state_text(k.state, k.physical_state),
-            None,
-        )
-        for k in links
+    return tuple(_port(k.device, k.port, k.state, k.physical_state, None) for k in links)
+
+
+def _port(
+    device: str, number: int, state: str | None, physical: str | None, link_layer: str | None
+) -> Port:
+    """What every tool shows of a port: sysfs writes ACTIVE, ibstat Active, ibv_devinfo
+    PORT_ACTIVE."""
+    return Port(
+        name=_name(device, number),
+        active=None if state is None else state.removeprefix("PORT_").upper() == "ACTIVE",
+        state_text=" / ".join(word for word in (state, physical) if word) or "unknown",
+        ethernet=None if link_layer is None else link_layer == "Ethernet",
     )
 
 
@@ -122,44 +118,30 @@ def port_state(ports: tuple[Port, ...], *, all_used: bool = True) -> RuleResult:
     `all_used` = False: nobody said which ports the jobs use, so one that is down beside others that
     are up is a warning.
     """
-    expected = "every port ACTIVE"
+    rule = Rule("rdma.port_state", "every port ACTIVE")
     bad = [f"{port.name} {port.state_text}" for port in ports if port.active is False]
     if bad:
         down = next(port for port in ports if port.active is False)
         state_text = down.state_text.partition(" / ")[0].removeprefix("PORT_").upper()
         unused = not all_used and any(port.active for port in ports)
         why = "perhaps not used: the inventory names no rails" if unused else ""
-        result = RuleResult(
-            "rdma.port_state", Status.WARN if unused else Status.FAIL, ", ".join(bad), expected, why
-        )
+        result = rule.result(Status.WARN if unused else Status.FAIL, ", ".join(bad), why)
         return result.with_values(
             state=state_text, link_layer=_layer(down), active_ports=len(ports) - len(bad)
         )
     if not ports or any(port.active is None for port in ports):
-        return RuleResult(
-            "rdma.port_state",
-            Status.UNKNOWN,
-            "not shown",
-            expected,
-            "the state of some port is not shown",
-        )
-    result = RuleResult("rdma.port_state", Status.PASS, f"ACTIVE on {len(ports)} ports", expected)
+        return rule.unknown("not shown", "the state of some port is not shown")
+    result = rule.passed(f"ACTIVE on {len(ports)} ports")
     return result.with_values(state="ACTIVE", link_layer=_layer(ports[0]), active_ports=len(ports))
 
 
 def port_rate(ports: tuple[Port, ...]) -> RuleResult:
     """The active ports of a node at one rate on all lanes; a port that is down has no rate. Other
     nodes are compared by `cross.rate`."""
-    expected = "every port on all its lanes, at the rate of the others"
+    rule = Rule("rdma.rate", "every port on all its lanes, at the rate of the others")
     up = [port for port in ports if port.active and port.rate_gbit_s is not None]
     if not up:
-        return RuleResult(
-            "rdma.rate",
-            Status.SKIPPED,
-            "no rate",
-            expected,
-            "no port is up, or its rate is not shown",
-        )
+        return rule.skipped("no rate", "no port is up, or its rate is not shown")
     thin = [
         f"{port.name} {port.lanes}"
         for port in up
@@ -171,51 +153,40 @@ def port_rate(ports: tuple[Port, ...]) -> RuleResult:
         f"{port.name} {port.rate_gbit_s:g} Gb/s" for port in up if (port.rate_gbit_s or 0) < most
     ]
     if thin:
-        return RuleResult("rdma.rate", Status.FAIL, f"lanes missing: {', '.join(thin)}", expected)
+        return rule.failed(f"lanes missing: {', '.join(thin)}")
     if slow:
-        result = RuleResult(
-            "rdma.rate", Status.FAIL, f"{', '.join(slow)}; the others {most:g} Gb/s", expected
-        )
+        result = rule.failed(f"{', '.join(slow)}; the others {most:g} Gb/s")
         return result.with_values(rate_gbps=min(rates), expected_gbps=most)
-    return RuleResult(
-        "rdma.rate",
-        Status.PASS,
-        f"{len(up)} x {' or '.join(f'{value:g}' for value in rates)} Gb/s",
-        expected,
-    )
+    return rule.passed(f"{len(up)} x {' or '.join(f'{value:g}' for value in rates)} Gb/s")
 
 
 def mtu(ports: tuple[Port, ...]) -> RuleResult:
     """The active MTU of InfiniBand and RoCE."""
-    expected = f"active MTU {MTU}"
+    rule = Rule("rdma.mtu", f"active MTU {MTU}")
     known = [port for port in ports if port.mtu is not None and port.active is not False]
     low = [f"{port.name} {port.mtu}" for port in known if (port.mtu or 0) < MTU]
     if low:
         least = min(known, key=lambda port: port.mtu or 0)
-        return RuleResult("rdma.mtu", Status.WARN, ", ".join(low), expected).with_values(
+        return rule.warned(", ".join(low)).with_values(
             active_mtu=least.mtu, link_layer=_layer(least)
         )
     if not known:
-        return RuleResult(
-            "rdma.mtu", Status.UNKNOWN, "not shown", expected, "no active port shows its MTU"
-        )
-    return RuleResult("rdma.mtu", Status.PASS, f"{MTU} on {len(known)} ports", expected)
+        return rule.unknown("not shown", "no active port shows its MTU")
+    return rule.passed(f"{MTU} on {len(known)} ports")
 
 
 def port_gids(ports: tuple[Port, ...]) -> RuleResult:
     """A RoCE port needs a RoCE v2 GID with an IPv4 address."""
-    expected = "a RoCE v2 GID with an IPv4 address on every RoCE port"
+    rule = Rule("rdma.gid", "a RoCE v2 GID with an IPv4 address on every RoCE port")
     roce = [port for port in ports if port.ethernet and port.rocev2_ipv4 is not None]
     if not roce:
-        return RuleResult(
-            "rdma.gid", Status.SKIPPED, "no RoCE port", expected, "no port of link layer Ethernet"
-        )
+        return rule.skipped("no RoCE port", "no port of link layer Ethernet")
     bare = [port.name for port in roce if not port.rocev2_ipv4]
     if bare:
-        return RuleResult(
-            "rdma.gid", Status.FAIL, f"none on {', '.join(bare)} (no IP address)", expected
-        ).with_values(rocev2_ipv4_count=0)
-    return RuleResult("rdma.gid", Status.PASS, f"on {len(roce)} ports", expected)
+        return rule.failed(f"none on {', '.join(bare)} (no IP address)").with_values(
+            rocev2_ipv4_count=0
+        )
+    return rule.passed(f"on {len(roce)} ports")
 
 
 def listed_gids(gids: tuple[Gid, ...]) -> RuleResult:
@@ -235,22 +206,16 @@ def listed_gids(gids: tuple[Gid, ...]) -> RuleResult:
 
 def subnet_manager(ports: tuple[Port, ...]) -> RuleResult:
     """An InfiniBand port without a subnet manager has no path to anybody."""
-    expected = "every active InfiniBand port knows its subnet manager"
+    rule = Rule("rdma.sm", "every active InfiniBand port knows its subnet manager")
     infiniband = [
         port for port in ports if port.ethernet is False and port.active and port.sm_lid is not None
     ]
     if not infiniband:
-        return RuleResult(
-            "rdma.sm",
-            Status.SKIPPED,
-            "no InfiniBand port",
-            expected,
-            "no active port of link layer InfiniBand",
-        )
+        return rule.skipped("no InfiniBand port", "no active port of link layer InfiniBand")
     without = [port.name for port in infiniband if port.sm_lid == 0]
     if without:
-        return RuleResult("rdma.sm", Status.FAIL, f"none on {', '.join(without)}", expected)
-    return RuleResult("rdma.sm", Status.PASS, f"on {len(infiniband)} ports", expected)
+        return rule.failed(f"none on {', '.join(without)}")
+    return rule.passed(f"on {len(infiniband)} ports")
 
 
 def _name(device: str, number: int) -> str:
@@ -263,50 +228,41 @@ def _layer(port: Port) -> str | None:
     return "Ethernet" if port.ethernet else "InfiniBand"
 
 
-def _equals(value: str | None, expected: str) -> bool | None:
-    return None if value is None else value == expected
-
-
-def _state_text(first: str | None, second: str | None) -> str:
-    return " / ".join(word for word in (first, second) if word) or "unknown"
-
-
 def present(listed: VerbsDevices, rails: tuple[str, ...]) -> RuleResult:
     """The devices there are against the rails of the inventory, else against none at all."""
-    expected = (
-        f"{len(rails)} RDMA devices ({', '.join(rails)})" if rails else "at least one RDMA device"
+    rule = Rule(
+        "rdma.devices",
+        f"{len(rails)} RDMA devices ({', '.join(rails)})" if rails else "at least one RDMA device",
     )
     if not listed.devices:
         text = listed.empty_text or "only the header lines"
-        return RuleResult(
-            "rdma.devices", Status.FAIL, f"no RDMA device ({text})", expected
-        ).with_values(count=0)
+        return rule.failed(f"no RDMA device ({text})").with_values(count=0)
     names = tuple(device.name for device in listed.devices)
     missing = tuple(rail for rail in rails if rail not in names)
     devices_text = f"{len(names)} devices: {', '.join(names)}" + (
         f"; missing {', '.join(missing)}" if missing else ""
     )
-    return RuleResult(
-        "rdma.devices", Status.FAIL if missing else Status.PASS, devices_text, expected
-    ).with_values(count=len(names))
+    return rule.result(Status.FAIL if missing else Status.PASS, devices_text).with_values(
+        count=len(names)
+    )
 
 
 def vendor_package(release: OfedRelease) -> RuleResult:
     """The vendor package, and whether its kernel part is of the same release where that is
     shown."""
-    expected = "MLNX_OFED, DOCA-OFED or the distribution's rdma-core, equal on all nodes"
+    rule = Rule(
+        "rdma.ofed", "MLNX_OFED, DOCA-OFED or the distribution's rdma-core, equal on all nodes"
+    )
     kernel = release.kernel_package
     if kernel and release.version and not ofed.same_release(release.version, kernel):
-        result = RuleResult(
-            "rdma.ofed", Status.WARN, f"{release.name}, kernel package {kernel}", expected
-        )
+        result = rule.warned(f"{release.name}, kernel package {kernel}")
         return result.with_values(userspace_kernel_match=False)
-    return RuleResult("rdma.ofed", Status.PASS, release.name, expected)
+    return rule.passed(release.name)
 
 
 def device_nodes(nodes: RdmaNodes, *, efa: bool) -> RuleResult:
     """What user space opens. EFA needs no rdma_cm."""
-    expected = "/dev/infiniband/uverbsN" + ("" if efa else " and rdma_cm")
+    rule = Rule("rdma.container_dev", "/dev/infiniband/uverbsN" + ("" if efa else " and rdma_cm"))
     lacking = [
         name
         for name, present in (
@@ -316,10 +272,8 @@ def device_nodes(nodes: RdmaNodes, *, efa: bool) -> RuleResult:
         if not present
     ]
     if lacking:
-        return RuleResult(
-            "rdma.container_dev", Status.FAIL, f"missing {', '.join(lacking)}", expected
-        ).with_values(dev_infiniband="missing")
-    return RuleResult("rdma.container_dev", Status.PASS, f"{nodes.uverbs} x uverbs", expected)
+        return rule.failed(f"missing {', '.join(lacking)}").with_values(dev_infiniband="missing")
+    return rule.passed(f"{nodes.uverbs} x uverbs")
 
 
 @once
@@ -390,7 +344,7 @@ def _sysfs(output: SectionOutput, rails: tuple[str, ...]) -> tuple[RuleResult, .
             for n, line in enumerate(output.stdout.splitlines(), 1)
             if re.match(rf"port {re.escape(first)} \d+ state (?!4:)", line)
         )
-        state = dataclasses.replace(state, line_no=next(line_nos, None))
+        state = replace(state, line_no=next(line_nos, None))
     return (state, port_rate(ports), port_gids(ports), subnet_manager(ports))
 
 

@@ -11,6 +11,7 @@ from busbw.checks import (
     Check,
     CheckFamily,
     NodeAnswer,
+    Rule,
     RuleResult,
     Section,
     SectionOutput,
@@ -35,7 +36,7 @@ _NCCL_FOLDERS = (
 
 @once
 def _toolkit(output: SectionOutput, driver: str | None, listed: str) -> tuple[RuleResult, ...]:
-    expected = "a CUDA runtime of the driver's major version, or older"
+    rule = Rule("sw.cuda", "a CUDA runtime of the driver's major version, or older")
     release = re.search(r"release (\d+)\.(\d+)", output.stdout)
     runtimes = os_facts.majors(os_facts.parse_libraries(listed) or (), "libcudart")
     # Where the toolkit is, it builds the benchmark; else the oldest runtime installed is what a job
@@ -49,32 +50,20 @@ def _toolkit(output: SectionOutput, driver: str | None, listed: str) -> tuple[Ru
             "no CUDA runtime outside of what a job brings; the driver supports CUDA"
             f" {driver or 'not known'}"
         )
-        return (RuleResult("sw.cuda", Status.SKIPPED, "no runtime installed", expected, reason),)
+        return (rule.skipped("no runtime installed", reason),)
     if driver is None:
         return (
-            RuleResult(
-                "sw.cuda",
-                Status.UNKNOWN,
-                toolkit,
-                expected,
-                "nvidia-smi -q does not report the driver's highest CUDA version",
+            rule.unknown(
+                toolkit, "nvidia-smi -q does not report the driver's highest CUDA version"
             ),
         )
     newer = runtime > int(driver.partition(".")[0])
     if newer and "compat 1" in output.stdout:
         return (
-            RuleResult(
-                "sw.cuda",
-                Status.PASS,
-                f"{toolkit}, driver supports {driver}, compatibility package installed",
-                expected,
-            ),
+            rule.passed(f"{toolkit}, driver supports {driver}, compatibility package installed"),
         )
-    result = RuleResult(
-        "sw.cuda",
-        Status.FAIL if newer else Status.PASS,
-        f"{toolkit}, driver supports {driver}",
-        expected,
+    result = rule.result(
+        Status.FAIL if newer else Status.PASS, f"{toolkit}, driver supports {driver}"
     )
     return (
         result.with_values(runtime_major=runtime, driver_max_major=int(driver.partition(".")[0])),

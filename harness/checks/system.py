@@ -9,6 +9,7 @@ from busbw.checks import (
     Check,
     CheckFamily,
     NodeAnswer,
+    Rule,
     RuleResult,
     Section,
     SectionOutput,
@@ -122,35 +123,21 @@ def _rules(output: SectionOutput) -> tuple[RuleResult, ...]:
 
 
 def _load(facts: OsFacts) -> RuleResult:
-    expected = f"load below {_LOAD_PER_CPU:g} per CPU before the run"
+    rule = Rule("os.cpu_load", f"load below {_LOAD_PER_CPU:g} per CPU before the run")
     load, cpus = (facts.text("loadavg") or "").split(), os_facts.count_of(facts.text("cpus") or "")
     if not load or not cpus:
-        return RuleResult(
-            "os.cpu_load",
-            Status.UNKNOWN,
-            "not shown",
-            expected,
-            "/proc/loadavg or the list of CPUs gave nothing",
-        )
+        return rule.unknown("not shown", "/proc/loadavg or the list of CPUs gave nothing")
     busy = float(load[0]) / cpus > _LOAD_PER_CPU
     status = Status.WARN if busy else Status.PASS
-    result = RuleResult(
-        "os.cpu_load",
-        status,
-        "busy" if busy else "idle",
-        expected,
-        line_no=facts.line_no("loadavg"),
-    )
+    result = rule.result(status, "busy" if busy else "idle", line_no=facts.line_no("loadavg"))
     return result.with_values(load_per_core=round(float(load[0]) / cpus, 3))
 
 
 def _pressure(facts: OsFacts) -> RuleResult:
-    expected = "no tasks waiting for CPU, memory or disks"
+    rule = Rule("os.psi", "no tasks waiting for CPU, memory or disks")
     cpu = _average(facts.text("psi_cpu"))
     if cpu is None:
-        return RuleResult(
-            "os.psi", Status.SKIPPED, "not shown", expected, "this kernel does not count pressure"
-        )
+        return rule.skipped("not shown", "this kernel does not count pressure")
     stalled = [
         name
         for name in ("memory", "io")
@@ -161,12 +148,8 @@ def _pressure(facts: OsFacts) -> RuleResult:
         Status.WARN if bad else Status.PASS,
         facts.line_no(f"psi_{bad[0]}" if bad else "psi_cpu"),
     )
-    result = RuleResult(
-        "os.psi",
-        status,
-        f"waiting for {', '.join(bad)}" if bad else "none",
-        expected,
-        line_no=line_no,
+    result = rule.result(
+        status, f"waiting for {', '.join(bad)}" if bad else "none", line_no=line_no
     )
     memory, disks = _average(facts.text("psi_memory")), _average(facts.text("psi_io"))
     return result.with_values(cpu_some_avg60=cpu, memory_full_avg60=memory, io_full_avg60=disks)
@@ -178,56 +161,38 @@ def _average(line: str | None) -> float | None:
 
 
 def _governor(facts: OsFacts) -> RuleResult:
-    expected = "CPU governor performance"
+    rule = Rule("os.cpu_governor", "CPU governor performance")
     governors = (facts.text("governor") or "").split()
     if not governors:
-        return RuleResult(
-            "os.cpu_governor",
-            Status.SKIPPED,
-            "none",
-            expected,
-            "no frequency scaling is shown (virtual machine)",
-        )
+        return rule.skipped("none", "no frequency scaling is shown (virtual machine)")
     good = governors == ["performance"]
     status, line_no = Status.PASS if good else Status.WARN, facts.line_no("governor")
     odd = next((name for name in sorted(governors) if name != "performance"), "performance")
-    return RuleResult(
-        "os.cpu_governor", status, ", ".join(sorted(governors)), expected, line_no=line_no
-    ).with_values(governor=odd)
+    return rule.result(status, ", ".join(sorted(governors)), line_no=line_no).with_values(
+        governor=odd
+    )
 
 
 def _balancing(facts: OsFacts) -> RuleResult:
-    expected = "automatic NUMA balancing off (0)"
+    rule = Rule("os.numa_balancing", "automatic NUMA balancing off (0)")
     value = facts.text("numa_balancing")
     if value is None:
-        return RuleResult(
-            "os.numa_balancing",
-            Status.SKIPPED,
-            "not shown",
-            expected,
-            "this kernel has no NUMA balancing",
-        )
+        return rule.skipped("not shown", "this kernel has no NUMA balancing")
     status, line_no = Status.PASS if value == "0" else Status.WARN, facts.line_no("numa_balancing")
-    return RuleResult("os.numa_balancing", status, value, expected, line_no=line_no).with_values(
+    return rule.result(status, value, line_no=line_no).with_values(
         value=facts.number("numa_balancing")
     )
 
 
 def _iommu(facts: OsFacts) -> RuleResult:
-    expected = "IOMMU off or passthrough (iommu=pt)"
+    rule = Rule("os.iommu", "IOMMU off or passthrough (iommu=pt)")
     kinds = (facts.text("iommu") or "").split()
     if facts.text("virtual"):
-        return RuleResult(
-            "os.iommu",
-            Status.SKIPPED,
-            "virtual machine",
-            expected,
-            "in a virtual machine the host decides",
-        )
+        return rule.skipped("virtual machine", "in a virtual machine the host decides")
     status, mode = Status.PASS, "passthrough" if kinds else "off"
     if any(kind.startswith("DMA") for kind in kinds):
         status, mode = Status.WARN, "translated"
-    result = RuleResult("os.iommu", status, mode, expected, line_no=facts.line_no("iommu"))
+    result = rule.result(status, mode, line_no=facts.line_no("iommu"))
     return result.with_values(mode=mode)
 
 
@@ -276,60 +241,47 @@ def _disk_rules(output: SectionOutput) -> tuple[RuleResult, ...]:
 
 @once
 def _own_name(output: SectionOutput) -> tuple[RuleResult, ...]:
-    expected = "the node's own name resolves to an address that others reach"
+    rule = Rule("os.hosts", "the node's own name resolves to an address that others reach")
     addresses = sorted({line.split()[0] for line in output.stdout.splitlines() if line.split()})
     if not addresses:
-        return (RuleResult("os.hosts", Status.WARN, "its own name does not resolve", expected),)
+        return (rule.warned("its own name does not resolve"),)
     loopback = [address for address in addresses if address.startswith("127.") or address == "::1"]
     if loopback:
-        result = RuleResult(
-            "os.hosts", Status.WARN, f"its own name resolves to {', '.join(loopback)}", expected
-        )
+        result = rule.warned(f"its own name resolves to {', '.join(loopback)}")
         return (result.with_values(self_resolves_to_loopback=True),)
-    return (RuleResult("os.hosts", Status.PASS, "resolves", expected),)
+    return (rule.passed("resolves"),)
 
 
 @once
 def _firewall(output: SectionOutput) -> tuple[RuleResult, ...]:
-    expected = "no firewall between the nodes (NCCL and MPI use any port)"
+    rule = Rule("os.firewall", "no firewall between the nodes (NCCL and MPI use any port)")
     states = output.stdout.split()[1:]
     states_known = {"active", "inactive", "failed", "unknown", "activating", "deactivating"}
     if len(states) != len(_FIREWALLS) or not set(states) <= states_known:
         reason = (output.stderr or output.stdout).strip().splitlines()[:1] or [
             "systemctl printed nothing"
         ]
-        return (RuleResult("os.firewall", Status.UNKNOWN, "not shown", expected, reason[0]),)
+        return (rule.unknown("not shown", reason[0]),)
     on = [name for name, state in zip(_FIREWALLS, states, strict=True) if state == "active"]
-    result = RuleResult(
-        "os.firewall",
-        Status.WARN if on else Status.PASS,
-        f"active: {', '.join(on)}" if on else "none active",
-        expected,
+    result = rule.result(
+        Status.WARN if on else Status.PASS, f"active: {', '.join(on)}" if on else "none active"
     )
     return (result.with_values(active=bool(on)),)
 
 
 @once
 def _time(output: SectionOutput) -> tuple[RuleResult, ...]:
-    expected = f"clock synchronised, offset at most {_OFFSET_MS:g} ms"
+    rule = Rule("os.time", f"clock synchronised, offset at most {_OFFSET_MS:g} ms")
     offset = re.search(r"^System time\s*:\s*(\d+(?:\.\d+)?) seconds", output.stdout, re.M)
     synchronised = re.search(r"^NTPSynchronized=(yes|no)$", output.stdout, re.M)
     if offset and float(offset[1]) * 1000 > _OFFSET_MS:
-        far = RuleResult("os.time", Status.WARN, f"offset above {_OFFSET_MS:g} ms", expected)
+        far = rule.warned(f"offset above {_OFFSET_MS:g} ms")
         return (far.with_values(offset_ms=round(float(offset[1]) * 1000, 3)),)
     if synchronised and synchronised[1] == "no" and not offset:
-        return (RuleResult("os.time", Status.WARN, "not synchronised", expected),)
+        return (rule.warned("not synchronised"),)
     if offset or synchronised:
-        return (RuleResult("os.time", Status.PASS, "synchronised", expected),)
-    return (
-        RuleResult(
-            "os.time",
-            Status.UNKNOWN,
-            "not shown",
-            expected,
-            "neither timedatectl nor chronyc tells",
-        ),
-    )
+        return (rule.passed("synchronised"),)
+    return (rule.unknown("not shown", "neither timedatectl nor chronyc tells"),)
 
 
 _FIREWALLS = ("firewalld", "ufw", "nftables")

@@ -16,6 +16,7 @@ from busbw.checks import (
     SectionOutput,
     ethernet,
     frame,
+    gpu_bench,
     gpu_fabric,
     pcie,
     rdma,
@@ -374,11 +375,16 @@ def test_sections_have_one_name_each_and_ask_after_one_that_exists_before_them()
             )
 
 
-def test_every_program_in_sh_is_run_by_a_section() -> None:
-    files = {path.stem for path in (ROOT / "harness" / "checks" / "sh").glob("*.sh")}
-    sections = [section for family in (*families(), LOCAL) for section in family.sections]
+LOADED_BY_NAME = {"counters", "connect", "listen", "login", "nccl", "prologue", "python"}
+
+
+def test_every_program_is_run_by_a_section_or_loaded_by_name() -> None:
+    folder = ROOT / "harness" / "checks"
+    files = {path.stem for path in (*folder.glob("sh/*.sh"), *folder.glob("py/*.py"))}
+    every = (*families(), LOCAL, gpu_bench.family(None))
+    sections = [section for family in every for section in family.sections]
     programs = {section.name for section in sections if not section.command}
-    assert files - {"counters"} == programs
+    assert files - LOADED_BY_NAME == programs
 
 
 def test_a_shorter_limit_shortens_every_section() -> None:
