@@ -1,5 +1,5 @@
-"""The programs that run on nodes: `sh/*.sh` and `py/*.py` beside the module that sends them, checked
-by shellcheck and ruff. A file's leading comment is for its reader and stays here."""
+"""The programs that run on nodes: `sh/*.sh`, `sh/*.awk` and `py/*.py` beside the module that sends
+them, checked by shellcheck and ruff. A file's leading comment is for its reader and stays here."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ def load(package: str, *names: str) -> str:
     >>> load("busbw.run", "supervise.sh").splitlines()[1]
     'sh job.sh > stdout 2> stderr'
     """
-    files = (resources.files(package) / name.rpartition(".")[2] / name for name in names)
+    folder = resources.files(package)
+    files = (folder / ("py" if name.endswith(".py") else "sh") / name for name in names)
     return "".join(_body(file.read_text(encoding="utf-8")) for file in files)
 
 
