@@ -160,18 +160,20 @@ def _of_class(
     ratio = {index: steady[index][0] / scale[_launch(samples[index])] for index in members}
     _against_crossing_peers(samples, members, crosses, ratio, leaves)
     noise = max(LEAST_NOISE, _of_good_ones(ratio.values()))
-    return {
-        index: Level(
-            samples[index],
-            order[_moment(samples[index])],
+    of_class = {}
+    for index in members:
+        sample = samples[index]
+        _, own_noise, dips = steady[index]
+        of_class[index] = Level(
+            sample,
+            order[_moment(sample)],
             ratio[index],
-            max(noise, steady[index][1]),
-            scale[_launch(samples[index])],
+            max(noise, own_noise),
+            scale[_launch(sample)],
             crosses[index],
-            steady[index][2],
+            dips,
         )
-        for index in members
-    }
+    return of_class
 
 
 def _steadied(

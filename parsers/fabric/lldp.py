@@ -35,15 +35,11 @@ def parse(text: str, node: str = "") -> Reading:
     for match in _KEY.finditer(text):
         line_no = text.count("\n", 0, match.start()) + 1
         fields_by_name.setdefault(match[1], {}).setdefault(match[2], (match[3].strip(), line_no))
-    links = [
-        _neighbour(
-            node,
-            name,
-            {key: value for key, (value, _) in fields.items()},
-            next(iter(fields.values()))[1],
-        )
-        for name, fields in fields_by_name.items()
-    ]
+    links = []
+    for name, fields in fields_by_name.items():
+        values = {key: value for key, (value, _) in fields.items()}
+        _, line_no = next(iter(fields.values()))
+        links.append(_neighbour(node, name, values, line_no))
     return Reading("lldp", tuple(link for link in links if link))
 
 
@@ -96,7 +92,9 @@ def _from_json(text: str, node: str) -> Reading:
 
 def _list(value: object) -> list[object]:
     """json0 writes everything as an array, json one element without."""
-    return list(value) if isinstance(value, list) else [] if value is None else [value]
+    if value is None:
+        return []
+    return list(value) if isinstance(value, list) else [value]
 
 
 def _interfaces(value: object) -> list[tuple[str, dict[str, object]]]:

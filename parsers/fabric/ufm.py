@@ -53,14 +53,13 @@ def parse(text: str) -> Reading:
         elif any(key in row for key in _PORT_KEYS):
             end = _own(row)
             links.append(_port(row, end, line_no))
-            counters = tuple(
-                (name, value) for key, name in _ERRORS.items() if (value := whole(row, key))
-            )
+            values = [(name, whole(row, key)) for key, name in _ERRORS.items()]
+            counters = tuple((name, value) for name, value in values if value)
             if counters:
                 errors.append(PortErrors(end, counters, line_no))
-    problems = (
-        (problem,) if problem else () if links else ("ufm: neither ports nor links are in it",)
-    )
+    if not problem and not links:
+        problem = "ufm: neither ports nor links are in it"
+    problems = (problem,) if problem else ()
     return Reading("ufm", tuple(links), tuple(errors), problems)
 
 
@@ -71,12 +70,10 @@ def _rows(text: str) -> tuple[list[tuple[int | None, dict[str, object]]], str]:
             document: object = loaded(text)
         except ValueError as error:
             return [], f"ufm: not whole JSON: {error}"
-        inner = mapping(document)
-        rows = (
-            document
-            if isinstance(document, list)
-            else next((v for v in inner.values() if isinstance(v, list)), [inner])
-        )
+        rows = document
+        if not isinstance(rows, list):
+            inner = mapping(document)
+            rows = next((value for value in inner.values() if isinstance(value, list)), [inner])
         return [(None, mapping(row)) for row in rows], ""
     try:
         lines = list(csv.reader(text.strip().splitlines()))
@@ -102,24 +99,19 @@ def _description(text: str) -> str:
 
 
 def _end(name: str, port: str, guid: str, lid: int | None, *, switch: bool = False) -> LinkEnd:
-    kind = EndKind.NIC if names.adapter(name) else EndKind.SWITCH if switch else EndKind.UNKNOWN
+    kind = EndKind.SWITCH if switch else EndKind.UNKNOWN
+    if names.adapter(name):
+        kind = EndKind.NIC
     return LinkEnd(kind, name, port, names.guid(guid), lid or None)
 
 
 def _link(row: dict[str, object], line_no: int | None) -> FabricLink:
     ends = []
     for side in ("source", "destination"):
-        name = _description(_value(row, f"{side}_port_node_description")) or _value(
-            row, f"{side}_guid"
-        )
-        ends.append(
-            _end(
-                name,
-                _value(row, f"{side}_port_dname", f"{side}_port"),
-                _value(row, f"{side}_guid"),
-                None,
-            )
-        )
+        guid = _value(row, f"{side}_guid")
+        name = _description(_value(row, f"{side}_port_node_description")) or guid
+        port = _value(row, f"{side}_port_dname", f"{side}_port")
+        ends.append(_end(name, port, guid, None))
     lanes = names.width(_value(row, "width"))
     lane = names.speed(_value(row, "speed", "active_speed"))
     return FabricLink(
@@ -151,16 +143,11 @@ def _port(row: dict[str, object], end: LinkEnd, line_no: int | None) -> FabricLi
     peer = _description(_value(row, "peer_node_description")) or _value(row, "peer_node_name")
     if not names.adapter(peer):
         peer = _value(row, "peer_node_name") or peer
-    far = (
-        _end(
-            peer,
-            _value(row, "peer_port_dname"),
-            _value(row, "peer_guid", "peer_node_guid"),
-            whole(row, "peer_lid"),
-        )
-        if peer
-        else None
-    )
+    far = None
+    if peer:
+        port = _value(row, "peer_port_dname")
+        guid = _value(row, "peer_guid", "peer_node_guid")
+        far = _end(peer, port, guid, whole(row, "peer_lid"))
     lanes, lane = names.width(_value(row, "active_width")), names.speed(_value(row, "active_speed"))
     return FabricLink(
         a=end,

@@ -313,12 +313,11 @@ def _broken_pairs(
     nodes: Sequence[NodeEvidence], job: Job
 ) -> dict[tuple[str, str], dict[str, Evidence]]:
     """(node, port) → the ports whose queue pairs with it are in error while its own are not."""
-    ends = {
-        (pair.local, pair.remote): (node, pair)
-        for node in nodes
-        for pair in node.queue_pairs
-        if pair.remote is not None
-    }
+    ends: dict[tuple[int, int], tuple[NodeEvidence, QueuePair]] = {}
+    for node in nodes:
+        for pair in node.queue_pairs:
+            if pair.remote is not None:
+                ends[pair.local, pair.remote] = (node, pair)
     flagged: dict[tuple[str, str], dict[str, Evidence]] = defaultdict(dict)
     for node in nodes:
         pids = {rank.process.pid for rank in job.on(node.node)}
@@ -335,12 +334,12 @@ def _broken_pairs(
 
 def _owners(nodes: Sequence[NodeEvidence]) -> dict[str, str]:
     """Address → node."""
-    return {
-        address: node.node
-        for node in nodes
-        for _, address in node.addresses
-        if not address.startswith("127.")
-    }
+    owners = {}
+    for node in nodes:
+        for _, address in node.addresses:
+            if not address.startswith("127."):
+                owners[address] = node.node
+    return owners
 
 
 _Pair = frozenset[str]
