@@ -126,6 +126,21 @@ def facts_of(*messages: str) -> ProcessFacts:
 
 SAME = ProcessFacts(process="gpu1:4711", host="gpu1", pid=4711)
 COMM = Communicator("0x7f01", 3, 16, CommState.COMPLETE, 1)
+Said = dict[str, object]
+
+
+def plugin(head: str, text: str, kind: str, name: str, loaded: bool) -> tuple[str, Said]:
+    """A message and what it says of a plugin, in its own words behind `head`."""
+    return head + text, {"plugins": (Plugin(kind, name, loaded, text),)}
+
+
+def connection(*fields: object) -> Said:
+    return {"connections": (Connection(*fields),)}  # type: ignore[arg-type]  # as in the record
+
+
+def communicator(**fields: object) -> Said:
+    own = replace(COMM, **fields)  # type: ignore[arg-type]  # as in the record
+    return {"communicators": (own,), "rank": 3, "nranks": 16}
 
 
 @pytest.mark.parametrize(
@@ -159,82 +174,34 @@ COMM = Communicator("0x7f01", 3, 16, CommState.COMPLETE, 1)
         ("Bootstrap: Using mlx5_0:1", {"bootstrap": (Interface("mlx5_0:1", ""),)}),
         ("Using network AWS Libfabric", {"networks": ("AWS Libfabric",)}),
         ("Using network IBext_v6", {"networks": ("IBext_v6",)}),
-        (
-            "NET/Plugin : No plugin found (libnccl-net.so), using internal implementation",
-            {
-                "plugins": (
-                    Plugin(
-                        "NET",
-                        "libnccl-net.so",
-                        False,
-                        "No plugin found (libnccl-net.so), using internal implementation",
-                    ),
-                )
-            },
+        plugin(
+            "NET/Plugin : ",
+            "No plugin found (libnccl-net.so), using internal implementation",
+            "NET",
+            "libnccl-net.so",
+            False,
         ),
-        (
-            "NET/Plugin: Could not find: libnccl-net.so. Using internal network plugin.",
-            {
-                "plugins": (
-                    Plugin(
-                        "NET",
-                        "libnccl-net.so",
-                        False,
-                        "Could not find: libnccl-net.so. Using internal network plugin.",
-                    ),
-                )
-            },
+        plugin(
+            "NET/Plugin: ",
+            "Could not find: libnccl-net.so. Using internal network plugin.",
+            "NET",
+            "libnccl-net.so",
+            False,
         ),
-        (
-            "NET/Plugin: Loaded net plugin IBext_v8 (v8)",
-            {"plugins": (Plugin("NET", "IBext_v8", True, "Loaded net plugin IBext_v8 (v8)"),)},
-        ),
-        (
-            "NET/Plugin: Loaded coll plugin SHARP (v6)",
-            {"plugins": (Plugin("COLLNET", "SHARP", True, "Loaded coll plugin SHARP (v6)"),)},
-        ),
+        plugin("NET/Plugin: ", "Loaded net plugin IBext_v8 (v8)", "NET", "IBext_v8", True),
+        plugin("NET/Plugin: ", "Loaded coll plugin SHARP (v6)", "COLLNET", "SHARP", True),
         ("NET/Plugin: Using internal network plugin.", {}),
         ("NET/Plugin: Failed to find ncclNetPlugin_v9 symbol.", {}),
-        ("TUNER/Plugin: Using X (v4)", {"plugins": (Plugin("TUNER", "X", True, "Using X (v4)"),)}),
-        (
+        plugin("TUNER/Plugin: ", "Using X (v4)", "TUNER", "X", True),
+        plugin(
+            "",
             "Successfully loaded external network plugin libnccl-net-ofi.so",
-            {
-                "plugins": (
-                    Plugin(
-                        "NET",
-                        "libnccl-net-ofi.so",
-                        True,
-                        "Successfully loaded external network plugin libnccl-net-ofi.so",
-                    ),
-                )
-            },
+            "NET",
+            "libnccl-net-ofi.so",
+            True,
         ),
-        (
-            "External network plugin libold.so is unsupported",
-            {
-                "plugins": (
-                    Plugin(
-                        "NET",
-                        "libold.so",
-                        False,
-                        "External network plugin libold.so is unsupported",
-                    ),
-                )
-            },
-        ),
-        (
-            "NET/OFI Selected Provider is efa (found 16 nics)",
-            {
-                "plugins": (
-                    Plugin(
-                        "NET",
-                        "aws-ofi-nccl",
-                        True,
-                        "NET/OFI Selected Provider is efa (found 16 nics)",
-                    ),
-                )
-            },
-        ),
+        plugin("", "External network plugin libold.so is unsupported", "NET", "libold.so", False),
+        plugin("", "NET/OFI Selected Provider is efa (found 16 nics)", "NET", "aws-ofi-nccl", True),
         (
             "NET/IB : Using [0]mlx5_0:1/IB [1]mlx5_1:1/RoCE [RO]; OOB eth0:10.0.0.1<0>",
             {
@@ -289,43 +256,35 @@ COMM = Communicator("0x7f01", 3, 16, CommState.COMPLETE, 1)
         ),
         (
             "Ring 00 : 1 -> 8 [send] via NET/IB/0/GDRDMA",
-            {"connections": (Connection("NET", "NET/IB/0/GDRDMA", "IB", 0, None, True),)},
+            connection("NET", "NET/IB/0/GDRDMA", "IB", 0, None, True),
         ),
         (
             "Channel 00 : 1[1a000] -> 8[18000] [receive] via NET/Socket/1",
-            {"connections": (Connection("NET", "NET/Socket/1", "Socket", 1, None, False),)},
+            connection("NET", "NET/Socket/1", "Socket", 1, None, False),
         ),
         (
             "Channel 00/0 : 1[1] -> 8[0] [send] via NET/IB/3(2)/GDRDMA(PCI)/Shared",
-            {
-                "connections": (
-                    Connection("NET", "NET/IB/3(2)/GDRDMA(PCI)/Shared", "IB", 3, 2, True),
-                )
-            },
+            connection("NET", "NET/IB/3(2)/GDRDMA(PCI)/Shared", "IB", 3, 2, True),
         ),
         (
             "Channel 00/0 : 1[1] -> 8[0] [send] via NET/AWS Libfabric/0/GDRDMA",
-            {
-                "connections": (
-                    Connection("NET", "NET/AWS Libfabric/0/GDRDMA", "AWS Libfabric", 0, None, True),
-                )
-            },
+            connection("NET", "NET/AWS Libfabric/0/GDRDMA", "AWS Libfabric", 0, None, True),
         ),
         (
             "Channel 00/0 : 0[0] -> 1[1] via P2P/CUMEM/read",
-            {"connections": (Connection("P2P", "P2P/CUMEM/read"),)},
+            connection("P2P", "P2P/CUMEM/read"),
         ),
         (
             "Channel 00/0 : 0[0] -> 1[1] via P2P/direct pointer",
-            {"connections": (Connection("P2P", "P2P/direct pointer"),)},
+            connection("P2P", "P2P/direct pointer"),
         ),
         (
             "Channel 00 : 0[1] -> 1[2] via direct shared memory",
-            {"connections": (Connection("SHM", "direct shared memory"),)},
+            connection("SHM", "direct shared memory"),
         ),
         (
             "Channel 00 : 0[1] -> 1[2] via SHM/direct/direct",
-            {"connections": (Connection("SHM", "SHM/direct/direct"),)},
+            connection("SHM", "SHM/direct/direct"),
         ),
         (
             "CollNet 00/0 : 8 [send] via COLLNET/SHARP/0/GDRDMA",
@@ -338,57 +297,39 @@ COMM = Communicator("0x7f01", 3, 16, CommState.COMPLETE, 1)
         ),
         (
             "comm 0x7f01 rank 3 nranks 16 cudaDev 3 nvmlDev 3 - Init COMPLETE",
-            {"communicators": (replace(COMM, cuda_dev=3, nvml_dev=3),), "rank": 3, "nranks": 16},
+            communicator(cuda_dev=3, nvml_dev=3),
         ),
         (
             "comm 0x7f01 rank 3 nranks 16 cudaDev 3 busId 18000 - Init COMPLETE",
-            {
-                "communicators": (replace(COMM, cuda_dev=3, bus_id="18000"),),
-                "rank": 3,
-                "nranks": 16,
-            },
+            communicator(cuda_dev=3, bus_id="18000"),
         ),
         (
             (
                 "ncclCommInitRank comm 0x7f01 rank 3 nranks 16 cudaDev 3 nvmlDev 3 busId 18000"
                 " commId 0x5c9ac0b1e5a13c77 - Init START"
             ),
-            {
-                "communicators": (
-                    replace(
-                        COMM,
-                        cuda_dev=3,
-                        nvml_dev=3,
-                        bus_id="18000",
-                        comm_id="5c9ac0b1e5a13c77",
-                        function="ncclCommInitRank",
-                        state=CommState.STARTED,
-                    ),
-                ),
-                "rank": 3,
-                "nranks": 16,
-            },
+            communicator(
+                cuda_dev=3,
+                nvml_dev=3,
+                bus_id="18000",
+                comm_id="5c9ac0b1e5a13c77",
+                function="ncclCommInitRank",
+                state=CommState.STARTED,
+            ),
         ),
         (
             (
                 "[Rank 3] ncclCommSplit comm 0x7f01 rank 3 nranks 16 cudaDev 3 nvmlDev 3 busId"
                 " 18000 parent 0x7e00 childCount 1 color 5- Init START"
             ),
-            {
-                "communicators": (
-                    replace(
-                        COMM,
-                        cuda_dev=3,
-                        nvml_dev=3,
-                        bus_id="18000",
-                        parent="0x7e00",
-                        function="ncclCommSplit",
-                        state=CommState.STARTED,
-                    ),
-                ),
-                "rank": 3,
-                "nranks": 16,
-            },
+            communicator(
+                cuda_dev=3,
+                nvml_dev=3,
+                bus_id="18000",
+                parent="0x7e00",
+                function="ncclCommSplit",
+                state=CommState.STARTED,
+            ),
         ),
         (
             (
@@ -418,11 +359,11 @@ COMM = Communicator("0x7f01", 3, 16, CommState.COMPLETE, 1)
         # RCCL names the communicator behind the way
         (
             "Channel 00/0 : 0[c1000] -> 8[c1000] [send] via NET/IB/0/GDRDMA comm 0x55aa nRanks 16",
-            {"connections": (Connection("NET", "NET/IB/0/GDRDMA", "IB", 0, None, True),)},
+            connection("NET", "NET/IB/0/GDRDMA", "IB", 0, None, True),
         ),
         (
             "Channel 00/0 : 0[c1000] -> 1[c6000] via P2P/IPC comm 0x55aa nRanks 16",
-            {"connections": (Connection("P2P", "P2P/IPC"),)},
+            connection("P2P", "P2P/IPC"),
         ),
         ("Channel 00/16 :    0   1   2   3", {"topology": ("Channel 00/16 :    0   1   2   3",)}),
         ("Channel 00/02 : 0 12 13 ...", {"topology": ("Channel 00/02 : 0 12 13 ...",)}),

@@ -109,10 +109,10 @@ NAMES = (
 )
 
 
-def words_of(found: NcclWarning) -> str:
-    words = [found.kind, found.role.name.lower()]
+def words_of(record: NcclWarning) -> str:
+    words = [record.kind, record.role.name.lower()]
     for name in NAMES:
-        value = getattr(found, name)
+        value = getattr(record, name)
         if value is not None:
             words.append(f"{name} {value}")
     return ", ".join(words)
@@ -124,7 +124,7 @@ def test_a_warning_of_every_version_is_read_with_its_figures(message: str, expec
         f"[2026-07-10 09:00:00] gpu1:41:42 [3] transport/net_ib.cc:95 (poll) NCCL WARN {message}", 9
     )
     assert line is not None
-    found = warning(line)
-    place = (found.line_no, found.process, found.device, found.source, found.function)
+    record = warning(line)
+    place = (record.line_no, record.process, record.device, record.source, record.function)
     assert place == (9, "gpu1:41", 3, "transport/net_ib.cc:95", "poll")
-    assert (found.message, words_of(found)) == (message, expected.strip())
+    assert (record.message, words_of(record)) == (message, expected.strip())

@@ -201,7 +201,7 @@ def test_a_failure_composed_in_the_wording_of_other_versions_is_read(
     assert failures_in(text.encode()) == f"    {expected}\n"
 
 
-def test_the_same_failure_of_many_ranks_is_told_once_per_rank_with_its_count() -> None:
+def test_the_same_failure_of_many_ranks_is_reported_once_per_rank_with_its_count() -> None:
     line = "ssh: connect to host node7 port 22: Connection timed out\n"
     (log,) = read([(line * 40).encode()]).records
     assert isinstance(log, LauncherLog)
