@@ -88,7 +88,7 @@ def _index(by_layer: dict[str, tuple[Entry, ...]]) -> str:
             f"- [{entry.id}]({_link(entry, layer)}): {_plain(entry.title)}" for entry in entries
         ]
         out.append("")
-    out.append("## Rules\n\nJudgements over several lines, which no single line allows.\n")
+    out.append("## Rules\n\nEach rule judges several lines together.\n")
     out += [f"- **{rule.name}**: {_plain(rule.conclusion)}" for rule in rules]
     return "\n".join(out) + "\n"
 

@@ -99,8 +99,8 @@ _A = "node-a:11:12 [0] NCCL INFO Bootstrap : Using eth0:10.0.0.1<0>\n"
 RULE = Rule(
     name="bootstrap-addresses",
     conclusion=(
-        "One address on two hosts is a virtual interface, loopback between hosts a wrong one; no"
-        " route inside the own network is a firewall."
+        "One address on two hosts is a virtual interface. Loopback between hosts is a wrong "
+        "interface. No route within the own network is a firewall."
     ),
     watches=(_USING, _FAILED, _COMPLETE, _RANKS),
     judge=_judge,

@@ -62,8 +62,8 @@ def _distinct(pattern: re.Pattern[str], prints: tuple[str, ...]) -> set[str]:
 RULE = Rule(
     name="collective-fingerprints",
     conclusion=(
-        "Fingerprints that differ in sequence number or operation are a desynchronised program, in"
-        " shape alone a size mismatch."
+        "If fingerprints differ in sequence number or operation, the program is "
+        "desynchronised. If they differ in shape only, sizes do not match."
     ),
     watches=(_MISMATCH, _RANK),
     judge=_judge,

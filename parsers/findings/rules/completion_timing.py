@@ -80,8 +80,8 @@ _WARN = (
 RULE = Rule(
     name="completion-timing",
     conclusion=(
-        "Retry exceeded after training steps, benchmark rows or more than a minute since"
-        " initialisation is a fault that came during the run."
+        "If retries are exceeded after training steps, benchmark rows or a minute of work, "
+        "the fault came during the run."
     ),
     watches=(_RETRY, _INIT, _WORK),
     judge=_judge,

@@ -35,8 +35,8 @@ def _judge(view: View) -> Iterator[Clue]:
 RULE = Rule(
     name="device-access",
     conclusion=(
-        "Devices that cannot be opened are noise for a process that then uses one of its own, and"
-        " missing device access for any other."
+        "Devices that cannot be opened are harmless if the process then uses its own device. "
+        "Otherwise the process lacks access."
     ),
     watches=(_FAILED, _USING),
     judge=_judge,

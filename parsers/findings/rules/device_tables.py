@@ -50,8 +50,8 @@ _ONE, _TWO = _TABLE.format(798, "node1", 798, "node1"), _TABLE.format(1102, "nod
 RULE = Rule(
     name="device-tables",
     conclusion=(
-        "Two device tables that both begin with rank 0, with no result between them, are two runs"
-        " of one process each, not one of both."
+        "Two device tables that both begin with rank 0, without a result between them, are "
+        "two runs of one process each."
     ),
     watches=(_FIRST, _ENDED),
     judge=_judge,

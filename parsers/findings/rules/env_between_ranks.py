@@ -47,8 +47,7 @@ def _clues(entry: str, weight: Weight, lines: Iterable[Sighting]) -> Iterator[Cl
 RULE = Rule(
     name="env-between-ranks",
     conclusion=(
-        "A variable that decides how ranks talk has two values in one job, or is printed by some"
-        " hosts only."
+        "A variable that must be the same on all ranks has two values, or only some hosts print it."
     ),
     watches=(*_WATCHES, _ANY),
     judge=_judge,

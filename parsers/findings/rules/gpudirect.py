@@ -40,8 +40,8 @@ def _judge(view: View) -> Iterator[Clue]:
 RULE = Rule(
     name="gpudirect",
     conclusion=(
-        "GPUDirect RDMA is off on a host that reports it disabled, or whose channels lack /GDRDMA"
-        " while other hosts have it."
+        "GPUDirect RDMA is off on a host that reports it disabled, or whose channels lack "
+        "/GDRDMA while other hosts have it."
     ),
     watches=(_DISABLED, _WITH, _WITHOUT),
     judge=_judge,

@@ -57,8 +57,8 @@ def _line(rank: int, state: str) -> str:
 RULE = Rule(
     name="init-progress",
     conclusion=(
-        "A communicator that several ranks began and none finished waits for ranks that never came,"
-        " or that cannot be reached."
+        "Several ranks started a communicator and none finished: it waits for ranks that "
+        "never started or cannot be reached."
     ),
     watches=(_START, _COMPLETE),
     judge=_judge,

@@ -55,8 +55,7 @@ def _interface(line: Sighting) -> str:
 RULE = Rule(
     name="link-history",
     conclusion=(
-        "A link that goes down when the machine has long been up, or again and again, flaps; once"
-        " while it starts is normal."
+        "A link flaps if it goes down long after boot, or repeatedly. Once during boot is normal."
     ),
     watches=(_DOWN, _BOOT),
     judge=_judge,

@@ -67,8 +67,8 @@ def _where(match: re.Match[str], line: Sighting) -> tuple[str, ...]:
 RULE = Rule(
     name="ras-counts",
     conclusion=(
-        "Of ranks with different operation counts, few behind did not enter the collective; few"
-        " ahead, or counts that all differ, are a desync."
+        "Ranks have different operation counts. A few ranks behind did not enter the "
+        "collective. A few ahead, or all different, are desynchronised."
     ),
     watches=(_COUNT, _STATUS),
     judge=_judge,

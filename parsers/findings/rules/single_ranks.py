@@ -61,8 +61,8 @@ _LINE = (
 RULE = Rule(
     name="single-ranks",
     conclusion=(
-        "Rows that moved data at busbw 0.00, or several processes that are each rank 0 of 1, come"
-        " from processes that did not join one run."
+        "Rows with data and busbw 0.00, or several processes that are each rank 0 of 1, come "
+        "from processes that did not join one run."
     ),
     watches=(_ROW, _ALONE, _HEADER, _RANK),
     judge=_judge,

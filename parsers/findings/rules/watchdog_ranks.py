@@ -93,8 +93,8 @@ _REDUCE = "SeqNum=8, OpType=ALLREDUCE, NumelIn=1, NumelOut=1"
 RULE = Rule(
     name="watchdog-ranks",
     conclusion=(
-        "Ranks that enqueued less did not enter the collective; different operations or sizes at"
-        " one sequence number are a mismatch."
+        "Ranks that enqueued less did not enter the collective. Different operations or sizes "
+        "at one sequence number do not match."
     ),
     watches=(_EXPIRED, _ENQUEUED),
     judge=_judge,

@@ -1,4 +1,4 @@
-"""In-network or in-switch reduction that was asked for and is not in use: SHARP (CollNet) and
+"""In-network or in-switch reduction that was requested and is not used: SHARP (CollNet) and
 NVLink SHARP (NVLS).
 
 Only a job that finished initialisation shows it: until then the lines may still come.
@@ -28,19 +28,21 @@ _READY = Watch("ready", r"- Init COMPLETE|Connected all (?:rings|trees)")
 def _judge(view: View) -> Iterator[Clue]:
     if not view.sightings(_READY.name):
         return
-    for requested, engaged, entry in (
+    for requested, use, entry in (
         (_REQUESTED_SHARP, _SHARP, "sharp-not-enabled"),
         (_REQUESTED_NVLS, _NVLS, "nvls-not-available"),
     ):
-        if view.sightings(engaged.name):
+        if view.sightings(use.name):
             continue
         for line in view.sightings(requested.name)[:2]:
             yield line.clue(entry, Weight.WEAK, "nccl-log")
 
 
 RULE = Rule(
-    name="asked-not-engaged",
-    conclusion="SHARP or NVLS was asked for, initialisation is complete, and no line shows it in use.",
+    name="requested-not-used",
+    conclusion=(
+        "SHARP or NVLS was requested, initialisation completed, and no line shows that it is used."
+    ),
     watches=(_REQUESTED_SHARP, _SHARP, _REQUESTED_NVLS, _NVLS, _READY),
     judge=_judge,
     fires=(
