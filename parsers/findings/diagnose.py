@@ -1,4 +1,4 @@
-"""From evidence to causes: the table's signals, the rules, one ranking. A pure function; reading
+"""From evidence to causes: the catalogue's signals, the rules, one ranking. A pure function; reading
 and searching the texts is the caller's.
 
 texts ── search(patterns()) ──▶ hits ─┐
@@ -50,19 +50,18 @@ from busbw.parsers.logs.scan import Hit, Pattern
 # One order of causes from all clues: weights, exclusions, consequences, the layer below before
 # the one above, earlier before later.
 #
-# 1. An entry with an excluding clue is out; one whose condition (`requires`) is not known to hold
-# stays possible.
-# 2. Certain = a clue that can mean nothing else, or two strong clues from different kinds of sources.
-# Likely = one strong clue. Possible = weak ones.
-# 3. Notes and settings are never more than possible; a setting is, when a measured figure says
-# that something is wrong. Where something
-#    ended in an error, settings and conditions without a strong clue are left out: they may be
-# true, but they are no answer.
-# 4. An entry that another one explains is its consequence: possible, and after it. What others
-# report of a failure (`echo`) likewise.
-#    The kernel log is below NCCL: what it reports is no consequence of what NCCL reports.
-# 5. Then the surer first, causes before states, settings, echoes and notes, the earlier line
-# first.
+# 1. An excluding clue rules an entry out. An entry whose condition (`requires`) is not known to
+#    hold stays possible.
+# 2. Certain: a clue that can mean nothing else, or two strong clues of different families.
+#    Likely: one strong clue. Possible: weak clues only.
+# 3. Notes and settings are possible at most; a setting can be more if a measured figure is low.
+#    If something ended in an error, settings and conditions without a strong clue are dropped:
+#    they may be true, but they are no answer.
+# 4. An entry that another one explains is its consequence: possible, and after it. So are
+#    secondary errors. The kernel log is below NCCL: what it reports is no consequence of what
+#    NCCL reports.
+# 5. Then by confidence; causes before states, settings, secondary errors and notes; earlier
+#    lines first.
 
 _SURE = {Confidence.CERTAIN: 2, Confidence.LIKELY: 1, Confidence.POSSIBLE: 0}
 _ROLES = {Role.CAUSE: 0, Role.STATE: 1, Role.SETTING: 2, Role.SECONDARY: 3, Role.NOTE: 4}
@@ -81,7 +80,7 @@ _MOST_PLACES = 16
 
 @dataclass(slots=True)
 class _Candidate:
-    """An entry that has clues, while the order is being made."""
+    """An entry that has clues, while the order is not final."""
 
     symptom: Entry
     clues: list[Clue]
@@ -119,8 +118,8 @@ def rank(
 
     Args:
         complaint: a measured figure is below what is expected.
-        failed: something ended in an error. Settings and conditions that a job can live with are
-        then no answer where something else is plain.
+        failed: something ended in an error. If an entry has a strong clue, settings and
+            conditions without one are then no answer.
     """
     candidates = _candidates(known, clues, context)
     if failed and not complaint and any(each.is_strong() for each in candidates.values()):
@@ -183,7 +182,7 @@ def _confidence(candidate: _Candidate, complaint: bool) -> Confidence:
 
 
 def _explain(candidates: Mapping[str, _Candidate]) -> None:
-    """Mark the consequences of every candidate that is at least as sure as they are, or likely."""
+    """Mark the consequences of each candidate that is likely, or as certain as they are."""
     before = {name: candidate.confidence for name, candidate in candidates.items()}
     for name, candidate in candidates.items():
         for other in candidate.symptom.explains:
@@ -202,7 +201,7 @@ def _explain(candidates: Mapping[str, _Candidate]) -> None:
 
 
 def _demote_secondary_errors(candidates: Mapping[str, _Candidate]) -> None:
-    """An echo is possible at most where a cause is likely."""
+    """A secondary error is possible at most if a cause is likely."""
     if not any(c.symptom.role is Role.CAUSE and _SURE[c.confidence] for c in candidates.values()):
         return
     for candidate in candidates.values():
@@ -255,8 +254,8 @@ def _finding(candidate: _Candidate, ordered: Sequence[_Candidate]) -> Finding:
 
 
 def _where(clues: Sequence[Clue]) -> tuple[str, ...]:
-    """Whom the best clues name: what most of them name first (many victims point at one culprit),
-    then in order."""
+    """The places that the best clues name: those named most often first, since many victims
+    point at one culprit."""
     best = min((_WEIGHTS[clue.weight] for clue in clues), default=0)
     counts: Counter[str] = Counter()
     for clue in sorted(clues, key=lambda clue: clue.place):
@@ -283,7 +282,7 @@ def _shares(other: _Candidate, evidence: Sequence[Evidence]) -> bool:
 
 
 def _would_settle(symptom: Entry, confidence: Confidence) -> tuple[str, ...]:
-    """What to run to be surer; nothing where nothing is open."""
+    """What to run to confirm it; () = nothing is open."""
     if confidence is Confidence.CERTAIN or symptom.role is Role.NOTE:
         return ()
     if symptom.settle:
@@ -292,15 +291,14 @@ def _would_settle(symptom: Entry, confidence: Confidence) -> tuple[str, ...]:
     return first.run if first else ()
 
 
-# From the table's signals to clues: which patterns to search texts with, what their hits and the
-# facts say.
+# From the catalogue's signals to clues: the patterns to search for, their hits, and the facts.
 
 _NO_PLACE = Place(1 << 30, 0)
 """Facts come after lines: they have no time."""
 
 
 def patterns(known: Catalogue) -> tuple[Pattern, ...]:
-    """The table's expressions, each once; the expression itself is the id."""
+    """The catalogue's expressions, each once; the expression itself is the id."""
     signals = (signal for symptom in known.entries for signal in symptom.signals)
     regexes = dict.fromkeys(signal.regex for signal in signals if signal.regex is not None)
     return tuple(Pattern(regex, regex) for regex in regexes)
@@ -332,8 +330,8 @@ def sightings(text: Text, number: int, hit: Hit) -> tuple[Sighting, ...]:
 
 
 def fact_clues(known: Catalogue, evidence: EvidenceSet) -> tuple[Clue, ...]:
-    """Clues from the facts. A `requires` that holds nowhere excludes; one that is not known gives
-    no clue."""
+    """Clues from the facts. A `requires` that no fact meets excludes; an unknown one gives no
+    clue."""
     clues: list[Clue] = []
     for symptom in known.entries:
         for signal in symptom.signals:
@@ -360,7 +358,7 @@ def _signal_clues(symptom_id: str, signal: Signal, text: str, facts: Iterable[Fa
 
 
 def _weight(weight: Weight, result: bool | None, status: str) -> Weight | None:
-    """What the result of a comparison is worth; None = nothing."""
+    """The weight of a comparison's result; None = no clue."""
     if weight is Weight.REQUIRES:
         return {True: Weight.REQUIRES, False: Weight.EXCLUDES, None: None}[result]
     if result is None and status in ("fail", "warn") and weight is not Weight.EXCLUDES:
@@ -394,7 +392,7 @@ def _value_text(value: Value) -> str:
     return f"{value:.0f}" if value.is_integer() else f"{value:g}"
 
 
-# What a rule gets to see: the lines its watches found, in the order of the texts.
+# The view of a rule: the lines that match its watches, in the order of the texts.
 
 
 def view_for(rule: Rule, evidence: EvidenceSet, clues: tuple[Clue, ...], context: Context) -> View:
@@ -423,17 +421,17 @@ FAILURE = (
     r"|fatal error: |UCX +ERROR|\bXid\b|NET/OFI .*(?:completed with error|Couldn't|[Ff]ailed)|\]"
     r" Signal: \w[\w ]* \(\d+\)|ORTE_ERROR_LOG: |PMIX ERROR: "
 )
-"""Lines that report that something went wrong, whatever it is."""
+"""Lines that report any failure."""
 RATIOS = ("busbw_ratio", "intranode_busbw_ratio", "alltoall_ratio", "scale_ratio")
 LOW = 0.9
-"""Below this share of the expected bandwidth a setting is worth a mention. The articles' mark for a
-clear loss is 0.85; noise is within 5 %."""
+"""Below this share of the expected bandwidth settings count. Published guides call 0.85 a clear
+loss; noise is within 5 %."""
 SUCCESS = r"# Avg bus bandwidth +: *[\d.]|Destroy COMPLETE|RUNNING +OK\b"
-"""Lines that are only printed by work that went well so far."""
+"""Lines that only work without an error so far prints."""
 COMPLETE = r"- ?Init COMPLETE"
-"""A communicator came about: what only keeps one from it is past."""
+"""A communicator is complete: what only prevents one is over."""
 _BEFORE_WORK = frozenset({"build", "launch", "init"})
-"""Stages that end when a communicator comes about."""
+"""Stages that end when a communicator is complete."""
 
 
 @functools.cache
@@ -445,7 +443,7 @@ def all_rules() -> tuple[Rule, ...]:
 
 
 def search_patterns() -> tuple[Pattern, ...]:
-    """What texts must be searched for: the table's expressions and the rules', each once."""
+    """What to search texts for: the expressions of the catalogue and of the rules, each once."""
     by_regex = {pattern.regex: pattern for pattern in patterns(catalogue.load())}
     watches = [watch.regex for rule in all_rules() for watch in rule.watches]
     for regex in (FAILURE, SUCCESS, COMPLETE, *watches):
@@ -454,7 +452,7 @@ def search_patterns() -> tuple[Pattern, ...]:
 
 
 def diagnose(evidence: EvidenceSet, context: Context | None = None) -> Diagnosis:
-    """What the evidence says, best first. Nothing is concluded from what is not there."""
+    """The findings of the evidence, best first. Missing evidence proves nothing."""
     known = catalogue.load()
     context = context or Context()
     clues = [*line_clues(known, evidence.texts), *fact_clues(known, evidence)]
@@ -463,20 +461,20 @@ def diagnose(evidence: EvidenceSet, context: Context | None = None) -> Diagnosis
     failures = _failures(known, evidence, clues)
     findings = rank(known, clues, context, complaint=_complaint(evidence), failed=bool(failures))
     if not failures:
-        findings = _without_overcome(findings, evidence)
+        findings = _without_past_causes(findings, evidence)
     stated = [each for each in findings if each.confidence is not Confidence.POSSIBLE]
     unexplained: tuple[Evidence, ...] = ()
     if not any(each.evidence for each in stated):
         unexplained = tuple(line.evidence() for line in failures[:3])
     healthy = not failures and not stated and bool(lines_of(evidence, SUCCESS))
-    if healthy:  # what ends a job did not; settings and conditions may still cost bandwidth
+    if healthy:  # nothing ended the job; settings and conditions may still cost bandwidth
         fatal = (Role.CAUSE, Role.SECONDARY)
         findings = tuple(each for each in findings if known.by_id[each.id].role not in fatal)
     return Diagnosis(findings, _notes(unexplained), unexplained, healthy)
 
 
 def _failures(known: Catalogue, evidence: EvidenceSet, clues: Iterable[Clue]) -> list[Sighting]:
-    """Lines that report a failure, less those that the table knows to be harmless."""
+    """Lines that report a failure, without those that the catalogue knows to be harmless."""
     harmless = set()
     for clue in clues:
         is_harmless = known.by_id[clue.symptom].role in (Role.NOTE, Role.STATE)
@@ -486,9 +484,11 @@ def _failures(known: Catalogue, evidence: EvidenceSet, clues: Iterable[Clue]) ->
     return [line for line in lines if (line.artefact, line.place.line_no) not in harmless]
 
 
-def _without_overcome(findings: tuple[Finding, ...], evidence: EvidenceSet) -> tuple[Finding, ...]:
-    """The findings less the guesses at what prevents a communicator, where one came about after all
-    lines they rest on."""
+def _without_past_causes(
+    findings: tuple[Finding, ...], evidence: EvidenceSet
+) -> tuple[Finding, ...]:
+    """The findings without possible causes that prevent a communicator, if one completed after
+    all their lines."""
     last: dict[str, int] = {}
     for line in lines_of(evidence, COMPLETE):
         last[line.artefact] = max(line.place.line_no, last.get(line.artefact, 0))
@@ -498,8 +498,7 @@ def _without_overcome(findings: tuple[Finding, ...], evidence: EvidenceSet) -> t
 
 
 def _prevents(finding: Finding) -> bool:
-    """It is a guess at a cause that would keep a communicator from coming about, or at why a
-    connection had to be tried again."""
+    """It is a possible cause that would prevent a communicator, or make a connection retry."""
     symptom = catalogue.load().by_id[finding.id]
     early = symptom.stage in _BEFORE_WORK or all(
         "retrying" in item.text for item in finding.evidence
