@@ -225,6 +225,15 @@ def test_a_common_pattern_is_named_and_counted_only_once_in_sixteen_blocks_from_
     assert [hit.process for hit in scan.hits] == ["gpu0:10", "gpu1:11", "gpu2:12", "gpu3:13"]
 
 
+def test_a_line_that_was_examined_is_counted_once_where_one_of_its_shape_before_it_did_not_match() -> (
+    None
+):
+    lines = [f"gpu1:41:42 [0] NCCL INFO Channel {n} via NET/IB/3\n" for n in ("10", "01", "02")]
+    pattern = Pattern("via", r"Channel 0\d via NET", distinct=True)
+    (hit,) = Scanner((pattern,)).scan(["".join(lines).encode()]).hits
+    assert hit.count == 2
+
+
 def test_a_distinct_pattern_keeps_one_line_per_process_and_last_word_however_many_there_are() -> (
     None
 ):
