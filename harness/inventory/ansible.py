@@ -86,11 +86,8 @@ def node(
     if connection is not None and connection.text in ("local", "docker", "podman", "winrm", "psrp"):
         notes.append(f"{name} is left out: ansible_connection={connection.text}")
         return None
-    problems += [
-        problem
-        for key, variable in variables.items()
-        if (problem := _misspelt(key, variable)) is not None
-    ]
+    misspelt = [_misspelt(key, variable) for key, variable in variables.items()]
+    problems += [problem for problem in misspelt if problem is not None]
     notes += [
         f"{variables[key].path}: {key} is not read; log in with a key or the agent"
         for key in _SECRETS
@@ -215,11 +212,9 @@ def _number(variable: Var | None, most: int, problems: list[Problem]) -> int | N
 def _rails(variable: Var | None, problems: list[Problem]) -> tuple[str, ...]:
     if variable is None:
         return ()
-    rails = (
-        variable.items
-        if variable.items is not None
-        else tuple(filter(None, re.split(r"[,\s]+", variable.text or "")))
-    )
+    rails = variable.items
+    if rails is None:
+        rails = tuple(filter(None, re.split(r"[,\s]+", variable.text or "")))
     bad = [rail for rail in rails if not LEGAL_NAME.match(rail)]
     if bad:
         problems.append(variable.problem(f"{bad[0]!r} is not the name of a network device"))
@@ -521,13 +516,10 @@ def expand_ranges(pattern: str) -> tuple[str, ...]:
     match = _RANGE.search(pattern)
     if match is None:
         if "[" in pattern or "]" in pattern:
-            slurm = re.search(r"\[[\d,]*\d-\d", pattern)
-            hint = (
-                ": Ansible's range sign is ':'"
-                if slurm
-                else ": expected a range such as [01:32] or [a:f]"
-            )
-            raise ValueError(f"host pattern {pattern!r}{hint}")
+            hint = "expected a range such as [01:32] or [a:f]"
+            if re.search(r"\[[\d,]*\d-\d", pattern):
+                hint = "Ansible's range sign is ':'"
+            raise ValueError(f"host pattern {pattern!r}: {hint}")
         return (pattern,)
     values = _values(match[1], match[2], int(match[3] or 1), pattern)
     rest = expand_ranges(pattern[match.end() :])
@@ -670,14 +662,10 @@ def _group(inventory: Inventory, tree: Tree, where: TreePath, name: str, listed:
         elif listed and part != "vars" and isinstance(value[part], list):
             _listed(inventory, tree, here, name)
         elif not isinstance(value[part], dict):
-            hint = (
-                f"; write {name!r} as a mapping with a colon after each name"
-                if isinstance(value[part], str | list)
-                else ""
-            )
-            inventory.problems.append(
-                tree.problem(here, f"expected a mapping under {part!r}{hint}")
-            )
+            problem = f"expected a mapping under {part!r}"
+            if isinstance(value[part], str | list):
+                problem += f"; write {name!r} as a mapping with a colon after each name"
+            inventory.problems.append(tree.problem(here, problem))
         elif part == "vars":
             group.variables |= variables_at(tree, here)
         elif part == "hosts":

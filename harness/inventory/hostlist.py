@@ -67,12 +67,10 @@ def fold(names: Iterable[str]) -> str:
 
     every = sorted(set(names))
     hosts = [name for name in every if LEGAL_NAME.match(name)]
-    folded = (
-        str(NodeSet.fromlist(hosts, resolver=RESOLVER_NOGROUP))
-        if len(hosts) > 1
-        else ",".join(hosts)
-    )
-    return ",".join(filter(None, [folded, *(name for name in every if not LEGAL_NAME.match(name))]))
+    others = [name for name in every if not LEGAL_NAME.match(name)]
+    if len(hosts) > 1:
+        hosts = [str(NodeSet.fromlist(hosts, resolver=RESOLVER_NOGROUP))]
+    return ",".join([*hosts, *others])
 
 
 def illegal(name: str) -> str:

@@ -126,16 +126,13 @@ def _discovered(environ: Mapping[str, str], *, here: bool) -> Cluster:
     """The nodes where none were named."""
     allocation = slurm.read(environ)
     if allocation is not None:
-        described = (
-            _here(tuple(node.name for node in allocation.nodes), allocation.source)
-            if here
-            else None
-        )
-        return (
-            allocation
-            if described is None
-            else dataclasses.replace(described, notes=(*described.notes, *allocation.notes))
-        )
+        described = None
+        if here:
+            names = tuple(node.name for node in allocation.nodes)
+            described = _here(names, allocation.source)
+        if described is None:
+            return allocation
+        return dataclasses.replace(described, notes=(*described.notes, *allocation.notes))
     if here and Path(HERE).is_file():
         file = _read(HERE)
         return dataclasses.replace(

@@ -41,14 +41,8 @@ def choose(marker: str, name: str, root: Path = ROOT) -> tuple[Path | None, bool
                 f"the cpu controller is not switched on in {root}/cgroup.subtree_control",
             )
     else:
-        base = next(
-            (
-                root / entry
-                for entry in ("cpu", "cpu,cpuacct")
-                if (root / entry / "cpu.shares").exists()
-            ),
-            root,
-        )
+        mounted = [root / entry for entry in ("cpu", "cpu,cpuacct")]
+        base = next((path for path in mounted if (path / "cpu.shares").exists()), root)
         enable = False
         if base == root:
             return None, False, f"no cpu control group is mounted below {root}"

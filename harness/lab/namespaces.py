@@ -3,6 +3,7 @@ finds out what it started."""
 
 from __future__ import annotations
 
+import itertools
 import os
 import select
 import signal
@@ -51,7 +52,9 @@ def refused(mode: Mode) -> str:
         )
     except (OSError, subprocess.TimeoutExpired) as error:
         return str(error)
-    return "" if done.returncode == 0 else (done.stderr.strip() or f"exit status {done.returncode}")
+    if done.returncode == 0:
+        return ""
+    return done.stderr.strip() or f"exit status {done.returncode}"
 
 
 def write_wiring(state: LabState) -> None:
@@ -81,7 +84,7 @@ def start(state: LabState) -> LabState:
     """
     log = state.path / "log"
     pid_file = state.path / "holder.pid"
-    plain = () if state.mode is Mode.ROOT else (str(os.geteuid()), str(os.getegid()))
+    owner = ("", "") if state.mode is Mode.ROOT else (str(os.geteuid()), str(os.getegid()))
     lab = (
         *_unshare(state.mode),
         "sh",
@@ -89,7 +92,7 @@ def start(state: LabState) -> LabState:
         state.directory,
         str(SCRIPTS),
         state.cgroup or "",
-        *(plain or ("", "")),
+        *owner,
     )
     # setsid --fork: no terminal signal reaches the lab, and it is nobody's child that could stay
     # behind as a zombie.
@@ -196,14 +199,12 @@ def _find_nodes(state: LabState) -> LabState:
 
 def _note_refusals(state: LabState) -> LabState:
     """Record what the kernel refused node.sh on any node."""
-    refused = {
-        entry.name
-        for node in state.nodes
-        for entry in (files.node_directory(state, node) / "refused").iterdir()
-    }
-    return replace(
-        state, cannot=state.cannot + tuple(text for mark, text in _REFUSALS if mark in refused)
-    )
+    refused: set[str] = set()
+    for node in state.nodes:
+        marks = files.node_directory(state, node) / "refused"
+        refused.update(entry.name for entry in marks.iterdir())
+    cannot = [text for mark, text in _REFUSALS if mark in refused]
+    return replace(state, cannot=(*state.cannot, *cannot))
 
 
 def _find_node(node: LabNode, by_name: dict[str, int]) -> LabNode:
@@ -221,10 +222,10 @@ def _node_name(pid: int) -> str:
         argv = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
     except OSError:
         return ""
-    script = next(
-        (position for position, word in enumerate(argv) if word.endswith(b"/node.sh")), None
-    )
-    return "" if script is None else argv[script + 1].decode()
+    for word, name in itertools.pairwise(argv):
+        if word.endswith(b"/node.sh"):
+            return name.decode()
+    return ""
 
 
 def _unshare(mode: Mode) -> tuple[str, ...]:

@@ -191,14 +191,8 @@ def switch_tc(state: LabState, node: LabNode) -> tuple[str, ...]:
 
 def uplink_tc(state: LabState, leaf: str) -> tuple[str, ...]:
     """Both ends of a leaf's uplinks."""
-    rate = _lowest(
-        state.uplink_rate_bit_s,
-        *(
-            fault.rate_bit_s
-            for fault in state.faults
-            if fault.kind == "uplink" and fault.target == leaf
-        ),
-    )
+    slow = [fault for fault in state.faults if (fault.kind, fault.target) == ("uplink", leaf)]
+    rate = _lowest(state.uplink_rate_bit_s, *(fault.rate_bit_s for fault in slow))
     return tuple(_tbf(port, rate) for port in uplinks(state, leaf)) if state.leaves > 1 else ()
 
 
@@ -264,11 +258,8 @@ def _egress(state: LabState, node: LabNode, rail: Rail) -> tuple[str, ...]:
         f"class replace {device} parent 1: classid 1:1 htb {_htb(rate or _UNSHAPED_BIT_S)}",
     ]
     for number, fault in enumerate(toward, 2):
-        peer = next(
-            link
-            for link in state.node(fault.toward or "").rails
-            if link.interface == rail.interface
-        )
+        by_interface = {link.interface: link for link in state.node(fault.toward or "").rails}
+        peer = by_interface[rail.interface]
         limited = _lowest(rate, fault.rate_bit_s) or _UNSHAPED_BIT_S
         lines.append(f"class replace {device} parent 1: classid 1:{number} htb {_htb(limited)}")
         lines.append(
@@ -296,9 +287,7 @@ def _slow(state: LabState, node: LabNode, rail: Rail) -> list[Fault]:
 
 
 def _of(state: LabState, node: LabNode, kind: str) -> tuple[Fault, ...]:
-    return tuple(
-        fault for fault in state.faults if fault.kind == kind and fault.target == node.name
-    )
+    return tuple(fault for fault in state.faults if (fault.kind, fault.target) == (kind, node.name))
 
 
 def _lowest(*rates: float | None) -> float | None:

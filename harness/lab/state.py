@@ -210,13 +210,8 @@ def names() -> tuple[str, ...]:
     base = base_directory()
     if not base.is_dir():
         return ()
-    return tuple(
-        sorted(
-            entry.name
-            for entry in base.iterdir()
-            if _NAME.fullmatch(entry.name) and (entry / RECORD).exists()
-        )
-    )
+    entries = [entry.name for entry in base.iterdir() if (entry / RECORD).exists()]
+    return tuple(sorted(filter(_NAME.fullmatch, entries)))
 
 
 def exists(name: str) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from fnmatch import fnmatchcase
 from string import Formatter
 
@@ -189,12 +190,10 @@ def resolve_env(
     for pairs, origin, why in layers:
         for name, value in pairs:
             before = resolved.get(name)
-            instead = (
-                f"; instead of {before.value!r} from {before.origin}"
-                if before is not None and before.value != value
-                else ""
-            )
-            resolved[name] = ResolvedVar(name, value, origin, why + instead)
+            reason = why
+            if before is not None and before.value != value:
+                reason += f"; instead of {before.value!r} from {before.origin}"
+            resolved[name] = ResolvedVar(name, value, origin, reason)
     return tuple(resolved[name] for name in sorted(resolved))
 
 
@@ -202,19 +201,7 @@ def mpi_options(profile: Profile, facts: FabricFacts) -> tuple[MpiOption, ...]:
     """The profile's MCA parameters with their placeholders filled; those whose fact is not known
     are left out."""
     filled = ((option, _filled(option.value, facts)) for option in profile.mpi)
-    return tuple(
-        MpiOption(
-            option.name,
-            value,
-            option.why,
-            option.source,
-            option.runtime,
-            option.since,
-            option.until,
-        )
-        for option, value in filled
-        if value is not None
-    )
+    return tuple(replace(option, value=value) for option, value in filled if value is not None)
 
 
 def excluded(profile: Profile, facts: FabricFacts) -> tuple[str, ...]:
@@ -243,12 +230,10 @@ def cautions(profile: Profile, resolved: tuple[ResolvedVar, ...]) -> tuple[str, 
         ]
         if not known:
             known += [item for item in profile.never_set if item.name == variable.name]
-        reasons = [
-            item.why + (f"; instead: {item.instead}" if item.instead else "") for item in known
-        ]
-        texts += [
-            f"{variable.name}={variable.value} ({variable.origin}): {reason}" for reason in reasons
-        ]
+        for item in known:
+            instead = f"; instead: {item.instead}" if item.instead else ""
+            where = f"{variable.name}={variable.value} ({variable.origin})"
+            texts.append(f"{where}: {item.why}{instead}")
     return tuple(texts)
 
 

@@ -90,12 +90,11 @@ def compose(
     major = placing.major(request.mpi)
     argv = [request.mpi.path, *(["--allow-run-as-root"] if request.mpi.run_as_root else [])]
     by_name = not in_order or (major < 5 and request.head in names[1:])
-    placement = (
-        _by_rail(names, ranks, major, by_name)
-        if case.by_rail
-        else _placement(names, ranks, by_name)
+    argv += ["-np", str(len(names) * ranks)]
+    argv += _placement(
+        names, ranks, by_rail=case.by_rail, seq=by_name or (case.by_rail and major < 5)
     )
-    argv += ["-np", str(len(names) * ranks), *placement, "--bind-to", "none"]
+    argv += ["--bind-to", "none"]
     for flag, name, value in _mca(request, daemons, major):
         argv += [flag, name, value]
     for variable in request.env:
@@ -104,31 +103,15 @@ def compose(
     return Invocation(case.id, tuple(argv), request.env, names, case.timeout_s, len(names) * ranks)
 
 
-def _placement(names: tuple[str, ...], ranks: int, by_name: bool) -> list[str]:
-    if by_name:
-        return ["-H", ",".join(name for name in names for _ in range(ranks)), "--map-by", "seq"]
-    return [
-        "-H",
-        ",".join(f"{name}:{ranks}" for name in names),
-        "--map-by",
-        f"ppr:{ranks}:node",
-        "--rank-by",
-        "slot",
-    ]
-
-
-def _by_rail(names: tuple[str, ...], ranks: int, major: int, by_name: bool) -> list[str]:
-    """Round the nodes, once per rank of a node."""
-    if major < 5 or by_name:
-        return ["-H", ",".join(names * ranks), "--map-by", "seq"]
-    return [
-        "-H",
-        ",".join(f"{name}:{ranks}" for name in names),
-        "--map-by",
-        f"ppr:{ranks}:node",
-        "--rank-by",
-        "node",
-    ]
+def _placement(names: tuple[str, ...], ranks: int, *, by_rail: bool, seq: bool) -> list[str]:
+    """Node by node, or `by_rail`: round the nodes, once per rank of a node. `seq` = every rank is
+    placed by name."""
+    if seq:
+        by_rank = names * ranks if by_rail else [name for name in names for _ in range(ranks)]
+        return ["-H", ",".join(by_rank), "--map-by", "seq"]
+    hosts = ",".join(f"{name}:{ranks}" for name in names)
+    rank_by = "node" if by_rail else "slot"
+    return ["-H", hosts, "--map-by", f"ppr:{ranks}:node", "--rank-by", rank_by]
 
 
 def _mca(

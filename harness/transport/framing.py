@@ -190,11 +190,9 @@ def ended_early(framed: Framed, status: int | None) -> str:
     """The problem of a command whose second mark never came, though the connection lives; `status`
     = of the shell that carried it."""
     how = "without a status (killed)" if status is None else f"with status {status}"
-    return (
-        f"the shell around the command ended early, {how}"
-        if framed.started
-        else f"the login shell ended {how} before the command began"
-    )
+    if framed.started:
+        return f"the shell around the command ended early, {how}"
+    return f"the login shell ended {how} before the command began"
 
 
 def noise_note(framed: Framed) -> str | None:

@@ -113,15 +113,11 @@ class KnownHosts:
 
     def authority(self, names: tuple[str, ...]) -> KnownKey | None:
         """The first `@cert-authority` line for the host."""
-        return next(
-            (
-                line
-                for name in names
-                for line in self.lines(name)
-                if line.marker == "@cert-authority"
-            ),
-            None,
-        )
+        for name in names:
+            for line in self.lines(name):
+                if line.marker == "@cert-authority":
+                    return line
+        return None
 
 
 def _judge(lines: tuple[KnownKey, ...], key: bytes) -> HostKeyAnswer:
@@ -204,11 +200,9 @@ def append(path: str, name: str, key_type: str, key: bytes, *, hashed: bool) -> 
     """
     os.makedirs(os.path.dirname(path) or ".", mode=0o700, exist_ok=True)
     salt = secrets.token_bytes(20)
-    hosts = (
-        f"|1|{_base64(salt)}|{_base64(hmac.digest(salt, name.encode(), 'sha1'))}"
-        if hashed
-        else name
-    )
+    hosts = name
+    if hashed:
+        hosts = f"|1|{_base64(salt)}|{_base64(hmac.digest(salt, name.encode(), 'sha1'))}"
     with open(path, "a+b", opener=lambda name, flags: os.open(name, flags, 0o600)) as file:
         file.seek(max(0, file.seek(0, os.SEEK_END) - 1))
         torn = file.read(1) not in {b"", b"\n"}

@@ -127,12 +127,10 @@ class OpenSshTransport:
             if master.process.poll() is None and time.monotonic() < deadline:
                 time.sleep(0.01)
                 continue
-            late = (
-                f"ssh {host.destination}: no session within {round(timeout_s, 1):g} s\n"
-                if master.process.poll() is None
-                else ""
-            )
-            text = late + master.messages()
+            text = master.messages()
+            if master.process.poll() is None:
+                late = f"ssh {host.destination}: no session within {round(timeout_s, 1):g} s"
+                text = f"{late}\n{text}"
             master.close()
             return _unreachable(node.name, host, text.strip(), fallback_reason)
         added = tuple(
@@ -212,12 +210,9 @@ class OpenSshSession:
         self._master = master
         self._control = control
         self.fallback_reason = fallback_reason
-        fallback_notes = (
-            ()
-            if fallback_reason is None
-            else (f"reached through the OpenSSH program: {fallback_reason}",)
-        )
-        self._notes = fallback_notes + notes
+        self._notes = notes
+        if fallback_reason is not None:
+            self._notes = (f"reached through the OpenSSH program: {fallback_reason}", *notes)
         self._limit_bytes = limit_bytes
         self._gate = threading.Semaphore(_CHANNELS)
         self._lock = threading.Lock()

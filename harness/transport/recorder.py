@@ -102,11 +102,13 @@ def keep(run: RunDir, number: int, command: Command, result: CommandResult) -> N
     """Write one command and its result. A command that failed without a word leaves no output file:
     none is not an empty one."""
     stem = f"nodes/{result.node}/{number:04d}-{command.label}"
-    out = (command.store or f"{stem}.out") if result.stdout or result.ok else None
-    if out is not None:
+    out: str | None = None
+    err: str | None = None
+    if result.stdout or result.ok:
+        out = command.store or f"{stem}.out"
         run.write_raw(out, result.stdout)
-    err = (f"{command.store}.err" if command.store else f"{stem}.err") if result.stderr else None
-    if err is not None:
+    if result.stderr:
+        err = f"{command.store or stem}.err"
         run.write_raw(err, result.stderr)
     meta = {
         "label": command.label,
@@ -150,9 +152,5 @@ def _output_lines(result: CommandResult) -> list[str]:
 
 
 def _next_number(run: RunDir, node: str) -> int:
-    taken = [
-        int(m[1])
-        for name in run.raw_names(f"nodes/{node}")
-        if (m := re.search(r"/(\d{4,})-", name))
-    ]
-    return max(taken, default=0) + 1
+    matches = [re.search(r"/(\d{4,})-", name) for name in run.raw_names(f"nodes/{node}")]
+    return max((int(match[1]) for match in matches if match), default=0) + 1

@@ -485,12 +485,9 @@ class SshTransport:
 
     def _restrict(self, transport: paramiko.Transport, host: ResolvedHost) -> None:
         """Offer nothing that ssh would not, and ask for a type of key that the host is known by."""
-        known = self._host_keys.key_types(host)
-        first = [
-            name
-            for kind in known
-            for name in (("rsa-sha2-512", "rsa-sha2-256") if kind == "ssh-rsa" else (kind,))
-        ]
+        first: list[str] = []
+        for kind in self._host_keys.key_types(host):
+            first += ("rsa-sha2-512", "rsa-sha2-256") if kind == "ssh-rsa" else (kind,)
         options = transport.get_security_options()
         key_types = sorted(
             options.key_types, key=lambda name: first.index(name) if name in first else len(first)

@@ -293,11 +293,9 @@ def beyond_python(host: ResolvedHost, *, jumped: bool = False) -> str | None:
     ):
         if host.is_on(name):
             return f"{said} yes"
-    return (
-        "PubkeyAuthentication no"
-        if host.setting("pubkeyauthentication") in {"no", "false"}
-        else None
-    )
+    if host.setting("pubkeyauthentication") in {"no", "false"}:
+        return "PubkeyAuthentication no"
+    return None
 
 
 def _refused(node: Node, host: str) -> Unreachable | None:

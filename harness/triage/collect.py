@@ -130,12 +130,10 @@ def collect(
         if options.ras and second:
             # The job's RAS lives on nodes that were not asked for it: two of them are enough.
             progress("ras", f"asking {', '.join(second)} as well")
-            again = {
-                answer.node: answer
-                for answer in _send(
-                    fleet, second, options, second, boundary, limits.answer_s, again=True
-                )
-            }
+            more_answers = _send(
+                fleet, second, options, second, boundary, limits.answer_s, again=True
+            )
+            again = {answer.node: answer for answer in more_answers}
             kept = [
                 again.get(a.node, a) if isinstance(again.get(a.node), CommandResult) else a
                 for a in answers
@@ -166,14 +164,11 @@ def _send(
     *,
     again: bool = False,
 ) -> list[Answer]:
-    commands = {
-        name: script.command(
-            replace(options, ras=options.ras and name in ras),
-            boundary,
-            store=_store(name, again=again),
-        )
-        for name in names
-    }
+    commands = {}
+    for name in names:
+        own_options = replace(options, ras=options.ras and name in ras)
+        store = _store(name, again=again)
+        commands[name] = script.command(own_options, boundary, store=store)
     return list(fleet.run(commands, deadline_s=answer_s + options.interval_s))
 
 
