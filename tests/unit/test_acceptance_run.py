@@ -46,11 +46,9 @@ from busbw.survey import without_suspects
 GIB = 1 << 30
 NODES = ("n1", "n2", "n3")
 CASE = BenchmarkCase("all-reduce", Collective.ALL_REDUCE, Sizes(GIB, GIB))
-WITHOUT_SUSPECTS = {
-    "id": "rest-all-reduce",
-    "role": LaunchRole.WITHOUT_SUSPECTS,
-    "required": False,
-}
+WITHOUT_SUSPECTS = dataclasses.replace(
+    CASE, id="rest-all-reduce", role=LaunchRole.WITHOUT_SUSPECTS, required=False
+)
 RAILS = tuple((f"mlx5_{i}", 400.0) for i in range(8))
 HARDWARE = Hardware(
     tuple(NodeHardware(n, (), RAILS, ("InfiniBand",), 4096) for n in NODES),
@@ -169,7 +167,7 @@ def test_a_criterion_of_time_is_of_the_row_of_its_size() -> None:
 def test_the_run_without_the_suspects_says_whether_the_failures_clear(
     busbw: float, cleared: str
 ) -> None:
-    again = launch(dataclasses.replace(CASE, **WITHOUT_SUSPECTS), busbw, ("n1", "n2"))
+    again = launch(WITHOUT_SUSPECTS, busbw, ("n1", "n2"))
     outcomes = (*thrice(190.0, 191.0, 192.0), again)
     assert acceptance.without_suspects(CONTRACT, outcomes, criteria(outcomes), APPRAISED) == cleared
     assert criteria(outcomes)[0].measured == 191.0, "it is no launch of the contract's own case"
@@ -247,7 +245,7 @@ def test_a_slow_node_is_not_taken_for_an_oversubscribed_fabric() -> None:
     alone = answers(slow, outcome=flagged)[0]
     assert (alone.measured, alone.answer[:12]) == (False, "not measured")
 
-    again = launch(dataclasses.replace(CASE, **WITHOUT_SUSPECTS), 381.0, ("n1", "n2"))
+    again = launch(WITHOUT_SUSPECTS, 381.0, ("n1", "n2"))
     first = answers((*slow, again), outcome=flagged)[0]
     assert (
         first.answer
