@@ -153,9 +153,9 @@ PARTICIPATION_FAMILY = CheckFamily(
         Check(
             "sw.room",
             'df -Pk "$HOME" "${TMPDIR:-/tmp}"',
-            "one cannot be written, or has less than 32 MiB left: FAIL",
+            "a folder cannot be written, or has less than 32 MiB left: FAIL",
         ),
-        Check("cross.host_name", "uname -n", "the name of another node: FAIL"),
+        Check("cross.host_name", "uname -n", "another node has the same name: FAIL"),
     ),
     sections=(
         # Only the rights and the numbers are looked at: to try would be to write.
@@ -183,12 +183,12 @@ class Comparison:
     doubt: Callable[[str], str] = lambda text: ""
     """What is doubtful about a value even where all nodes have it; empty = nothing."""
     rule: str = ""
-    """Where `other than most nodes: SEVERITY` does not say it all."""
+    """Where `differs from most nodes: SEVERITY` does not say it all."""
 
     @property
     def check(self) -> Check:
         """How the check is shown to people."""
-        rule = self.rule or f"other than most nodes: {self.severity.value}"
+        rule = self.rule or f"differs from most nodes: {self.severity.value}"
         return Check(self.check_id, self.command, rule)
 
 
@@ -320,7 +320,7 @@ COMPARISONS = (
         "nvidia-smi --query-gpu=name",
         Status.FAIL,
         _gpu_field("name"),
-        rule="other models or another number than most nodes: FAIL",
+        rule="models or number of GPUs differ from most nodes: FAIL",
     ),
     Comparison(
         "cross.driver",
@@ -342,7 +342,7 @@ COMPARISONS = (
         "cat /sys/class/infiniband/*/fw_ver",
         Status.WARN,
         _firmware,
-        rule="another firmware of the same board than most nodes: WARN",
+        rule="firmware of a board differs from most nodes: WARN",
     ),
     Comparison(
         "cross.rate",
@@ -350,7 +350,7 @@ COMPARISONS = (
         "cat /sys/class/infiniband/*/ports/*/rate",
         Status.FAIL,
         _rates,
-        rule="other rates of active ports than most nodes: FAIL",
+        rule="rates of active ports differ from most nodes: FAIL",
     ),
     Comparison(
         "cross.active_ports",
@@ -367,7 +367,7 @@ COMPARISONS = (
         "nvidia-smi topo -m",
         Status.FAIL,
         _rails,
-        rule="another matrix than most nodes: FAIL",
+        rule="the matrix differs from most nodes: FAIL",
     ),
     Comparison("cross.kernel", "system", "uname -r", Status.WARN, _fact("kernel")),
     Comparison("cross.cpu_model", "system", "cat /proc/cpuinfo", Status.WARN, _fact("cpu_model")),
@@ -378,7 +378,7 @@ COMPARISONS = (
         Status.FAIL,
         _keys,
         _only_limited,
-        rule="other tables than on most nodes: FAIL; only limited memberships: WARN",
+        rule="tables differ from most nodes: FAIL; only limited memberships: WARN",
     ),
     # For the reader: NCCL 2.21 and later find the index by themselves.
     Comparison(
@@ -395,7 +395,7 @@ COMPARISONS = (
         "ls libnccl.so.2.*",
         Status.FAIL,
         _libraries,
-        rule="other libraries below LD_LIBRARY_PATH and the usual folders than on most nodes: FAIL",
+        rule="libraries in LD_LIBRARY_PATH and the usual folders differ from most nodes: FAIL",
     ),
     Comparison(
         "cross.nccl_tests_hash",
@@ -403,7 +403,7 @@ COMPARISONS = (
         "sha256sum all_reduce_perf",
         Status.FAIL,
         _hash,
-        rule="where it is on PATH, another file than on most nodes: FAIL",
+        rule="the file on PATH differs from most nodes: FAIL",
     ),
     Comparison(
         "cross.governor",

@@ -237,12 +237,12 @@ CHECK = CheckFamily(
         Check(
             "eth.interfaces",
             "cat /etc/nccl.conf; env; ls /sys/class/net",
-            "NCCL_SOCKET_IFNAME of a file or the session names none that is there: FAIL",
+            "NCCL_SOCKET_IFNAME of a file or the session matches no interface: FAIL",
         ),
         Check(
             "eth.qos",
             "mlnx_qos -i INTERFACE",
-            "trust other than dscp: FAIL; no priority with flow control: WARN; needs root",
+            "trust mode is not dscp: FAIL; no priority with flow control: WARN; needs root",
         ),
         Check(
             "eth.ecn",

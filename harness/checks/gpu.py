@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Sized
 from dataclasses import dataclass
 
 from busbw.checks import (
@@ -102,14 +102,7 @@ def rule(gpus: tuple[GpuState, ...]) -> tuple[RuleResult, ...]:
     judge."""
     if not gpus:
         return ()
-    persistence = _each(
-        "gpu.persistence",
-        gpus,
-        "persistence mode Enabled",
-        lambda g: g.persistence,
-        lambda g: bool(g.persistence),
-        Status.WARN,
-    )
+    persistence = _persistence(gpus)
     capped = min(gpus, key=lambda g: (g.power_limit_w or 0.0) / (g.power_default_w or 1.0))
     mode = {Status.PASS: "Enabled", Status.WARN: "Disabled"}
     return (
@@ -137,23 +130,15 @@ def _driver(gpus: tuple[GpuState, ...]) -> RuleResult:
     return rule.result(Status.PASS if len(versions) == 1 else Status.FAIL, driver_text)
 
 
-def _each(
-    check_id: str,
-    gpus: tuple[GpuState, ...],
-    expected: str,
-    value: Callable[[GpuState], object],
-    good: Callable[[GpuState], bool],
-    status: Status,
-) -> RuleResult:
-    known = [g for g in gpus if value(g) is not None]
+def _persistence(gpus: tuple[GpuState, ...]) -> RuleResult:
+    rule = Rule("gpu.persistence", "persistence mode Enabled")
+    known = [g for g in gpus if g.persistence is not None]
     if not known:
-        return RuleResult(
-            check_id, Status.UNKNOWN, "not shown", expected, "nvidia-smi shows N/A for every GPU"
-        )
-    bad = [g.index for g in known if not good(g)]
-    if bad:
-        return RuleResult(check_id, status, f"not so on GPU {_listed(bad)}", expected)
-    return RuleResult(check_id, Status.PASS, f"so on {len(known)} GPUs", expected)
+        return rule.unknown("not shown", "nvidia-smi shows N/A for every GPU")
+    off = [g.index for g in known if not g.persistence]
+    if off:
+        return rule.warned(f"Disabled on GPU {_listed(off)}")
+    return rule.passed(f"Enabled on {_count_of(known)}")
 
 
 def _mig(gpus: tuple[GpuState, ...]) -> RuleResult:
@@ -241,6 +226,10 @@ def pcie_width(gpus: tuple[GpuState, ...]) -> RuleResult:
     if not known:
         return rule.unknown("not shown", "nvidia-smi does not show the link width")
     return rule.passed(", ".join(sorted({f"x{g.width:g}" for g in known})))
+
+
+def _count_of(known: Sized, noun: str = "GPU") -> str:
+    return f"{len(known)} {noun}" if len(known) == 1 else f"{len(known)} {noun}s"
 
 
 def _listed(indexes: list[int]) -> str:
@@ -410,7 +399,7 @@ def _clocks(rows: tuple[QueryRow, ...]) -> RuleResult:
         return rule.warned(", ".join(slow)).with_values(sm_mhz_under_load=now, max_sm_mhz=most)
     if not known:
         return rule.skipped("idle", "clocks are judged under load, and nothing runs on these GPUs")
-    return rule.passed(f"so on {len(known)} busy GPUs")
+    return rule.passed(f"reached by {_count_of(known, 'busy GPU')}")
 
 
 def _answer_time(answer: NodeAnswer) -> tuple[CheckResult, ...]:
@@ -476,7 +465,7 @@ def _temperature(output: SectionOutput) -> tuple[RuleResult, ...]:
             hot += [str(position)] if margin < _TEMPERATURE_MARGIN_C else []
     if hot:
         return (rule.warned(f"too close: GPU {', '.join(hot)}").with_values(margin_c=least),)
-    return (rule.passed(f"so on {known} GPUs"),) if known else ()
+    return (rule.passed(f"{known} GPU{'s' if known > 1 else ''}"),) if known else ()
 
 
 @once
@@ -540,18 +529,16 @@ _QUERY_GPU = f"nvidia-smi --query-gpu={_QUERY},clocks_event_reasons.active --for
 CHECK = CheckFamily(
     name="gpu",
     checks=(
-        Check(
-            "gpu.count", "nvidia-smi -L", "none, or another number than the inventory says: FAIL"
-        ),
+        Check("gpu.count", "nvidia-smi -L", "no GPU, or not as many as in the inventory: FAIL"),
         Check(
             "ssh.cmd_time",
             "nvidia-smi -L",
-            "no answer in its limit of 30 s: FAIL; after more than 20 s: WARN",
+            "no answer within 30 s: FAIL; after more than 20 s: WARN",
         ),
         Check(
             "gpu.driver",
             "nvidia-smi --query-gpu=…",
-            "library and module differ, several versions, or a GPU says [Unknown Error]: FAIL",
+            "library and module differ, several versions, or a GPU reports [Unknown Error]: FAIL",
         ),
         Check("gpu.persistence", "nvidia-smi --query-gpu=…", "off: WARN"),
         Check("gpu.mig", "nvidia-smi --query-gpu=…", "MIG on: FAIL"),
@@ -561,11 +548,15 @@ CHECK = CheckFamily(
             "an uncorrected error since the driver was loaded: FAIL",
         ),
         Check("gpu.power", "nvidia-smi --query-gpu=…", "limit below the default: WARN"),
-        Check("gpu.pcie_link", "nvidia-smi --query-gpu=…", "fewer PCIe lanes than there are: FAIL"),
+        Check(
+            "gpu.pcie_link",
+            "nvidia-smi --query-gpu=…",
+            "a GPU uses fewer PCIe lanes than it has: FAIL",
+        ),
         Check(
             "gpu.throttle",
             "nvidia-smi --query-gpu=…",
-            "hardware, thermal or power brake: FAIL; software thermal: WARN",
+            "a slowdown by hardware, heat or power brake: FAIL; by software for heat: WARN",
         ),
         Check(
             "gpu.clocks",
@@ -575,13 +566,13 @@ CHECK = CheckFamily(
         Check(
             "gpu.remap",
             "nvidia-smi --query-remapped-rows=…",
-            "failed, pending, or more than 512 uncorrectable rows: FAIL",
+            "a remapping failed or is pending, or more than 512 uncorrectable rows: FAIL",
         ),
         Check("gpu.temp", "nvidia-smi -q", "less than 5 °C below the slowdown temperature: WARN"),
         Check(
             "gpu.procs",
             "nvidia-smi --query-compute-apps=…",
-            "a process on a GPU, or more than 1024 MiB held by none: WARN",
+            "a process on a GPU, or more than 1024 MiB in use without a process: WARN",
         ),
     ),
     sections=(

@@ -23,16 +23,16 @@ from busbw.parsers.tools import dcgm, nvbandwidth
 # without PyTorch the answer is unknown.
 
 PRODUCT = "gpu.matmul"
-LEAST_RATIO = 0.85
-"""Share of the median of its like below which a GPU is too slow. Clocks of healthy GPUs under one
-power limit differ by a few percent."""
-FEWEST_GPUS = 3
+LEAST = 0.85
+"""Share of the median of its like below which a product or a copy is too slow: the mark of the
+articles for a clear loss. Clocks of healthy GPUs under one power limit differ by a few percent."""
+FEWEST = 3
 """GPUs of one model from which on their median says something."""
 LIMIT_S = 120
 _NO_TORCH = 3
 MATMUL = Section("matmul", timeout_s=LIMIT_S, tool="python3", python=True)
 _COMMAND = "python3 -c 'import torch; …'"
-_EXPECTED = f"at least {LEAST_RATIO:.0%} of the median of the GPUs of one model"
+_EXPECTED = f"at least {LEAST:.0%} of the median of the GPUs of one model"
 _LINE = re.compile(r"^matmul (\d+) (\d+(?:\.\d+)?) (\S.*)$", re.M)
 
 
@@ -77,14 +77,14 @@ def _judged_matmul(answer: NodeAnswer, rates: dict[str, list[float]]) -> CheckRe
     slow = [
         f"GPU {gpu}: {rate:g} of {median(rates[model]):g} TFLOP/s"
         for gpu, rate, model in own
-        if len(rates[model]) >= FEWEST_GPUS and rate < LEAST_RATIO * median(rates[model])
+        if len(rates[model]) >= FEWEST and rate < LEAST * median(rates[model])
     ]
-    if not any(len(rates[model]) >= FEWEST_GPUS for _, _, model in own):
+    if not any(len(rates[model]) >= FEWEST for _, _, model in own):
         rates_text = ", ".join(f"GPU {gpu}: {rate:g} TFLOP/s" for gpu, rate, _ in own)
         return _unknown(
             answer,
             rates_text,
-            f"fewer than {FEWEST_GPUS} GPUs of this model: nothing to compare",
+            f"fewer than {FEWEST} GPUs of this model: nothing to compare",
             output.line_no,
         )
     evidence = Evidence(
@@ -118,15 +118,14 @@ def _unknown(answer: NodeAnswer, seen: str, reason: str, line_no: int) -> CheckR
 
 
 COPIES, DIAGNOSIS = "gpu.copy_bandwidth", "gpu.diag"
-LEAST = 0.85
-"""Share of the median of its like below which a copy is too slow: the mark of the articles for a
-clear loss."""
-FEWEST = 3
-"""GPUs of one model from which on their median says something."""
 _CHECKS = (
     Check(COPIES, "nvbandwidth", f"below {LEAST:.0%} of the median of its like: FAIL"),
     Check(DIAGNOSIS, "dcgmi diag -r LEVEL -j", "a test fails: FAIL"),
-    Check(PRODUCT, "python3 (torch, a large product)", "below the other GPUs of its model: WARN"),
+    Check(
+        PRODUCT,
+        "python3 (torch, a large product)",
+        f"below {LEAST:.0%} of the median of its model: FAIL",
+    ),
 )
 _COPIES_S = 180
 _DIAGNOSIS_S: Mapping[int, int] = {1: 120, 2: 900, 3: 3600}

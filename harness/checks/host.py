@@ -309,7 +309,7 @@ HOST_FAMILY = CheckFamily(
         Check(
             "os.dstate",
             "ps -eo state,pid,wchan:32,comm, twice",
-            "a process stuck in a driver or file system in both looks: WARN",
+            "a process stuck in a driver or file system in two samples: WARN",
         ),
     ),
     sections=(),

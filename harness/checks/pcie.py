@@ -138,7 +138,7 @@ def read_requests(devices: tuple[AcsBridge, ...]) -> RuleResult:
     if low:
         least = min(size for _, size in known)
         return rule.warned(", ".join(low)).with_values(bytes=least)
-    return rule.passed(f"so on {len(known)} adapters")
+    return rule.passed(f"{len(known)} adapter" + "s" * (len(known) > 1))
 
 
 def ordering(devices: tuple[AcsBridge, ...], *, virtual: bool, amd: bool) -> RuleResult:

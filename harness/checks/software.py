@@ -392,7 +392,7 @@ SOFTWARE_FAMILY = CheckFamily(
     name="software",
     checks=(
         Check("sw.mpirun", "mpirun --version", "missing, or not Open MPI: FAIL"),
-        Check("cross.mpi", "mpirun --version", "another version or place than most nodes: FAIL"),
+        Check("cross.mpi", "mpirun --version", "version or path differs from most nodes: FAIL"),
     ),
     sections=(
         Section(

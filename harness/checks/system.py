@@ -292,7 +292,9 @@ SYSTEM_FAMILY = CheckFamily(
     checks=(
         Check("os.cpu_load", "cat /proc/loadavg; nproc", "load above 0.5 per CPU: WARN"),
         Check(
-            "os.psi", "cat /proc/pressure/*", "CPU above 10, memory or disks above 5 (avg60): WARN"
+            "os.psi",
+            "cat /proc/pressure/*",
+            "pressure (avg60) above 10 % for CPU, above 5 % for memory or disks: WARN",
         ),
         Check(
             "os.cpu_governor",
@@ -300,11 +302,23 @@ SYSTEM_FAMILY = CheckFamily(
             "not performance: WARN",
         ),
         Check("os.numa_balancing", "cat /proc/sys/kernel/numa_balancing", "on: WARN"),
-        Check("os.iommu", "cat /sys/kernel/iommu_groups/*/type", "translated on bare metal: WARN"),
-        Check("os.disk", "df -P / /tmp /dev/shm", "does not end: FAIL; more than 95 % full: WARN"),
+        Check(
+            "os.iommu",
+            "cat /sys/kernel/iommu_groups/*/type",
+            "DMA is translated, on bare metal: WARN",
+        ),
+        Check(
+            "os.disk",
+            "df -P / /tmp /dev/shm",
+            "df does not end: FAIL; a disk is more than 95 % full: WARN",
+        ),
         Check("os.shm", "df -P /dev/shm", "below 1024 MiB: FAIL"),
         Check("os.hosts", "getent ahosts $(uname -n)", "resolves to loopback, or not at all: WARN"),
-        Check("os.firewall", "systemctl is-active firewalld ufw nftables", "one is active: WARN"),
+        Check(
+            "os.firewall",
+            "systemctl is-active firewalld ufw nftables",
+            "a firewall is active: WARN",
+        ),
         Check(
             "os.time",
             "timedatectl show -p NTPSynchronized; chronyc tracking",

@@ -60,7 +60,7 @@ def verdict(check_id: str, **sections: str | tuple[str, str, int]) -> tuple[Stat
     [
         ({}, "gpu.driver", Status.PASS, "driver 550.54.14"),
         ({"broken": True}, "gpu.driver", Status.FAIL, "GPU 0: [Unknown Error]; driver unknown"),
-        ({"persistence": False}, "gpu.persistence", Status.WARN, "not so on GPU 0"),
+        ({"persistence": False}, "gpu.persistence", Status.WARN, "Disabled on GPU 0"),
         ({"persistence": None}, "gpu.persistence", Status.UNKNOWN, "not shown"),
         ({"mig": True}, "gpu.mig", Status.FAIL, "MIG is on: GPU 0"),
         ({"mig": None}, "gpu.mig", Status.PASS, "off"),
