@@ -10,21 +10,21 @@ from busbw.inventory.hostlist import fold
 from busbw.model import Confidence, Evidence, Finding, Status
 from busbw.parsers.findings.catalogue import filled
 from busbw.store.artefacts import Participants, PreflightArtefact, ReachArtefact
-from busbw.store.run_directory import Damage, RunDir
+from busbw.store.run_directory import Damage
 
 _NAMED = 6
 """Damaged files that a title names."""
 
 
 def findings(
-    run: RunDir,
+    damage: tuple[Damage, ...],
     launches: tuple[Launch, ...],
     reach: ReachArtefact | None,
     preflight: PreflightArtefact | None,
     participants: Participants | None,
 ) -> tuple[Finding, ...]:
     """What is missing or damaged; a run that did not come to a step does not promise its record."""
-    return (*_damaged(run.damage()), *_missing(launches, reach, preflight, participants))
+    return (*_damaged(damage), *_missing(launches, reach, preflight, participants))
 
 
 def _missing(

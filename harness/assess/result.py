@@ -69,7 +69,7 @@ from busbw.store.artefacts import (
     StageFailure,
 )
 from busbw.store.plan import RunPlan
-from busbw.store.run_directory import RunDir
+from busbw.store.run_directory import Damage, RunDir
 from busbw.survey import earlier as earlier_surveys
 from busbw.survey import layer_breakdown as survey_layers
 from busbw.survey import link_baseline, retransmitted
@@ -84,6 +84,7 @@ class _Raw:
     """What a run left behind, as far as it came."""
 
     plan: RunPlan
+    damage: tuple[Damage, ...]
     reach: ReachArtefact | None
     preflight: PreflightArtefact | None
     answers: tuple[NodeAnswer, ...]
@@ -115,7 +116,9 @@ def derive(run: RunDir) -> RunResult:
     Raises:
         RunDirError: there is no plan, or an artefact is not readable.
     """
-    raw = _read(run)
+    damage = run.damage()
+    run = run.sound(damage)
+    raw = _read(run, damage)
     plan, checks = raw.plan, raw.checks
     judged = _judge(run, raw)
     versions = software_versions(plan, raw.known, raw.build, raw.launches)
@@ -175,7 +178,10 @@ def derive(run: RunDir) -> RunResult:
         uncovered=decided.uncovered,
         sensitivity=judged.appraised.sensitivity if measuring else sensitivity(checks),
         versions=versions,
-        commands=tuple(render(launch.artefact.invocation) for launch in raw.launches),
+        commands=(
+            *(render(launch.artefact.invocation) for launch in raw.launches),
+            *link_baseline.commands(run),
+        ),
         acceptance=accepted,
         compared=diff,
         sweep=interleaved.sweep,
@@ -185,7 +191,7 @@ def derive(run: RunDir) -> RunResult:
     )
 
 
-def _read(run: RunDir) -> _Raw:
+def _read(run: RunDir, damage: tuple[Damage, ...]) -> _Raw:
     plan = load_plan(run)
     node_answers = answers(run, plan)
     known = {answer.node.name: facts(answer) for answer in node_answers}
@@ -193,6 +199,7 @@ def _read(run: RunDir) -> _Raw:
     own_launches = launches.load(run, known)
     return _Raw(
         plan=plan,
+        damage=damage,
         reach=artefacts.load(run, "reach.json", ReachArtefact),
         preflight=artefacts.load(run, "preflight.json", PreflightArtefact),
         answers=node_answers,
@@ -236,7 +243,7 @@ def _judge(run: RunDir, raw: _Raw) -> _Judged:
         *check_findings,
         *_stage_findings(run, raw),
         *planned.findings(run, plan, raw.launches, raw.answers, raw.participants, appraised),
-        *evidence.findings(run, raw.launches, raw.reach, raw.preflight, raw.participants),
+        *evidence.findings(raw.damage, raw.launches, raw.reach, raw.preflight, raw.participants),
     )
     caused = diagnosis.with_causes(
         run, plan, raw.launches, raw.answers, checks, comparisons, findings

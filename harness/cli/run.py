@@ -8,6 +8,7 @@ import dataclasses
 import os
 import secrets
 import signal
+import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -278,15 +279,44 @@ def become_allocated(args: argparse.Namespace) -> None:
     argv = srun.salloc(
         options, nodes, args.node_count, (sys.executable, "-m", "busbw", *sys.argv[1:])
     )
+    _require_slurm()
     sys.stdout.flush()
+    # salloc ends with 1 where it gets no allocation, which would read as "measured and failed".
+    failed = str(LaunchError.exit_status)
+    environ = {**os.environ, "SLURM_EXIT_ERROR": failed, "SLURM_EXIT_IMMEDIATE": failed}
     try:
-        os.execvp(argv[0], argv)
+        os.execvpe(argv[0], argv, environ)
     except OSError as error:
-        raise LaunchError(
-            "this machine cannot request an allocation",
-            seen=f"salloc: {error}",
-            next_step="run busbw on a login node of the Slurm cluster",
-        ) from error
+        raise _no_slurm(f"salloc: {error}") from error
+
+
+_SLURM_ANSWERS_S = 30.0
+
+
+def _require_slurm() -> None:
+    """A controller of Slurm answers here.
+
+    Raises:
+        LaunchError: none does.
+    """
+    asking = ("sinfo", "--noheader", "--format=%P")
+    try:
+        asked = subprocess.run(
+            asking, capture_output=True, text=True, timeout=_SLURM_ANSWERS_S, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise _no_slurm(f"sinfo: {error}") from error
+    if asked.returncode != 0:
+        lines = asked.stderr.strip().splitlines()
+        raise _no_slurm(lines[-1] if lines else f"sinfo: exit status {asked.returncode}")
+
+
+def _no_slurm(seen: str) -> LaunchError:
+    return LaunchError(
+        "this machine cannot request an allocation",
+        seen=seen,
+        next_step="run busbw on a login node of the Slurm cluster",
+    )
 
 
 DEFAULT_PLAYBOOK = "day-one"

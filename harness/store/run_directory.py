@@ -65,6 +65,8 @@ class Damage:
 
     name: str
     why: str
+    altered: bool = True
+    """False = it is missing, or nobody knows what it was."""
 
 
 @dataclass(frozen=True)
@@ -72,6 +74,8 @@ class RunDir:
     """An existing run directory. Writing is safe from several threads."""
 
     path: Path
+    hidden: frozenset[str] = frozenset()
+    """Names below `raw/` that are read as if they were not there: they are damaged."""
     _lock: threading.Lock = field(default_factory=threading.Lock, repr=False, compare=False)
 
     @property
@@ -113,6 +117,8 @@ class RunDir:
 
     def read_raw(self, name: str) -> bytes | None:
         """The content of `raw/name`; None = there is none, so that step did not finish."""
+        if name in self.hidden:
+            return None
         try:
             return (self.raw / _inside(name)).read_bytes()
         except FileNotFoundError:
@@ -127,7 +133,7 @@ class RunDir:
             for p in top.rglob("*")
             if p.is_file() and not p.name.startswith(".tmp-") and p != self.raw / LIST
         )
-        return tuple(sorted(names))
+        return tuple(sorted(set(names) - self.hidden))
 
     def set_aside(self, name: str) -> None:
         """Move `raw/name` (a file or a folder) to `raw/earlier/N/name`: kept as it is, and no
@@ -173,14 +179,18 @@ class RunDir:
         for name in sorted({*known, *self.raw_names()} - _APPENDED):
             entry, content = known.get(name), self.read_raw(name)
             if entry is None:
-                found.append(Damage(name, f"not in raw/{LIST}"))
+                found.append(Damage(name, f"not in raw/{LIST}", altered=False))
             elif content is None:
-                found.append(Damage(name, "missing"))
+                found.append(Damage(name, "missing", altered=False))
             elif len(content) != entry.get("bytes"):
                 found.append(Damage(name, f"{len(content)} bytes of {entry.get('bytes')}"))
             elif hashlib.sha256(content).hexdigest() != entry.get("sha256"):
                 found.append(Damage(name, "other content"))
         return tuple(found)
+
+    def sound(self, damage: tuple[Damage, ...]) -> RunDir:
+        """The run without its damaged files: what is no evidence is not read as such."""
+        return RunDir(self.path, frozenset(each.name for each in damage if each.altered))
 
     def _list(self) -> dict[str, dict[str, object]]:
         """Name → its newest line in the list of files. A line that was cut off names no file: the

@@ -177,6 +177,34 @@ def _rate(text: str, tool: LinkTool) -> tuple[float | None, str]:
     return test.received_gbit_s, test.problem
 
 
+def commands(run: RunDir) -> tuple[str, ...]:
+    """The link baseline as shell text, a rail each: the server's line and the client's, to start by
+    hand one after the other; () = none was measured.
+
+    Raises:
+        RunDirError: the artefact is not readable.
+    """
+    artefact = artefacts.load(run, FILE, LinkBaselineArtefact)
+    if artefact is None:
+        return ()
+    texts = []
+    for (client, server), interfaces in zip(artefact.pairs, artefact.interfaces, strict=True):
+        for rail, name in enumerate(interfaces):
+            port = FIRST_PORT + rail
+            lines = [f"# link baseline of {name} between {client} and {server}"]
+            if artefact.tool is LinkTool.PERFTEST:
+                test = f"ib_write_bw -d {name} -p {port} -F --report_gbits -D {SECONDS}"
+                lines += [f"# on {server}: {test}", f"# on {client}: {test} {server}"]
+            elif artefact.tool is LinkTool.IPERF3:
+                test = f"iperf3 -c ADDRESS_OF_{name} -p {port} -t {SECONDS} -P {STREAMS} -J"
+                lines += [
+                    f"# on {server}: iperf3 -s -B ADDRESS_OF_{name} -p {port}",
+                    f"# on {client}: {test}   # and once more with -R",
+                ]
+            texts.append("\n".join(lines) + "\n")
+    return tuple(texts)
+
+
 def load(run: RunDir, samples: tuple[GroupSample, ...]) -> tuple[RailLink, ...]:
     """Every rail of the measured pairs with what the survey got over it; () = no link baseline was
     measured.

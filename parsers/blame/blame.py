@@ -264,7 +264,8 @@ def _quoted(
 ) -> tuple[Evidence, ...]:
     """The groups that speak against it, then what the same partners give without it: the contrast
     is part of the proof."""
-    against = sorted(own, key=lambda level: (level.ratio, level.launch, level.sample.nodes))
+    below = [level for level in own if level.ratio < 1] or own
+    against = sorted(below, key=lambda level: (level.ratio, level.launch, level.sample.nodes))
     names = set(account.part.names)
     partners = _nodes_of(own) - names
     contrast = []

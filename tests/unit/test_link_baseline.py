@@ -8,14 +8,16 @@ import pytest
 
 from busbw import playbook
 from busbw.fabrics import fabric
+from busbw.fabrics.fabric import LinkTool
 from busbw.model import Cluster, Node
 from busbw.parsers.blame import blame
 from busbw.parsers.blame.parts import Fabric
 from busbw.parsers.nccl_tests.groups import GroupSample
 from busbw.run.context import Context
-from busbw.store import run_directory
+from busbw.store import artefacts, run_directory
 from busbw.store.plan import RunPlan
 from busbw.survey import link_baseline
+from busbw.survey.link_baseline import LinkBaselineArtefact
 from busbw.survey.measure_links import measure_links
 from busbw.transport.fanout import open_fleet
 from busbw.transport.local import LocalTransport
@@ -98,3 +100,15 @@ def test_every_rail_is_measured_by_the_tool_of_its_fabric(name: str, tmp_path: P
         assert [(link.tool, link.rail, link.problem) for link in links] == [
             (tool, rail, "") for rail in range(len(devices))
         ]
+
+
+def test_the_commands_of_the_run_hold_the_link_baseline(tmp_path: Path) -> None:
+    run = run_directory.create(tmp_path, "2026-11-21T10:00:00Z", "day-one")
+    kept = LinkBaselineArtefact((("n1", "n2"),), (("mlx5_0",),), (None,), ("",), LinkTool.PERFTEST)
+    assert link_baseline.commands(run) == ()
+    artefacts.keep(run, link_baseline.FILE, kept)
+    assert link_baseline.commands(run) == (
+        "# link baseline of mlx5_0 between n1 and n2\n"
+        "# on n2: ib_write_bw -d mlx5_0 -p 18710 -F --report_gbits -D 2\n"
+        "# on n1: ib_write_bw -d mlx5_0 -p 18710 -F --report_gbits -D 2 n2\n",
+    )
