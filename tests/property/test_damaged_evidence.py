@@ -63,7 +63,7 @@ def judged(run: RunDir) -> tuple[int, str]:
     try:
         result = assess.derive(run)
     except BusbwError as error:
-        return error.exit_status, str(error)
+        return error.exit_status, f"{error} {error.seen}"
     titles = [each.title for each in result.findings if each.id == "evidence-damaged"]
     return result.exit_status, " ".join(titles)
 

@@ -1,4 +1,4 @@
-"""Trap: the contract names `all-reduse`. It must come to refused."""
+"""Trap: the contract names “all-reduse”. It must come to refused."""
 
 from __future__ import annotations
 

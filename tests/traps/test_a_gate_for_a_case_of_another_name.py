@@ -1,4 +1,4 @@
-"""Trap: the gate says `allreduce`, the case `all-reduce`. It must come to refused."""
+"""Trap: the gate names “allreduce”, the case is all-reduce. It must come to refused."""
 
 from __future__ import annotations
 
