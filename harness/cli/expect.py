@@ -38,6 +38,8 @@ class Described:
     summary: str
     """Where it comes from, and what it is, as one line."""
     missing: tuple[str, ...]
+    nvlink_domain: int | None = None
+    """Nodes that NVLink joins, by IMEX."""
 
 
 def fill(args: argparse.Namespace) -> str:
@@ -49,10 +51,11 @@ def fill(args: argparse.Namespace) -> str:
         UsageError: what is needed was neither reported nor given.
     """
     described = _of_run(args.run_directory) if args.run_directory is not None else _of_node(args)
-    for name in ("gpu", "gpus_per_node", "nics", "fabric", "nodes", "mtu"):
+    for name in ("gpu", "gpus_per_node", "nics", "fabric", "nodes", "mtu", "nvlink_domain"):
         if getattr(args, name) is None:
             setattr(args, name, getattr(described, name))
-    needs_network = (args.nodes or 2) > 1 and args.nics is None and args.network_gb_s is None
+    several = (args.nodes or 2) > (args.nvlink_domain or 1)
+    needs_network = several and args.nics is None and args.network_gb_s is None
     if (args.gpu is None and args.nvlink_gb_s is None) or needs_network:
         raise UsageError(
             "what the nodes say is not enough for a limit",
@@ -187,10 +190,19 @@ def _described(
         parts.append(f"{interfaces.count} x {rate} Gb/s")
     if fabric:
         parts.append(fabric)
+    if count is not None:
+        domain, why_not = expectation.nodes_per_domain(hardware, count)
+        missing = (*missing, why_not) if why_not else missing
+    else:
+        # One node says how many its domain has.
+        domain = max((len(node.nvlink_domain) for node in hardware.nodes), default=1) or 1
+    if domain is not None and domain > 1:
+        parts.append(f"NVLink joins {phrases.count(domain, 'node')}")
     summary = f"{source}: {', '.join(parts) or 'nothing that the tables know'}"
     if count is not None:
         summary += f", on {phrases.count(count, 'node')}"
-    return Described(gpu, hardware.gpus_per_node, nics, fabric, count, mtu, summary, missing)
+    per_node = hardware.gpus_per_node
+    return Described(gpu, per_node, nics, fabric, count, mtu, summary, missing, domain)
 
 
 if TYPE_CHECKING:
@@ -256,9 +268,8 @@ def register(parser: argparse.ArgumentParser) -> None:
     hardware.add_argument(
         "--nvlink-domain",
         type=int,
-        default=1,
         metavar="NODES",
-        help="nodes that NVLink joins: 18 in a rack of GB200 NVL72, 1 = none (default)",
+        help="nodes that NVLink joins: 18 in a rack of GB200 NVL72 (default: as IMEX says, else 1)",
     )
     hardware.add_argument(
         "--gpus-per-node",
@@ -506,7 +517,8 @@ def _question(args: argparse.Namespace) -> Question:
             next_step="--gpus-per-node 8",
         )
     nics = hardware.parse_nics(args.nics) if args.nics is not None else None
-    one_domain = args.nodes is not None and args.nodes <= args.nvlink_domain
+    per_domain = args.nvlink_domain or 1
+    one_domain = args.nodes is not None and args.nodes <= per_domain
     fabric = args.fabric or (intra_node_fabrics()[0] if one_domain else None)
     if fabric is not None:
         _one_of("--fabric", fabric, tuple(carrier_by_fabric()))
@@ -550,7 +562,7 @@ def _question(args: argparse.Namespace) -> Question:
             seen=f"--fabric {fabric}" if fabric else "",
             next_step="--fabric infiniband",
         )
-    return cluster.joined(question_for(args.nodes, fabric), args.nvlink_domain)
+    return cluster.joined(question_for(args.nodes, fabric), per_domain)
 
 
 def _one_of(option: str, value: str, known: tuple[str, ...]) -> None:

@@ -326,7 +326,7 @@ def _kind(way: str, binds: str, question: Question) -> str | None:
     if fabric in ("tcpx", "tcpxo"):
         return f"{fabric.upper()} {way}"
     if way == "broadcast":
-        return "network broadcast"
+        return "PCIe ring between nodes" if binds == "PCIe" else "network broadcast"
     place = " between nodes" if binds != "network" else ""
     if rack:
         place += " between racks"

@@ -248,6 +248,12 @@ class Rates:
         return self.w / self.gpus_per_node
 
     @property
+    def only_link_gb_s(self) -> float | None:
+        """P of GPUs without NVLink: each byte in or out of such a GPU passes it, from its peers as
+        from its NIC. None = they have NVLink, or P is not known."""
+        return self.pcie_gb_s if self.nvlink_gb_s is None else None
+
+    @property
     def pair(self) -> float | None:
         """What two GPUs of a node have between them; None = N is not known."""
         return self.nvlink_gb_s if self.pair_gb_s is None else self.pair_gb_s
@@ -316,11 +322,14 @@ def ring(rates: Rates) -> Limit | None:
     """all_reduce, all_gather, reduce_scatter as a ring; None = no rate of the node's inside is
     known.
 
-    One node: N, or PCIe where there is no NVLink. Several: min(W, N g/(g-1)).
+    One node: N, or PCIe where there is no NVLink. Several: min(W, N g/(g-1)), without NVLink
+    min(W, P).
     """
     if rates.nodes == 1:
         inside = rates.nvlink_gb_s if rates.nvlink_gb_s is not None else rates.pcie_gb_s
         return _least("N" if rates.nvlink_gb_s is not None else "P", rates, inside)
+    if rates.only_link_gb_s is not None:
+        return _least("min(W, P)", rates, rates.w, rates.only_link_gb_s)
     return _least("min(W, N g/(g-1))", rates, rates.w, rates.ring_nvlink_gb_s)
 
 
@@ -331,6 +340,9 @@ def tree(rates: Rates) -> Limit | None:
     GPUs.
     """
     n, g = rates.ranks, rates.gpus_per_node
+    if rates.only_link_gb_s is not None and rates.nodes > 1:
+        own = 2 * (n - 1) / n * rates.only_link_gb_s
+        return _least("2(n-1)/n min(W/load, P)", rates, _tree_network(rates), own)
     chain = (
         None
         if rates.nvlink_gb_s is None or g == 1
@@ -401,6 +413,10 @@ def all_reduce_any(rates: Rates) -> Limit | None:
     if rates.nodes == 1:
         known = [limit for limit in (ring(rates), nvls(rates)) if limit is not None]
         return max(known, key=lambda limit: limit.value_gb_s) if known else None
+    if rates.only_link_gb_s is not None:
+        own = 2 * (rates.ranks - 1) / rates.ranks * rates.only_link_gb_s
+        network = information_bound(rates).value_gb_s
+        return _least("min((n-1)/(g(k-1)) W, 2(n-1)/n P)", rates, network, own)
     inside = [value for value in (nvls_nvlink(rates), _into_one_gpu(rates)) if value is not None]
     formula = (
         "min((n-1)/(g(k-1)) W, max(2(n-1)/n g/(g+1) N, N + B))"
@@ -426,12 +442,10 @@ def gather_any(rates: Rates) -> Limit | None:
 
 
 def _into_one_gpu(rates: Rates) -> float | None:
-    """N + B; None = N is not known, or it has nobody to talk to."""
-    return (
-        None
-        if rates.nvlink_gb_s is None or rates.gpus_per_node == 1
-        else rates.nvlink_gb_s + rates.share
-    )
+    """N + B, without NVLink P; None = neither is known, or N has nobody to talk to."""
+    if rates.nvlink_gb_s is None:
+        return rates.only_link_gb_s
+    return None if rates.gpus_per_node == 1 else rates.nvlink_gb_s + rates.share
 
 
 def alltoall(rates: Rates) -> Limit | None:
@@ -440,6 +454,9 @@ def alltoall(rates: Rates) -> Limit | None:
     n, k, g = rates.ranks, rates.nodes, rates.gpus_per_node
     if k == 1:
         return ring(rates)
+    if rates.only_link_gb_s is not None:
+        across = (n - 1) / n * k / (k - 1) * rates.share
+        return _least("min((n-1)/n k/(k-1) B, P)", rates, across, rates.only_link_gb_s)
     inside = None if rates.nvlink_gb_s is None or g == 1 else rates.nvlink_gb_s * (n - 1) / (g - 1)
     return _least(
         "min((n-1)/n k/(k-1) B, N (n-1)/(g-1))",
@@ -453,6 +470,8 @@ def broadcast(rates: Rates) -> Limit | None:
     """broadcast and reduce: min(W, N), one node N. Each GPU takes in S."""
     if rates.nodes == 1:
         return ring(rates)
+    if rates.only_link_gb_s is not None:
+        return _least("min(W, P)", rates, rates.w, rates.only_link_gb_s)
     return _least(
         "min(W, N)", rates, rates.w, rates.nvlink_gb_s if rates.gpus_per_node > 1 else None
     )
@@ -516,12 +535,10 @@ def gather(rates: Rates, *, through_peers: bool = True) -> Limit | None:
         return ring(rates)
     if not through_peers:
         return _least("(n-1)/(n-g) B", rates, (n - 1) / (n - g) * rates.share)
-    return _least(
-        "min((n-1)/(n-g) W, N)",
-        rates,
-        (n - 1) / (n - g) * rates.w,
-        rates.nvlink_gb_s if g > 1 else None,
-    )
+    across = (n - 1) / (n - g) * rates.w
+    if rates.only_link_gb_s is not None:
+        return _least("min((n-1)/(n-g) W, P)", rates, across, rates.only_link_gb_s)
+    return _least("min((n-1)/(n-g) W, N)", rates, across, rates.nvlink_gb_s if g > 1 else None)
 
 
 def wire_per_node(collective_busbw_gb_s: float, rates: Rates, *, by_tree: bool) -> float:

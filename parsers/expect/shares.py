@@ -52,6 +52,7 @@ SHARES = {
     "xGMI alltoall": Shares(0.82, 0.89, 0.95),
     "xGMI ring between nodes": Shares(0.90, 0.94, 1.0),
     "PCIe ring": Shares(0.45, 0.64, 0.85),
+    "PCIe ring between nodes": Shares(0.35, 0.60, NO_BOUND, Basis.MODEL),
     "NVLS": Shares(0.95, 1.0, 1.12),
     "NVLS over a rack": Shares(0.80, 0.88, 0.95),
     "NVLSTree held by NVLink": Shares(0.85, 0.91, 0.96),
@@ -60,7 +61,8 @@ SHARES = {
     "network ring": Shares(0.81, 0.93, 1.0),
     "network tree": Shares(0.84, 0.92, 1.03),
     "network broadcast": Shares(0.77, 0.93, 1.0),
-    "network alltoall": Shares(0.50, 0.90, 1.0),
+    # Two pairs whose other collectives are at line rate reached 0.51 and 0.59: degraded, not broken.
+    "network alltoall": Shares(0.74, 0.92, 1.0),
     "network alltoall between racks": Shares(0.80, 0.88, 0.96),
     "network alltoall between racks, several NICs a GPU": Shares(0.22, 0.40, NO_BOUND, Basis.MODEL),
     "network sendrecv": Shares(0.93, 0.98, 1.01),

@@ -566,6 +566,27 @@ def test_a_mixed_cluster_says_which_nodes_differ_and_what_would_help(
     )
 
 
+def imex_of(*addresses: str) -> str:
+    lines = [f"Node #{i}   * {each} *   - READY" for i, each in enumerate(addresses)]
+    return "\n".join(("Nodes:", *lines, "Domain State: UP", ""))
+
+
+def test_a_run_takes_its_nvlink_domains_from_imex(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    racks = (imex_of("10.0.0.1", "10.0.0.2"), imex_of("10.0.1.1", "10.0.1.2"))
+    sections = node_sections("NVIDIA GB200", ports=4)
+    run = recorded(tmp_path, {f"tray-{n}": sections | {"imex": racks[n // 2]} for n in range(4)})
+    status, out, err = answered(capsys, "expect", str(run), "--fabric", "infiniband")
+    assert (status, err) == (0, "")
+    assert out.splitlines()[:2] == [
+        "all_reduce on 2 NVLink domains of 16 x GB200, 8 x 400 Gb/s, infiniband",
+        (f"described by run {run.name}: 8 x GB200, 4 x 400 Gb/s, NVLink joins 2 nodes, on 4 nodes"),
+    ]
+    alone = answered(capsys, "expect", str(run), "--fabric", "infiniband", "--nvlink-domain", "1")
+    assert alone[1].splitlines()[0].startswith("all_reduce on 4 nodes of 8 x GB200")
+
+
 def over_tcp(speed: str) -> dict[str, str]:
     sections = {
         "interfaces": "default ens5\n",
