@@ -71,12 +71,10 @@ def _excerpts(run: RunDir, result: RunResult) -> tuple[Excerpt, ...]:
     excerpts = []
     for path in dict.fromkeys(paths):
         # JSON artefacts hold the launch's environment: they stay in raw/ and are never printed into
-        # a page that travels.
-        content = (
-            run.read_raw(path.removeprefix("raw/"))
-            if path.startswith("raw/") and not path.endswith(".json")
-            else None
-        )
+        # a page that travels. A folder (`raw/cases`, no launch of which proves it) has no excerpt.
+        if not path.startswith("raw/") or path.endswith(".json") or (run.path / path).is_dir():
+            continue
+        content = run.read_raw(path.removeprefix("raw/"))
         if content is not None:
             excerpts.append(Excerpt(path, _cut(content), hashlib.sha256(content).hexdigest()))
     return tuple(excerpts)

@@ -18,6 +18,8 @@ import pytest
 
 from busbw.model import CheckResult, Confidence, Evidence, Finding, Status
 from busbw.reports import ReportInput, html
+from busbw.run import publish
+from busbw.store.run_directory import RunDir
 
 RUNS = SimpleNamespace(
     **runpy.run_path(str(Path(__file__).parents[1] / "fixtures" / "reports" / "runs.py"))
@@ -492,3 +494,16 @@ def test_a_warning_that_decides_the_verdict_is_the_cause_and_only_the_others_did
         replace(report, result=replace(result, headline="all_reduce 370 GB/s", findings=(beside,)))
     )
     assert "1 finding</a> that did not decide the verdict" in hints
+
+
+def test_evidence_that_is_a_folder_has_no_excerpt_and_breaks_no_report(tmp_path: Path) -> None:
+    (tmp_path / "raw" / "cases").mkdir(parents=True)
+    (tmp_path / "raw" / "log.txt").write_text("one line")
+    result = RUNS.failing().result
+    finding = replace(
+        result.findings[0],
+        evidence=(Evidence("raw/cases", None, "no launch"), Evidence("raw/log.txt", 1, "one line")),
+    )
+    result = replace(result, findings=(finding,), cases=())
+    excerpts = publish._excerpts(RunDir(tmp_path), result)
+    assert [excerpt.artefact for excerpt in excerpts] == ["raw/log.txt"]
