@@ -159,7 +159,7 @@ def _compared_with_nothing(comparisons: tuple[Comparison, ...]) -> tuple[Finding
     if not cases:
         return ()
     title = f"{', '.join(cases)}: compared with nothing ({open_[0].reference.source})"
-    evidence = tuple(Evidence(f"raw/cases/{case}", None, title) for case in cases)
+    evidence = tuple(Evidence(f"raw/cases/{case}/outcome.json", None, title) for case in cases)
     finding = Finding(
         id="not-compared",
         status=Status.UNKNOWN,

@@ -333,6 +333,7 @@ def test_a_link_that_goes_down_in_mid_run_is_named_within_the_stated_limits(
     finally:
         job.kill()
         job.wait()
+    assert (latest(tmp_path) / "run.json").exists(), out
     result = json.loads((latest(tmp_path) / "run.json").read_text())
     assert job.returncode in (1, 3), out
     first = result["findings"][0]
@@ -358,6 +359,7 @@ def test_a_stopped_rank_is_found_before_the_job_is_ended(healed: LabState, tmp_p
     finally:
         job.kill()
         job.wait()
+    assert (latest(tmp_path) / "run.json").exists(), out
     result = json.loads((latest(tmp_path) / "run.json").read_text())
     assert (job.returncode, result["findings"][0]["id"], result["findings"][0]["where"]) == (
         1,
@@ -400,6 +402,7 @@ def test_a_killed_rank_loses_nothing_that_was_measured(healed: LabState, tmp_pat
     finally:
         job.kill()
         job.wait()
+    assert (latest(tmp_path) / "run.json").exists(), out
     result = json.loads((latest(tmp_path) / "run.json").read_text())
     assert job.returncode == 3, out
     assert [c["status"] for c in result["cases"]] == ["PASS", "UNKNOWN"]
