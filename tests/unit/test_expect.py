@@ -581,7 +581,10 @@ def test_a_run_takes_its_nvlink_domains_from_imex(
     assert (status, err) == (0, "")
     assert out.splitlines()[:2] == [
         "all_reduce on 2 NVLink domains of 16 x GB200, 8 x 400 Gb/s, infiniband",
-        (f"described by run {run.name}: 8 x GB200, 4 x 400 Gb/s, NVLink joins 2 nodes, on 4 nodes"),
+        (
+            f"described by run {run.name}: 8 x GB200, 4 x 400 Gb/s, infiniband, NVLink joins 2"
+            " nodes, on 4 nodes"
+        ),
     ]
     alone = answered(capsys, "expect", str(run), "--fabric", "infiniband", "--nvlink-domain", "1")
     assert alone[1].splitlines()[0].startswith("all_reduce on 4 nodes of 8 x GB200")
