@@ -499,8 +499,10 @@ def recorded(out: Path, answers: dict[str, dict[str, str]], *, fabric: str | Non
     return run.path
 
 
-def node_sections(gpu: str = "NVIDIA H100 80GB HBM3", ports: int = 8) -> dict[str, str]:
-    query = "index, uuid, name\n" + "".join(f"{i}, GPU-{i}, {gpu}\n" for i in range(8))
+def node_sections(
+    gpu: str = "NVIDIA H100 80GB HBM3", ports: int = 8, gpus: int = 8
+) -> dict[str, str]:
+    query = "index, uuid, name\n" + "".join(f"{i}, GPU-{i}, {gpu}\n" for i in range(gpus))
     lines = []
     for i in range(ports):
         lines += [
@@ -575,19 +577,19 @@ def test_a_run_takes_its_nvlink_domains_from_imex(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     racks = (imex_of("10.0.0.1", "10.0.0.2"), imex_of("10.0.1.1", "10.0.1.2"))
-    sections = node_sections("NVIDIA GB200", ports=4)
+    sections = node_sections("NVIDIA GB200", ports=4, gpus=4)
     run = recorded(tmp_path, {f"tray-{n}": sections | {"imex": racks[n // 2]} for n in range(4)})
     status, out, err = answered(capsys, "expect", str(run), "--fabric", "infiniband")
     assert (status, err) == (0, "")
     assert out.splitlines()[:2] == [
-        "all_reduce on 2 NVLink domains of 16 x GB200, 8 x 400 Gb/s, infiniband",
+        "all_reduce on 2 NVLink domains of 8 x GB200, 8 x 400 Gb/s, infiniband",
         (
-            f"described by run {run.name}: 8 x GB200, 4 x 400 Gb/s, infiniband, NVLink joins 2"
+            f"described by run {run.name}: 4 x GB200, 4 x 400 Gb/s, infiniband, NVLink joins 2"
             " nodes, on 4 nodes"
         ),
     ]
     alone = answered(capsys, "expect", str(run), "--fabric", "infiniband", "--nvlink-domain", "1")
-    assert alone[1].splitlines()[0].startswith("all_reduce on 4 nodes of 8 x GB200")
+    assert alone[1].splitlines()[0].startswith("all_reduce on 4 nodes of 4 x GB200")
 
 
 def over_tcp(speed: str) -> dict[str, str]:
