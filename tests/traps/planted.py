@@ -562,9 +562,12 @@ def over_sockets(text: str) -> str:
     return text.replace("via NET/IB", "via NET/Socket").replace("/GDRDMA", "")
 
 
-def slow_pairs(recording: Recording, share: float, node: str | None = None) -> None:
-    """Every round of the survey at a share of its rate, for one node or for all."""
-    for name in [name for name in recording.files if re.match(r"cases/survey.*/outcome", name)]:
+def slow_pairs(
+    recording: Recording, share: float, node: str | None = None, only: str = "survey"
+) -> None:
+    """Rounds of the survey at a share of their rate, for one node or for all. `only`: what the names
+    of these rounds begin with."""
+    for name in [name for name in recording.files if re.match(rf"cases/{only}.*/outcome", name)]:
         kept = parse_json(recording.files[name], CaseArtefact, name, error=RunDirError)
         left = dict.fromkeys(NODES if node is None else (node,), share)
         text, document = survey(kept.case, kept.groups, left)
