@@ -244,7 +244,9 @@ def _judge(run: RunDir, raw: _Raw) -> _Judged:
         *check_findings,
         *_stage_findings(run, raw),
         *planned.findings(run, plan, raw.launches, raw.answers, raw.participants, appraised),
-        *warnings.findings(comparisons, {launch.artefact.case.id: launch for launch in raw.launches}),
+        *warnings.findings(
+            comparisons, {launch.artefact.case.id: launch for launch in raw.launches}
+        ),
         *evidence.findings(raw.damage, raw.launches, raw.reach, raw.preflight, raw.participants),
     )
     caused = diagnosis.with_causes(
