@@ -18,7 +18,7 @@ from busbw.assess import (
     launches,
     planned,
     timeline,
-    warnings,
+    warning,
 )
 from busbw.assess import contract as acceptance
 from busbw.assess.appraisal import Appraisal
@@ -244,7 +244,7 @@ def _judge(run: RunDir, raw: _Raw) -> _Judged:
         *check_findings,
         *_stage_findings(run, raw),
         *planned.findings(run, plan, raw.launches, raw.answers, raw.participants, appraised),
-        *warnings.findings(
+        *warning.findings(
             comparisons, {launch.artefact.case.id: launch for launch in raw.launches}
         ),
         *evidence.findings(raw.damage, raw.launches, raw.reach, raw.preflight, raw.participants),

@@ -19,7 +19,8 @@ def findings(
     """One for groups of the survey, one for numbers below what is expected. `launches`: by case
     id."""
     warned = [each for each in comparisons if each.status is Status.WARN]
-    groups, levels = [], []
+    groups: list[Comparison] = []
+    levels: list[Comparison] = []
     for each in warned:
         launch = launches.get(each.case_id)
         if launch is None or not launch.artefact.case.required:
