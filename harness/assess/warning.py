@@ -32,18 +32,18 @@ def findings(
         yield _finding("below-expected", levels)
 
 
-def _finding(finding_id: str, found: list[Comparison]) -> Finding:
-    worst = min(found, key=lambda each: each.ratio or 1.0)
-    more = f" (and {len(found) - 1} more)" if len(found) > 1 else ""
+def _finding(finding_id: str, several: list[Comparison]) -> Finding:
+    worst = min(several, key=lambda each: each.ratio or 1.0)
+    more = f" (and {len(several) - 1} more)" if len(several) > 1 else ""
     evidence = []
-    for each in found[:_QUOTED]:
+    for each in several[:_QUOTED]:
         evidence.append(Evidence(f"raw/cases/{each.case_id}/outcome.json", None, _text(each)))
     return filled(
         Finding(
             id=finding_id,
             status=Status.WARN,
             title=f"{_text(worst)}{more}",
-            where=tuple(sorted({" + ".join(each.nodes) for each in found if each.nodes})),
+            where=tuple(sorted({" + ".join(each.nodes) for each in several if each.nodes})),
             evidence=tuple(evidence),
             confidence=Confidence.POSSIBLE,
         )
