@@ -692,7 +692,7 @@ def _headline(expectation: Expectation) -> list[str]:
             " for large messages"
         )
     if not banded:
-        lines.append("expect   unknown: too few published runs of this class")
+        lines.append("expect   unknown: NCCL's rate for these links is not known")
     question = expectation.question
     if question.gpu is not None:
         lines.append(f"source   GPU: {question.gpu.source}")
@@ -701,12 +701,20 @@ def _headline(expectation: Expectation) -> list[str]:
     return lines
 
 
+_BASIS = {
+    "published": "published runs",
+    "model": "the model alone, wide",
+    "none": "nothing",
+}
+
+
 def _model(expectation: Expectation) -> list[str]:
     lines = []
     for item in expectation.expected:
         band = "no band"
         if item.low_gb_s is not None:
-            band = f"tuned {item.low_gb_s:.0f} to {item.typical_gb_s:.0f}"
+            basis = _BASIS[item.basis]
+            band = f"tuned {item.low_gb_s:.0f} to {item.typical_gb_s:.0f} by {basis} ({item.kind})"
         estimate = _number(item.estimate.value_gb_s)
         lines.append(f"  {estimate}  {item.name:<9} {item.binds} binds, {band}")
     title = "estimate from the rates that NCCL counts with, and payload after headers (not a limit)"

@@ -310,40 +310,59 @@ def _kind(way: str, binds: str, question: Question) -> str | None:
     collective.
     """
     fabric = carrier_by_fabric()[question.fabric].published
-    if question.nodes == 1:
-        return _kind_inside(way, binds, fabric, rack=question.gpus_per_node > _GPUS_OF_A_NODE)
     rack = question.gpus_per_node > _GPUS_OF_A_NODE
+    if question.nodes == 1:
+        return _kind_inside(way, binds, fabric, rack=rack)
+    if way in (Algorithm.TREE, Algorithm.NVLS_TREE):
+        return _kind_of_tree(way, binds, fabric, question.nodes, rack=rack)
     if fabric == "tcp":
-        return "sockets" if way not in (Algorithm.TREE, Algorithm.NVLS_TREE) else None
+        return "sockets"
+    if fabric in ("tcpx", "tcpxo"):
+        return f"{fabric.upper()} {way}"
+    if way == "broadcast" and binds == "PCIe":
+        return "PCIe ring between nodes"
+    if way == "broadcast":
+        return "network broadcast"
+    kind = f"{binds} {way}"
+    if binds != "network":
+        kind += " between nodes"
+    if not rack:
+        return kind
+    kind += " between racks"
+    if question.nics is not None and question.nics.count > question.gpus_per_node:
+        kind += ", several NICs a GPU"
+    return kind
+
+
+def _kind_of_tree(way: str, binds: str, fabric: str, nodes: int, *, rack: bool) -> str | None:
+    """The same for a tree between nodes."""
+    few = nodes <= _FEW_DOMAINS
+    if fabric == "tcp":
+        return None
     if way == Algorithm.NVLS_TREE and binds != "network":
         if not rack:
             return "NVLSTree held by NVLink"
-        few = question.nodes <= _FEW_DOMAINS
         return "NVLSTree between racks" if few else "NVLSTree between many racks"
-    if way in (Algorithm.TREE, Algorithm.NVLS_TREE):
-        few = question.nodes <= _FEW_DOMAINS and binds == "network" and fabric != "tcpx"
-        return "network tree" if few else None
-    if fabric in ("tcpx", "tcpxo"):
-        return f"{fabric.upper()} {way}"
-    if way == "broadcast":
-        return "PCIe ring between nodes" if binds == "PCIe" else "network broadcast"
-    place = " between nodes" if binds != "network" else ""
-    if rack:
-        place += " between racks"
-        if question.nics is not None and question.nics.count > question.gpus_per_node:
-            place += ", several NICs a GPU"
-    return f"{binds} {way}{place}"
+    if few and binds == "network" and fabric != "tcpx":
+        return "network tree"
+    return None
 
 
 def _kind_inside(way: str, binds: str, fabric: str, *, rack: bool) -> str | None:
     """The same for one NVLink domain."""
-    place = " over a rack" if rack else ""
     if way == Algorithm.TREE:
         return None
-    if fabric == "tcpx" and way in (Algorithm.RING, Algorithm.NVLS):
+    if fabric == "tcpx" and way == Algorithm.NVLS:
         # Google's environment for TCPX turns NVLS off and takes 8 channels.
-        return "TCPX machine" if way == Algorithm.RING else None
-    return f"NVLS{place}" if way == Algorithm.NVLS else f"{binds} {way}{place}"
+        return None
+    if fabric == "tcpx" and way == Algorithm.RING:
+        return "TCPX machine"
+    kind = f"{binds} {way}"
+    if way == Algorithm.NVLS:
+        kind = "NVLS"
+    if rack:
+        kind += " over a rack"
+    return kind
 
 
 _FEW_DOMAINS = 3

@@ -236,11 +236,9 @@ class Rates:
         """
         if self.network_gb_s is None or self.nodes == 1:
             raise ValueError("one node: nothing crosses the network")
-        return (
-            self.network_gb_s
-            if self.pcie_gb_s is None
-            else min(self.network_gb_s, self.gpus_per_node * self.pcie_gb_s)
-        )
+        if self.pcie_gb_s is None:
+            return self.network_gb_s
+        return min(self.network_gb_s, self.gpus_per_node * self.pcie_gb_s)
 
     @property
     def share(self) -> float:
@@ -251,29 +249,34 @@ class Rates:
     def only_link_gb_s(self) -> float | None:
         """P of GPUs without NVLink: each byte in or out of such a GPU passes it, from its peers as
         from its NIC. None = they have NVLink, or P is not known."""
-        return self.pcie_gb_s if self.nvlink_gb_s is None else None
+        if self.nvlink_gb_s is not None:
+            return None
+        return self.pcie_gb_s
 
     @property
     def pair(self) -> float | None:
         """What two GPUs of a node have between them; None = N is not known."""
         return self.nvlink_gb_s if self.pair_gb_s is None else self.pair_gb_s
 
+    def to_peers(self, factor: float = 1.0) -> float | None:
+        """N, times a factor, for traffic between the GPUs of a node; None = N is not known, or a
+        node has one GPU."""
+        if self.nvlink_gb_s is None or self.gpus_per_node == 1:
+            return None
+        return self.nvlink_gb_s * factor
+
     @property
-    def ring_nvlink_gb_s(self) -> float | None:
-        """What a ring through several nodes gets out of N: g - 1 of g hops are NVLink. None = N is
-        not known, or one GPU per node."""
-        g = self.gpus_per_node
-        return (
-            None
-            if self.nvlink_gb_s is None or g == 1
-            else self.nvlink_gb_s * (g / (g - 1) if self.nodes > 1 else 1.0)
-        )
+    def inner_hops(self) -> float:
+        """g / (g - 1): of g hops of a ring or chain through a node, one is the network's."""
+        return self.gpus_per_node / max(1, self.gpus_per_node - 1)
 
 
 def _least(formula: str, rates: Rates, *candidates: float | None) -> Limit | None:
     """The smallest of what is known; None = nothing is."""
     known = [value for value in candidates if value is not None]
-    return _limit(min(known), formula, rates) if known else None
+    if not known:
+        return None
+    return _limit(min(known), formula, rates)
 
 
 def _limit(value: float, formula: str, rates: Rates) -> Limit:
@@ -303,6 +306,14 @@ def tree_load(nodes: int) -> float:
     return {2: 1.0, 3: 1.5}.get(nodes, 2.0)
 
 
+def highest(*limits: Limit | None) -> Limit | None:
+    """The highest of several ways to run; None = none of them is known."""
+    known = [limit for limit in limits if limit is not None]
+    if not known:
+        return None
+    return max(known, key=lambda limit: limit.value_gb_s)
+
+
 def information_bound(rates: Rates) -> Limit:
     """all_reduce, all_gather, reduce_scatter by any algorithm without reduction in the network:
     (n-1)/(g(k-1)) W.
@@ -310,12 +321,9 @@ def information_bound(rates: Rates) -> Limit:
     All-reduce: a node sends and receives 2(k-1)/k S or more, reduce-scatter then all-gather. Raises
     ValueError for one node.
     """
-    value = (
-        (rates.ranks - 1) / (rates.gpus_per_node * (rates.nodes - 1)) * rates.w
-        if rates.nodes > 1
-        else rates.w
-    )
-    return _limit(value, "(n-1)/(g(k-1)) W", rates)
+    whole = rates.w
+    across = rates.gpus_per_node * (rates.nodes - 1)
+    return _limit((rates.ranks - 1) / across * whole, "(n-1)/(g(k-1)) W", rates)
 
 
 def ring(rates: Rates) -> Limit | None:
@@ -326,11 +334,12 @@ def ring(rates: Rates) -> Limit | None:
     min(W, P).
     """
     if rates.nodes == 1:
-        inside = rates.nvlink_gb_s if rates.nvlink_gb_s is not None else rates.pcie_gb_s
-        return _least("N" if rates.nvlink_gb_s is not None else "P", rates, inside)
+        if rates.nvlink_gb_s is None:
+            return _least("P", rates, rates.pcie_gb_s)
+        return _least("N", rates, rates.nvlink_gb_s)
     if rates.only_link_gb_s is not None:
         return _least("min(W, P)", rates, rates.w, rates.only_link_gb_s)
-    return _least("min(W, N g/(g-1))", rates, rates.w, rates.ring_nvlink_gb_s)
+    return _least("min(W, N g/(g-1))", rates, rates.w, rates.to_peers(rates.inner_hops))
 
 
 def tree(rates: Rates) -> Limit | None:
@@ -339,15 +348,11 @@ def tree(rates: Rates) -> Limit | None:
     Network: 2(n-1)/n W / load. NVLink: N (n-1)/n g/(g-1), the chain's 2(g-1) hops spread over g
     GPUs.
     """
-    n, g = rates.ranks, rates.gpus_per_node
+    n = rates.ranks
     if rates.only_link_gb_s is not None and rates.nodes > 1:
         own = 2 * (n - 1) / n * rates.only_link_gb_s
         return _least("2(n-1)/n min(W/load, P)", rates, _tree_network(rates), own)
-    chain = (
-        None
-        if rates.nvlink_gb_s is None or g == 1
-        else rates.nvlink_gb_s * (n - 1) / n * g / (g - 1)
-    )
+    chain = rates.to_peers((n - 1) / n * rates.inner_hops)
     if rates.nodes == 1:
         return _least("N (n-1)/n g/(g-1)", rates, chain)
     return _least("min(2(n-1)/n W/load, N (n-1)/n g/(g-1))", rates, _tree_network(rates), chain)
@@ -411,8 +416,7 @@ def all_reduce_any(rates: Rates) -> Limit | None:
     get out of the node's inside.
     """
     if rates.nodes == 1:
-        known = [limit for limit in (ring(rates), nvls(rates)) if limit is not None]
-        return max(known, key=lambda limit: limit.value_gb_s) if known else None
+        return highest(ring(rates), nvls(rates))
     if rates.only_link_gb_s is not None:
         own = 2 * (rates.ranks - 1) / rates.ranks * rates.only_link_gb_s
         network = information_bound(rates).value_gb_s
@@ -445,7 +449,9 @@ def _into_one_gpu(rates: Rates) -> float | None:
     """N + B, without NVLink P; None = neither is known, or N has nobody to talk to."""
     if rates.nvlink_gb_s is None:
         return rates.only_link_gb_s
-    return None if rates.gpus_per_node == 1 else rates.nvlink_gb_s + rates.share
+    if rates.gpus_per_node == 1:
+        return None
+    return rates.nvlink_gb_s + rates.share
 
 
 def alltoall(rates: Rates) -> Limit | None:
@@ -457,12 +463,11 @@ def alltoall(rates: Rates) -> Limit | None:
     if rates.only_link_gb_s is not None:
         across = (n - 1) / n * k / (k - 1) * rates.share
         return _least("min((n-1)/n k/(k-1) B, P)", rates, across, rates.only_link_gb_s)
-    inside = None if rates.nvlink_gb_s is None or g == 1 else rates.nvlink_gb_s * (n - 1) / (g - 1)
     return _least(
         "min((n-1)/n k/(k-1) B, N (n-1)/(g-1))",
         rates,
         (n - 1) / n * k / (k - 1) * rates.share,
-        inside,
+        rates.to_peers((n - 1) / max(1, g - 1)),
     )
 
 
@@ -472,9 +477,7 @@ def broadcast(rates: Rates) -> Limit | None:
         return ring(rates)
     if rates.only_link_gb_s is not None:
         return _least("min(W, P)", rates, rates.w, rates.only_link_gb_s)
-    return _least(
-        "min(W, N)", rates, rates.w, rates.nvlink_gb_s if rates.gpus_per_node > 1 else None
-    )
+    return _least("min(W, N)", rates, rates.w, rates.to_peers())
 
 
 def sendrecv(rates: Rates) -> Limit | None:
@@ -538,7 +541,7 @@ def gather(rates: Rates, *, through_peers: bool = True) -> Limit | None:
     across = (n - 1) / (n - g) * rates.w
     if rates.only_link_gb_s is not None:
         return _least("min((n-1)/(n-g) W, P)", rates, across, rates.only_link_gb_s)
-    return _least("min((n-1)/(n-g) W, N)", rates, across, rates.nvlink_gb_s if g > 1 else None)
+    return _least("min((n-1)/(n-g) W, N)", rates, across, rates.to_peers())
 
 
 def wire_per_node(collective_busbw_gb_s: float, rates: Rates, *, by_tree: bool) -> float:

@@ -107,12 +107,20 @@ def latency_us(
         )
     steps = trips * (hops.nodes * hops.gpus_per_node - 1)
     between = trips * (hops.nodes - 1)
-    overhead = (
-        0.0
-        if hops.nodes == 1
-        else (2.0 if hops.amd_cpu else 1.0) * (3.0 if protocol is Protocol.SIMPLE else 1.0)
-    )
+    overhead = _overhead_us(protocol, hops)
     return base + (steps - between) * max(hop, overhead) + between * network
+
+
+def _overhead_us(protocol: Protocol, hops: Hops) -> float:
+    """What each step costs at least where a network takes part."""
+    if hops.nodes == 1:
+        return 0.0
+    overhead = 1.0
+    if hops.amd_cpu:
+        overhead *= 2
+    if protocol is Protocol.SIMPLE:
+        overhead *= 3
+    return overhead
 
 
 def _simple_only_us(algorithm: Algorithm, hops: Hops) -> float:
@@ -146,7 +154,9 @@ def half_size_bytes(latency: float, factor: float, busbw_gb_s: float) -> float:
 
 def node_class(nodes: int) -> int:
     """NCCL's column for a node count: 0 for one, 1 for two (three too), 2 from four on."""
-    return 0 if nodes == 1 else 1 if nodes < 4 else 2
+    if nodes == 1:
+        return 0
+    return 1 if nodes < 4 else 2
 
 
 def channel_busbw(
@@ -266,9 +276,9 @@ def _nvls_tree(rates: Rates, generation: str | None) -> Limit | None:
 def _binding(algorithm: Algorithm, bound: Limit, rates: Rates, links: str) -> str:
     if rates.nodes == 1:
         return links
-    reach = (
-        rates.w
-        if algorithm is Algorithm.RING
-        else 2 * (rates.ranks - 1) / rates.ranks * rates.w / limits.tree_load(rates.nodes)
-    )
-    return "network" if bound.value_gb_s >= reach * (1 - 1e-9) else links
+    reach = rates.w
+    if algorithm is not Algorithm.RING:
+        reach *= 2 * (rates.ranks - 1) / rates.ranks / limits.tree_load(rates.nodes)
+    if bound.value_gb_s >= reach * (1 - 1e-9):
+        return "network"
+    return links
