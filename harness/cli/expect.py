@@ -692,7 +692,8 @@ def _headline(expectation: Expectation) -> list[str]:
             " for large messages"
         )
     if not banded:
-        lines.append("expect   unknown: NCCL's rate for these links is not known")
+        why = expectation.why_no_estimate or "no band for what runs here"
+        lines.append(f"expect   unknown: {why}")
     question = expectation.question
     if question.gpu is not None:
         lines.append(f"source   GPU: {question.gpu.source}")

@@ -117,7 +117,7 @@ class Reference:
     """What a measured number is compared with."""
 
     kind: str
-    """`contract`, `accepted-run`, `peers`, `published`, `physics`, `playbook`, or `none`."""
+    """`contract`, `accepted-run`, `peers`, `published`, `model`, `physics`, `playbook`, or `none`."""
     busbw_gb_s: float | None
     source: str
     """In words, with counts: `median of 4 like groups in this run`."""

@@ -129,7 +129,7 @@ def _names(question: Question) -> tuple[str, ...]:
 
 def _why_none(expectation: Expectation, algorithm: str | None) -> str:
     if not expectation.expected:
-        return "NCCL's rate for these links is not known: there is a limit and no estimate"
+        return f"{expectation.why_no_estimate}: there is a limit and no estimate"
     if algorithm is not None:
         return f"no estimate of {expectation.question.collective} by {algorithm} on this hardware"
     return f"no estimate of {expectation.question.collective} on this hardware"

@@ -120,13 +120,18 @@ class Expectation:
     bounds: tuple[Bound, ...]
     """By the specification, the limit's own formula among them."""
     expected: tuple[Expected, ...]
-    """Best first; () = NCCL's rates for this GPU are not known."""
+    """Best first; () = `why_no_estimate` says why."""
     latency_us: tuple[tuple[str, float], ...]
     """NCCL's model for a few bytes, LL."""
     notes: tuple[str, ...]
     blind: str = ""
     """Why this case cannot show that the fabric is healthy, and which one can; empty = it loads the
     network."""
+
+    @property
+    def why_no_estimate(self) -> str:
+        """Empty = there is one."""
+        return "" if self.expected else _why_none(self.question)
 
 
 def answer(question: Question) -> Expectation:
@@ -400,8 +405,21 @@ def _only_way(collective: str, rates: Rates) -> Limit | None:
         # The root's bytes leave over the NICs of all GPUs of its node.
         return limits.broadcast(rates)
     if collective == "hypercube":
-        return limits.hypercube_steps(rates)
+        return limits.hypercube_steps(rates) if _has_hypercube(rates.ranks) else None
     return _own_bound(collective, rates)
+
+
+def _has_hypercube(ranks: int) -> bool:
+    """Each step pairs the ranks that differ in one bit, so every pair exists only where the ranks
+    are a power of two."""
+    return ranks.bit_count() == 1
+
+
+def _why_none(question: Question) -> str:
+    ranks = question.nodes * question.gpus_per_node
+    if question.collective == "hypercube" and not _has_hypercube(ranks):
+        return f"hypercube runs on a power of two of ranks, not on {ranks}"
+    return "NCCL's rate for these links is not known"
 
 
 def _with_band(way: str, bound: Limit, binds: str, question: Question) -> Expected:
@@ -459,7 +477,7 @@ def _notes(question: Question, rates: Rates, expected: tuple[Expected, ...]) -> 
             "whether the NVLink switch adds up (NVLS) is not known: the limit allows for it"
         )
     if not expected:
-        notes.append("NCCL's rate for these links is not known: limits only, no estimate")
+        notes.append(f"{_why_none(question)}: limits only, no estimate")
     if carrier_by_fabric()[question.fabric].wire is Wire.TCP and rates.nodes > 1:
         notes.append(
             "NCCL over sockets stays far below TCP's payload rate: published runs give 4 to 8 GB/s"

@@ -141,10 +141,7 @@ def contract_notes(contract_gb_s: float, expectation: Expectation) -> tuple[str,
     ]
     best = expectation.expected[0] if expectation.expected else None
     if best is None:
-        return (
-            *notes,
-            "NCCL's rate for these links is not known, so what it would catch cannot be told",
-        )
+        return (*notes, f"{expectation.why_no_estimate}, so what it would catch cannot be told")
     value = best.estimate.value_gb_s
     if contract_gb_s > value:
         notes.append(
