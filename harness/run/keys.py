@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import ipaddress
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -27,6 +28,8 @@ from busbw.store.artefacts import Excluded, LeftOut
 
 CHECK_TIMEOUT_S = 90.0
 
+_ADDRESSES = 64
+"""Of the head in `from=`: sshd before 9.x reads 8 KiB of a line."""
 _AUTHORIZED = "authorized_keys.sh"
 
 
@@ -38,6 +41,11 @@ class _Peer:
     port: str
     host_keys: tuple[str, ...]
     """`TYPE BASE64` each."""
+
+    @property
+    def loopback(self) -> bool:
+        """It is reached on the machine that it shares with the head."""
+        return self.address.startswith("127.") or self.address == "::1"
 
 
 @contextlib.contextmanager
@@ -169,9 +177,14 @@ def _install(
     # Noted before it is done: what may have been installed is removed, also when the answer never
     # came.
     allowed += others
-    context.fleet.run(
-        dict.fromkeys(others, allow(mark, b"restrict " + created.stdout.strip())), deadline_s=40
-    )
+    line = key_line(created.out(), loopback=any(peer.loopback for peer in peers))
+    if line is None:
+        raise LaunchError(
+            f"{place.head} reports no address, so that no key can be bound to it",
+            seen=created.out().strip(),
+            next_step="install iproute2 (`ip`) on it, or name another head in the inventory",
+        )
+    context.fleet.run(dict.fromkeys(others, allow(mark, line)), deadline_s=40)
     files = {
         "config": _ssh_config(peers, directory),
         "known_hosts": "".join(f"{p.node} {key}\n" for p in peers for key in p.host_keys),
@@ -222,6 +235,25 @@ def _ssh_config(peers: list[_Peer], directory: str) -> str:
     return "".join(blocks) + common
 
 
+def key_line(created: str, *, loopback: bool = False) -> bytes | None:
+    """The line for authorized_keys, good only from the addresses that the head has; None = it has
+    none. `loopback` = the nodes are reached at loopback addresses, as those of a lab may be.
+
+    >>> key_line("ssh-ed25519 AAAA busbw-x\\naddress 10.0.0.1\\naddress 10.0.0.1\\naddress fe80::1")
+    b'restrict,from="10.0.0.1" ssh-ed25519 AAAA busbw-x'
+    """
+    key, _, rest = created.partition("\n")
+    addresses = []
+    for word in dict.fromkeys(re.findall(r"^address (\S+)$", rest, re.M)):
+        with contextlib.suppress(ValueError):
+            address = ipaddress.ip_address(word)
+            if not address.is_link_local and (loopback or not address.is_loopback):
+                addresses.append(str(address))
+    if not addresses:
+        return None
+    return f'restrict,from="{",".join(addresses[:_ADDRESSES])}" {key}'.encode()
+
+
 def mark_of(run_id: str) -> str:
     """What the line of a run's temporary key ends in."""
     return f"busbw-{run_id}"
@@ -229,7 +261,7 @@ def mark_of(run_id: str) -> str:
 
 def allow(mark: str, line: bytes) -> Command:
     """Adds the line, which ends in a blank and the mark, to authorized_keys: whole or, with exit
-    status 73, not at all."""
+    status 73, not at all. Nodes that share a home change its file one after the other, once."""
     return Command(
         ("sh", "-c", _script(_AUTHORIZED, "allow_key.sh"), "busbw-allow", mark, _lines_of(mark)),
         stdin=line,

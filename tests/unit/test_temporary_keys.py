@@ -3,12 +3,15 @@ was made for it. The real scripts, run here."""
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import subprocess
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
+from busbw import shell
 from busbw.model import Command
 from busbw.run import keys
 
@@ -105,7 +108,64 @@ def test_a_run_whose_name_begins_with_anothers_keeps_its_key(tmp_path: Path, fil
     assert on_node(tmp_path, keys.allow(MARK, KEY)).returncode == 0
     assert on_node(tmp_path, keys.allow(f"{MARK}-2", KEY + b"-2")).returncode == 0
     assert on_node(tmp_path, keys.forget(MARK)).returncode == 0
-    assert file.read_text() == f"{KEY.decode()}-2\n"
+    assert file.read_text().splitlines()[1:] == [f"{KEY.decode()}-2"]
+    assert on_node(tmp_path, keys.forget(f"{MARK}-2")).returncode == 0
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_nodes_that_share_a_home_lose_no_key_and_leave_none(tmp_path: Path, file: Path) -> None:
+    """Sixteen nodes of four runs at once on one file: each adds its run's key and removes it."""
+    file.parent.mkdir()
+    file.write_text(OWN + "\n")
+
+    def node(number: int) -> list[int]:
+        mark = f"{MARK}-{number % 4}"
+        key = KEY + f"-{number % 4}".encode()
+        done = []
+        for _ in range(2):
+            done.append(on_node(tmp_path, keys.allow(mark, key)).returncode)
+            assert OWN in file.read_text()
+            done.append(on_node(tmp_path, keys.forget(mark)).returncode)
+        return done
+
+    with ThreadPoolExecutor(16) as pool:
+        statuses = list(pool.map(node, range(16)))
+    assert statuses == [[0] * 4] * 16
+    assert file.read_text() == OWN + "\n"
+    assert [path.name for path in file.parent.iterdir()] == ["authorized_keys"]
+
+
+def test_nodes_that_share_a_home_write_its_file_once(tmp_path: Path, file: Path) -> None:
+    """The first node adds the line, the others find it."""
+    assert on_node(tmp_path, keys.allow(MARK, KEY)).returncode == 0
+    written = file.stat()
+    with ThreadPoolExecutor(8) as pool:
+        done = list(pool.map(lambda _: on_node(tmp_path, keys.allow(MARK, KEY)), range(8)))
+    assert {each.returncode for each in done} == {0}
+    assert (file.stat().st_ino, file.stat().st_mtime_ns) == (written.st_ino, written.st_mtime_ns)
+
+
+def test_the_lock_of_a_process_that_was_killed_holds_nobody_up(tmp_path: Path, file: Path) -> None:
+    file.parent.mkdir()
+    file.write_text(OWN + "\n")
+    lock = file.with_name("authorized_keys.busbw")
+    lock.mkdir()
+    (lock / "another-node.77").touch()
+    (lock / "another-node.77.next").write_text("half a file")
+    assert on_node(tmp_path, keys.allow(MARK, KEY)).returncode == 0
+    assert file.read_text() == f"{OWN}\n{KEY.decode()}\n"
+    assert [path.name for path in file.parent.iterdir()] == ["authorized_keys"]
+
+
+def test_a_process_that_lost_its_lock_puts_nothing_in_place(tmp_path: Path, file: Path) -> None:
+    """Its next version is stopped half way; meanwhile another node wrote the file."""
+    file.parent.mkdir()
+    file.write_text(OWN + "\n")
+    slow = keys.allow(MARK, KEY)
+    stop = 'mv() { /bin/mv -T "$lock" "$lock.gone"; echo new >> "$file"; unset -f mv; mv "$@"; }\n'
+    argv = (*slow.argv[:2], stop + slow.argv[2], *slow.argv[3:])
+    assert on_node(tmp_path, dataclasses.replace(slow, argv=argv)).returncode == 0
+    assert file.read_text() == f"{OWN}\nnew\n{KEY.decode()}\n"
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="a file system of a few pages needs root")
@@ -141,3 +201,22 @@ def test_a_full_disk_costs_nobody_their_keys(tmp_path: Path) -> None:
         assert done.stdout == many
         assert done.stderr.splitlines()[-2:] == ["73", "authorized_keys"], done.stderr
         assert "/.ssh/authorized_keys cannot be written: tmpfs" in done.stderr
+
+
+def test_the_key_is_good_from_the_addresses_of_the_head_alone(tmp_path: Path) -> None:
+    made = ("sh", "-c", shell.load("busbw.run", "make_key.sh"), "key", str(tmp_path), MARK)
+    tools = tmp_path / "bin"
+    tools.mkdir()
+    (tools / "ip").write_text(
+        "#!/bin/sh\necho '1: lo inet 127.0.0.1/8 scope host lo'\necho '2: eth0 inet 10.0.0.1/24'\n"
+    )
+    (tools / "ssh-keygen").write_text("#!/bin/sh\ntouch key; echo ssh-ed25519 AAAA $7 > key.pub\n")
+    for tool in tools.iterdir():
+        tool.chmod(0o755)
+    environment = {"PATH": f"{tools}:/usr/bin:/bin", "SSH_CONNECTION": "10.9.9.9 5 10.0.0.7 22"}
+    done = subprocess.run(made, env=environment, capture_output=True, text=True, check=True)
+    line = keys.key_line(done.stdout)
+    assert line is not None
+    assert line.startswith(b'restrict,from="10.0.0.7,10.0.0.1')
+    assert line.endswith(f" ssh-ed25519 AAAA {MARK}".encode())
+    assert keys.key_line("ssh-ed25519 AAAA x\naddress fe80::1%eth0\naddress $(reboot)") is None

@@ -1,12 +1,14 @@
-# Removes the line. $1 = mark of the run, $2 = its lines as grep finds them.
+# Removes the line, and what was made for it.
 
-rm -f "$part"
-made=$(grep -a "^# This file .*$2" "$file" 2>/dev/null)
-grep -qa "$2" "$file" 2>/dev/null || exit 0
-cp -p "$file" "$part" || fail
-grep -va "$2" "$file" > "$part"; [ $? -le 1 ] || fail
+ready() { ! grep -qa "$lines" "$file" 2>/dev/null; }
+ready && { tidy; exit 0; }
+# The header stays as long as another run has a key here.
+ours() { if grep -va "$lines" "$file" | grep -qa ' busbw-[^ ]*$'; then echo "$lines"; else printf '%s\n' "$lines" "^$header\$"; fi; }
+next() {
+  cp -p "$file" "$part" && { grep -va "$(ours)" "$file" > "$part"; [ $? -le 1 ]; }
+}
+# A file that was made for the key goes: into the lock's folder, which is gone where the lock was lost.
+put() { if [ ! -s "$part" ] && grep -qax "$header" "$file"; then mv -f "$file" "$part"; else mv -f "$part" "$file"; fi; }
+change
+tidy
 echo "removed the temporary key"
-if [ -s "$part" ] || [ -z "$made" ]; then mv -f "$part" "$file" || fail; exit; fi
-rm -f "$part" "$file"
-case $made in *folder*) rmdir "$dir" 2>/dev/null ;; esac
-exit 0
