@@ -33,6 +33,7 @@ from busbw.parsers.stats import findings as statistics_findings
 from busbw.parsers.stats.findings import Measured
 from busbw.store.plan import RunPlan
 from busbw.store.run_directory import RunDir
+from busbw.units import format_bandwidth, format_size
 
 _RATE_CHECKS = ("cross.rate", "rdma.rate")
 _ETHERNET = {Wire.ROCE: True, Wire.TCP: True, Wire.INFINIBAND: False}
@@ -87,6 +88,7 @@ def appraise(
         findings=(
             *proof.findings(proven, logged=_logs(plan)),
             *_compared_with_nothing(comparisons),
+            *_slow_launches(plan, launches, comparisons),
             *_scatter(plan, launches, outlooks),
         ),
         uncovered=(*proof.uncovered(proven), *_uncovered(plan, launches, outlooks, comparisons)),
@@ -169,6 +171,51 @@ def _compared_with_nothing(comparisons: tuple[Comparison, ...]) -> tuple[Finding
         confidence=Confidence.CERTAIN,
     )
     return (filled(finding),)
+
+
+def _slow_launches(
+    plan: RunPlan, launches: tuple[Launch, ...], comparisons: tuple[Comparison, ...]
+) -> tuple[Finding, ...]:
+    """Why a number warns, and which numbers pass by the median though a launch of theirs alone
+    would not; one finding a case, of its largest size."""
+    warned = {each.case_id: each for each in comparisons if each.status is Status.WARN}
+    passed = [each for each in comparisons if each.status is Status.PASS]
+    once = {each.case_id: each for each in passed if 0 < each.launches_below < each.launches}
+    required = {case.id for case in plan.playbook.cases if case.required}
+    found = [
+        _slow_launch("below-published", each, launches, required=each.case_id in required)
+        for each in warned.values()
+    ]
+    for each in once.values():
+        found.append(_slow_launch("slow-launch-once", each, launches, required=False))
+    return tuple(found)
+
+
+def _slow_launch(
+    name: str, number: Comparison, launches: tuple[Launch, ...], *, required: bool
+) -> Finding:
+    title = (
+        f"{number.case_id} at {format_size(number.size_bytes)}:"
+        f" {format_bandwidth(number.measured_gb_s)} against"
+        f" {format_bandwidth(number.reference.busbw_gb_s)}: {number.reason}"
+    )
+    if not required and number.status is Status.PASS:
+        title += f"; {number.launches_below} of {number.launches} launches alone fell short"
+    evidence = [
+        Evidence(f"raw/cases/{launch.artefact.case.id}/outcome.json", None, title)
+        for launch in launches
+        if launch.artefact.case.family == number.case_id
+    ]
+    finding = Finding(
+        id=name,
+        status=Status.WARN,
+        title=title,
+        where=(),
+        evidence=tuple(evidence),
+        confidence=Confidence.POSSIBLE,
+        required=required,
+    )
+    return filled(finding)
 
 
 def _fitted(plan: RunPlan, hardware: Hardware, nodes: tuple[str, ...]) -> tuple[NodeHardware, ...]:

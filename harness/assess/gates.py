@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from busbw.assess.expectation import Outlook
 from busbw.assess.launches import Launch
@@ -182,7 +182,11 @@ def _judge(
     limit = None if outlook is None else outlook.limit
 
     def judged(status: Status, reason: str, ratio: float | None = None) -> Comparison:
-        return _comparison(measured, reference, ratio, status, reason, limit)
+        result = _comparison(measured, reference, ratio, status, reason, limit)
+        if reference.busbw_gb_s is None:
+            return result
+        wanted = least * reference.busbw_gb_s
+        return replace(result, launches_below=sum(value < wanted for value in measured.values))
 
     if limit is not None and measured.median_gb_s > limit.value_gb_s * 1.0005:
         return judged(Status.FAIL, _too_much(measured, limit))

@@ -237,6 +237,7 @@ def _judge(run: RunDir, raw: _Raw) -> _Judged:
     findings = (
         *(finding for launch in raw.launches for finding in launch.findings),
         *_suspect_findings(plan, wiring, outcome, samples, links, counted.pairs),
+        *blame_findings.slow_groups(outcome, {sample.artefact for sample in samples}),
         *((layer_breakdown.finding(layers),) if layers is not None else ()),
         *spikes.findings(samples),
         *retransmitted.findings(counted.pairs, outcome, wiring),

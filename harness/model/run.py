@@ -150,6 +150,8 @@ class Comparison:
     """How many launches the number is the median of."""
     half_interval_gb_s: float | None = None
     """Half of the 95 % interval of the mean of those launches; None = fewer than two."""
+    launches_below: int = 0
+    """Of those launches, how many fell short by themselves."""
 
 
 class ComponentKind(StrEnum):

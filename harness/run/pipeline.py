@@ -17,6 +17,7 @@ from busbw.run import build, cleanup, keys, launching, participants
 from busbw.run.context import Context, End, Progress, logged
 from busbw.run.launching import Place
 from busbw.run.measure import measure
+from busbw.run.measure_again import measure_again
 from busbw.run.publish import publish
 from busbw.run.reach import ask, reach
 from busbw.store import artefacts
@@ -146,6 +147,7 @@ def _cases(context: Context, place: Place, nodes: tuple[str, ...]) -> None:
     ):
         survey.survey(context, place, nodes, ranks_per_node, order)
         without_suspects.measure(context, place, nodes)
+    measure_again(context, place, nodes)
 
 
 def _measured(context: Context, artefact: CaseArtefact) -> bool:

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from busbw.model import ComponentKind, LaunchRole
 from busbw.parsers.blame.blame import BlameOutcome
 from busbw.parsers.blame.explain import Suspicion
+from busbw.parsers.blame.findings import Course, courses
 from busbw.parsers.blame.parts import Fabric
 from busbw.survey.schedule import Round, across_leaves, circle, inside_leaves
 
@@ -25,6 +26,8 @@ MOST_LAUNCHES = 8
 """Launches that load every node, at least and at most, before a survey without suspicion ends."""
 MOST_EXTRA = 4
 """Rounds that suspicions may take beyond those."""
+MOST_AGAIN = 4
+"""Rounds that groups slow in their only launch may take beyond those."""
 MOST_ALONE = 4
 """Launches of every node by itself."""
 ALL_PATHS_UP_TO = 16
@@ -109,6 +112,34 @@ def choose(
     return Round(f"pairs-{len(history) + 1}", tuple(groups), idle, text)
 
 
+def again_slow(
+    nodes: tuple[str, ...],
+    history: tuple[Round, ...],
+    outcome: BlameOutcome,
+    limits: SurveyLimits = SurveyLimits(),
+) -> Round | None:
+    """Pairs that were slow in their only launch, once more: a launch decides nothing by itself.
+    None = there are none, or enough rounds were measured."""
+    if len(history) >= most_rounds(nodes, limits) + MOST_AGAIN:
+        return None
+    groups: list[tuple[str, str]] = []
+    busy: set[str] = set()
+    for course in courses(outcome):
+        if course.seen_once and len(course.nodes) == 2 and busy.isdisjoint(course.nodes):
+            groups.append((course.nodes[0], course.nodes[1]))
+            busy |= set(course.nodes)
+    if not groups:
+        return None
+    why = [f"{a} + {b} slow once, again" for a, b in groups[:_REASONS]]
+    if len(groups) > _REASONS:
+        why.append(f"{len(groups) - _REASONS} more")
+    met = Counter(frozenset(group) for number in history for group in number.groups)
+    groups = _fill(nodes, groups, (), met, {}, seek=False)
+    used = {node for group in groups for node in group}
+    idle = tuple(node for node in nodes if node not in used)
+    return Round(f"pairs-{len(history) + 1}", tuple(groups), idle, "; ".join(why))
+
+
 def _purpose(base: tuple[tuple[str, str], ...], leaf: dict[str, str]) -> str:
     if any(leaf.get(a, "") != leaf.get(b, "") for a, b in base):
         return "across leaves"
@@ -133,14 +164,16 @@ def most_rounds(nodes: tuple[str, ...], limits: SurveyLimits) -> int:
 def again_alone(
     nodes: tuple[str, ...], outcome: BlameOutcome, count: int, limits: SurveyLimits = SurveyLimits()
 ) -> Round | None:
-    """Every node by itself once more, where the inside of one is suspected: a single launch flags
-    nobody. `count`: such launches so far."""
+    """Every node by itself once more, where the inside of one is suspected or was slow in its only
+    launch: a single launch flags nobody. `count`: such launches so far."""
     suspects = [
         s.account.part.names[0]
         for s in outcome.open
         if s.account.part.kind is ComponentKind.INTRA_NODE
         and 1 - s.account.ratio >= WORTH * limits.target_loss
     ]
+    once = [course.nodes[0] for course in courses(outcome) if _alone_once(course)]
+    suspects += [node for node in once if node not in suspects]
     if not suspects or count >= MOST_ALONE:
         return None
     names = ", ".join(suspects[:_REASONS])
@@ -149,6 +182,10 @@ def again_alone(
     groups = tuple((node,) for node in nodes)
     why = f"{names}: the inside again"
     return Round(f"alone-{count + 1}", groups, why=why, role=LaunchRole.ALONE)
+
+
+def _alone_once(course: Course) -> bool:
+    return course.seen_once and len(course.nodes) == 1
 
 
 def _worth(doubt: Suspicion, fabric: Fabric, limits: SurveyLimits) -> bool:

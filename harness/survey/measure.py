@@ -23,7 +23,7 @@ from busbw.run.measure import Launch, measure_together
 from busbw.store.artefacts import CaseArtefact
 from busbw.store.plan import RunPlan
 from busbw.survey import earlier, layer_breakdown, separate_launches
-from busbw.survey.adapt import SurveyLimits, again_alone, choose
+from busbw.survey.adapt import SurveyLimits, again_alone, again_slow, choose
 from busbw.survey.confirm import MOST_NODES, Confirming, confirming
 from busbw.survey.measure_links import measure_links
 from busbw.survey.places import rails_of
@@ -179,7 +179,7 @@ class _Survey:
         hung."""
         history: tuple[Round, ...] = ()
         outcome: BlameOutcome | None = None
-        while round_ := choose(self._nodes, self._fabric, history, outcome, SurveyLimits()):
+        while round_ := self._next_pairs(history, outcome):
             reserved = self._reserved(outcome)
             if not self._affords(1 + reserved):
                 text = f"budget of {format_duration(self._settings.budget_s)} spent"
@@ -193,6 +193,13 @@ class _Survey:
             history += (round_,)
             outcome = self._outcome()
         return True
+
+    def _next_pairs(self, history: tuple[Round, ...], outcome: BlameOutcome | None) -> Round | None:
+        """What is open first, then what was slow in its only launch; None = neither."""
+        round_ = choose(self._nodes, self._fabric, history, outcome, SurveyLimits())
+        if round_ is None and outcome is not None:
+            round_ = again_slow(self._nodes, history, outcome)
+        return round_
 
     def _reserved(self, outcome: BlameOutcome | None) -> int:
         """Launches to keep for confirmation and layer breakdown."""

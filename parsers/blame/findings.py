@@ -4,6 +4,8 @@ comparisons from one `BlameOutcome`."""
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Set
+from dataclasses import dataclass
 
 from busbw.model import (
     Blame,
@@ -113,50 +115,85 @@ def _confidence(blame: Blame) -> Confidence:
     return Confidence.POSSIBLE
 
 
+@dataclass(frozen=True, slots=True)
+class Course:
+    """One group over all launches that measured it, by its slowest rail in each."""
+
+    nodes: tuple[str, ...]
+    levels: tuple[Level, ...]
+    """One a launch, in the order of the launches."""
+    explained: bool
+    """A flagged part explains one of them."""
+    doubtful: bool
+    """An open suspicion names its nodes."""
+
+    @property
+    def slow(self) -> tuple[Level, ...]:
+        """The launches in which it was slow."""
+        return tuple(filter(_slow, self.levels))
+
+    @property
+    def passing(self) -> bool:
+        """Slow in one launch, and measured again without being slow: it decides nothing."""
+        return len(self.slow) == 1 and len(self.levels) > 1
+
+    @property
+    def seen_once(self) -> bool:
+        """Slow in the only launch that measured it, and nothing flagged explains it: another launch
+        decides whether it counts."""
+        return not self.explained and len(self.slow) == len(self.levels) == 1
+
+
+def courses(outcome: BlameOutcome) -> tuple[Course, ...]:
+    """Every group that had peers, in the order of the first launch of each."""
+    worst: dict[frozenset[str], dict[str, Level]] = defaultdict(dict)
+    explained: set[frozenset[str]] = set()
+    of_suspects = {id(level) for level in outcome.explained}
+    for level in outcome.levels:
+        group, artefact = frozenset(level.sample.nodes), level.sample.artefact
+        before = worst[group].get(artefact)
+        if before is None or level.ratio < before.ratio:
+            worst[group][artefact] = level
+        if id(level) in of_suspects:
+            explained.add(group)
+    doubtful = [set(doubt.account.part.names) for doubt in outcome.open]
+    return tuple(
+        Course(
+            tuple(next(iter(by_artefact.values())).sample.nodes),
+            tuple(by_artefact.values()),
+            group in explained,
+            any(names <= group for names in doubtful),
+        )
+        for group, by_artefact in worst.items()
+    )
+
+
 def compare_groups(
     case_id: str, groups: tuple[tuple[str, ...], ...], artefact: str, outcome: BlameOutcome
 ) -> tuple[Comparison, ...]:
     """Each group of one launch against its peers, by its slowest rail: FAIL where a flagged part
     explains that it is slow.
 
-    A group that is slow and that nothing flagged explains is WARN where it was not seen again,
-    UNKNOWN while the suspicion is open: something passed by, or more is to be measured. `groups`:
-    the groups that were measured, of which some may have had no peers.
+    A group that is slow and that nothing flagged explains is WARN where that repeats or was not
+    measured again, PASS where it did not repeat, UNKNOWN while the suspicion is open. `groups`: the
+    groups that were measured, of which some may have had no peers.
     """
-    worst: dict[frozenset[str], dict[str, Level]] = defaultdict(dict)
-    for level in outcome.levels:
-        by_artefact = worst[frozenset(level.sample.nodes)]
-        if (
-            level.sample.artefact not in by_artefact
-            or level.ratio < by_artefact[level.sample.artefact].ratio
-        ):
-            by_artefact[level.sample.artefact] = level
+    course_of = {frozenset(course.nodes): course for course in courses(outcome)}
     explained = {id(level) for level in outcome.explained}
-    doubtful = [set(doubt.account.part.names) for doubt in outcome.open]
     reference = Reference("peers", None, "peers in this run")
     results = []
     for nodes in sorted(dict.fromkeys(groups)):
-        by_artefact = worst[frozenset(nodes)]
-        if artefact not in by_artefact:
+        course = course_of.get(frozenset(nodes))
+        own = [each for each in course.levels if each.sample.artefact == artefact] if course else []
+        if course is None or not own:
             reason = outcome.inseparable or "no peers to compare with"
             results.append(
                 Comparison(case_id, 0, None, reference, None, Status.UNKNOWN, reason, nodes=nodes)
             )
             continue
-        status = _status(
-            by_artefact[artefact],
-            id(by_artefact[artefact]) in explained,
-            any(names <= set(nodes) for names in doubtful),
-        )
-        results.append(
-            _compared(
-                case_id,
-                nodes,
-                by_artefact[artefact],
-                status,
-                _why(status, tuple(by_artefact.values())),
-            )
-        )
+        status = _status(own[0], course, explained=id(own[0]) in explained)
+        why = _why(status, course) if _slow(own[0]) or status is Status.FAIL else ""
+        results.append(_compared(case_id, nodes, own[0], status, why))
     return tuple(results)
 
 
@@ -164,27 +201,86 @@ def _slow(level: Level) -> bool:
     return level.ratio < 1 - max(PASSING, 4 * level.noise)
 
 
-def _status(level: Level, flagged: bool, doubtful: bool) -> Status:
-    if flagged:
+def _status(level: Level, course: Course, *, explained: bool) -> Status:
+    if explained:
         return Status.FAIL
     if not _slow(level):
         return Status.PASS
-    return Status.UNKNOWN if doubtful else Status.WARN
+    if course.doubtful:
+        return Status.UNKNOWN
+    return Status.PASS if course.passing else Status.WARN
 
 
-def _why(status: Status, launches: tuple[Level, ...]) -> str:
+def _why(status: Status, course: Course) -> str:
     """What follows from the group's levels in all launches of the run."""
-    if status is Status.WARN:
-        times = sum(map(_slow, launches))
-        if times > 1:
-            return f"; slow in {times} of its {len(launches)} launches, not enough to flag it"
-        if len(launches) > 1:
-            return "; seen once, not reproduced"
-        return "; seen in one launch only; no cause found"
-    return {
-        Status.FAIL: "; explained by a suspect",
-        Status.UNKNOWN: "; suspected, not measured often enough",
-    }.get(status, "")
+    if status is Status.FAIL:
+        return "; explained by a suspect"
+    if status is Status.UNKNOWN:
+        return "; suspected, not measured often enough"
+    if status is Status.PASS:
+        return "; seen once, not reproduced"
+    times, launches = len(course.slow), len(course.levels)
+    if launches > 1:
+        return f"; slow in {times} of its {launches} launches, not enough to flag it"
+    return "; seen in one launch only, not measured again"
+
+
+def slow_groups(outcome: BlameOutcome, artefacts: Set[str]) -> tuple[Finding, ...]:
+    """The groups that are slow and that no suspect explains: a warning for those that repeat or were
+    measured once, a note for those that did not repeat.
+
+    Args:
+        artefacts: of the launches of this run; what only earlier runs measured is theirs.
+    """
+    own = [
+        course
+        for course in courses(outcome)
+        if not course.explained and any(each.sample.artefact in artefacts for each in course.slow)
+    ]
+    repeated = [course for course in own if not course.passing and not course.doubtful]
+    passing = [course for course in own if course.passing and not course.doubtful]
+    return (
+        *_of_groups("slow-group", Status.WARN, repeated),
+        *_of_groups("slow-group-once", Status.WARN, passing),
+    )
+
+
+_SHOWN = 4
+"""Groups that a title names."""
+
+
+def _of_groups(name: str, status: Status, groups: list[Course]) -> tuple[Finding, ...]:
+    if not groups:
+        return ()
+    worst = sorted(groups, key=lambda course: (_lowest(course).ratio, course.nodes))
+    texts = [_course_text(course) for course in worst[:_SHOWN]]
+    if len(worst) > _SHOWN:
+        texts.append(f"{len(worst) - _SHOWN} more")
+    lead = "slow, no cause found" if name == "slow-group" else "slow once, not again"
+    evidence = [
+        Evidence(_lowest(course).sample.artefact, None, _course_text(course)) for course in worst
+    ]
+    finding = Finding(
+        id=name,
+        status=status,
+        title=f"{lead}: {'; '.join(texts)}",
+        where=tuple(sorted({node for course in worst for node in course.nodes})),
+        evidence=tuple(evidence[:12]),
+        confidence=Confidence.POSSIBLE,
+        effect=1 - _lowest(worst[0]).ratio,
+        required=name == "slow-group",
+    )
+    return (catalogue.filled(finding),)
+
+
+def _lowest(course: Course) -> Level:
+    return min(course.slow, key=lambda level: level.ratio)
+
+
+def _course_text(course: Course) -> str:
+    ratio, times, launches = _lowest(course).ratio, len(course.slow), len(course.levels)
+    often = "in its only launch" if launches == 1 else f"in {times} of {launches} launches"
+    return f"{' + '.join(course.nodes)} {ratio:.0%} of its peers {often}"
 
 
 def _compared(

@@ -8,7 +8,7 @@ import importlib.util
 import random
 import sys
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 
 import pytest
 
@@ -92,8 +92,24 @@ def test_repeated_launches_are_one_number_with_an_interval() -> None:
         Status.PASS,
         SIM.NODES,
     )
+    assert gate_result.launches_below == 0
     assert gate_result.half_interval_gb_s == pytest.approx(13.2, abs=0.1)
     assert gate_result.reason == "98% (median of 3 launches); at least 80% is wanted"
+
+
+def test_one_slow_launch_of_three_is_a_note_beside_a_pass_and_two_fail() -> None:
+    plan = SimpleNamespace(playbook=book(BEST))
+
+    def judged(*busbw: float) -> tuple[Status, int, list[tuple[str, bool]]]:
+        own = launches(*busbw)
+        numbers = gates.compare(book(BEST), own, PEERS)  # type: ignore[arg-type]  # composed by the simulation
+        notes = appraisal._slow_launches(plan, own, numbers)  # type: ignore[arg-type]
+        first = numbers[0]
+        return first.status, first.launches_below, [(each.id, each.required) for each in notes]
+
+    assert judged(270.0, 370.0, 372.0) == (Status.PASS, 1, [("slow-launch-once", False)])
+    assert judged(270.0, 372.0, 271.0) == (Status.FAIL, 2, [])
+    assert judged(370.0, 372.0, 371.0) == (Status.PASS, 0, [])
 
 
 def earlier(busbw: float, nodes: tuple[str, ...] = SIM.NODES) -> ComparableRun:

@@ -161,23 +161,31 @@ def test_a_loss_within_the_noise_is_not_blamed() -> None:
 
 def test_a_path_that_was_slow_once_and_good_in_the_next_launch_is_not_blamed() -> None:
     disturbed = pairs(FOUR, {}, {frozenset(("node1", "node4")): 5.0})
-    again = GroupSample(
-        ("node1", "node4"),
-        4 << 20,
-        tuple(GOOD * f for f in NOISE),
-        "raw/cases/survey-confirm-1/result.json",
-    )
-    outcome = blame.solve((*disturbed, again))
+    again = [
+        GroupSample(
+            ("node1", "node4"),
+            4 << 20,
+            tuple(GOOD * f for f in NOISE),
+            f"raw/cases/survey-pairs-{number}/result.json",
+        )
+        for number in (4, 5)
+    ]
+    outcome = blame.solve((*disturbed, *again))
     assert outcome.blames == ()
     compared = [
         c
         for s in disturbed
         for c in blame_words.compare_groups("survey", (s.nodes,), s.artefact, outcome)
     ]
-    assert {c.status for c in compared if set(c.nodes) == {"node1", "node4"}} <= {
-        Status.WARN,
-        Status.UNKNOWN,
-    }
+    assert {c.status for c in compared if set(c.nodes) == {"node1", "node4"}} == {Status.PASS}
+    artefacts = {sample.artefact for sample in (*disturbed, *again)}
+    (note,) = blame_words.slow_groups(outcome, artefacts)
+    assert (note.id, note.required, note.title) == (
+        "slow-group-once",
+        False,
+        "slow once, not again: node1 + node4 50% of its peers in 1 of 3 launches",
+    )
+    assert blame_words.slow_groups(outcome, set()) == (), "of another run: not this one's to tell"
 
 
 def test_a_slow_group_that_no_suspect_explains_says_in_how_many_launches_it_was_slow() -> None:
@@ -204,14 +212,19 @@ def test_a_slow_group_that_no_suspect_explains_says_in_how_many_launches_it_was_
             "survey", groups, "raw/cases/survey-alone-0/result.json", outcome
         )
         return {
-            c.nodes[0]: c.reason.partition("; ")[2] for c in compared if c.status is Status.WARN
+            c.nodes[0]: f"{c.status} {c.reason.partition('; ')[2]}"
+            for c in compared
+            if "; " in c.reason
         }
 
     assert verdicts_of((0.75, 1.36, 1.0, 1.0), (0.74, 0.66, 1.0, 1.0)) == {
-        "node1": "slow in 2 of its 2 launches, not enough to flag it"
+        "node1": f"{Status.WARN} slow in 2 of its 2 launches, not enough to flag it"
     }
     assert verdicts_of((0.75, 1.0, 1.0, 1.0), (1.0, 1.0, 1.0, 1.0)) == {
-        "node1": "seen once, not reproduced"
+        "node1": f"{Status.PASS} seen once, not reproduced"
+    }
+    assert verdicts_of((0.75, 1.0, 1.0, 1.0)) == {
+        "node1": f"{Status.WARN} seen in one launch only, not measured again"
     }
 
 
