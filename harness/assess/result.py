@@ -63,7 +63,7 @@ from busbw.parsers.stats import spikes
 from busbw.store import artefacts
 from busbw.store.artefacts import (
     Excluded,
-    LeftOut,
+    ExcludedNodes,
     Participants,
     PreflightArtefact,
     ReachArtefact,
@@ -93,7 +93,7 @@ class _Raw:
     checks: tuple[CheckResult, ...]
     build: BuildOutcome | None
     participants: Participants | None
-    excluded: LeftOut | None
+    excluded: ExcludedNodes | None
     failures: tuple[StageFailure, ...]
     launches: tuple[Launch, ...]
     samples: tuple[GroupSample, ...]
@@ -208,7 +208,7 @@ def _read(run: RunDir, damage: tuple[Damage, ...]) -> _Raw:
         checks=checked(run, plan, node_answers),
         build=artefacts.load(run, "build.json", BuildOutcome),
         participants=artefacts.load(run, "participants.json", Participants),
-        excluded=artefacts.load(run, "left-out.json", LeftOut),
+        excluded=artefacts.load(run, "excluded-nodes.json", ExcludedNodes),
         failures=tuple(failure for failure in failures if failure is not None),
         launches=own_launches,
         samples=tuple(sample for launch in own_launches for sample in launch.samples),
@@ -373,7 +373,7 @@ def _stage_findings(run: RunDir, raw: _Raw) -> tuple[Finding, ...]:
     return (
         *(_failure_finding(run, failure) for failure in raw.failures),
         *_excluded_findings(participants, "participants.json"),
-        *_excluded_findings(excluded, "left-out.json"),
+        *_excluded_findings(excluded, "excluded-nodes.json"),
         *builds.findings(raw.build, raw.launches, emulated=raw.plan.cluster.emulated),
     )
 

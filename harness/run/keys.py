@@ -24,7 +24,7 @@ from busbw.model import Command, CommandResult
 from busbw.run.context import Context
 from busbw.run.launching import Place
 from busbw.store import artefacts
-from busbw.store.artefacts import Excluded, LeftOut
+from busbw.store.artefacts import Excluded, ExcludedNodes
 
 CHECK_TIMEOUT_S = 90.0
 
@@ -62,7 +62,7 @@ def access(
         temporary key, or it did not help.
     """
     by_ssh = choose(context.plan.cluster.launcher).over_ssh
-    done = artefacts.load(context.run, "left-out.json", LeftOut)
+    done = artefacts.load(context.run, "excluded-nodes.json", ExcludedNodes)
     nodes = (
         tuple(node for node in nodes if node not in {each.node for each in done.nodes})
         if done
@@ -115,13 +115,15 @@ def _few(refused: dict[str, str], others: tuple[str, ...]) -> bool:
 
 def _without(context: Context, nodes: tuple[str, ...], refused: dict[str, str]) -> tuple[str, ...]:
     """The others, after what is wrong with these was kept and told."""
-    before = artefacts.load(context.run, "left-out.json", LeftOut)
+    before = artefacts.load(context.run, "excluded-nodes.json", ExcludedNodes)
     if before is None:
         why = "the head node cannot log in to it by ssh, which mpirun needs"
         artefacts.keep(
             context.run,
-            "left-out.json",
-            LeftOut(tuple(Excluded(node, f"{why}: {reason}") for node, reason in refused.items())),
+            "excluded-nodes.json",
+            ExcludedNodes(
+                tuple(Excluded(node, f"{why}: {reason}") for node, reason in refused.items())
+            ),
         )
     for node, reason in refused.items():
         context.progress(

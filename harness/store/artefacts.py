@@ -71,8 +71,8 @@ class Participants:
 
 
 @dataclass(frozen=True, slots=True)
-class LeftOut:
-    """`raw/left-out.json`: nodes to which the head cannot log in, which the launcher has to."""
+class ExcludedNodes:
+    """`raw/excluded-nodes.json`: nodes to which the head cannot log in, which the launcher has to."""
 
     nodes: tuple[Excluded, ...]
 

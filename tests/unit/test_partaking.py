@@ -17,7 +17,7 @@ from busbw.run import keys, participants
 from busbw.run.context import Context
 from busbw.run.launching import Place
 from busbw.store import artefacts, run_directory
-from busbw.store.artefacts import Excluded, LeftOut
+from busbw.store.artefacts import Excluded, ExcludedNodes
 from busbw.store.plan import RunPlan
 
 DF = "Filesystem     1024-blocks     Used Available Capacity Mounted on\n"
@@ -169,7 +169,7 @@ def test_a_few_nodes_that_the_head_cannot_log_in_to_are_left_out_and_many_end_th
         "the head node cannot log in to it by ssh, which mpirun needs: Permission denied"
         " (publickey)."
     )
-    assert artefacts.load(prepared.run, "left-out.json", LeftOut) == LeftOut(
+    assert artefacts.load(prepared.run, "excluded-nodes.json", ExcludedNodes) == ExcludedNodes(
         (Excluded("n3", why), Excluded("n9", why))
     )
     with (
