@@ -100,6 +100,7 @@ FLOORS = (
     ("busbw.plugins", 1),
     ("busbw.shell", 1),
     ("busbw.model", 0),
+    ("busbw.credentials", 0),
     ("busbw.errors", 0),
     ("busbw.text", 0),
     ("busbw.units", 0),

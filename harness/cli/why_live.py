@@ -342,6 +342,7 @@ def _answer(path: Path, directory: str, evidence: StallEvidence, *, redact: bool
         names += [each.node for each in verdict.unreachable]
         hosts = [each.host for each in evidence.nodes if each.host]
         redactor = Redactor(dict.fromkeys(names), (), hosts)
+        redactor.learn(verdict)
         verdict, directory = redactor.record(verdict), redactor.text(directory)
         run_directory.write_atomically(
             path / "redacted-names.csv", names_file(redactor), mode=0o600

@@ -39,7 +39,9 @@ def publish_redacted(run: RunDir) -> tuple[RunResult, Redactor]:
     plan = assess.load_plan(run)
     known = (facts(answer).host_name for answer in assess.answers(run, plan))
     redactor = for_cluster(plan.cluster, sorted({name for name in known if name}))
-    report = redactor.record(_input(run, result))
+    plain = _input(run, result)
+    redactor.learn(plain)
+    report = redactor.record(plain)
     for name, text in _files(report).items():
         run.write_derived(f"redacted/{name}", text)
     return report.result, redactor

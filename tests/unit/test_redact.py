@@ -50,6 +50,15 @@ HOSTS = ("gpu-001", "gpu-002", "gpu-003", "login.hpc.example.org")
             "GPU 0: NVIDIA H100 (UUID: uuid-001)",
         ),
         ("0000:c0:01.1 has ACS on", "0000:c0:01.1 has ACS on"),
+        (
+            "login2.hpc.example.org is GPU-001 of LOGIN.hpc.example.org",
+            "login2.domain-001 is node-001 of node-004",
+        ),
+        ("built in /scratch/acme-llm/ada/b/all_reduce_perf", "built in /path-001/all_reduce_perf"),
+        ("/usr/bin/mpirun and 300 GB/s and raw/a/b", "/usr/bin/mpirun and 300 GB/s and raw/a/b"),
+        ("ip-10-1-2-3.ec2.internal is 10.1.2.3", "ip-001.ec2.internal is ip-001"),
+        ("FE80::B83F:D2FF:FE03:1A2B fe80:0:0:0:b83f:d2ff:fe03:1a2b", "ip-001 ip-001"),
+        ("HF_TOKEN=abcdefgh1234 refused", "HF_TOKEN=[masked] refused"),
         ("/home/ada/nccl-tests by ada", "/home/user-001/nccl-tests by user-001"),
     ],
 )
@@ -94,3 +103,27 @@ def test_a_record_is_redacted_however_deep_and_keeps_its_kinds() -> None:
         ("node-001",),
         (Evidence("raw/node-001.txt", 3, "user-001@ip-001 host-001 ip-9"),),
     )
+
+
+def test_a_short_name_is_the_host_of_the_full_one() -> None:
+    redactor = Redactor(("gpu-a07.prod.example.org", "gpu-a08"), (), ("gpu-a08.prod.example.org",))
+    assert redactor.text("gpu-a07 GPU-A07.prod.example.org gpu-a08.prod.example.org gpu-a08") == (
+        "node-001 node-001 node-002 node-002"
+    )
+    assert redactor.text("gpu-a08.lab.acme.com gpu-a08.txt gpu-a08.json.gz") == (
+        "node-002 node-002.txt node-002.json.gz"
+    )
+
+
+def test_a_user_and_a_credential_seen_once_are_replaced_everywhere() -> None:
+    redactor = Redactor(HOSTS)
+    redactor.learn(("/home/ada/x", "grace@gpu-001", "USER=linus", "API_KEY=abcd1234efgh"))
+    assert redactor.text("ada grace linus abcd1234efgh /scratch/ada/x") == (
+        "user-001 user-002 user-003 [masked] /path-001/x"
+    )
+
+
+def test_what_follows_the_name_of_a_secret_in_a_command_is_masked() -> None:
+    record = Redactor(HOSTS).record(("run", "--password", "x", "--np", "8", "WANDB_KEY"))
+    assert record == ("run", "--password", "[masked]", "--np", "8", "WANDB_KEY")
+    assert Redactor(HOSTS).record((("WANDB_KEY", "x"),)) == (("WANDB_KEY", "[masked]"),)
