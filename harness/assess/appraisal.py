@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from busbw.assess import expectation, gates, proof
 from busbw.assess.expectation import Hardware, NodeHardware, Outlook
-from busbw.assess.launches import Launch
+from busbw.assess.launches import Launch, over_all_nodes
 from busbw.assess.proof import Proof
 from busbw.checks import NodeAnswer
 from busbw.fabrics.fabric import Wire
@@ -123,7 +123,7 @@ def _outlooks(
 def _proofs(
     run: RunDir, plan: RunPlan, launches: tuple[Launch, ...], hardware: Hardware
 ) -> tuple[Proof, ...]:
-    own = [launch for launch in launches if not launch.artefact.groups and launch.results]
+    own = over_all_nodes(launches)
     logged = next((launch for launch in own if launch.artefact.case.purpose == "proof"), None)
     loaded = next((launch for launch in own if launch.artefact.case.purpose == "bandwidth"), logged)
     ranks = proof.rank_texts(run, logged) if logged is not None else ()
@@ -296,13 +296,7 @@ def _scatter(
     carrier = plan.profile.carrier
     findings: list[Finding] = []
     for case in plan.playbook.cases:
-        own = [
-            launch
-            for launch in launches
-            if launch.artefact.case.family == case.id
-            and not launch.artefact.groups
-            and launch.results
-        ]
+        own = over_all_nodes(launches, case.id)
         if case.repeats or not own:
             continue
         outlook = outlooks.get(case.id)

@@ -9,7 +9,7 @@ from collections import Counter
 
 from busbw.assess import gates
 from busbw.assess.appraisal import Appraisal
-from busbw.assess.launches import Launch
+from busbw.assess.launches import Launch, over_all_nodes
 from busbw.checks import NodeAnswer
 from busbw.model import (
     Acceptance,
@@ -49,13 +49,10 @@ def conclude(
     """The answer to the contract. `comparisons`: all of the run, which may have decided beside
     it."""
     criteria = criteria_of(contract, launches, appraisal)
-    whole = [
-        launch
-        for launch in launches
-        if not launch.artefact.groups
-        and launch.results
-        and launch.artefact.case.role is LaunchRole.PLAYBOOK
-    ]
+    whole = []
+    for launch in over_all_nodes(launches):
+        if launch.artefact.case.role is LaunchRole.PLAYBOOK:
+            whole.append(launch)
     sizes = [row.size_bytes for launch in whole for row in launch.results[-1].rows]
     nodes = max((len(launch.artefact.nodes) for launch in whole), default=0)
     suspects = tuple(blame.component.label for blame in outcome.blames)
@@ -108,51 +105,53 @@ def criteria_of(
 def _criterion(
     term: Criterion, launches: tuple[Launch, ...], family: str, limit: Limit | None
 ) -> CriterionResult:
-    own = [
-        launch
-        for launch in launches
-        if launch.artefact.case.family == family and not launch.artefact.groups
-    ]
-    collective = own[0].artefact.case.collective.value if own else term.case
-    measured = [launch for launch in own if launch.results]
-    if term.time_us is not None:
-        values = tuple(
-            row.out_of_place.time_us
-            for launch in measured
-            for row in launch.results[-1].rows
-            if row.size_bytes == term.size and row.out_of_place is not None
-        )
-    else:
-        values = next(
-            (
-                each.values
-                for each in gates.series(launches, family)
-                if each.size_bytes == term.size
-            ),
-            (),
-        )
-    why_not = (
-        ""
-        if values
-        else (
-            f"case {term.case} did not run"
-            if not measured
-            else f"{format_size(term.size)} is not among its sizes"
-        )
+    measured = over_all_nodes(launches, family)
+    collective = _collective(launches, family) or term.case
+    values = (
+        _times_us(term, measured) if term.time_us is not None else _busbw(term, family, launches)
     )
+    why_not = ""
+    if not measured:
+        why_not = f"case {term.case} did not run"
+    elif not values:
+        why_not = f"{format_size(term.size)} is not among its sizes"
     artefacts = tuple(launch.artefact.stdout for launch in measured if launch.artefact.stdout)
     nodes = len(measured[0].artefact.nodes) if measured else 0
-    # A launch that failed by itself (wrong data, wrong ranks) has a number that is not the number
-    # meant.
-    bad = next(
-        (launch.outcome.reason for launch in measured if launch.outcome.status is not Status.PASS),
-        "",
-    )
-    if bad:
-        values, why_not = (), f"a launch is not to be believed: {bad}"
+    for launch in measured:
+        # Wrong data, wrong ranks: its number is not the number meant.
+        if launch.outcome.status is not Status.PASS:
+            values, why_not = (), f"a launch is not to be believed: {launch.outcome.reason}"
+            break
     return acceptance.criterion(
         term, collective, Launches(values, nodes, artefacts, why_not), limit
     )
+
+
+def _collective(launches: tuple[Launch, ...], family: str) -> str:
+    """What a case measures; empty = it was never launched."""
+    for launch in launches:
+        case = launch.artefact.case
+        if case.family == family and not launch.artefact.groups:
+            return case.collective.value
+    return ""
+
+
+def _times_us(term: Criterion, measured: tuple[Launch, ...]) -> tuple[float, ...]:
+    """Out of place, one per launch."""
+    times = []
+    for launch in measured:
+        for row in launch.results[-1].rows:
+            if row.size_bytes == term.size and row.out_of_place is not None:
+                times.append(row.out_of_place.time_us)
+    return tuple(times)
+
+
+def _busbw(term: Criterion, family: str, launches: tuple[Launch, ...]) -> tuple[float, ...]:
+    """GB/s, one per launch."""
+    for each in gates.series(launches, family):
+        if each.size_bytes == term.size:
+            return each.values
+    return ()
 
 
 def _limit(appraisal: Appraisal, term: Criterion) -> Limit | None:
@@ -204,19 +203,16 @@ def parts(answer: NodeAnswer) -> tuple[HardwareId, ...]:
     """GPUs and RDMA devices of a node, by what cannot be changed by hand."""
     node = answer.node.name
     query, verbs = answer.section("gpu_query"), answer.section("ibv_devices")
-    rows = nvidia_smi.parse_query(query.stdout) or () if query is not None else ()
-    gpus = [(f"GPU {row.text('index') or '?'}", uuid) for row in rows if (uuid := row.text("uuid"))]
+    serials = []
+    for row in nvidia_smi.parse_query(query.stdout) or () if query is not None else ():
+        uuid = row.text("uuid")
+        if uuid:
+            serials.append(HardwareId(node, f"GPU {row.text('index') or '?'}", uuid))
     listed = ibverbs.parse_devices(verbs.stdout, verbs.stderr) if verbs is not None else None
-    nics = (
-        [
-            (device.name, device.node_guid)
-            for device in listed.devices
-            if set(device.node_guid) != {"0"}
-        ]
-        if listed is not None
-        else []
-    )
-    return tuple(HardwareId(node, part, serial) for part, serial in (*gpus, *nics))
+    for device in listed.devices if listed is not None else ():
+        if set(device.node_guid) != {"0"}:
+            serials.append(HardwareId(node, device.name, device.node_guid))
+    return tuple(serials)
 
 
 def answers(
@@ -247,12 +243,12 @@ def _topology(plan: RunPlan, launches: tuple[Launch, ...], outcome: BlameOutcome
     leaf = {node.name: dict(node.labels).get("leaf") for node in plan.cluster.nodes}
     inside: list[float] = []
     across: list[float] = []
-    for sample in (
-        sample for launch in launches for sample in launch.samples if len(sample.nodes) == 2
-    ):
-        leaves = {leaf.get(node) for node in sample.nodes}
-        if None not in leaves:
-            (inside if len(leaves) == 1 else across).append(sample.capacity_gb_s)
+    for launch in launches:
+        for sample in launch.samples:
+            leaves = {leaf.get(node) for node in sample.nodes}
+            if len(sample.nodes) == 2 and None not in leaves:
+                side = inside if len(leaves) == 1 else across
+                side.append(sample.capacity_gb_s)
     if inside and across:
         near, far = statistics.median(inside), statistics.median(across)
         text = (
@@ -265,11 +261,9 @@ def _topology(plan: RunPlan, launches: tuple[Launch, ...], outcome: BlameOutcome
     whole = rest or gates.series(launches, "all-reduce")
     if whole and outcome.reference_gb_s and (rest or not outcome.blames):
         share, count = whole[-1].median_gb_s / outcome.reference_gb_s, len(whole[-1].nodes)
-        ring = (
-            f"a ring over the {count} nodes without the suspects"
-            if rest
-            else f"a ring over all {count} nodes"
-        )
+        ring = f"a ring over all {count} nodes"
+        if rest:
+            ring = f"a ring over the {count} nodes without the suspects"
         text = (
             f"{ring} gives {share:.0%} of a good pair; which nodes share a leaf is not known: label"
             " them"
@@ -301,14 +295,10 @@ def _generation(appraisal: Appraisal) -> ProviderAnswer:
 
 def _training(launches: tuple[Launch, ...]) -> ProviderAnswer:
     question = "Is it validated for training over several nodes?"
-    checked = [
-        launch
-        for launch in launches
-        if launch.artefact.case.check > 0
-        and not launch.artefact.groups
-        and launch.outcome.status is Status.PASS
-        and launch.results
-    ]
+    checked = []
+    for launch in over_all_nodes(launches):
+        if launch.artefact.case.check > 0 and launch.outcome.status is Status.PASS:
+            checked.append(launch)
     nodes = max((len(launch.artefact.nodes) for launch in checked), default=0)
     if nodes < 2:
         return ProviderAnswer(
@@ -335,15 +325,11 @@ def _results(launches: tuple[Launch, ...]) -> ProviderAnswer:
     ):
         numbers = gates.series(launches, family)
         if numbers:
-            shown = sorted({len(numbers) // 2, len(numbers) - 1})
-            lines.append(
-                f"{family}: "
-                + ", ".join(
-                    f"{format_bandwidth(numbers[i].median_gb_s)} at"
-                    f" {format_size(numbers[i].size_bytes)}"
-                    for i in shown
-                )
-            )
+            shown = []
+            for i in sorted({len(numbers) // 2, len(numbers) - 1}):
+                busbw = format_bandwidth(numbers[i].median_gb_s)
+                shown.append(f"{busbw} at {format_size(numbers[i].size_bytes)}")
+            lines.append(f"{family}: {', '.join(shown)}")
     if not lines:
         return ProviderAnswer(question, "not measured", measured=False)
     return ProviderAnswer(question, "; ".join(lines), measured=True)
@@ -351,12 +337,9 @@ def _results(launches: tuple[Launch, ...]) -> ProviderAnswer:
 
 def _tuning(checks: tuple[CheckResult, ...]) -> ProviderAnswer:
     question = "Who tunes RoCE (PFC, ECN, queues), and how?"
-    seen = [
-        check
-        for check in checks
-        if check.check_id.startswith(("roce.", "eth."))
-        and check.status in (Status.PASS, Status.FAIL, Status.WARN)
-    ]
+    judged = (Status.PASS, Status.FAIL, Status.WARN)
+    own = [check for check in checks if check.check_id.startswith(("roce.", "eth."))]
+    seen = [check for check in own if check.status in judged]
     bad = sorted({check.check_id for check in seen if check.status is not Status.PASS})
     if not seen:
         return ProviderAnswer(

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from busbw.assess.expectation import Outlook
-from busbw.assess.launches import Launch
+from busbw.assess.launches import Launch, over_all_nodes
 from busbw.model import BenchmarkCase, Comparison, Limit, Reference, Status
 from busbw.model.history import ComparableRun
 from busbw.parsers.blame.blame import BlameOutcome
@@ -64,11 +64,7 @@ class Series:
 def series(launches: tuple[Launch, ...], case_id: str) -> tuple[Series, ...]:
     """Every size of a case over the launches that measured it on all nodes, by size; () = there is
     no number."""
-    own = [
-        launch
-        for launch in launches
-        if launch.artefact.case.family == case_id and not launch.artefact.groups and launch.results
-    ]
+    own = over_all_nodes(launches, case_id)
     sizes = same_size(tuple(launch.results[-1].rows for launch in own))
     return tuple(
         Series(own[0].artefact.case, size, values, own[0].artefact.nodes) for size, values in sizes

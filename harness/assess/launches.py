@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from busbw.checks.software import NodeFacts
@@ -58,6 +58,17 @@ def load(run: RunDir, known: Mapping[str, NodeFacts]) -> tuple[Launch, ...]:
     )
     kept = [artefact for name in names if (artefact := artefacts.load(run, name, CaseArtefact))]
     return tuple(read(run, artefact, known) for artefact in sorted(kept, key=lambda a: a.order))
+
+
+def over_all_nodes(launches: Iterable[Launch], family: str | None = None) -> tuple[Launch, ...]:
+    """Launches of one communicator that gave a result; `family`: of this case and its repeats
+    alone."""
+    chosen = []
+    for launch in launches:
+        artefact = launch.artefact
+        if not artefact.groups and launch.results and family in (None, artefact.case.family):
+            chosen.append(launch)
+    return tuple(chosen)
 
 
 def read(run: RunDir, artefact: CaseArtefact, known: Mapping[str, NodeFacts]) -> Launch:

@@ -23,254 +23,183 @@ def load(run: RunDir) -> tuple[CheckResult, ...]:
     Raises:
         RunDirError: an artefact is not readable.
     """
-    tried = artefacts.load(run, "probe.json", ProbeArtefact)
-    if tried is None:
+    probe = artefacts.load(run, "probe.json", ProbeArtefact)
+    if probe is None:
         return ()
-    contents = {
-        (text.kind, text.node): decoded(run.read_raw(text.path.removeprefix("raw/")))
-        for text in tried.texts
-        if text.path
-    }
-    found = [
-        *_login(tried, contents),
-        *_hello(tried, contents),
-        *_ports(tried, contents),
-        *_interfaces(tried, contents),
-        *_rails(tried, contents),
-    ]
-    place = {node: position for position, node in enumerate(tried.nodes)}
-    return tuple(sorted(found, key=lambda check: (check.check_id, place[check.node])))
-
-
-_Contents = dict[tuple[str, str], str]
-
-
-def _text(tried: ProbeArtefact, kind: str, node: str) -> ProbeText | None:
-    return next((text for text in tried.texts if (text.kind, text.node) == (kind, node)), None)
-
-
-def _evidence(text: ProbeText | None, summary: str) -> Evidence | None:
-    return (
-        Evidence(text.path, None, summary) if text is not None and text.path is not None else None
+    attempts = _Attempts(run, probe)
+    results = (
+        *_login(attempts),
+        *_hello(attempts),
+        *_ports(attempts),
+        *_interfaces(attempts),
+        *_rails(attempts),
     )
+    place = {node: position for position, node in enumerate(probe.nodes)}
+    return tuple(sorted(results, key=lambda check: (check.check_id, place[check.node])))
 
 
-def _login(tried: ProbeArtefact, contents: _Contents) -> list[CheckResult]:
-    if not tried.by_ssh:
+class _Attempts:
+    """What was tried between the nodes, each with its output."""
+
+    def __init__(self, run: RunDir, probe: ProbeArtefact) -> None:
+        self.run = run
+        self.probe = probe
+
+    def text(self, kind: str, node: str) -> ProbeText | None:
+        """One attempt; None = it was not made."""
+        for text in self.probe.texts:
+            if (text.kind, text.node) == (kind, node):
+                return text
+        return None
+
+    def output(self, kind: str, node: str) -> str:
+        """What it printed; empty = nothing."""
+        text = self.text(kind, node)
+        if text is None or not text.path:
+            return ""
+        return decoded(self.run.read_raw(text.path.removeprefix("raw/")))
+
+    def problem(self, kind: str, node: str, otherwise: str) -> str:
+        """Why it gave nothing."""
+        text = self.text(kind, node)
+        return (text.problem if text else "") or otherwise
+
+    def evidence(self, kind: str, node: str, summary: str) -> Evidence | None:
+        """Its output as evidence; None = there is none."""
+        text = self.text(kind, node)
+        return Evidence(text.path, None, summary) if text is not None and text.path else None
+
+
+def _login(attempts: _Attempts) -> list[CheckResult]:
+    probe = attempts.probe
+    if not probe.by_ssh:
         return []
-    expected = f"{tried.head} logs in without a question"
-    command = f"ssh -o BatchMode=yes NODE true   # on {tried.head}"
-    text = _text(tried, "login", tried.head)
-    summary = network_path.parse_login(contents.get(("login", tried.head), ""))
-    found = []
-    for node in tried.nodes:
-        if node == tried.head:
+    expected = f"{probe.head} logs in without a question"
+    command = f"ssh -o BatchMode=yes NODE true   # on {probe.head}"
+    answers = network_path.parse_login(attempts.output("login", probe.head))
+    results = []
+    for node in probe.nodes:
+        if node == probe.head:
             continue
-        if node not in summary:
-            why = (text.problem if text else "") or "the head did not try it within its limit"
-            found.append(
-                CheckResult(
-                    LOGIN,
-                    node,
-                    Status.UNKNOWN,
-                    "not known",
-                    expected,
-                    command,
-                    why,
-                    _evidence(text, why),
-                )
+        reason = ""
+        if node not in answers:
+            reason = attempts.problem(
+                "login", probe.head, "the head did not try it within its limit"
             )
-            continue
-        why = summary[node]
-        status = Status.FAIL if why else Status.PASS
-        found.append(
-            CheckResult(
-                LOGIN,
-                node,
-                status,
-                why or "logs in",
-                expected,
-                command,
-                evidence=_evidence(text, why or "ok"),
-            )
-        )
-    return found
+            status, seen = Status.UNKNOWN, "not known"
+        elif answers[node]:
+            status, seen = Status.FAIL, answers[node]
+        else:
+            status, seen = Status.PASS, "logs in"
+        quoted = reason or answers.get(node) or "ok"
+        evidence = attempts.evidence("login", probe.head, quoted)
+        results.append(CheckResult(LOGIN, node, status, seen, expected, command, reason, evidence))
+    return results
 
 
-def _hello(tried: ProbeArtefact, contents: _Contents) -> list[CheckResult]:
-    if not tried.by_ssh:
+def _hello(attempts: _Attempts) -> list[CheckResult]:
+    probe = attempts.probe
+    if not probe.by_ssh:
         return []
     expected = "mpirun hello-world: one rank on every node"
-    command = f"mpirun … uname -n   # on {tried.head}"
-    text = _text(tried, "hello", tried.head)
+    command = f"mpirun … uname -n   # on {probe.head}"
+    text = attempts.text("hello", probe.head)
     if text is None or (text.path is None and text.exit_status is None):
-        why = (text.problem if text else "") or "not tried"
-        return [CheckResult(HELLO, tried.head, Status.UNKNOWN, "not known", expected, command, why)]
-    hosts = network_path.parse_hello(contents.get(("hello", tried.head), ""))
-    started = f"{len(hosts)} of {len(tried.nodes)} ranks started"
-    if text.exit_status == 0 and len(hosts) == len(tried.nodes):
-        return [
-            CheckResult(
-                HELLO,
-                tried.head,
-                Status.PASS,
-                started,
-                expected,
-                command,
-                evidence=_evidence(text, started),
-            )
-        ]
-    last = next(reversed(text.problem.strip().splitlines()), "")
-    summary = f"{started}: {last}" if last else started
-    return [
-        CheckResult(
-            HELLO,
-            tried.head,
-            Status.FAIL,
-            summary,
-            expected,
-            command,
-            evidence=_evidence(text, text.problem),
-        )
-    ]
+        why = attempts.problem("hello", probe.head, "not tried")
+        return [CheckResult(HELLO, probe.head, Status.UNKNOWN, "not known", expected, command, why)]
+    hosts = network_path.parse_hello(attempts.output("hello", probe.head))
+    status = Status.PASS
+    quoted = seen = f"{len(hosts)} of {len(probe.nodes)} ranks started"
+    if text.exit_status != 0 or len(hosts) != len(probe.nodes):
+        status, quoted = Status.FAIL, text.problem
+        last = next(reversed(text.problem.strip().splitlines()), "")
+        seen = f"{seen}: {last}" if last else seen
+    evidence = attempts.evidence("hello", probe.head, quoted)
+    return [CheckResult(HELLO, probe.head, status, seen, expected, command, evidence=evidence)]
 
 
-def _ports(tried: ProbeArtefact, contents: _Contents) -> list[CheckResult]:
+def _ports(attempts: _Attempts) -> list[CheckResult]:
     """Per node: who could not connect to it, and to whom it could not. A node that could not listen
     is not known."""
     expected = "two ports of the system's choice reachable from the other nodes"
     command = "a listener on each node, connections between them"
-    attempts = [
-        each
-        for node in tried.nodes
-        for each in network_path.parse_connect(node, contents.get(("connect", node), ""))
-    ]
-    found = []
-    for node in tried.nodes:
-        inward = [each for each in attempts if each.target == node]
+    nodes = attempts.probe.nodes
+    connections = []
+    for node in nodes:
+        connections += network_path.parse_connect(node, attempts.output("connect", node))
+    results = []
+    for node in nodes:
+        inward = [each for each in connections if each.target == node]
         failed = [each for each in inward if each.reason]
-        text = _text(tried, "listen", node)
-        if network_path.parse_listen(node, contents.get(("listen", node), "")) is None:
-            why = (text.problem if text else "") or "it did not listen"
-            found.append(
-                CheckResult(PORTS, node, Status.UNKNOWN, "not known", expected, command, why)
-            )
+        reason, evidence = "", None
+        if network_path.parse_listen(node, attempts.output("listen", node)) is None:
+            reason = attempts.problem("listen", node, "it did not listen")
+            status, seen = Status.UNKNOWN, "not known"
+        elif not inward and len(nodes) > 1:
+            status, seen, reason = Status.UNKNOWN, "not tried", "no other node tried it"
         elif not inward:
-            why = "no other node tried it" if len(tried.nodes) > 1 else "one node alone"
-            status = Status.UNKNOWN if len(tried.nodes) > 1 else Status.SKIPPED
-            found.append(CheckResult(PORTS, node, status, "not tried", expected, command, why))
+            status, seen, reason = Status.SKIPPED, "not tried", "one node alone"
         elif failed:
-            sources = sorted({each.source for each in failed}, key=tried.nodes.index)
+            sources = sorted({each.source for each in failed}, key=nodes.index)
             reasons = ", ".join(sorted({each.reason for each in failed}))
-            summary = (
+            status = Status.FAIL
+            seen = (
                 f"{len(failed)} of {len(inward)} connections from {len(sources)} nodes"
                 f" ({', '.join(sources[:4])}) failed: {reasons}"
             )
-            evidence = _evidence(_text(tried, "connect", sources[0]), summary)
-            found.append(
-                CheckResult(PORTS, node, Status.FAIL, summary, expected, command, evidence=evidence)
-            )
+            evidence = attempts.evidence("connect", sources[0], seen)
         else:
-            found.append(
-                CheckResult(
-                    PORTS,
-                    node,
-                    Status.PASS,
-                    "reachable",
-                    expected,
-                    command,
-                    evidence=_evidence(text, "reachable"),
-                )
-            )
-    return found
+            status, seen = Status.PASS, "reachable"
+            evidence = attempts.evidence("listen", node, seen)
+        results.append(CheckResult(PORTS, node, status, seen, expected, command, reason, evidence))
+    return results
 
 
-def _rails(tried: ProbeArtefact, contents: _Contents) -> tuple[CheckResult, ...]:
+def _rails(attempts: _Attempts) -> tuple[CheckResult, ...]:
     """The rails towards the neighbours, where more than one node listened."""
-    own = {
-        text.node: text.path
-        for text in tried.texts
-        if text.kind == "rails" and text.path is not None
-    }
+    own = {}
+    for text in attempts.probe.texts:
+        if text.kind == "rails" and text.path is not None:
+            own[text.node] = text.path
     if not own:
         return ()
-    attempts = {node: network_path.parse(node, contents[("rails", node)]) for node in own}
-    return network_path.judged(tried.nodes, attempts, own)
+    parsed = {node: network_path.parse(node, attempts.output("rails", node)) for node in own}
+    return network_path.judged(attempts.probe.nodes, parsed, own)
 
 
-def _interfaces(tried: ProbeArtefact, contents: _Contents) -> list[CheckResult]:
+def _interfaces(attempts: _Attempts) -> list[CheckResult]:
     """What NCCL_SOCKET_IFNAME comes to: by NCCL itself where it is there, else by the node's
     interfaces and NCCL's rule."""
-    value = tried.interface
-    expected = (
-        f"NCCL_SOCKET_IFNAME={value} fits an interface with an address"
-        if value
-        else "NCCL finds an interface by itself"
-    )
-    found = []
-    for node in tried.nodes:
-        text = _text(tried, "nccl", node)
-        choice = network_path.parse_nccl(contents.get(("nccl", node), ""))
-        command = "ncclGetUniqueId through libnccl.so.2, NCCL_DEBUG=INFO"
-        if choice.status is not None:
-            names = ", ".join(
-                sorted({interface.partition(":")[0] for interface in choice.interfaces})
-            )
-            good = choice.status == 0 and bool(choice.interfaces)
-            summary = (
-                f"{names} (NCCL {choice.version})"
-                if good
-                else choice.warning or f"ncclGetUniqueId gave {choice.status}"
-            )
-            status = Status.PASS if good else Status.FAIL
-            found.append(
-                CheckResult(
-                    INTERFACE,
-                    node,
-                    status,
-                    summary,
-                    expected,
-                    command,
-                    evidence=_evidence(text, summary),
-                )
-            )
-            continue
-        listener = network_path.parse_listen(node, contents.get(("listen", node), ""))
-        why = (text.problem if text else "") or "no libnccl.so.2 that loads"
-        if value is not None and listener is not None:
-            fitting = [name for name, _ in listener.addresses if network_path.matches(value, name)]
-            summary = (
-                ", ".join(fitting)
-                if fitting
-                else (
-                    f"none of {', '.join(name for name, _ in listener.addresses) or 'no interface'}"
-                )
-            )
-            status = Status.PASS if fitting else Status.FAIL
-            found.append(
-                CheckResult(
-                    INTERFACE,
-                    node,
-                    status,
-                    summary,
-                    expected,
-                    "ip -o -4 address",
-                    evidence=_evidence(_text(tried, "listen", node), summary),
-                )
-            )
-        else:
-            # Without NCCL and without a value of the profile there is nothing to try: a gap,
-            # listed.
-            found.append(
-                CheckResult(
-                    INTERFACE,
-                    node,
-                    Status.UNKNOWN,
-                    "not known",
-                    expected,
-                    command,
-                    why,
-                    required=False,
-                )
-            )
-    return found
+    value = attempts.probe.interface
+    expected = "NCCL finds an interface by itself"
+    if value:
+        expected = f"NCCL_SOCKET_IFNAME={value} fits an interface with an address"
+    return [_interface(attempts, node, value, expected) for node in attempts.probe.nodes]
+
+
+def _interface(attempts: _Attempts, node: str, value: str | None, expected: str) -> CheckResult:
+    command = "ncclGetUniqueId through libnccl.so.2, NCCL_DEBUG=INFO"
+    choice = network_path.parse_nccl(attempts.output("nccl", node))
+    if choice.status is not None:
+        names = sorted({interface.partition(":")[0] for interface in choice.interfaces})
+        status = Status.FAIL
+        seen = choice.warning or f"ncclGetUniqueId gave {choice.status}"
+        if choice.status == 0 and names:
+            status, seen = Status.PASS, f"{', '.join(names)} (NCCL {choice.version})"
+        evidence = attempts.evidence("nccl", node, seen)
+        return CheckResult(INTERFACE, node, status, seen, expected, command, evidence=evidence)
+    listener = network_path.parse_listen(node, attempts.output("listen", node))
+    if value is None or listener is None:
+        # Without NCCL and without a value of the profile there is nothing to try: a gap, listed.
+        why = attempts.problem("nccl", node, "no libnccl.so.2 that loads")
+        return CheckResult(
+            INTERFACE, node, Status.UNKNOWN, "not known", expected, command, why, required=False
+        )
+    names = [name for name, _ in listener.addresses]
+    fitting = [name for name in names if network_path.matches(value, name)]
+    status, seen = Status.PASS, ", ".join(fitting)
+    if not fitting:
+        status, seen = Status.FAIL, f"none of {', '.join(names) or 'no interface'}"
+    evidence = attempts.evidence("listen", node, seen)
+    command = "ip -o -4 address"
+    return CheckResult(INTERFACE, node, status, seen, expected, command, evidence=evidence)

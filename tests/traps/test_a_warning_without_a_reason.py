@@ -10,5 +10,5 @@ from planted import Recording, slow_alike, warned
 def test_a_warning_without_a_reason(run: Recording, tmp_path: Path) -> None:
     slow_alike(run, 0.8)
     result = run.judged(tmp_path)
-    warned(result, "all-reduce")
+    warned(result, "where tuned systems begin")
     assert any(each.status.value == "WARN" and each.required for each in result.findings)
