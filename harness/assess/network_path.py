@@ -124,7 +124,7 @@ def _ports(attempts: _Attempts) -> list[CheckResult]:
     expected = "two ports of the system's choice reachable from the other nodes"
     command = "a listener on each node, connections between them"
     nodes = attempts.probe.nodes
-    connections = []
+    connections: list[network_path.Attempt] = []
     for node in nodes:
         connections += network_path.parse_connect(node, attempts.output("connect", node))
     results = []
