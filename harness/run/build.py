@@ -6,7 +6,9 @@ from __future__ import annotations
 import dataclasses
 from collections import Counter
 from collections.abc import Mapping
+from typing import TypeVar
 
+from busbw import shell
 from busbw.building import node_types
 from busbw.building import recipe as building
 from busbw.building.node_types import Group, NodeKind
@@ -16,8 +18,10 @@ from busbw.checks.software import NodeFacts, Toolchain
 from busbw.errors import BuildError
 from busbw.inventory.hostlist import fold
 from busbw.model import Command, CommandResult
+from busbw.run.cleanup import why_not
 from busbw.run.context import Context
 from busbw.store import artefacts
+from busbw.transport.fanout import Fleet
 
 FILE = "build.json"
 PROVE_DEADLINE_S = 90.0
@@ -29,14 +33,34 @@ def work_root(known: Mapping[str, NodeFacts]) -> str:
     """The folder on every node that builds and jobs go below: one absolute path, for the launcher
     starts ranks by path.
 
-    The home directory where it is the same on all nodes, else a folder of the user's in /tmp.
+    Below the home directory of most nodes; where most have none in common, a folder of the user's
+    in /tmp. One node that differs changes nothing for the others.
     """
-    homes = {facts.home for facts in known.values()}
-    users = {facts.user_id for facts in known.values()}
-    home = homes.pop() if len(homes) == 1 else None
+    home = _most({facts.node: facts.home for facts in known.values()})
     if home and home.startswith("/"):
         return f"{home.rstrip('/')}/.cache/busbw"
-    return f"/tmp/busbw-{users.pop() if len(users) == 1 else 'run'}"
+    user = _most({facts.node: facts.user_id for facts in known.values()})
+    return f"/tmp/busbw-{'run' if user is None else user}"
+
+
+_T = TypeVar("_T")
+
+
+def _most(values: Mapping[str, _T]) -> _T | None:
+    """The value that more than half of the nodes have; None = there is none."""
+    value, count = Counter(values.values()).most_common(1)[0] if values else (None, 0)
+    return value if 2 * count > len(values) else None
+
+
+def untrusted(fleet: Fleet, root: str, nodes: tuple[str, ...]) -> dict[str, str]:
+    """The nodes on which others could change what is executed below `root`, with the reason. On
+    the other nodes the folder is there afterwards, with mode 0700."""
+    base = root.removesuffix("/.cache/busbw") if root.endswith("/.cache/busbw") else "/tmp"
+    argv = ("sh", "-c", shell.load("busbw.run", "work_folder.sh"), "busbw-folder", root, base)
+    command = Command(argv, timeout_s=30, label="folder")
+    answers = fleet.run(dict.fromkeys(nodes, command), deadline_s=40)
+    reasons = ((answer.node, why_not(answer)) for answer in answers)
+    return {node: f"its work folder: {reason}" for node, reason in reasons if reason}
 
 
 def build(

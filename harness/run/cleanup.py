@@ -67,14 +67,14 @@ def _cleaned(
     forgotten: CommandResult | Unreachable,
     again: CommandResult | Unreachable,
 ) -> Cleaned:
-    why = _why_not(answer)
+    why = why_not(answer)
     if isinstance(answer, Unreachable) or why:
         return Cleaned(answer.node, 0, (), why)
     out = answer.out() + ("" if isinstance(forgotten, Unreachable) else forgotten.out())
     ended = re.search(r"^killed (\d+)$", out, re.M)
     remaining = re.findall(r"^left (.+)$", out, re.M)
     problems = [f"{path} cannot be removed" for path in remaining]
-    problems += [f"the temporary key may remain: {text}"] if (text := _why_not(forgotten)) else []
+    problems += [f"the temporary key may remain: {text}"] if (text := why_not(forgotten)) else []
     if isinstance(again, Unreachable) or again.out().strip() != "killed 0":
         problems.append("processes of the run do not end")
     return Cleaned(
@@ -85,7 +85,7 @@ def _cleaned(
     )
 
 
-def _why_not(answer: CommandResult | Unreachable) -> str:
+def why_not(answer: CommandResult | Unreachable) -> str:
     """Why the node did not do what it was told; empty = it did."""
     if isinstance(answer, Unreachable):
         return answer.reason

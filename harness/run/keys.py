@@ -29,7 +29,7 @@ from busbw.store.artefacts import Excluded, ExcludedNodes
 CHECK_TIMEOUT_S = 90.0
 
 _ADDRESSES = 64
-"""Of the head in `from=`: sshd before 9.x reads 8 KiB of a line."""
+"""Of the head in `from=`: the line stays below 4 KiB."""
 _AUTHORIZED = "authorized_keys.sh"
 
 

@@ -17,6 +17,7 @@ from busbw.fabrics import fabric
 from busbw.inventory.hostlist import expand, fold
 from busbw.model import Command, Status
 from busbw.parsers.tools import squeue
+from busbw.run import build
 from busbw.run.context import Context
 from busbw.store import artefacts
 from busbw.store.artefacts import Excluded, Participants
@@ -187,6 +188,20 @@ def settle_slots(context: Context, known: Mapping[str, NodeFacts]) -> Context:
     )
 
 
+def _still_trusted(context: Context, known: Mapping[str, NodeFacts]) -> None:
+    """Raises:
+    MeasureError: others can change what a run that goes on would execute.
+    """
+    here = tuple(name for name in known if name in context.fleet.sessions)
+    untrusted = build.untrusted(context.fleet, build.work_root(known), here)
+    for node, reason in untrusted.items():
+        raise MeasureError(
+            f"{node} can no longer be measured on",
+            seen=reason,
+            next_step="look at that folder, then start a new run",
+        )
+
+
 def choose(context: Context, answers: tuple[NodeAnswer, ...]) -> Participants:
     """The nodes that take part, and the one that starts the launcher.
 
@@ -195,7 +210,9 @@ def choose(context: Context, answers: tuple[NodeAnswer, ...]) -> Participants:
         BusyError: somebody else works on one of them.
     """
     done = artefacts.load(context.run, "participants.json", Participants)
+    known = {answer.node.name: facts(answer) for answer in answers}
     if done is not None:
+        _still_trusted(context, {name: known[name] for name in done.nodes if name in known})
         return done
     failed: dict[str, str] = {}
     for check in frame.judge(frame.families(), answers, frame.everything(NEEDED)):
@@ -218,6 +235,10 @@ def choose(context: Context, answers: tuple[NodeAnswer, ...]) -> Participants:
             excluded.append(Excluded(node.name, "it did not say which mpirun it has"))
         else:
             taken.append(node.name)
+    root = build.work_root({name: known[name] for name in taken})
+    untrusted = build.untrusted(context.fleet, root, tuple(taken))
+    taken = [name for name in taken if name not in untrusted]
+    excluded += [Excluded(name, reason) for name, reason in untrusted.items()]
     if not taken:
         reasons = "; ".join(f"{e.node}: {e.reason}" for e in excluded[:5]) or "no node was reached"
         raise MeasureError(

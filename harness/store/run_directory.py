@@ -22,6 +22,7 @@ import hashlib
 import json
 import os
 import re
+import secrets
 import socket
 import threading
 from collections.abc import Iterator
@@ -40,18 +41,16 @@ def _listed(name: str, content: bytes) -> str:
     return json.dumps({"name": name, "bytes": len(content), "sha256": digest})
 
 
-def new_run_id(started: str, playbook: str, attempt: int = 0) -> str:
+def new_run_id(started: str, playbook: str, chance: str) -> str:
     """The folder name of a run that starts at `started` (RFC 3339, UTC): sorts by time, says what
-    it was.
+    it was. `chance` tells runs of one second apart: folders, marks and keys on nodes have this name.
 
-    >>> new_run_id("2026-11-20T13:12:00Z", "day-one")
-    '20261120-131200-day-one'
-    >>> new_run_id("2026-11-20T13:12:00Z", "day-one", attempt=1)
-    '20261120-131200-day-one-2'
+    >>> new_run_id("2026-11-20T13:12:00Z", "day-one", "5e0c1f")
+    '20261120-131200-day-one-5e0c1f'
     """
     digits = re.sub(r"\D", "", started)[:14]
     name = re.sub(r"[^A-Za-z0-9._-]+", "-", playbook).strip("-.") or "run"
-    return f"{digits[:8]}-{digits[8:]}-{name}" + (f"-{attempt + 1}" if attempt else "")
+    return f"{digits[:8]}-{digits[8:]}-{name}-{chance}"
 
 
 LIST = "files.jsonl"
@@ -228,13 +227,8 @@ def create(root: Path, started: str, playbook: str) -> RunDir:
     """
     try:
         root.mkdir(parents=True, exist_ok=True)
-        for attempt in range(1000):
-            path = root / new_run_id(started, playbook, attempt)
-            try:
-                path.mkdir(mode=MODE_DIRECTORY)
-                break
-            except FileExistsError:
-                continue
+        path = root / new_run_id(started, playbook, secrets.token_hex(3))
+        path.mkdir(mode=MODE_DIRECTORY)
         (path / "raw").mkdir(mode=MODE_DIRECTORY)
         _point_latest(root, path.name)
     except OSError as error:

@@ -3,17 +3,23 @@ scripts here."""
 
 from __future__ import annotations
 
+import dataclasses
+import os
 import subprocess
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 from waiting import PATIENCE_S, wait_until
 
+from busbw import shell
 from busbw.building import recipe
+from busbw.checks.software import NodeFacts
 from busbw.model import Command
-from busbw.run import job
+from busbw.run import build, job
 
+FACTS = NodeFacts("n1", "n1", "/root", 0, None, None, None, (), None, None)
 MAKEFILE = b"build/all_reduce_perf: main.c\n\tmkdir -p build && cc -o $@ main.c && echo made\n"
 
 
@@ -194,3 +200,85 @@ def test_what_outlived_the_jobs_own_shell_is_ended_too(tmp_path: Path) -> None:
     assert subprocess.run(
         ["ps", "-o", "stat=", "-g", pid], capture_output=True, text=True, check=False
     ).stdout.split() in ([], ["Z"])
+
+
+def test_a_job_that_several_start_at_once_runs_once(tmp_path: Path) -> None:
+    """The answer to a start was lost and it is sent again, while the first is under way."""
+    directory = str(tmp_path / "job")
+    command = job.start(directory, ("sh", "-c", f"echo ran >> {tmp_path}/ran; sleep 1"), ())
+    with ThreadPoolExecutor(8) as pool:
+        started = list(pool.map(lambda _: run(command), range(8)))
+    assert {each.returncode for each in started} == {0}
+    assert len({each.stdout for each in started}) == 1
+    wait_until(lambda: (tmp_path / "job/status").exists(), "the end of the job")
+    assert (tmp_path / "ran").read_text() == "ran\n"
+
+
+def folder(root: Path, base: Path) -> tuple[int, str]:
+    """The real script, run here."""
+    script = shell.load("busbw.run", "work_folder.sh")
+    done = run(Command(("sh", "-c", script, "folder", str(root), str(base))))
+    return done.returncode, done.stderr.decode().strip()
+
+
+def test_the_work_folder_is_for_its_owner_alone(tmp_path: Path) -> None:
+    root = tmp_path / ".cache/busbw"
+    assert folder(root, tmp_path) == (0, "")
+    assert root.stat().st_mode & 0o777 == 0o700
+    root.chmod(0o755)
+    assert folder(root, tmp_path) == (0, "")
+    assert root.stat().st_mode & 0o777 == 0o700
+    root.chmod(0o770)
+    assert folder(root, tmp_path) == (77, f"others can write to {root}")
+    assert folder(tmp_path / "home/.cache/busbw", tmp_path / "home") == (
+        77,
+        f"{tmp_path}/home is not there",
+    )
+
+
+def test_a_work_folder_that_is_a_link_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "busbw").symlink_to(tmp_path / "elsewhere")
+    assert folder(tmp_path / "busbw", tmp_path) == (77, f"{tmp_path}/busbw is a link")
+
+
+def test_a_folder_above_that_everybody_can_write_to_is_refused_unless_sticky(
+    tmp_path: Path,
+) -> None:
+    tmp_path.chmod(0o777)
+    assert folder(tmp_path / "busbw", tmp_path) == (
+        77,
+        f"everybody can write to {tmp_path} above it",
+    )
+    tmp_path.chmod(0o1777)
+    assert folder(tmp_path / "busbw", tmp_path) == (0, "")
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="another owner needs root")
+def test_a_work_folder_that_somebody_else_made_is_refused(tmp_path: Path) -> None:
+    root = tmp_path / "busbw-0"
+    root.mkdir(mode=0o700)
+    os.chown(root, 12345, 12345)
+    status, why = folder(root, tmp_path)
+    assert (status, "belongs to UNKNOWN, not to root" in why) == (77, True), why
+    os.chown(root, 0, 0)
+    os.chown(tmp_path, 12345, 12345)
+    status, why = folder(root, tmp_path)
+    assert (status, f"{tmp_path} above it belongs to" in why) == (77, True), why
+
+
+def test_one_nodes_odd_home_changes_nothing_for_the_others() -> None:
+    def root(*homes: str | None, users: tuple[int | None, ...] = (0, 0, 0)) -> str:
+        values = zip(("n1", "n2", "n3"), homes, users, strict=True)
+        return build.work_root(
+            {
+                node: dataclasses.replace(FACTS, node=node, home=home, user_id=user)
+                for node, home, user in values
+            }
+        )
+
+    assert root("/root", "/odd", "/root") == "/root/.cache/busbw"
+    assert root("/root", None, "/root") == "/root/.cache/busbw"
+    assert root("/a", "/b", "/c") == "/tmp/busbw-0"
+    assert root("/a", "/b", "/c", users=(1000, 7, 1000)) == "/tmp/busbw-1000"
+    assert root("/a", "/b", "/c", users=(1, 2, 3)) == "/tmp/busbw-run"

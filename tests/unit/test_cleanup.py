@@ -98,9 +98,7 @@ def test_two_processes_never_work_on_one_run_and_a_killed_one_is_in_nobodys_way(
             assert first.stdout.readline() == "held\n"
             with pytest.raises(BusyError) as refused, run_directory.locked(run):
                 pass
-            assert refused.value.lines()[:1] == (
-                "error: another busbw works on run 20261120-131200-day-one",
-            )
+            assert refused.value.lines()[:1] == (f"error: another busbw works on run {run.run_id}",)
             assert refused.value.seen == f"process {first.pid} on {os.uname().nodename}"
         finally:
             first.kill()

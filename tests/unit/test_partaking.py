@@ -113,7 +113,12 @@ class Head:
         return CommandResult("n1", command.argv, 0, output.encode(), b"", 0.1)
 
 
-def context(tmp_path: Path, names: tuple[str, ...], refused: tuple[str, ...] = ()) -> Context:
+def context(
+    tmp_path: Path,
+    names: tuple[str, ...],
+    refused: tuple[str, ...] = (),
+    untrusted: tuple[str, ...] = (),
+) -> Context:
     run = run_directory.create(tmp_path, "2026-11-21T12:00:00Z", "test")
     cluster = Cluster(tuple(Node(name) for name in names), names[0], "-w")
     book = playbook.load("quick", emulated=True)
@@ -127,7 +132,15 @@ def context(tmp_path: Path, names: tuple[str, ...], refused: tuple[str, ...] = (
         fabric.load("tcp"),
         "ssh",
     )
-    fleet = SimpleNamespace(sessions=dict.fromkeys(names, Head(refused)))
+    fleet = SimpleNamespace(
+        sessions=dict.fromkeys(names, Head(refused)),
+        run=lambda commands, deadline_s: tuple(
+            CommandResult(node, command.argv, 77, b"", b"/tmp/busbw-0 is a link\n", 0.1)
+            if node in untrusted
+            else CommandResult(node, command.argv, 0, b"", b"", 0.1)
+            for node, command in commands.items()
+        ),
+    )
     return Context(
         run=run,
         plan=plan,
@@ -155,6 +168,15 @@ def test_whoever_did_not_answer_to_the_end_has_no_room_or_lies_takes_no_part(
         Excluded("n3", "cross.host_name: n4, the name of n4"),
         Excluded("n5", "it gave no answer to the preflight script"),
     )
+
+
+def test_a_node_whose_work_folder_is_somebody_elses_takes_no_part(tmp_path: Path) -> None:
+    names = ("n1", "n2", "n3")
+    prepared = context(tmp_path, names, untrusted=("n1",))
+    chosen = participants.choose(prepared, tuple(answer(name, name) for name in names))
+    why = "its work folder: /tmp/busbw-0 is a link"
+    assert (chosen.head, chosen.nodes) == ("n2", ("n2", "n3"))
+    assert chosen.excluded == (Excluded("n1", why),)
 
 
 def test_a_few_nodes_that_the_head_cannot_log_in_to_are_left_out_and_many_end_the_run(

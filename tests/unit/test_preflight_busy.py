@@ -85,7 +85,13 @@ def context(
         force=force,
     )
     messages: list[str] = []
-    fleet = SimpleNamespace(sessions=dict.fromkeys(names, head))
+    fleet = SimpleNamespace(
+        sessions=dict.fromkeys(names, head),
+        run=lambda commands, deadline_s: tuple(
+            CommandResult(node, command.argv, 0, b"", b"", 0.1)
+            for node, command in commands.items()
+        ),
+    )
     prepared = Context(
         run=run,
         plan=plan,

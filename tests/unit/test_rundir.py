@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -20,12 +21,14 @@ def make(tmp_path: Path) -> RunDir:
     return run_directory.create(tmp_path / "runs", "2026-11-20T13:12:00Z", "day-one")
 
 
-def test_two_runs_in_the_same_second_get_two_directories_and_latest_is_the_second(
+def test_two_runs_in_the_same_second_never_have_one_name_wherever_they_are(
     tmp_path: Path,
 ) -> None:
-    first, second = make(tmp_path), make(tmp_path)
-    assert (first.run_id, second.run_id) == ("20261120-131200-day-one", "20261120-131200-day-one-2")
-    assert (tmp_path / "runs" / "latest").resolve() == second.path
+    """The nodes know a run by its name alone: its jobs, its marks, its keys."""
+    runs = [make(tmp_path / str(number % 2)) for number in range(8)]
+    assert len({run.run_id for run in runs}) == 8
+    assert all(re.fullmatch(r"20261120-131200-day-one-[0-9a-f]{6}", run.run_id) for run in runs)
+    assert (tmp_path / "1" / "runs" / "latest").resolve() == runs[-1].path
 
 
 def test_raw_evidence_is_never_overwritten_with_other_content(tmp_path: Path) -> None:
