@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 STAMP_DEV := $(VENV)/.installed-dev
 
-.PHONY: demo test test-all check types lint dev lock clean fault-matrix
+.PHONY: demo test test-all check types lint dev lock clean fault-matrix bench-smoke
 
 # Exactly the versions that were tested, each file checked against its hash; busbw itself is linked from here. The locks are made anew by `make lock`.
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
@@ -47,6 +47,10 @@ types: $(STAMP_DEV)
 # Every kind of fault in a lab, seed after seed: hours on a quiet machine. MATRIX='--minutes 60 --kinds rail-50,loss-5' bounds it; it goes on where it was.
 fault-matrix: $(STAMP)
 	$(BIN)/python tests/bench/fault_matrix.py $(MATRIX)
+
+# Every bench in its smallest form, as root: some ten minutes on two idle CPUs. BENCH='read.py why.py' names some.
+bench-smoke: $(STAMP_DEV)
+	@$(BIN)/python tests/bench/smoke.py $(BENCH)
 
 dev: $(STAMP_DEV)
 	$(PIP) --no-deps --no-build-isolation -e . --config-settings editable_mode=strict

@@ -27,19 +27,19 @@ ROUNDS = 20
 NAME = "bench-counters"
 
 
-def main() -> None:
-    """Bring a lab up, measure inside it, take it down."""
+def main() -> int:
+    """Bring a lab up, measure inside it, take it down; the status of the measurement."""
     nodes = int(sys.argv[1]) if len(sys.argv) > 1 else 4
     if inside_lab():
         measure()
-        return
+        return 0
     with tempfile.TemporaryDirectory(prefix="busbw-bench-") as folder:
         os.environ["BUSBW_LAB_DIR"] = folder
         lab = bringup.up(
             LabOptions(nodes=nodes, name=NAME, persona=persona.load("h100")), lambda text: None
         )
         try:
-            os.spawnvp(
+            return os.spawnvp(
                 os.P_WAIT,
                 "nsenter",
                 list(enter.reexec_argv(lab, (sys.executable, __file__, str(nodes)))),
@@ -88,4 +88,4 @@ def measure() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

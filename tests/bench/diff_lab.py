@@ -76,8 +76,6 @@ def slice_of(out: Path, seconds: float) -> None:
         accepted = measured(runs, lab)
         busbw("baseline", "accept", str(accepted), "--anyway", "--note", "whole links")
         for seed, level in left:
-            if time.monotonic() > end - 40:
-                break
             faults.clear(lab)
             if level != "same":
                 faults.slow(lab, "node2", LEVELS[level] * RATE_BIT_S)
@@ -92,6 +90,8 @@ def slice_of(out: Path, seconds: float) -> None:
             with results.open("a") as file:
                 file.write(json.dumps(line | {"load": os.getloadavg()[0]}) + "\n")
             print(seed, level, shift["change"], shift["reason"], flush=True)
+            if time.monotonic() > end - 40:
+                break
     finally:
         bringup.down(lab.name)
 

@@ -156,3 +156,4 @@ if __name__ == "__main__":
     parser.add_argument("--communicators", type=int, default=COMMUNICATORS)
     arguments = parser.parse_args()
     write(arguments.file, arguments.communicators)
+    print(f"{arguments.file.stat().st_size / 1e6:.0f} MB")

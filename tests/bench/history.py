@@ -1,4 +1,4 @@
-"""How fast the index of runs answers with 10,000 runs in it: `python tests/bench/history.py`.
+"""How fast the index of runs answers with 10,000 runs in it: `python tests/bench/history.py [RUNS]`.
 
 The rows are put straight into the index; reading a run directory into it is timed apart, per run.
 """
@@ -8,6 +8,7 @@ from __future__ import annotations
 import runpy
 import sqlite3
 import statistics
+import sys
 import tempfile
 import time
 from collections.abc import Callable
@@ -20,7 +21,7 @@ from busbw.compare.history import FILE, History, select, trends, with_rolling
 RUNS = SimpleNamespace(
     **runpy.run_path(str(Path(__file__).parents[1] / "fixtures" / "reports" / "runs.py"))
 )
-COUNT, SIZES = 10_000, 31
+RUN_COUNT, SIZES = 10_000, 31
 
 
 def milliseconds(work: Callable[[], object]) -> str:
@@ -34,7 +35,7 @@ def milliseconds(work: Callable[[], object]) -> str:
     return f"{statistics.median(cpus):.0f} ms of CPU, {statistics.median(walls):.0f} ms"
 
 
-def main() -> None:
+def main(count: int) -> None:
     """Print the figures."""
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder)
@@ -51,7 +52,7 @@ def main() -> None:
         )
         with sqlite3.connect(root / FILE) as index:
             runs = [
-                (n, f"run-{n}", 0, f"2026-01-01T{n:08d}", "PASS", 0) for n in range(10, COUNT + 10)
+                (n, f"run-{n}", 0, f"2026-01-01T{n:08d}", "PASS", 0) for n in range(10, count + 10)
             ]
             index.executemany("INSERT INTO runs VALUES (?, ?, ?, ?, ?, ?)", runs)
             kinds = [
@@ -62,24 +63,24 @@ def main() -> None:
             rows = [(kind[0], run[0], 300.0 + run[0] % 7, 5) for run in runs for kind in kinds]
             index.executemany("INSERT INTO numbers VALUES (?, ?, ?, ?)", rows)
         print(
-            f"{COUNT:,} runs, {COUNT * SIZES:,} numbers:"
+            f"{count:,} runs, {count * SIZES:,} numbers:"
             f" {(root / FILE).stat().st_size / 1e6:.0f} MB"
         )
         table = history.table()
         print(f"  the table of all numbers: {milliseconds(history.table)}")
         largest = select(table, "all_reduce")
         print(f"  one number over all runs: {milliseconds(lambda: trends(with_rolling(largest)))}")
-        _directories(root)
+        _directories(root, count)
         print(
-            f"  looking for new or changed runs among {COUNT:,} directories:"
+            f"  looking for new or changed runs among {count:,} directories:"
             f" {milliseconds(history.refresh)}"
         )
 
 
-def _directories(root: Path) -> None:
+def _directories(root: Path, count: int) -> None:
     """A directory for every run of the index, as the index knows it."""
     with sqlite3.connect(root / FILE) as index:
-        for number in range(10, COUNT + 10):
+        for number in range(10, count + 10):
             run = root / f"run-{number}"
             (run / "raw").mkdir(parents=True)
             (run / "raw" / "plan.json").touch()
@@ -91,4 +92,4 @@ def _directories(root: Path) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    main(int(sys.argv[1]) if len(sys.argv) > 1 else RUN_COUNT)

@@ -1,5 +1,5 @@
-"""What each fault of a lab costs an all-reduce over MPI: `python tests/bench/lab_faults.py`, as
-root. Prints one line per fault; nothing is judged.
+"""What each fault of a lab costs an all-reduce over MPI: `python tests/bench/lab_faults.py
+[SECONDS]`, as root, so long for each. Prints one line per fault; nothing is judged.
 
 Four nodes on two leaves, every rail and uplink at 400 Mb/s (0.05 GB/s), 8 MiB all-reduces in a ring
 over eth0.
@@ -12,6 +12,7 @@ import shlex
 import shutil
 import statistics
 import subprocess
+import sys
 import tempfile
 from pathlib import Path
 
@@ -29,12 +30,12 @@ OPTIONS = (
 )
 
 
-def measure(state: LabState) -> str:
+def measure(state: LabState, seconds: int) -> str:
     """Median and spread of busbw in GB/s, as text."""
     hosts = ",".join(node.name for node in state.nodes)
     line = (
         f"mpirun --allow-run-as-root {OPTIONS} -H {hosts} -np 4 --map-by node ./ring_perf"
-        f" {SIZE_BYTES} {SECONDS}"
+        f" {SIZE_BYTES} {seconds}"
     )
     argv = enter.reexec_argv(state, ("ssh", "-F", str(files.ssh_config(state)), "node1", line))
     ran = subprocess.run(argv, capture_output=True, text=True, timeout=120, check=True)
@@ -47,7 +48,7 @@ def measure(state: LabState) -> str:
     )
 
 
-def main() -> None:
+def main(seconds: int) -> None:
     """Measure the healthy lab, then each fault by itself, then the mended lab."""
     state = bringup.up(
         LabOptions(nodes=4, leaves=2, rate_bit_s=400e6, uplink_rate_bit_s=400e6), lambda text: None
@@ -56,7 +57,7 @@ def main() -> None:
         program = files.node_directory(state, node) / "home/ring_perf"
         subprocess.run(("mpicc", "-O2", "-o", str(program), str(SOURCE)), check=True)
     print(f"{'fault':42s} busbw GB/s")
-    print(f"{'none':42s} {measure(state)}")
+    print(f"{'none':42s} {measure(state, seconds)}")
     for words, switch in (
         ("slow node3 200mbit", lambda: faults.slow(state, "node3", 200e6)),
         ("slow node3 50mbit --to node4", lambda: faults.slow(state, "node3", 50e6, toward="node4")),
@@ -67,16 +68,16 @@ def main() -> None:
         ("cpu-load node2 --loops 4", lambda: faults.cpu_load(state, "node2", 60, 4)),
     ):
         switch()
-        print(f"{shlex.join(words.split()):42s} {measure(state)}")
+        print(f"{shlex.join(words.split()):42s} {measure(state, seconds)}")
         faults.clear(state)
-    print(f"{'none, after clear':42s} {measure(state)}")
+    print(f"{'none, after clear':42s} {measure(state, seconds)}")
 
 
 if __name__ == "__main__":
     base = tempfile.mkdtemp(prefix="busbw-bench-")
     os.environ["BUSBW_LAB_DIR"] = base + "/labs"
     try:
-        main()
+        main(int(sys.argv[1]) if len(sys.argv) > 1 else SECONDS)
     finally:
         bringup.down("lab")
         shutil.rmtree(base)

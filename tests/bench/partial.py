@@ -13,6 +13,7 @@ import os
 import signal
 import sys
 import tempfile
+import time
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "lab"))
@@ -38,7 +39,9 @@ BAD = (
 """The eighth, fourteenth, twentieth… node."""
 
 
-def shown(command: str, ended: partial.Ended, bad: dict[str, str], sound: list[str]) -> bool:
+def shown(
+    command: str, seconds: float, ended: partial.Ended, bad: dict[str, str], sound: list[str]
+) -> bool:
     """Print what came of it; True = all as it should be."""
     column = 1 if command == "check" else 2
     unnamed = partial.unnamed(ended, bad, column)
@@ -49,7 +52,7 @@ def shown(command: str, ended: partial.Ended, bad: dict[str, str], sound: list[s
     )
     load = os.getloadavg()[0]
     print(
-        f"{command}: {ended.seconds:.0f} s, verdict {ended.result['verdict']}, load {load:.0f};"
+        f"{command}: {seconds:.0f} s, verdict {ended.result['verdict']}, load {load:.0f};"
         f" waits {STRAGGLER_S:g} s for the slow"
     )
     if command == "run":
@@ -99,10 +102,9 @@ def main() -> int:
             partial.broken(lab, bad)
             for command in arguments.commands:
                 words = ("check", "-p", "lab") if command == "check" else ("run", str(book))
-                good = (
-                    shown(command, partial.command(lab, folder / command, *words), bad, sound)
-                    and good
-                )
+                began = time.monotonic()
+                ended = partial.command(lab, folder / command, *words)
+                good = shown(command, time.monotonic() - began, ended, bad, sound) and good
         finally:
             bringup.down("partial")
     return 0 if good else 1

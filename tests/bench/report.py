@@ -1,5 +1,5 @@
 """Size of the report, time to make it, and time to open it in headless Chromium: `python
-tests/bench/report.py`.
+tests/bench/report.py [CASES]` (the first so many cases).
 
 Goals: 1,000 nodes and 5,000 ranks at most 1.5 MB, 3 s to make, 0.5 s to open; 16 nodes at most 150
 KB. "Open" is from the navigation to the second frame after the load event, median of five, and
@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import runpy
 import statistics
+import sys
 import tempfile
 import time
 from collections.abc import Callable
@@ -79,7 +80,7 @@ def measure(name: str, report: ReportInput, browser: Any, folder: Path) -> None:
     )
 
 
-def main() -> None:
+def main(count: int) -> None:
     """Print what is measured."""
     browser = DEVTOOLS.Browser() if DEVTOOLS.executable() else None
     try:
@@ -88,7 +89,7 @@ def main() -> None:
                 blank = Path(folder) / "blank.html"
                 blank.write_text("<!doctype html><title>blank</title>", encoding="utf-8")
                 print(f"an empty page opens in {open_seconds(browser, blank.as_uri()):.2f} s")
-            for name, make in CASES:
+            for name, make in CASES[:count]:
                 measure(name, make(), browser, Path(folder))
     finally:
         if browser:
@@ -96,4 +97,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    main(int(sys.argv[1]) if len(sys.argv) > 1 else len(CASES))
