@@ -159,7 +159,7 @@ def _unmet(samples: tuple[GroupSample, ...]) -> str:
     """How many pairs of the measured nodes were never a group of two, and the first of them; empty
     = none."""
     nodes = sorted({node for sample in samples for node in sample.nodes})
-    met = {frozenset(sample.nodes) for sample in samples if len(sample.nodes) == 2}
+    met = {frozenset(s.nodes) for s in samples if len(s.nodes) == 2 and s.over_network}
     every = len(nodes) * (len(nodes) - 1) // 2
     if len(met) >= every:
         return ""

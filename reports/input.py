@@ -14,6 +14,7 @@ from busbw.model import (
     Comparison,
     Component,
     ComponentKind,
+    Medium,
     RunResult,
     Status,
 )
@@ -23,6 +24,10 @@ from busbw.parsers.nccl_tests.groups import group_samples
 
 Holds = Callable[[tuple[str, ...], int | None], bool]
 """Whether a group of these nodes, on this rail (None = on all), holds a component."""
+
+
+Kind = tuple[bool, bool, bool]
+"""(one node alone, all rails, over NVLink between nodes)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,12 +49,14 @@ class Group:
     """Path of what it was read from; empty = not known."""
     rail: int | None = None
     """The one rail it used; None = all rails of its nodes."""
+    medium: Medium | None = None
+    """What it measured; None = the record does not say."""
 
     @property
-    def kind(self) -> tuple[bool, bool]:
-        """Groups of one kind can be compared: those inside one node, and those over one rail, are
-        measured by their like alone."""
-        return len(self.nodes) == 1, self.rail is None
+    def kind(self) -> Kind:
+        """Groups of one kind can be compared: those inside one node, those over NVLink, and those
+        over one rail are measured by their like alone."""
+        return len(self.nodes) == 1, self.rail is None, self.medium is Medium.NVLINK
 
 
 def suspect_nodes(result: RunResult) -> tuple[str, ...]:
@@ -105,9 +112,9 @@ def measured_groups(result: RunResult) -> tuple[Group, ...]:
     return tuple(groups)
 
 
-def usual_by_kind(groups: Iterable[Group]) -> dict[tuple[bool, bool], float]:
+def usual_by_kind(groups: Iterable[Group]) -> dict[Kind, float]:
     """Kind → median of its groups without a suspect; of all groups where every one includes a suspect."""
-    values: dict[tuple[bool, bool], tuple[list[float], list[float]]] = {}
+    values: dict[Kind, tuple[list[float], list[float]]] = {}
     for group in groups:
         kind = group.kind
         if kind not in values:
@@ -138,6 +145,7 @@ def _groups_of(
             any(contains(sample.nodes, sample.rail) for contains in holds),
             sample.artefact,
             sample.rail,
+            outcome.case.medium,
         )
         for sample in samples
     ]
@@ -156,6 +164,7 @@ def _from_comparisons(
             c.status,
             any(contains(c.nodes, None) for contains in holds),
             artefact,
+            medium=c.medium,
         )
         for c in comparisons
         if c.nodes and c.measured_gb_s is not None

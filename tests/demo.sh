@@ -25,7 +25,7 @@ trap 'down; exit 130' INT TERM
 trap down EXIT
 down
 
-"$BUSBW" lab up -n 4 --name $NAME --rate 500mbit || exit 3
+"$BUSBW" lab up -n 4 --name $NAME || exit 3
 echo
 echo "== a healthy cluster =="
 "$BUSBW" run -i lab:$NAME --out "$OUT"
@@ -33,7 +33,7 @@ healthy=$?
 first=$(readlink -f "$OUT/latest")
 echo
 echo "== the same cluster, one node's link slowed =="
-"$BUSBW" lab fault --name $NAME slow node3 200mbit || exit 3
+"$BUSBW" lab fault --name $NAME slow node3 40% || exit 3
 "$BUSBW" run -i lab:$NAME --out "$OUT"
 faulty=$?
 second=$(readlink -f "$OUT/latest")

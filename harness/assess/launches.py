@@ -149,6 +149,7 @@ def _samples(
                     launch=artefact.case.id,
                     role=artefact.case.role,
                     concurrent_with=artefact.concurrent_with,
+                    medium=artefact.case.medium or sample.medium,
                 )
             )
     return tuple(samples)

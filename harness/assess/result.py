@@ -7,7 +7,7 @@ compare with the accepted runs, decide.
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from busbw.assess import (
     appraisal,
@@ -340,7 +340,11 @@ def _groups(launch: Launch, outcome: BlameOutcome) -> tuple[Comparison, ...]:
     if len(set(groups)) < 2:
         return ()
     case_id, artefact = launch.artefact.case.id, launch.samples[0].artefact
-    return blame_findings.compare_groups(case_id, groups, artefact, outcome)
+    medium = launch.artefact.case.medium
+    return tuple(
+        replace(each, medium=each.medium or medium)
+        for each in blame_findings.compare_groups(case_id, groups, artefact, outcome)
+    )
 
 
 def software_versions(

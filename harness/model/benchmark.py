@@ -76,6 +76,8 @@ class LaunchRole(StrEnum):
     WITHOUT_SUSPECTS = "without-suspects"
     """A case of the playbook on the nodes that are not suspected."""
     PAIRS = "pairs"
+    NVLINK = "nvlink"
+    """Pairs of nodes of one NVLink domain, over NVLink."""
     ALONE = "alone"
     """Every node by itself."""
     WHOLE = "whole"
@@ -92,6 +94,17 @@ class LaunchRole(StrEnum):
     """Pairs over suspect uplinks."""
     INSIDE = "inside"
     """Pairs of the same nodes inside their leaves."""
+
+
+class Medium(StrEnum):
+    """What carries the bytes of a survey group from node to node."""
+
+    NETWORK = "network"
+    """The NICs; NVLink between nodes is off."""
+    NVLINK = "NVLink between nodes"
+    """NVLink of one domain; no NIC carries anything."""
+    INTRA_NODE = "intra-node"
+    """Nothing leaves the node."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,6 +150,8 @@ class BenchmarkCase:
     role: LaunchRole = LaunchRole.PLAYBOOK
     repeats: str | None = None
     """Id of the case that this launch measures once more; None = it is the first of its kind."""
+    medium: Medium | None = None
+    """What the groups of a survey round measure; None = NCCL chooses, as in a job."""
 
     @property
     def family(self) -> str:

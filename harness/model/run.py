@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from busbw.model.benchmark import BenchmarkCase, BenchmarkResult
+from busbw.model.benchmark import BenchmarkCase, BenchmarkResult, Medium
 from busbw.model.evidence import Evidence, Finding, Status, Unreachable
 from busbw.model.history import RunDiff, Soak, SweepResult
 from busbw.model.stall import StallStory
@@ -152,6 +152,8 @@ class Comparison:
     """Half of the 95 % interval of the mean of those launches; None = fewer than two."""
     launches_below: int = 0
     """Of those launches, how many fell short by themselves."""
+    medium: Medium | None = None
+    """What a survey group measured; None = a case, for which NCCL chose."""
 
 
 class ComponentKind(StrEnum):

@@ -28,8 +28,8 @@ from busbw.survey import link_baseline
 from busbw.survey import measure as survey
 from busbw.survey.adapt import SurveyLimits, choose
 from busbw.survey.measure_links import link_tool
-from busbw.survey.places import fabric_of
-from busbw.survey.schedule import Round, alone, shards
+from busbw.survey.places import fabric_of, nvlink_domains
+from busbw.survey.schedule import Round, alone, nvlink_rounds, shards
 
 ASSUMED_GPUS = 8
 """GPUs per node where the inventory does not say."""
@@ -155,7 +155,8 @@ def _survey(
     for number in _rounds(plan, nodes):
         case = survey.round_case(plan, number, launch_shape)
         yield ""
-        yield f"# {number.id}: {number.why or f'{len(number.groups)} groups at once'}"
+        why = number.why or f"{len(number.groups)} groups at once"
+        yield f"# {number.id}: {why}; measures: {case.medium}"
         yield _launched(plan, place, case, number.order(), groups=number.groups)
     if book.layer_breakdown != "never":
         yield from _link_baseline(plan, nodes, verbose=verbose)
@@ -172,9 +173,11 @@ def _rounds(plan: RunPlan, nodes: tuple[str, ...]) -> Iterator[Round]:
     while len(history) < ROUNDS:
         number = choose(nodes, leaves, history, None, SurveyLimits())
         if number is None:
-            return
+            break
         yield from shards(number, book.shard_nodes)
         history += (number,)
+    for number in nvlink_rounds(nvlink_domains(plan.cluster, nodes, ())):
+        yield from shards(number, book.shard_nodes)
 
 
 def _link_baseline(plan: RunPlan, nodes: tuple[str, ...], *, verbose: bool) -> Iterator[str]:

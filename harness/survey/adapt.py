@@ -125,7 +125,8 @@ def again_slow(
     groups: list[tuple[str, str]] = []
     busy: set[str] = set()
     for course in courses(outcome):
-        if course.seen_once and len(course.nodes) == 2 and busy.isdisjoint(course.nodes):
+        pair = len(course.nodes) == 2 and course.levels[0].sample.over_network
+        if course.seen_once and pair and busy.isdisjoint(course.nodes):
             groups.append((course.nodes[0], course.nodes[1]))
             busy |= set(course.nodes)
     if not groups:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from busbw import assess
 from busbw.assess import fabric as grouping
 from busbw.assess import launches
-from busbw.model import BenchmarkCase, Collective, LaunchRole, Sizes, Status
+from busbw.model import BenchmarkCase, Collective, LaunchRole, Medium, Sizes, Status
 from busbw.parsers.blame import blame
 from busbw.parsers.blame.blame import BlameOutcome
 from busbw.run.context import Context
@@ -26,8 +26,8 @@ from busbw.survey import earlier, layer_breakdown, separate_launches
 from busbw.survey.adapt import SurveyLimits, again_alone, again_slow, choose
 from busbw.survey.confirm import MOST_NODES, Confirming, confirming
 from busbw.survey.measure_links import measure_links
-from busbw.survey.places import rails_of
-from busbw.survey.schedule import Round, alone, shards
+from busbw.survey.places import nvlink_domains, rails_of
+from busbw.survey.schedule import Round, alone, nvlink_rounds, shards
 from busbw.units import format_duration
 
 BREAKDOWN_LAUNCHES = 2
@@ -38,6 +38,10 @@ MOST_CONCURRENT = 32
 shard."""
 _NETWORK_ALONE = (("NCCL_P2P_DISABLE", "1"), ("NCCL_SHM_DISABLE", "1"))
 """Every hop of the ring is one of the network then; a diagnosis, never a setting."""
+_NVLINK_BETWEEN_NODES = "NCCL_MNNVL_ENABLE"
+"""Since NCCL 2.21: 0 = never, 1 = always, and an error where it cannot be; unset = where it is
+there. A NIC of nodes that NVLink joins carries nothing then (NCCL user guide, environment
+variables). Versions before it have no NVLink between nodes, and ignore the name."""
 _SHOWN_GROUPS = 6
 
 
@@ -95,12 +99,13 @@ def round_case(plan: RunPlan, round_: Round, launch_shape: Shape) -> BenchmarkCa
     """The launch of one round: all groups at once, the times of every process and iteration."""
     settings, cases = plan.playbook.survey, plan.playbook.cases
     width = len(round_.groups[0])
-    by_rail = launch_shape.by_rail and width == 2
+    by_rail = launch_shape.by_rail and width == 2 and round_.role is not LaunchRole.NVLINK
     split = None
     if by_rail:
         split = f"DIV {width}"
     elif len(round_.groups) > 1:
         split = f"DIV {width * launch_shape.ranks_per_node}"
+    medium = medium_of(plan, round_)
     case = BenchmarkCase(
         id=f"survey-{round_.id}",
         collective=Collective.ALL_REDUCE,
@@ -113,14 +118,36 @@ def round_case(plan: RunPlan, round_: Round, launch_shape: Shape) -> BenchmarkCa
         per_iteration=True,
         split=split,
         by_rail=by_rail,
-        env=(("NCCL_ALGO", "Ring"), *(_NETWORK_ALONE if round_.role is LaunchRole.NETWORK else ())),
+        env=_variables(plan, round_, medium),
         timeout_s=max(60.0, settings.budget_s),
         stall_s=cases[0].stall_s if cases else 120.0,
         required=True,
         purpose="diagnosis",
         role=round_.role,
+        medium=medium,
     )
     return separate_launches.case_of(case) if launch_shape.separate else case
+
+
+def medium_of(plan: RunPlan, round_: Round) -> Medium:
+    """What a round measures: the network wherever groups have several nodes, but for rounds of
+    NVLink and for clusters that have no network."""
+    if max(map(len, round_.groups)) < 2:
+        return Medium.INTRA_NODE
+    carrier = plan.profile.carrier
+    without_network = carrier is not None and not carrier.spans_nodes
+    over_nvlink = round_.role is LaunchRole.NVLINK or without_network
+    return Medium.NVLINK if over_nvlink else Medium.NETWORK
+
+
+def _variables(plan: RunPlan, round_: Round, medium: Medium) -> tuple[tuple[str, str], ...]:
+    """A ring over that medium and no other. Emulated nodes have no NVLink to switch off."""
+    variables = [("NCCL_ALGO", "Ring")]
+    if round_.role is LaunchRole.NETWORK:
+        variables += _NETWORK_ALONE
+    if medium is not Medium.INTRA_NODE and not plan.cluster.emulated:
+        variables.append((_NVLINK_BETWEEN_NODES, "1" if medium is Medium.NVLINK else "0"))
+    return tuple(variables)
 
 
 class _Survey:
@@ -151,6 +178,8 @@ class _Survey:
         if "alone" in groups and not self._measure_sharded(alone(self._nodes)):
             return
         if "pairs" in groups and not self._measure_pairs():
+            return
+        if "pairs" in groups and not self._measure_nvlink():
             return
         if "alone" in groups and not self._measure_alone_again():
             return
@@ -209,6 +238,19 @@ class _Survey:
         if outcome.flagged and self._settings.layer_breakdown != "never":
             count += BREAKDOWN_LAUNCHES
         return count
+
+    def _measure_nvlink(self) -> bool:
+        """Pairs of nodes that NVLink joins, over NVLink: twice, since a single launch flags nobody.
+        False = a launch failed."""
+        run, plan = self._context.run, self._context.plan
+        domains = nvlink_domains(plan.cluster, self._nodes, assess.answers(run, plan))
+        for round_ in nvlink_rounds(domains):
+            if not self._affords(1):
+                self._progress(f"no budget left for {round_.why}")
+                return True
+            if not self._measure_sharded(round_):
+                return False
+        return True
 
     def _measure_alone_again(self) -> bool:
         """The nodes alone again, until every intra-node suspicion is settled. False = a launch
@@ -287,7 +329,8 @@ class _Survey:
                     (round_, replace(launch, concurrent_with=moment)) for round_, launch in wave
                 ]
             for round_, launch in wave:
-                self._progress(f"{round_.why}: {_groups_text(round_)}", launch.case.id)
+                medium = f" ({launch.case.medium})" if launch.case.medium is not None else ""
+                self._progress(f"{round_.why}{medium}: {_groups_text(round_)}", launch.case.id)
             artefacts = measure_together(self._context, tuple(launch for _, launch in wave))
             self._spent_s += max(artefact.seconds for artefact in artefacts)
             self._launches += 1

@@ -5,11 +5,13 @@ from __future__ import annotations
 
 import dataclasses
 
+from busbw.checks import NodeAnswer
 from busbw.fabrics.fabric import FlowHashing
 from busbw.model import Cluster
 from busbw.model.topology import Topology
 from busbw.parsers.blame.parts import Fabric
 from busbw.parsers.fabric import cabling
+from busbw.parsers.tools import imex, nvidia_smi
 
 GROUPING = ("leaf", "switch", "rack", "group")
 """Labels that say which nodes share a switch, the closest first."""
@@ -38,6 +40,39 @@ def completed(fabric: Fabric, topology: Topology | None, nodes: tuple[str, ...])
     if fabric.leaf_of or topology is None:
         return fabric
     return dataclasses.replace(fabric, leaf_of=cabling.sharing(topology, nodes))
+
+
+NVLINK_DOMAIN = "nvlink_domain"
+"""The label that says which nodes NVLink joins: the rack of an NVL72."""
+
+
+def nvlink_domains(
+    cluster: Cluster, nodes: tuple[str, ...], answers: tuple[NodeAnswer, ...]
+) -> tuple[tuple[str, ...], ...]:
+    """The nodes that NVLink joins, domain by domain, of two nodes at least: by the label
+    `nvlink_domain`, else by the clique that the GPUs' fabric shows, else by IMEX."""
+    named = {node.name: dict(node.labels).get(NVLINK_DOMAIN, "") for node in cluster.nodes}
+    if not any(named.values()):
+        named = {answer.node.name: _domain_shown(answer) for answer in answers}
+    domains: dict[str, list[str]] = {}
+    for node in nodes:
+        if name := named.get(node, ""):
+            domains.setdefault(name, []).append(node)
+    return tuple(tuple(members) for members in domains.values() if len(members) > 1)
+
+
+def _domain_shown(answer: NodeAnswer) -> str:
+    """One name for all nodes of a domain; empty = the node shows none."""
+    details = answer.section("gpu_details")
+    gpus = nvidia_smi.parse_details(details.stdout) if details is not None else ()
+    shown = {gpu.fabric_clique for gpu in gpus}
+    if len(shown) == 1 and (clique := shown.pop()):
+        return clique
+    section = answer.section("imex")
+    domain = imex.parse(section.stdout) if section is not None else None
+    if domain is None or domain.state != "UP" or len(domain.members) < 2:
+        return ""
+    return " ".join(domain.members)
 
 
 def rails_of(cluster: Cluster, nodes: tuple[str, ...]) -> int:

@@ -111,6 +111,25 @@ def across_leaves(leaves: tuple[tuple[str, ...], ...], number: int) -> tuple[tup
     return tuple(pairs)
 
 
+NVLINK_ROUNDS = 2
+"""Launches that load the NVLink of every node of a domain."""
+
+
+def nvlink_rounds(domains: tuple[tuple[str, ...], ...]) -> tuple[Round, ...]:
+    """Pairs of nodes inside their NVLink domains; () = no two nodes share one.
+
+    >>> [r.groups for r in nvlink_rounds((("a", "b"), ("c", "d", "e", "f")))]
+    [(('a', 'b'), ('c', 'f'), ('d', 'e')), (('a', 'b'), ('c', 'e'), ('f', 'd'))]
+    """
+    rounds = []
+    for number in range(NVLINK_ROUNDS):
+        pairs = inside_leaves(domains, number)
+        why = "pairs inside their NVLink domain"
+        if pairs:
+            rounds.append(Round(f"nvlink-{number + 1}", pairs, (), why, LaunchRole.NVLINK))
+    return tuple(rounds)
+
+
 def alone(nodes: tuple[str, ...]) -> Round:
     """Every node by itself, all at once: what the inside of a node gives."""
     groups = tuple((node,) for node in nodes)

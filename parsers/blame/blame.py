@@ -16,7 +16,16 @@ import statistics
 from collections import Counter
 from dataclasses import dataclass
 
-from busbw.model import Blame, BlameState, Component, ComponentKind, Evidence, Finding, Status
+from busbw.model import (
+    Blame,
+    BlameState,
+    Component,
+    ComponentKind,
+    Evidence,
+    Finding,
+    Medium,
+    Status,
+)
 from busbw.parsers.blame.explain import COST, Account, Explainer, Explanation, Suspicion
 from busbw.parsers.blame.levels import LEAST_LOSS, Level, good_level, least_loss, levels
 from busbw.parsers.blame.parts import Fabric
@@ -75,7 +84,7 @@ def solve(samples: tuple[GroupSample, ...], fabric: Fabric = Fabric()) -> BlameO
     Unit of every bandwidth: GB/s of bus bandwidth.
     """
     all_levels = levels(_largest(samples), fabric)
-    pairs = [level for level in all_levels if len(level.sample.nodes) > 1]
+    pairs = _between_nodes(all_levels)
     if not pairs:
         why = _NO_PAIRS if samples else ""
         return BlameOutcome((), None, LEAST_LOSS, (), why, levels=all_levels)
@@ -97,13 +106,19 @@ def solve(samples: tuple[GroupSample, ...], fabric: Fabric = Fabric()) -> BlameO
         blames=tuple(blame for _, blame in suspected),
         reference_gb_s=_reference(pairs),
         tolerance=_tolerance(pairs),
-        cleared=_cleared(all_levels, suspected_names),
+        cleared=_cleared(pairs, suspected_names),
         inseparable=inseparable,
         flagged=tuple(suspicion.account.part for suspicion, _ in suspected),
         open=tuple(still_open),
         levels=all_levels,
         explained=_explained(speed.flagged, all_levels),
     )
+
+
+def _between_nodes(all_levels: tuple[Level, ...]) -> list[Level]:
+    """The groups over the network; those over NVLink where no network was measured."""
+    several = [level for level in all_levels if len(level.sample.nodes) > 1]
+    return [level for level in several if level.sample.over_network] or several
 
 
 def _worst_first(suspected: tuple[Suspicion, Blame]) -> tuple[bool, float, str]:
@@ -164,11 +179,14 @@ def _often(suspicion: Suspicion, calm: tuple[Level, ...]) -> bool:
 
 
 def _largest(samples: tuple[GroupSample, ...]) -> tuple[GroupSample, ...]:
-    most: dict[tuple[str, int], int] = {}
+    most: dict[tuple[str, int, Medium], int] = {}
     for sample in samples:
-        key = (sample.collective, len(sample.nodes))
-        most[key] = max(most.get(key, 0), sample.size_bytes)
-    return tuple(s for s in samples if s.size_bytes == most[s.collective, len(s.nodes)])
+        most[_kind_of(sample)] = max(most.get(_kind_of(sample), 0), sample.size_bytes)
+    return tuple(s for s in samples if s.size_bytes == most[_kind_of(s)])
+
+
+def _kind_of(sample: GroupSample) -> tuple[str, int, Medium]:
+    return sample.collective, len(sample.nodes), sample.medium
 
 
 _OF_NODES = (
@@ -215,11 +233,10 @@ def _tolerance(pairs: list[Level]) -> float:
     )
 
 
-def _cleared(all_levels: tuple[Level, ...], suspected: set[str]) -> tuple[str, ...]:
+def _cleared(pairs: list[Level], suspected: set[str]) -> tuple[str, ...]:
     clean: Counter[str] = Counter()
-    for level in all_levels:
-        good = level.ratio > 1 - max(LEAST_LOSS, 2.5 * level.noise)
-        if good and len(level.sample.nodes) > 1:
+    for level in pairs:
+        if level.ratio > 1 - max(LEAST_LOSS, 2.5 * level.noise):
             for node in level.sample.nodes:
                 clean[node] += len(level.sample.busbw_gb_s)
     enough = {node for node, count in clean.items() if count >= CLEAN_ITERATIONS}

@@ -114,9 +114,9 @@ class Chance:
 
 
 def kind_of(level: Level) -> int:
-    """0 = a node by itself, 1 = a group inside a leaf, 2 = one across leaves: each has its own
+    """0 = a node by itself or NVLink between nodes, 1 = a group inside a leaf, 2 = one across leaves: each has its own
     chance."""
-    if len(level.sample.nodes) == 1:
+    if not level.sample.over_network:
         return 0
     return 2 if level.crosses else 1
 
@@ -301,7 +301,7 @@ class Explainer:
         for index, level in enumerate(levels):
             for node in level.sample.nodes:
                 self._by_node.setdefault(node, []).append(index)
-            if len(level.sample.nodes) > 1:
+            if level.sample.over_network:
                 for leaf in {self._leaf.get(node, "") for node in level.sample.nodes}:
                     self._by_leaf.setdefault(leaf, []).append(index)
         self._rails = 1 + max((level.sample.rail or 0 for level in levels), default=0)
@@ -418,13 +418,13 @@ class Explainer:
             near = self._by_leaf.get(part.names[0], ())
         else:
             near = self._by_node.get(part.names[0], ())
-        # A node by itself loads its inside and nothing else.
+        # A node by itself, and NVLink between nodes, load the insides and nothing else.
         alone = part.kind is ComponentKind.INTRA_NODE
         some = part.kind in (*_UPLINKS, ComponentKind.PAIR)
         members = []
         for index in near:
             sample = self._levels[index].sample
-            if part.rail not in (None, sample.rail) or (len(sample.nodes) == 1) is not alone:
+            if part.rail not in (None, sample.rail) or sample.over_network is alone:
                 continue
             if not some or part in self._shares(index):
                 members.append(index)

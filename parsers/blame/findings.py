@@ -17,6 +17,7 @@ from busbw.model import (
     Evidence,
     Finding,
     Fix,
+    Medium,
     Reference,
     Status,
 )
@@ -144,13 +145,20 @@ class Course:
         return not self.explained and len(self.slow) == len(self.levels) == 1
 
 
+_Group = tuple[frozenset[str], Medium]
+
+
+def _group_of(level: Level) -> _Group:
+    return frozenset(level.sample.nodes), level.sample.medium
+
+
 def courses(outcome: BlameOutcome) -> tuple[Course, ...]:
     """Every group that had peers, in the order of the first launch of each."""
-    worst: dict[frozenset[str], dict[str, Level]] = defaultdict(dict)
-    explained: set[frozenset[str]] = set()
+    worst: dict[_Group, dict[str, Level]] = defaultdict(dict)
+    explained: set[_Group] = set()
     of_suspects = {id(level) for level in outcome.explained}
     for level in outcome.levels:
-        group, artefact = frozenset(level.sample.nodes), level.sample.artefact
+        group, artefact = _group_of(level), level.sample.artefact
         before = worst[group].get(artefact)
         if before is None or level.ratio < before.ratio:
             worst[group][artefact] = level
@@ -162,7 +170,7 @@ def courses(outcome: BlameOutcome) -> tuple[Course, ...]:
             tuple(next(iter(by_artefact.values())).sample.nodes),
             tuple(by_artefact.values()),
             group in explained,
-            any(names <= group for names in doubtful),
+            any(names <= group[0] for names in doubtful),
         )
         for group, by_artefact in worst.items()
     )
@@ -178,7 +186,11 @@ def compare_groups(
     measured again, PASS where it did not repeat, UNKNOWN while the suspicion is open. `groups`: the
     groups that were measured, of which some may have had no peers.
     """
-    course_of = {frozenset(course.nodes): course for course in courses(outcome)}
+    course_of = {
+        frozenset(course.nodes): course
+        for course in courses(outcome)
+        if any(each.sample.artefact == artefact for each in course.levels)
+    }
     explained = {id(level) for level in outcome.explained}
     reference = Reference("peers", None, "peers in this run")
     results = []
@@ -287,11 +299,12 @@ def _compared(
     case_id: str, nodes: tuple[str, ...], level: Level, status: Status, why: str
 ) -> Comparison:
     rail = "" if level.sample.rail is None else f"rail {level.sample.rail}: "
+    medium = _medium(level)
     where = "groups across leaves" if level.crosses else "groups"
     reference = Reference(
         "peers",
         level.reference_gb_s,
-        f"peers in this run: the good level of {where} of the same launch",
+        f"peers in this run: the good level of {where} of the same launch ({medium})",
     )
     measured = level.ratio * level.reference_gb_s
     reason = f"{rail}{level.ratio:.0%} of its peers, noise {level.noise:.1%}{why}"
@@ -304,4 +317,9 @@ def _compared(
         status,
         reason,
         nodes=nodes,
+        medium=medium,
     )
+
+
+def _medium(level: Level) -> Medium:
+    return level.sample.medium if len(level.sample.nodes) > 1 else Medium.INTRA_NODE

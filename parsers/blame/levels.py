@@ -13,6 +13,7 @@ import statistics
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from busbw.model import Medium
 from busbw.parsers.blame.parts import Fabric, crossing
 from busbw.parsers.nccl_tests.groups import GroupSample
 
@@ -38,7 +39,7 @@ DEVIATIONS = 4.0
 FEWEST_TO_DIFFER = 6
 DIP = 0.7
 """An iteration below this share of its group's level is a dip."""
-_Class = tuple[str, int, int, int, bool]
+_Class = tuple[str, int, int, int, bool, Medium]
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,6 +129,7 @@ def _class_of(sample: GroupSample) -> _Class:
         len(sample.nodes),
         sample.ranks_per_node,
         sample.rail is None,
+        sample.medium,
     )
 
 
@@ -144,7 +146,10 @@ def _of_class(
     steady: dict[int, tuple[float, float, float]] = {}
     for launched in by_launch.values():
         steady |= _steadied(samples, launched)
-    crosses = {index: crossing(samples[index].nodes, leaf) for index in members}
+    crosses = {
+        index: samples[index].over_network and crossing(samples[index].nodes, leaf)
+        for index in members
+    }
     inner = [index for index in members if not crosses[index]] or members
     overall = good_level(_best(samples, steady, inner).values())
     scale: dict[str, float] = {}
@@ -265,7 +270,8 @@ def least_loss(levels: tuple[Level, ...], *, hashed: bool = False) -> float:
     """
     ratios: dict[tuple[str, int | None], list[float]] = {}
     for level in levels:
-        if len(level.sample.nodes) != 2 or (hashed and level.crosses):
+        of_pair = len(level.sample.nodes) == 2 and level.sample.over_network
+        if not of_pair or (hashed and level.crosses):
             continue
         for node in level.sample.nodes:
             ratios.setdefault((node, level.sample.rail), []).append(level.ratio)

@@ -68,8 +68,8 @@ def loads(sample: GroupSample, leaf: dict[str, str], leaves: int) -> tuple[Load,
     [('a rail 2', 1.0), ('b rail 2', 1.0), ('a – b', 1.0), ('a – b rail 2', 1.0)]
     """
     rail, nodes = sample.rail, sample.nodes
-    if len(nodes) == 1:
-        return (Load(Component(ComponentKind.INTRA_NODE, nodes), 1.0),)
+    if not sample.over_network:
+        return tuple(Load(Component(ComponentKind.INTRA_NODE, (node,)), 1.0) for node in nodes)
     of_node, of_path = _shares(sample)
     entries = [Load(Component(ComponentKind.NODE, (node,)), of_node) for node in nodes]
     if rail is not None:

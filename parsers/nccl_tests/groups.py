@@ -21,6 +21,7 @@ from busbw.model import (
     BenchmarkCase,
     BenchmarkResult,
     LaunchRole,
+    Medium,
     ProcessTimes,
     RankLine,
     busbw_factor,
@@ -152,6 +153,14 @@ class GroupSample:
     concurrent_with: str = ""
     """Launches with one such name ran side by side, and shared what lies between their nodes; empty
     = no other ran."""
+
+    medium: Medium = Medium.NETWORK
+    """What carried its bytes between its nodes; of one node alone nothing left it."""
+
+    @property
+    def over_network(self) -> bool:
+        """Its NICs, and what lies between them, show in it."""
+        return len(self.nodes) > 1 and self.medium is Medium.NETWORK
 
     @property
     def median_gb_s(self) -> float:

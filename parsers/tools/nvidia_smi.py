@@ -392,6 +392,8 @@ class GpuDetails:
     """Temperature at which the GPU slows itself down."""
     headroom_c: int | None
     """Newer drivers give the distance to the limit instead (`GPU T.Limit Temp`)."""
+    fabric_clique: str = ""
+    """The NVLink partition that several nodes share; empty = none, or not printed."""
 
 
 def parse_list(text: str) -> tuple[ListedGpu, ...]:
@@ -487,10 +489,24 @@ def _details(bus_id: str, text: str) -> GpuDetails:
         bus_id=bus_id,
         fabric_state=fabric.get("State"),
         fabric_status=fabric.get("Status"),
+        fabric_clique=_clique(fabric),
         temperature_c=_degrees(heat.get("GPU Current Temp")),
         slowdown_c=_degrees(heat.get("GPU Slowdown Temp")),
         headroom_c=_degrees(heat.get("GPU T.Limit Temp")),
     )
+
+
+def _clique(fabric: dict[str, str]) -> str:
+    """The NVLink partition, as NCCL tells nodes of one domain: the cluster's UUID and the clique.
+    A UUID of zeros belongs to the NVSwitches of one node.
+
+    >>> _clique({"ClusterUUID": "d2a3c6b1-0000-4000-8000-000000000001", "CliqueId": "32766"})
+    'd2a3c6b1-0000-4000-8000-000000000001.32766'
+    >>> _clique({"ClusterUUID": "00000000-0000-0000-0000-000000000000", "CliqueId": "0"})
+    ''
+    """
+    uuid, clique = fabric.get("ClusterUUID") or "", fabric.get("CliqueId") or ""
+    return f"{uuid}.{clique}" if uuid.strip("0-") and clique else ""
 
 
 def _group(title: str, text: str) -> dict[str, str]:

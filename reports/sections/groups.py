@@ -6,11 +6,19 @@ import heapq
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from busbw.model import Blame, BlameState, RunResult, Status
+from busbw.model import Blame, BlameState, Medium, RunResult, Status
 from busbw.reports import phrases
 from busbw.reports.charts import strip, svg
 from busbw.reports.charts.svg import Drawing
-from busbw.reports.input import Group, Holds, ReportInput, holders, suspect_nodes, usual_by_kind
+from busbw.reports.input import (
+    Group,
+    Holds,
+    Kind,
+    ReportInput,
+    holders,
+    suspect_nodes,
+    usual_by_kind,
+)
 from busbw.units import format_size
 
 _NODES_IN_GRID = 24
@@ -22,7 +30,7 @@ _STATES = {
     BlameState.INTERMITTENT: "intermittent",
     BlameState.DEAD: "dead",
 }
-_Usual = dict[tuple[bool, bool], float]
+_Usual = dict[Kind, float]
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +69,8 @@ class Row:
 
     nodes: str
     rail: str
+    medium: str
+    """What carried its bytes from node to node."""
     case_id: str
     size: str
     busbw: str
@@ -76,7 +86,7 @@ class Survey:
     suspects: tuple[Suspect, ...]
     conclusion: str
     alone: str
-    """What the nodes gave each by itself; empty = that was not measured."""
+    """What the nodes gave each by itself, and over NVLink between nodes; empty = not measured."""
     caption: str
     picture: Drawing | None
     """None = there are no groups to draw."""
@@ -92,9 +102,14 @@ def view(report: ReportInput) -> Survey | None:
     if not groups and not result.blame:
         return None
     usual = usual_by_kind(groups)
-    # A node by itself crosses no network: its number stands beside the picture, not in it.
-    between = tuple(group for group in groups if len(group.nodes) > 1) or groups
-    alone = tuple(group for group in groups if len(group.nodes) == 1 and between is not groups)
+    # A node by itself, and NVLink between nodes, cross no network: their numbers stand beside the
+    # picture, not in it.
+    network = tuple(group for group in groups if len(group.nodes) > 1 and not _over_nvlink(group))
+    between = network or groups
+    alone = [group for group in groups if len(group.nodes) == 1 and network]
+    nvlink = [group for group in groups if _over_nvlink(group) and network]
+    beside = [f"Each node by itself: {_range(alone)}."] if alone else []
+    beside += [f"NVLink between nodes: {_range(nvlink)}."] if nvlink else []
     conclusion = _conclusion(result, between)
     picture, caption = _picture(result, between, usual, conclusion)
     slowest = heapq.nsmallest(_TABLE, groups, key=_share_in(usual))
@@ -102,12 +117,16 @@ def view(report: ReportInput) -> Survey | None:
     return Survey(
         tuple(_suspect(blame, groups, usual, holds[blame.component]) for blame in result.blame),
         conclusion,
-        f"Each node by itself: {_range(list(alone))}." if alone else "",
+        " ".join(beside),
         caption,
         picture,
         tuple(_row(group, usual) for group in slowest),
         len(groups),
     )
+
+
+def _over_nvlink(group: Group) -> bool:
+    return group.medium is Medium.NVLINK
 
 
 def _share_in(usual: _Usual) -> Callable[[Group], tuple[float, tuple[str, ...]]]:
@@ -283,6 +302,7 @@ def _row(group: Group, usual: _Usual) -> Row:
     return Row(
         phrases.nodes(group.nodes),
         phrases.shown(group.rail, missing="all"),
+        phrases.shown(group.medium, missing="not known"),
         group.case_id,
         format_size(group.size_bytes),
         phrases.bandwidth(group.busbw_gb_s),

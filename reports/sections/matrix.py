@@ -5,6 +5,7 @@ from __future__ import annotations
 import statistics
 from dataclasses import dataclass
 
+from busbw.model import Medium
 from busbw.reports import phrases
 from busbw.reports.charts import matrix
 from busbw.reports.charts.svg import Drawing
@@ -52,7 +53,11 @@ class _Node:
 
 def view(report: ReportInput) -> Pairs | None:
     """The picture; None = too few nodes, or too few of their pairs, were measured."""
-    groups = [group for group in report.groups if len(group.nodes) == 2]
+    groups = [
+        group
+        for group in report.groups
+        if len(group.nodes) == 2 and group.medium is not Medium.NVLINK
+    ]
     if not groups:
         return None
     size = max(group.size_bytes for group in groups)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+from pathlib import Path
 
 import pytest
 
@@ -65,3 +66,26 @@ def test_a_sweep_shows_the_launches_of_one_round(capsys: pytest.CaptureFixture[s
     assert "# interleaved: 5 to 15 rounds of these launches" in text
     assert "NCCL_IB_QPS_PER_CONNECTION=2 " in text
     assert "NCCL_IB_QPS_PER_CONNECTION=4 " in text
+
+
+def test_trays_that_nvlink_joins_are_measured_over_the_network_and_over_nvlink(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rack = tmp_path / "rack.yaml"
+    rack.write_text(
+        'nodes: ["tray[1-4]"]\n'
+        "defaults: {gpus: 4, labels: {nvlink_domain: rack1}}\n"
+        "fabric: infiniband\n"
+    )
+    assert cli.main(["run", "quick", "-i", str(rack), "--nccl-tests", "/opt/nt", "--dry-run"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [line for line in lines if "; measures: " in line] == [
+        "# pairs-1: next pairs; measures: network",
+        "# pairs-2: next pairs; measures: network",
+        "# nvlink-1: pairs inside their NVLink domain; measures: NVLink between nodes",
+        "# nvlink-2: pairs inside their NVLink domain; measures: NVLink between nodes",
+    ]
+    given = [line.strip(" \\") for line in lines if line.startswith("  -x NCCL_MNNVL")]
+    assert given == ["-x NCCL_MNNVL_ENABLE=0"] * 2 + ["-x NCCL_MNNVL_ENABLE=1"] * 2
+    splits = [line.strip(" \\") for line in lines if line.startswith("  -x 'NCCL_TESTS_SPLIT")]
+    assert splits == ["-x 'NCCL_TESTS_SPLIT=DIV 2'"] * 2 + ["-x 'NCCL_TESTS_SPLIT=DIV 8'"] * 2

@@ -14,6 +14,7 @@ from busbw.model import (
     Component,
     ComponentKind,
     Leaf,
+    Medium,
     StallStory,
     StoryEvent,
     StoryRank,
@@ -243,9 +244,11 @@ def test_only_groups_that_cross_the_accused_uplink_are_accused() -> None:
 def test_what_is_usual_is_told_apart_for_groups_that_cannot_be_compared() -> None:
     made = measured_groups(RUNS.emulated().result)
     alone = replace(made[0], nodes=("node1",), busbw_gb_s=9.0, flagged=False)
-    usual = usual_by_kind((*made, alone))
-    assert usual[True, True] == 9.0
-    assert usual[False, True] < 1.0
+    nvlink = replace(made[0], medium=Medium.NVLINK, busbw_gb_s=820.0, flagged=False)
+    usual = usual_by_kind((*made, alone, nvlink))
+    assert usual[True, True, False] == 9.0
+    assert usual[False, True, False] < 1.0
+    assert usual[False, True, True] == 820.0
 
 
 def test_of_a_pair_measured_twice_the_matrix_shows_the_slower() -> None:
