@@ -64,6 +64,8 @@ class _Records:
     facts: tuple[Fact, ...] = ()
     dumps: tuple[Progress, ...] = ()
     reports: tuple[tuple[str, RasReport], ...] = ()
+    faults: tuple[Evidence, ...] = ()
+    """What `busbw read` calls bad."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +95,7 @@ def read(names: Sequence[str]) -> Reading:
     all_facts: list[Fact] = []
     dumps: list[Progress] = []
     reports: list[tuple[str, RasReport]] = []
+    faults: list[Evidence] = []
     problems: list[str] = []
     for reading in readings:
         if reading.text is not None:
@@ -100,6 +103,7 @@ def read(names: Sequence[str]) -> Reading:
         all_facts += reading.records.facts
         dumps += reading.records.dumps
         reports += reading.records.reports
+        faults += reading.records.faults
         problems += reading.problems
     all_facts += facts.node_differences(all_facts)
     all_facts += stalls.from_dumps(dumps)
@@ -109,7 +113,8 @@ def read(names: Sequence[str]) -> Reading:
         all_facts += facts.from_checks(result.checks)
         all_facts += facts.from_comparisons(result.comparisons)
         findings += result.findings
-    return Reading(EvidenceSet(tuple(texts), tuple(all_facts)), tuple(problems), tuple(findings))
+    evidence = EvidenceSet(tuple(texts), tuple(all_facts), tuple(faults))
+    return Reading(evidence, tuple(problems), tuple(findings))
 
 
 def _run_texts(name: str) -> list[intake.Source]:
@@ -156,6 +161,8 @@ def read_one(source: intake.Source) -> _TextReading:
     except (ReadError, UsageError) as error:
         return _TextReading(None, _Records(), (f"{source.name}: {error.what}",))
     problems = [f"{source.name}: {problem}" for problem in scan.problems]
+    if not scan.first_line:
+        return _TextReading(Text(source.name, ()), records, (f"{source.name}: the text is empty",))
     if reading.problem:
         problems.append(f"{source.name}: {reading.problem}")
     return _TextReading(Text(source.name, scan.hits, scan.lines), records, tuple(problems))
@@ -164,13 +171,16 @@ def read_one(source: intake.Source) -> _TextReading:
 def _records(source: intake.Source, head: bytes, *, binary: bool) -> _Records:
     """Tables, dumps and reports; what stands in lines is searched for."""
     records: list[object] = []
+    faults: list[str] = []
     for reader in formats_for(head, binary=binary):
         if reader.name in _LINES:
             continue
         try:
-            records += reader.read(source.open()).records
+            document = reader.read(source.open())
         except UnknownLayout:
             continue
+        records += document.records
+        faults += document.faults
         if not reader.embedded:
             break
     dumps: list[Progress] = []
@@ -182,18 +192,28 @@ def _records(source: intake.Source, head: bytes, *, binary: bool) -> _Records:
             dumps += progress(source.name, record)
         elif isinstance(record, RasReport) and record.ranks:
             reports.append((source.name, record))
+    of_tools, tool_errors = ((), ()) if binary else _tool_outputs(source, head)
+    bad = tuple(Evidence(source.name, None, fault) for fault in dict.fromkeys(faults))
     return _Records(
-        (*facts.from_records(source.name, records), *_tool_facts(source, head)),
+        (*facts.from_records(source.name, records), *of_tools),
         tuple(dumps),
         tuple(reports),
+        (*bad, *tool_errors),
     )
 
 
-def _tool_facts(source: intake.Source, head: bytes) -> tuple[Fact, ...]:
-    if not tools.is_marked(head, facts=True):
-        return ()
+def _tool_outputs(
+    source: intake.Source, head: bytes
+) -> tuple[tuple[Fact, ...], tuple[Evidence, ...]]:
+    """The facts and the errors in what node tools printed: the declaration of each says both."""
+    if not tools.is_marked(head):
+        return (), ()
     text = decoded(intake.head_of(source, node_tools.MOST_BYTES))
-    return facts.from_tools(source.name, text)
+    outputs = tools.read(text)
+    return (
+        facts.from_outputs(source.name, text, outputs),
+        facts.tool_errors(source.name, text, outputs),
+    )
 
 
 # The diagnosis, as text for a terminal and as a JSON document.
@@ -210,8 +230,8 @@ _BEFORE = 40
 
 
 def exit_status(diagnosis: Diagnosis) -> int:
-    """0 = nothing is wrong or nothing was found, 1 = findings, 3 = a failure for which there is not
-    even a guess."""
+    """0 = nothing is wrong and no line looks like a failure, 1 = findings, 3 = a failure for which
+    there is not even a guess."""
     if any(_is_stated(each) and each.status is not Status.PASS for each in diagnosis.findings):
         return 1
     if diagnosis.unexplained:
@@ -507,7 +527,7 @@ def register(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Diagnose, or explain an entry. 0 = nothing found, 1 = findings, 3 = something failed and the
-    evidence does not say why."""
+    evidence does not say why, or a file that was named is empty."""
     if args.live or args.print_script:
         from busbw.cli.why_live import run_live
 
@@ -569,4 +589,10 @@ def _diagnose(args: argparse.Namespace) -> int:
     else:
         text = answer(diagnosis, shown, reading)
     sys.stdout.write(text)
-    return exit_status(diagnosis)
+    return exit_status(diagnosis) or (3 if any(map(_is_empty, args.what)) else 0)
+
+
+def _is_empty(name: str) -> bool:
+    """A file that was named and holds nothing: no pass can rest on it."""
+    path = Path(name)
+    return path.is_file() and path.stat().st_size == 0

@@ -8,6 +8,7 @@ tables, dumps, checks, counters ──▶ facts ─┴─▶ clues ──▶ ran
 from __future__ import annotations
 
 import functools
+import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -45,6 +46,7 @@ from busbw.parsers.findings.evidence import (
     source_kind,
 )
 from busbw.parsers.findings.rules import Rule
+from busbw.parsers.logs import failure_lines
 from busbw.parsers.logs.scan import Hit, Pattern
 
 # One order of causes from all clues: weights, exclusions, consequences, the layer below before
@@ -411,17 +413,6 @@ def lines_of(evidence: EvidenceSet, regex: str) -> tuple[Sighting, ...]:
     return tuple(sorted(lines, key=lambda line: line.place))
 
 
-FAILURE = (
-    r"NCCL WARN |Test (?:NCCL|CUDA|HIP) failure|Test"
-    r" timeout|DistBackendError|nccl(?:UnhandledCuda|System|Internal|Remote)Error"
-    r"|ncclInvalid(?:Usage|Argument)|NCCL error|Watchdog caught|exited on signal|non-zero"
-    r" (?:status|exit code)|srun: error"
-    r"|Traceback \(most recent|(?:Runtime|OS|Import)Error: |\bSegmentation fault\b|command not"
-    r" found|Exception: |: \d+ FAILED\b"
-    r"|fatal error: |UCX +ERROR|\bXid\b|NET/OFI .*(?:completed with error|Couldn't|[Ff]ailed)|\]"
-    r" Signal: \w[\w ]* \(\d+\)|ORTE_ERROR_LOG: |PMIX ERROR: "
-)
-"""Lines that report any failure."""
 RATIOS = ("busbw_ratio", "intranode_busbw_ratio", "alltoall_ratio", "scale_ratio")
 LOW = 0.9
 """Below this share of the expected bandwidth settings count. Published guides call 0.85 a clear
@@ -446,8 +437,10 @@ def search_patterns() -> tuple[Pattern, ...]:
     """What to search texts for: the expressions of the catalogue and of the rules, each once."""
     by_regex = {pattern.regex: pattern for pattern in patterns(catalogue.load())}
     watches = [watch.regex for rule in all_rules() for watch in rule.watches]
-    for regex in (FAILURE, SUCCESS, COMPLETE, *watches):
+    for regex in (SUCCESS, COMPLETE, *watches):
         by_regex.setdefault(regex, Pattern(regex, regex))
+    for pattern in failure_lines.patterns():
+        by_regex[pattern.regex] = pattern
     return tuple(by_regex.values())
 
 
@@ -458,30 +451,58 @@ def diagnose(evidence: EvidenceSet, context: Context | None = None) -> Diagnosis
     clues = [*line_clues(known, evidence.texts), *fact_clues(known, evidence)]
     for rule in all_rules():
         clues += rule.judge(view_for(rule, evidence, tuple(clues), context))
-    failures = _failures(known, evidence, clues)
+    failures = _failures(known, evidence, clues, failure_lines.patterns(words=False))
+    doubts = failures + _failures(known, evidence, clues, failure_lines.patterns(words=True))
+    doubts.sort(key=lambda line: line.place)
+    faults = tuple(fault for fault in evidence.faults if not _is_remark(fault.text))
     findings = rank(known, clues, context, complaint=_complaint(evidence), failed=bool(failures))
     if not failures:
         findings = _without_past_causes(findings, evidence)
     stated = [each for each in findings if each.confidence is not Confidence.POSSIBLE]
     unexplained: tuple[Evidence, ...] = ()
     if not any(each.evidence for each in stated):
-        unexplained = tuple(line.evidence() for line in failures[:3])
-    healthy = not failures and not stated and bool(lines_of(evidence, SUCCESS))
+        lines = dict.fromkeys(line.evidence() for line in doubts)
+        unexplained = (*lines, *faults)[:3]
+    is_clean = not doubts and not faults
+    healthy = is_clean and not stated and bool(lines_of(evidence, SUCCESS))
     if healthy:  # nothing ended the job; settings and conditions may still cost bandwidth
         fatal = (Role.CAUSE, Role.SECONDARY)
         findings = tuple(each for each in findings if known.by_id[each.id].role not in fatal)
     return Diagnosis(findings, _notes(unexplained), unexplained, healthy)
 
 
-def _failures(known: Catalogue, evidence: EvidenceSet, clues: Iterable[Clue]) -> list[Sighting]:
+def _failures(
+    known: Catalogue, evidence: EvidenceSet, clues: Iterable[Clue], patterns: Iterable[Pattern]
+) -> list[Sighting]:
     """Lines that report a failure, without those that the catalogue knows to be harmless."""
     harmless = set()
     for clue in clues:
         is_harmless = known.by_id[clue.symptom].role in (Role.NOTE, Role.STATE)
         if is_harmless and clue.weight is not Weight.EXCLUDES:
             harmless.add((clue.evidence.artefact, clue.evidence.line_no))
-    lines = lines_of(evidence, FAILURE)
-    return [line for line in lines if (line.artefact, line.place.line_no) not in harmless]
+    lines = {line for each in patterns for line in lines_of(evidence, each.regex)}
+    return [
+        line
+        for line in sorted(lines, key=lambda line: line.place)
+        if (line.artefact, line.place.line_no) not in harmless and not _is_remark(line.text)
+    ]
+
+
+@functools.cache
+def _remarks() -> re.Pattern[str]:
+    """The expressions of what is no failure: of a remark that is repeated, only the first lines are
+    among the clues."""
+    regexes = []
+    for symptom in catalogue.load().entries:
+        for signal in symptom.signals:
+            is_remark = symptom.role is Role.NOTE and signal.weight is not Weight.EXCLUDES
+            if is_remark and signal.regex is not None:
+                regexes.append(f"(?:{signal.regex})")
+    return re.compile("|".join(regexes), re.IGNORECASE | re.ASCII)
+
+
+def _is_remark(line: str) -> bool:
+    return _remarks().search(line) is not None
 
 
 def _without_past_causes(

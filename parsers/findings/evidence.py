@@ -86,6 +86,8 @@ class EvidenceSet:
 
     texts: tuple[Text, ...] = ()
     facts: tuple[Fact, ...] = ()
+    faults: tuple[Evidence, ...] = ()
+    """What the readers of formats and of node tools call bad, in their words."""
 
 
 @dataclass(frozen=True, slots=True)

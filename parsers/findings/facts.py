@@ -220,12 +220,25 @@ def _fact(change: CounterDelta, node: NodeChanges, values: Sequence[tuple[str, V
 
 def from_tools(artefact: str, text: str) -> tuple[Fact, ...]:
     """The facts in the outputs of tools that are in a text."""
+    return from_outputs(artefact, text, tools.read(text))
+
+
+def from_outputs(artefact: str, text: str, outputs: Iterable[tools.Reading]) -> tuple[Fact, ...]:
+    """The facts in outputs of tools that were read from a text."""
     facts = []
-    for each in tools.facts(text):
+    for each in (fact for output in outputs for fact in output.facts):
         evidence = Evidence(artefact, _line_of(text, each.subject), each.subject)
         where = (each.subject,) if each.subject else ()
         facts.append(Fact(f"preflight:{each.check_id}", each.values, evidence, where))
     return tuple(facts)
+
+
+def tool_errors(artefact: str, text: str, outputs: Iterable[tools.Reading]) -> tuple[Evidence, ...]:
+    """What tools report as errors, each at its line where it quotes one."""
+    errors = dict.fromkeys(error for output in outputs for error in output.errors)
+    return tuple(
+        Evidence(artefact, _line_of(text, error.partition(": ")[2]), error) for error in errors
+    )
 
 
 def _line_of(text: str, name: str) -> int | None:

@@ -122,7 +122,10 @@ _KINDS: tuple[tuple[str, WarningRole, re.Pattern[str]], ...] = tuple(
             r"network \S.* not found|Failed to initialize any NET plugin|External network plugin",
         ),
         ("nic-count", _CAUSE, r"Detected mixed local|has \d+ local (?:Net|CollNet) devices"),
+        ("ofi-version", _NOTE, r"NET/OFI Could not find ncclGetVersion symbol"),
         ("ofi", _CAUSE, r"NET/OFI"),
+        ("no-verbs", _NOTE, r"Failed to open libibverbs|Coun?t? ?not open libibverbs"),
+        ("ras-port", _NOTE, r"RAS failed to establish|in spite of a RAS initialization error"),
         (
             "invalid-argument",
             _CAUSE,
@@ -132,6 +135,7 @@ _KINDS: tuple[tuple[str, WarningRole, re.Pattern[str]], ...] = tuple(
         ("hang-hint", _NOTE, r"Your program may be hanging"),
     )
 )
+_RAS_PORT = re.compile(r"client_support\.cc")
 _PEER = re.compile(r"(?:peer|to|from|address)\s+(?P<peer>[\w.:%-]+)<\d+>")
 _STATUS = re.compile(r"(?:status=(?:[A-Z0-9_]+\()?|with error )(\d+)")
 _OPCODE = re.compile(r"opcode(?:=(?:[A-Z0-9_]+\()?| )(\d+)")
@@ -165,6 +169,8 @@ def warning(line: LogLine) -> NcclWarning:
     """
     text = line.message
     kind, role = _kind(text)
+    if _RAS_PORT.search(line.source or "") and "bind failed" in text:
+        kind, role = "ras-port", _NOTE  # two jobs on a node: only the RAS port is taken
     completion = kind in ("ib-completion", "ib-flush")
     return NcclWarning(
         line_no=line.line_no,

@@ -110,13 +110,6 @@ def read(text: str) -> tuple[Reading, ...]:
     return tuple(reading for reading in readings if reading is not None)
 
 
-def facts(text: str) -> tuple[ToolFact, ...]:
-    """The facts in a text, for the table of findings."""
-    telling = (tool for tool in tools() if tool.facts is not None)
-    readings = (tool.read(text) for tool in telling)
-    return tuple(fact for reading in readings if reading is not None for fact in reading.facts)
-
-
 def is_marked(head: bytes, *, facts: bool = False) -> bool:
     """Whether the start of a text has a mark of a tool; `facts` = of one that gives facts."""
     return any(mark in head for mark in _marks(facts=facts))

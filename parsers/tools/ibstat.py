@@ -130,11 +130,20 @@ def _facts(listed: tuple[Ibstat, ...]) -> Iterator[ToolFact]:
     return port_facts(tuple(ports))
 
 
+def _errors(listed: Ibstat) -> Iterator[str]:
+    if listed.panic:
+        yield f"ibstat: {listed.panic}"
+    for device in listed.devices:
+        for port in device.ports:
+            if port.state == "Down" and port.link_layer == "InfiniBand":
+                yield f"ibstat: {device.name} port {port.number} is Down"
+
+
 TOOL = Tool(
     name="ibstat",
     marks=("CA type:", "ibpanic: "),
     parse=one(parse),
     lines=_lines,
     facts=_facts,
-    errors=lambda listed: (f"ibstat: {listed.panic}",) if listed.panic else (),
+    errors=_errors,
 )

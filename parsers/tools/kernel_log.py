@@ -37,6 +37,8 @@ _TELLING = re.compile(
 )
 """What no telling line is without: most logs hold none and need no second look."""
 
+_NOISE = re.compile(r"ACCESS_REG\(0x[\da-f]+\).*bad resource state")
+"""mlx5 asks for registers that a function may not read: nothing is broken."""
 _LONGEST_LINE = 2048
 """Characters; the kernel's own are below 1,024. Some of the expressions above take quadratic time
 on a line."""
@@ -69,7 +71,16 @@ def parse(text: str) -> tuple[KernelEvent, ...]:
         for line_no, line in enumerate(text.splitlines(), 1)
         if _TELLING.search(line)
     )
-    return tuple(event for line_no, line in lines if (event := _event(line, line_no)))
+    events = tuple(event for line_no, line in lines if (event := _event(line, line_no)))
+    return tuple(event for event in events if not _is_boot(event, text))
+
+
+def _is_boot(event: KernelEvent, text: str) -> bool:
+    """A link that is down until the driver first brings it up."""
+    if event.kind != "link-down" or event.device is None:
+        return False
+    up = re.search(rf"{re.escape(event.device)}: (?:NIC )?Link (?:is )?up", text, re.I)
+    return up is not None and text.count("\n", 0, up.start()) + 1 > event.line_no
 
 
 def _event(line: str, line_no: int) -> KernelEvent | None:
@@ -87,7 +98,9 @@ def _event(line: str, line_no: int) -> KernelEvent | None:
 def _errors(event: KernelEvent) -> tuple[str, ...]:
     text = event.text.lower()
     corrected = "corrected error" in text and "uncorrected" not in text
-    return () if corrected else (f"line {event.line_no}: {event.text}",)
+    if corrected or _NOISE.search(event.text):
+        return ()
+    return (f"line {event.line_no}: {event.text}",)
 
 
 TOOL = Tool(

@@ -55,4 +55,5 @@ TOOL = Tool(
     marks=(" physical_state ",),
     parse=parse,
     lines=lambda link: (_line(link),),
+    errors=lambda link: (f"rdma link: {_line(link)}",) if link.state == "DOWN" else (),
 )

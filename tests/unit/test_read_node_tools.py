@@ -13,6 +13,7 @@ from busbw.errors import UnknownLayout
 from busbw.parsers.logs import Document
 from busbw.parsers.logs.node_tools import MOST_BYTES, read
 
+DOWN = "ibstat: mlx5_1 port 1 is Down"
 IBSTAT = """CA 'mlx5_0'
 	CA type: MT4129
 	Firmware version: 28.39.1002
@@ -107,11 +108,12 @@ def test_each_output_is_named_and_told_in_a_line(
     text: str, summary: tuple[tuple[str, str], ...]
 ) -> None:
     document = told(text)
+    problems = (DOWN,) if text == IBSTAT else ()
     assert (document.kind, document.summary, document.complete, document.problems) == (
         "node-tools",
         summary,
         True,
-        (),
+        problems,
     )
 
 
@@ -123,6 +125,7 @@ def test_errors_that_a_tool_reports_are_faults_and_corrected_ones_are_only_told(
     )
     assert document.faults == (
         "ibstat: ibpanic: [77] main: stat of IB device 'mlx5_3' failed: No such file or directory",
+        DOWN,
         f"line 1: {XID}",
     )
     assert ("kernel log", corrected) in document.summary
@@ -143,7 +146,7 @@ def test_of_a_text_longer_than_any_tools_output_the_beginning_is_read_and_that_i
     assert len(document.records) == 1
     assert (document.complete, document.problems) == (
         False,
-        (f"outputs of tools were looked for in the first {MOST_BYTES} bytes only",),
+        (DOWN, f"outputs of tools were looked for in the first {MOST_BYTES} bytes only"),
     )
 
 
@@ -167,11 +170,12 @@ def test_read_prints_them_alone_and_beside_a_log_with_the_worst_status(
     (tmp_path / "ibstat.txt").write_text(IBSTAT)
     (tmp_path / "dmesg.txt").write_text(f"[Mon Nov 16 03:02:00 2026] x: y\n{XID}\n")
     (tmp_path / "both.txt").write_text(f"{IBSTAT}gpu1:41:42 [0] NCCL INFO Using network IB\n")
-    assert cli.main(["read", str(tmp_path / "ibstat.txt")]) == 0
+    assert cli.main(["read", str(tmp_path / "ibstat.txt")]) == 1
     assert capsys.readouterr().out.splitlines()[1:] == [
         "  ibstat                 mlx5_0 MT4129: port 1 Active, LinkUp, 400 Gb/s, InfiniBand",
         "  ibstat                 mlx5_1 MT4129: port 1 Down, Polling, 10 Gb/s, InfiniBand",
         "  FAIL rdma.port_state   mlx5_1 Down / Polling; expected: every port ACTIVE",
+        f"  BAD     {DOWN}",
     ]
     assert cli.main(["read", str(tmp_path / "dmesg.txt")]) == 1
     assert f"  BAD     line 2: {XID}" in capsys.readouterr().out

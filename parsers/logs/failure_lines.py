@@ -1,0 +1,75 @@
+"""Which lines report a failure: the wordings of every writer, as data (`failure_lines.yaml`).
+
+>>> reports_failure("worker 3: [ERROR] lost its peer"), reports_failure("checks done: errors: 0")
+(True, False)
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib.resources
+import re
+from dataclasses import dataclass
+
+from busbw import codec
+from busbw.errors import ReadError
+from busbw.parsers.logs.scan import Pattern
+
+_KEEP = 64
+"""Lines kept of each process: a harmless remark repeated often must not hide the failure behind."""
+
+
+@dataclass(frozen=True, slots=True)
+class Writer:
+    """How one kind of program reports a failure."""
+
+    name: str
+    expressions: tuple[str, ...]
+    matches: tuple[str, ...]
+    """Lines that must match, each with one expression at least."""
+    rejects: tuple[str, ...]
+    """Lines that must match no expression of this writer."""
+    words: bool = False
+    """True = general words, which count only in a line without any of `Lexicon.harmless`."""
+    unless: tuple[str, ...] = ()
+    """Of general words: what else makes a line harmless."""
+
+
+@dataclass(frozen=True, slots=True)
+class Lexicon:
+    """The wordings of all writers."""
+
+    writers: tuple[Writer, ...]
+    harmless: tuple[str, ...]
+
+
+@functools.cache
+def load() -> Lexicon:
+    """The lexicon as packaged. Read once."""
+    file = importlib.resources.files(__package__) / "failure_lines.yaml"
+    return codec.load_yaml(file.read_text(encoding="utf-8"), file.name, Lexicon, error=ReadError)
+
+
+@functools.cache
+def patterns_of(writer: Writer) -> tuple[Pattern, ...]:
+    """What to search texts for. A general word is tied to the absence of what makes it harmless, so
+    that no harmless line takes the place of a failure."""
+    if not writer.words:
+        return tuple(Pattern(each, each, keep=_KEEP) for each in writer.expressions)
+    guard = f"^(?!.*(?:{'|'.join((*load().harmless, *writer.unless))}))"
+    return tuple(
+        Pattern(f"{guard}.*(?:{each})", f"{guard}.*(?:{each})", keep=_KEEP)
+        for each in writer.expressions
+    )
+
+
+@functools.cache
+def patterns(*, words: bool | None = None) -> tuple[Pattern, ...]:
+    """The patterns of the writers' own wordings, of the general words, or (None) of both."""
+    chosen = (writer for writer in load().writers if words in (None, writer.words))
+    return tuple(pattern for writer in chosen for pattern in patterns_of(writer))
+
+
+def reports_failure(line: str) -> bool:
+    """Whether the line reports a failure, by any wording."""
+    return any(re.search(each.regex, line, re.IGNORECASE) for each in patterns())

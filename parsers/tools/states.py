@@ -1,0 +1,170 @@
+"""Tools that print one state or count in a line: each is one row of a table that says which values
+are errors. A line without a value that is known to be wrong is only read."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import partial
+
+from busbw.parsers.tools import Tool
+
+
+@dataclass(frozen=True, slots=True)
+class StateLine:
+    """One line of such a tool."""
+
+    subject: str
+    """The device or port of the block that the line stands in; "" = none is named."""
+    line: str
+    """As printed, without blanks around it."""
+    is_error: bool
+
+
+def parse(text: str, subject: str, reads: str, errors: str) -> tuple[StateLine, ...]:
+    r"""The lines that `reads` matches; `subject` opens a block, `errors` matches what is wrong.
+
+    >>> [each.is_error for each in parse("state: 1: DOWN\nstate: 4: ACTIVE\n", r"^dev (\S+)", "state:", r"\bDOWN\b")]
+    [True, False]
+    """
+    is_subject, is_read, is_error = (re.compile(each) for each in (subject, reads, errors))
+    name = ""
+    lines = []
+    for line in text.splitlines():
+        opening = is_subject.search(line)
+        if opening is not None:
+            name = opening[1]
+        if is_read.search(line) is not None:
+            lines.append(StateLine(name, line.strip(), is_error.search(line) is not None))
+    return tuple(lines)
+
+
+def _line(state: StateLine) -> Iterator[str]:
+    yield f"{state.subject}: {state.line}" if state.subject else state.line
+
+
+def _tool(
+    name: str, marks: tuple[str, ...], subject: str, reads: str, errors: str
+) -> Tool[StateLine]:
+    def reported(state: StateLine) -> Iterator[str]:
+        if state.is_error:
+            yield f"{name}: {state.line}"
+
+    return Tool(
+        name=name,
+        marks=marks,
+        parse=partial(parse, subject=subject, reads=reads, errors=errors),
+        lines=_line,
+        errors=reported,
+    )
+
+
+_NO_SUBJECT = r"^()$(?!)"
+_LOST = r"No devices were found|NVIDIA-SMI has failed|GPU is lost|\bERR!|initialize NVML: "
+_GPU = r"^(GPU [0-9A-Fa-f]{4,8}:[0-9A-Fa-f:.]+)"
+
+TOOL = (
+    _tool(
+        "nvidia-smi failure",
+        ("No devices were found", "NVIDIA-SMI has failed", "GPU is lost", "ERR!", "NVML: "),
+        _NO_SUBJECT,
+        _LOST,
+        _LOST,
+    ),
+    _tool(
+        "nvidia-smi -q",
+        ("NVSMI LOG", "HW Slowdown", "Remapped Rows", "Retired Pages"),
+        _GPU,
+        r"^\s+(?:HW (?:Thermal |Power Brake )?Slowdown|Pending(?: Page Blacklist)?"
+        r"|Remapping Failure Occurred|Double Bit ECC) +: ",
+        r"(?:Slowdown +: Active|Pending(?: Page Blacklist)? +: Yes|Occurred +: Yes"
+        r"|Double Bit ECC +: [1-9]\d*)\s*$",
+    ),
+    _tool(
+        "nvidia-smi nvlink: inactive",
+        ("<inactive>",),
+        r"^GPU (\d+): ",
+        r"Link \d+: ",
+        r"Link \d+: <inactive>",
+    ),
+    _tool(
+        "ibstatus",
+        ("Infiniband device '",),
+        r"^Infiniband device '([^']+)'",
+        r"^\s*(?:phys state|state):",
+        r"^\s*state:\s+\d+: (?!ACTIVE)\w+",
+    ),
+    _tool(
+        "mlxlink",
+        ("Operational Info", "Troubleshooting Info"),
+        _NO_SUBJECT,
+        r"^(?:State|Physical state|Recommendation) +: ",
+        r"^State +: (?!Active)\w|^Recommendation +: (?!No issue)\S",
+    ),
+    _tool(
+        "perfquery",
+        ("Port counters: ", "SymbolErrorCounter:", "LinkDownedCounter:"),
+        r"Port counters: (.*?)(?: \(|$)",
+        r"^(?:\w*Error\w*|\w*Errors|LinkDowned\w*|PortXmitDiscards|VL15Dropped):\.*\d+",
+        r"^(?:SymbolError\w*|LinkErrorRecovery\w*|LinkDowned\w*|PortRcvErrors|LocalLinkIntegrity\w*"
+        r"|ExcessiveBufferOverrun\w*|PortXmitDiscards|PortRcvRemotePhysicalErrors):\.*[1-9]",
+    ),
+    _tool(
+        "ethtool",
+        ("Link detected:", "Settings for "),
+        r"^Settings for (\S+):",
+        r"^\s+(?:Speed|Duplex|Link detected): ",
+        r"Link detected: no\b",
+    ),
+    _tool(
+        "ethtool -S",
+        ("NIC statistics:",),
+        _NO_SUBJECT,
+        r"^\s+\w*(?:_err|err_|errors?|discards|link_down)\w*: \d+\s*$",
+        r"^\s+(?:rx_crc_errors_phy|rx_symbol_err_phy|rx_discards_phy|link_down_events_phy"
+        r"|rx_crc_errors|rx_errors|tx_errors): [1-9]",
+    ),
+    _tool(
+        "rdma statistic",
+        (" packet_seq_err ", " out_of_sequence ", " local_ack_timeout_err "),
+        _NO_SUBJECT,
+        r"^link \S+/\d+ .*\b(?:packet_seq_err|out_of_sequence|local_ack_timeout_err) \d",
+        r"\b(?:packet_seq_err|local_ack_timeout_err|rnr_nak_retry_err|req_cqe_error) [1-9]",
+    ),
+    _tool(
+        "iblinkinfo",
+        (")==> ",),
+        r"(?:Switch|CA): .*?\s(\S+?):$",
+        r"\)==> ",
+        r"Could be |Initialize/|Armed/",
+    ),
+    _tool(
+        "ibping",
+        ("ibping statistics", "mad_rpc failed"),
+        _NO_SUBJECT,
+        r"packets transmitted|mad_rpc failed",
+        r"\b100% packet loss|mad_rpc failed",
+    ),
+    _tool(
+        "dcgmi health",
+        ("Health Monitor Report",),
+        _NO_SUBJECT,
+        r"^\| .*\| *(?:Healthy|Warning|Failure) *\|",
+        r"\| *(?:Warning|Failure) *\|",
+    ),
+    _tool(
+        "lspci LnkSta",
+        ("LnkSta:",),
+        r"^([0-9a-f:]+\.\d) ",
+        r"LnkSta:",
+        r"LnkSta:.*Width x\d+ \(downgraded\)",
+    ),
+    _tool(
+        "ulimit -l",
+        ("ulimit -l", "max locked memory"),
+        _NO_SUBJECT,
+        r"^\s*(?:max locked memory.*\) |)(?:\d+|unlimited)\s*$",
+        r"(?:^|\) )\s*(?:\d{1,5})\s*$",
+    ),
+)

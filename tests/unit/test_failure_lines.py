@@ -1,0 +1,114 @@
+"""A text with a line that reports a failure is never a pass, and `read` and `why` agree on it.
+
+The texts are composed in the public output formats of each writer, not recorded.
+"""
+
+import argparse
+import re
+from pathlib import Path
+
+import pytest
+
+from busbw import codec, intake
+from busbw.cli import read, why
+from busbw.errors import BusbwError
+from busbw.parsers.findings.diagnose import Diagnosis, diagnose
+from busbw.parsers.logs import failure_lines
+from busbw.parsers.logs.failure_lines import Writer
+
+FIXTURES = Path(__file__).parents[1] / "fixtures"
+CASES: list[dict[str, object]] = codec.load_yaml(
+    (FIXTURES / "failure_lines" / "cases.yaml").read_text(),
+    "cases.yaml",
+    list[dict[str, object]],
+    error=ValueError,
+)
+LEXICON = failure_lines.load()
+
+
+def why_status(path: Path) -> int:
+    parser = argparse.ArgumentParser()
+    why.register(parser)
+    try:
+        return why.run(parser.parse_args([str(path)]))
+    except BusbwError as error:
+        return error.exit_status
+
+
+def read_status(path: Path) -> int:
+    return read.exit_status(read.read_all(intake.expand([str(path)])))
+
+
+def diagnosis_of(path: Path) -> Diagnosis:
+    return diagnose(why.read([str(path)]).evidence)
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: str(case["id"]))
+def test_both_readers_end_with_the_status_that_is_owed(
+    case: dict[str, object], tmp_path: Path
+) -> None:
+    path = tmp_path / "log.txt"
+    path.write_text(str(case["text"]))
+    is_bad = bool(case.get("bad"))
+    assert why_status(path) in ((1, 3) if is_bad else (0,))
+    owed = case.get("read")
+    if owed is not None:
+        assert read_status(path) == owed
+    else:
+        assert read_status(path) in ((1, 3) if is_bad else (0, 3))
+
+
+@pytest.mark.parametrize("writer", LEXICON.writers, ids=lambda writer: writer.name)
+def test_a_writer_matches_its_examples_and_rejects_the_harmless_ones(writer: Writer) -> None:
+    def is_hit(line: str) -> bool:
+        expressions = failure_lines.patterns_of(writer)
+        return any(re.search(each.regex, line, re.IGNORECASE) for each in expressions)
+
+    assert [line for line in writer.matches if not is_hit(line)] == []
+    assert [line for line in writer.rejects if is_hit(line)] == []
+
+
+def test_the_first_line_of_failure_is_quoted_with_its_number(tmp_path: Path) -> None:
+    path = tmp_path / "log.txt"
+    path.write_text("[INFO] start\nerrors: 0\n[ERROR] lost worker 3\n[ERROR] giving up\n")
+    first = diagnosis_of(path).unexplained[0]
+    assert (first.line_no, first.text) == (3, "[ERROR] lost worker 3")
+
+
+def test_a_failure_behind_many_harmless_remarks_is_seen(tmp_path: Path) -> None:
+    path = tmp_path / "log.txt"
+    path.write_text("error: none\nNET/OFI Could not find ncclGetVersion symbol\n" * 40)
+    assert why_status(path) == 0
+    path.write_text(path.read_text() + "[ERROR] lost worker 3\n")
+    assert [line.text for line in diagnosis_of(path).unexplained] == ["[ERROR] lost worker 3"]
+
+
+def test_an_empty_file_beside_a_good_one_is_unknown(tmp_path: Path) -> None:
+    good, empty = FIXTURES / "healthy" / "nccl-2.21-h100.txt", tmp_path / "rank1.log"
+    empty.touch()
+    parser = argparse.ArgumentParser()
+    why.register(parser)
+    assert why.run(parser.parse_args([str(good)])) == 0
+    assert why.run(parser.parse_args([str(good), str(empty)])) == 3
+
+
+ERRORS_OF_OTHERS = {"nginx-access.txt", "traceback-other.txt"}
+"""Texts that nothing of a job is wrong in, and that hold the error line of another program."""
+
+
+@pytest.mark.parametrize(
+    "path", sorted((FIXTURES / "healthy").glob("*.txt")), ids=lambda path: path.name
+)
+def test_a_healthy_text_raises_no_alarm(path: Path) -> None:
+    assert why_status(path) == (3 if path.name in ERRORS_OF_OTHERS else 0)
+    assert read_status(path) in (0, 3)
+
+
+@pytest.mark.parametrize(
+    "path",
+    sorted(path for path in FIXTURES.rglob("*.txt") if "reports" not in path.parts),
+    ids=lambda path: str(path.relative_to(FIXTURES)),
+)
+def test_what_read_calls_bad_is_no_pass_for_why(path: Path) -> None:
+    if read_status(path) == 1:
+        assert why_status(path) != 0
