@@ -70,7 +70,8 @@ def appraise(
         default=(),
     )
     hardware = expectation.hardware_of(answers, nodes)
-    outlooks = _outlooks(plan, launches, hardware)
+    demanded = expectation.as_demanded(hardware, plan.requirements)
+    outlooks = _outlooks(plan, launches, demanded)
     comparisons = gates.compare(
         plan.playbook, launches, outcome, outlooks, accepted, emulated=plan.cluster.emulated
     )

@@ -3,7 +3,10 @@ result that a check has, too."""
 
 from __future__ import annotations
 
+import dataclasses
+
 from busbw.checks import NodeAnswer, Policy, frame, script
+from busbw.checks import specification as demands
 from busbw.checks.frame import families
 from busbw.errors import RunDirError
 from busbw.fabrics.fabric import UNDETECTED
@@ -43,6 +46,7 @@ def answers(run: RunDir, plan: RunPlan) -> tuple[NodeAnswer, ...]:
     """Every node's preflight answer, from the recorded text; () = preflight did not finish."""
     index = artefacts.load(run, "preflight.json", PreflightArtefact)
     nodes = {node.name: node for node in plan.cluster.nodes}
+    requirements = plan.requirements
     found = []
     for entry in index.entries if index else ():
         result = CommandResult(
@@ -56,17 +60,23 @@ def answers(run: RunDir, plan: RunPlan) -> tuple[NodeAnswer, ...]:
             seconds=entry.seconds,
             problem=entry.problem,
         )
-        found.append(
-            script.split(nodes[entry.node], result, index.boundary if index else "", entry.stdout)
+        answer = script.split(
+            nodes[entry.node], result, index.boundary if index else "", entry.stdout
         )
+        found.append(dataclasses.replace(answer, requirements=requirements))
     return tuple(found)
 
 
 def policy(plan: RunPlan) -> Policy:
-    """What the playbook and the fabric profile ask for; the playbook's word comes first."""
-    required = (*plan.playbook.checks.required, *plan.profile.checks.required)
+    """What the playbook and the fabric profile ask for; the playbook's word comes first. What a
+    `specification:` block demands is required."""
+    own, profile = plan.playbook.checks, plan.profile.checks
+    requirements = plan.requirements
     return Policy(
-        plan.profile.name, required, (*plan.playbook.checks.advisory, *plan.profile.checks.advisory)
+        plan.profile.name,
+        (*demands.check_ids(requirements), *own.required, *profile.required),
+        (*own.advisory, *profile.advisory),
+        demands.sections(requirements),
     )
 
 

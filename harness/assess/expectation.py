@@ -7,16 +7,17 @@ the place of the number.
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from collections import Counter
-from collections.abc import Set
+from collections.abc import Mapping, Set
 from dataclasses import dataclass
 
 from busbw.checks import NodeAnswer, software
 from busbw.errors import UsageError
 from busbw.fabrics.fabric import Wire, carrier_by_fabric
 from busbw.inventory import fold
-from busbw.model import Limit, Reference
+from busbw.model import Limit, Reference, Requirement
 from busbw.parsers.expect import baselines, cluster, judge
 from busbw.parsers.expect.baselines import Curve, Matches, Tables
 from busbw.parsers.expect.cluster import Expectation, Question
@@ -173,6 +174,54 @@ def hardware_of(answers: tuple[NodeAnswer, ...], nodes: tuple[str, ...]) -> Hard
         sockets_mtu=_only({each.mtu for node in known for each in node.sockets}),
         no_sockets=no_sockets,
     )
+
+
+def as_demanded(hardware: Hardware, requirements: tuple[Requirement, ...]) -> Hardware:
+    """The hardware that limits are worked out for: what is demanded in the place of what was found,
+    so that a cluster which trained at half rate does not halve its own limit."""
+    by_key = {each.key: each for each in requirements}
+    model = by_key.get("gpu_model")
+    gpu = hardware.gpu if model is None else recognise_gpu(model.value) or hardware.gpu
+    found = hardware.nics
+    count = _demanded(by_key.get("nics"), None if found is None else found.count)
+    rate = _demanded(by_key.get("nic_rate"), None if found is None else found.rate_gbit_s)
+    gpus = _demanded(by_key.get("gpus"), hardware.gpus_per_node)
+    mtu = _demanded(by_key.get("rdma_mtu"), hardware.rdma_mtu)
+    return dataclasses.replace(
+        hardware,
+        gpu=gpu,
+        gpus_per_node=_whole(gpus),
+        nics=found if count is None or rate is None else _nics_of(count, rate, found),
+        sockets=_sockets_as_demanded(hardware.sockets, by_key),
+        rdma_mtu=_whole(mtu),
+        sockets_mtu=_whole(_demanded(by_key.get("interface_mtu"), hardware.sockets_mtu)),
+    )
+
+
+def _demanded(requirement: Requirement | None, found: float | None) -> float | None:
+    """The number that counts: `>=` never takes away from what was found."""
+    if requirement is None:
+        return found
+    if requirement.at_least and found is not None:
+        return max(requirement.number, found)
+    return requirement.number
+
+
+def _whole(number: float | None) -> int | None:
+    return None if number is None else int(number)
+
+
+def _nics_of(count: float, rate: float, found: Nics | None) -> Nics:
+    if found is not None and (found.count, found.rate_gbit_s) == (count, rate):
+        return found
+    return Nics(int(count), f"{rate:g}", rate, source="the specification: block")
+
+
+def _sockets_as_demanded(found: Nics | None, by_key: Mapping[str, Requirement]) -> Nics | None:
+    if found is None:
+        return None
+    rate = _demanded(by_key.get("interface_rate"), found.rate_gbit_s) or found.rate_gbit_s
+    return _nics_of(found.count, rate, found)
 
 
 def _socket_nics(known: tuple[NodeHardware, ...]) -> tuple[Nics | None, str]:

@@ -175,6 +175,14 @@ def sensitivity(checks: tuple[CheckResult, ...]) -> tuple[str, ...]:
     )
 
 
+NEIGHBOURS = Uncovered(
+    "hardware and versions against a specification",
+    "compared with neighbours only: inventory, playbook and contract have no specification: block",
+    "busbw init --propose RUN",
+)
+"""Where nothing absolute is demanded, what all nodes share passes."""
+
+
 def not_covered(
     plan: RunPlan,
     launches: tuple[Launch, ...],
@@ -202,6 +210,8 @@ def not_covered(
     if outcome.inseparable and any(launch.samples for launch in launches):
         advice = "measure more nodes, or rails one by one"
         uncovered.append(Uncovered("which node or path is slow", outcome.inseparable, advice))
+    if not plan.requirements and (plan.cluster.invented or not plan.cluster.emulated):
+        uncovered.append(NEIGHBOURS)
     surveyed = any(launch.artefact.groups for launch in launches)
     if not surveyed and plan.playbook.survey.when != "never":
         why = "no survey round was measured"

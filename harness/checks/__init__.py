@@ -16,7 +16,7 @@ from fnmatch import fnmatchcase
 from typing import TypeVar, TypeVarTuple
 
 from busbw import shell
-from busbw.model import CheckResult, Evidence, Node, Status
+from busbw.model import CheckResult, Evidence, Node, Requirement, Status
 
 MAX_OUTPUT_BYTES = 256 * 1024
 """Of a section's standard output; an `nvidia-smi -q` of 8 GPUs has about 70 KiB."""
@@ -105,6 +105,8 @@ class NodeAnswer:
     problem: str | None
     """Why sections are missing: timed out, connection lost, script not run; None = all are
     there."""
+    requirements: tuple[Requirement, ...] = ()
+    """What the `specification:` blocks of the plan demand of the node."""
 
     def section(self, name: str) -> SectionOutput | None:
         """The output of a section; None = the node did not get that far."""
@@ -119,6 +121,8 @@ class Policy:
     required: tuple[str, ...]
     """Dotted ids or globs."""
     advisory: tuple[str, ...]
+    sections: tuple[str, ...] = ()
+    """Sections that are asked whichever checks they serve."""
 
     def is_required(self, check_id: str) -> bool | None:
         """True = required, False = advisory, None = not applicable to this profile."""

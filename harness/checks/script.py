@@ -37,6 +37,7 @@ def sections(families: Iterable[CheckFamily], policy: Policy | None = None) -> t
         for s in every
         if policy is None
         or not s.serves
+        or s.name in policy.sections
         or any(policy.is_required(check_id) is not None for check_id in s.serves)
     )
 
@@ -84,6 +85,7 @@ def _decides(section: Section, policy: Policy | None) -> bool:
     return (
         policy is None
         or not section.serves
+        or section.name in policy.sections
         or any(policy.is_required(check_id) is True for check_id in section.serves)
     )
 

@@ -11,6 +11,7 @@ all.
     defaults: {gpus: 8, rails: [mlx5_0, mlx5_3]}
     head: gpu-001
     fabric: infiniband
+    specification: {gpus: 8, nics: 8, nic_rate: 400, driver: ">= 550.54"}   # of every node
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from __future__ import annotations
 import dataclasses
 import json
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from busbw.codec import Document, Problem, Tree, from_tree, refuse, unknown
@@ -26,6 +27,7 @@ from busbw.errors import InventoryError
 from busbw.inventory.hostlist import LEGAL_NAME, expand, fold, illegal
 from busbw.launch.choose import launchers
 from busbw.model import Cluster, Node
+from busbw.playbook import specification
 
 # A cluster written as busbw's own inventory, with comments for the person who will edit it.
 # `own.read` gives the same nodes back.
@@ -155,6 +157,8 @@ class Inventory:
     launcher: str | None = None
     ssh_config: str | None = None
     """For `ssh -F`; relative to this file."""
+    specification: dict[str, str] = field(default_factory=dict)
+    """What every node must have, by the keys of `specification.FIELDS`."""
 
 
 def read(tree: Tree) -> Cluster:
@@ -206,6 +210,10 @@ def read(tree: Tree) -> Cluster:
     ssh_config = _ssh_config(file.ssh_config, tree.path)
     if ssh_config is not None and not Path(ssh_config).is_file():
         problems.append(document.problem(("ssh_config",), f"no file {ssh_config}"))
+    problems += [
+        document.problem(("specification", key), what)
+        for key, what in specification.problems(file.specification)
+    ]
     refuse(problems, InventoryError)
     return Cluster(
         nodes=tuple(nodes),
@@ -214,6 +222,7 @@ def read(tree: Tree) -> Cluster:
         fabric=file.fabric,
         launcher=file.launcher,
         ssh_config=ssh_config,
+        requirements=specification.requirements(file.specification, "inventory"),
     )
 
 

@@ -47,6 +47,7 @@ from busbw.model.logs import (
     TuningChoice,
     WarningRole,
 )
+from busbw.model.requirement import Requirement
 from busbw.model.run import (
     Acceptance,
     Blame,
@@ -148,6 +149,7 @@ __all__ = [
     "RasRankState",
     "RasReport",
     "Reference",
+    "Requirement",
     "ResolvedVar",
     "RunResult",
     "Sizes",

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from busbw.model.requirement import Requirement
+
 
 @dataclass(frozen=True, slots=True)
 class Node:
@@ -66,6 +68,8 @@ class Cluster:
     """Path of an ssh_config file to use instead of the user's own (`ssh -F`); None = the user's."""
     notes: tuple[str, ...] = ()
     """What reading the inventory noticed and the user should see."""
+    requirements: tuple[Requirement, ...] = ()
+    """The `specification:` block of the inventory; () = nodes are compared with each other only."""
 
     def node(self, name: str) -> Node:
         """The node of that name.

@@ -15,7 +15,8 @@ from pathlib import Path
 from busbw.codec import read_yaml, refuse, unknown
 from busbw.errors import PlaybookError
 from busbw.fabrics.fabric import ChecksPlan, of_emulated_hosts
-from busbw.model import BenchmarkCase
+from busbw.model import BenchmarkCase, Requirement
+from busbw.playbook import specification
 from busbw.playbook.contract import Contract
 from busbw.playbook.form import (
     CaseChange,
@@ -105,6 +106,8 @@ class Playbook:
     soak_s: float | None = None
     """Seconds for which the bandwidth cases are repeated; None = they are measured as they
     stand."""
+    requirements: tuple[Requirement, ...] = ()
+    """Its `specification:` block."""
 
 
 def names() -> tuple[str, ...]:
@@ -166,6 +169,7 @@ def parse(text: str, path: str, name: str, *, emulated: bool = False) -> Playboo
         needs_contract=file.needs_contract,
         repeat=_repeat(chosen(file.lab.repeat, file.repeat) if emulated else file.repeat),
         soak_s=chosen(file.lab.soak, file.soak) if emulated else file.soak,
+        requirements=specification.requirements(file.specification, "playbook"),
     )
 
 

@@ -5,18 +5,20 @@ nodes: 512
 criteria:
   - {id: all-reduce-8g, case: all-reduce, size: 8G, busbw_gb_s: 370}
   - {id: latency-8, case: latency, size: 8, time_us: 60, trials: 1}
+specification: {nics: 8, nic_rate: 400}
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated
 
 from busbw.codec import Path as Steps
 from busbw.codec import Written, read_yaml, refuse
 from busbw.errors import PlaybookError
+from busbw.playbook.specification import problems as specification_problems
 from busbw.units import parse_size
 
 
@@ -48,6 +50,8 @@ class Contract:
     title: str = ""
     nodes: int | None = None
     """Nodes that the contract is about; None = not said."""
+    specification: dict[str, str] = field(default_factory=dict)
+    """What every node must have, by the keys of `specification.FIELDS`."""
 
 
 def problems(contract: Contract, cases: frozenset[str] | None) -> Iterator[tuple[Steps, str]]:
@@ -73,6 +77,8 @@ def problems(contract: Contract, cases: frozenset[str] | None) -> Iterator[tuple
             yield (*where, "quantile"), f"a share between 0 and 1, not {each.quantile:g}"
         if each.trials < 1:
             yield (*where, "trials"), f"must be 1 or more, not {each.trials}"
+    for key, what in specification_problems(contract.specification):
+        yield ("specification", key), what
 
 
 def load(path: Path, cases: frozenset[str]) -> Contract:

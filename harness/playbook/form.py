@@ -16,7 +16,7 @@ from busbw.fabrics import fabric as profile
 from busbw.fabrics.fabric import ChecksPlan
 from busbw.launch import variables
 from busbw.model import Collective, Sizes
-from busbw.playbook import contract
+from busbw.playbook import contract, specification
 from busbw.playbook.contract import Contract
 from busbw.units import format_size, parse_duration, parse_size
 
@@ -203,6 +203,8 @@ class PlaybookForm:
     repeat: RepeatForm | None = None
     soak: Seconds | None = None
     """The bandwidth cases again and again for so long, in the place of once."""
+    specification: dict[str, str] = field(default_factory=dict)
+    """What every node must have, by the keys of `specification.FIELDS`."""
     lab: LabForm = LabForm()
 
 
@@ -228,6 +230,8 @@ def problems(document: Document[PlaybookForm]) -> Iterator[Problem]:
         yield from _bad_env(document, (*where, "env"), case.env)
     for index, gate in enumerate(file.gates):
         yield from _bad_gate(document, ("gates", index), gate)
+    for key, what in specification.problems(file.specification):
+        yield document.problem(("specification", key), what)
     if file.contract is not None:
         known = frozenset(case.id for case in file.cases)
         yield from (

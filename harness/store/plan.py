@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from busbw.errors import RunDirError
 from busbw.fabrics.fabric import Profile
-from busbw.model import BenchmarkCase, Cluster
-from busbw.playbook import Playbook
+from busbw.model import BenchmarkCase, Cluster, Requirement
+from busbw.playbook import Playbook, specification
 from busbw.store.run_directory import RunDir
 
 SCHEMA = "busbw.store.plan/3"
@@ -78,6 +78,19 @@ class RunPlan:
     def head(self) -> str:
         """The node that starts the launcher."""
         return self.cluster.head
+
+    @property
+    def requirements(self) -> tuple[Requirement, ...]:
+        """What `specification:` blocks demand of every node: the contract's word decides over the
+        playbook's, and that over the inventory's."""
+        contract = self.playbook.contract
+        return specification.merged(
+            self.cluster.requirements,
+            self.playbook.requirements,
+            ()
+            if contract is None
+            else specification.requirements(contract.specification, "contract"),
+        )
 
     @property
     def job_directory(self) -> str:

@@ -465,6 +465,26 @@ def parse_cuda(text: str) -> str | None:
     return match[1] if match else None
 
 
+_PCIE = re.compile(r"PCIe Generation\s*\n\s*Max\s*:\s*(\S+)")
+
+
+def parse_pcie_generations(text: str) -> tuple[int | None, ...]:
+    """The PCIe generation that each GPU and its slot give together, from `nvidia-smi -q`; None = not
+    shown.
+
+    >>> parse_pcie_generations('''GPU 00000000:19:00.0
+    ...     PCI
+    ...         GPU Link Info
+    ...             PCIe Generation
+    ...                 Max                       : 5
+    ...                 Current                   : 1
+    ... ''')
+    (5,)
+    """
+    found = (_PCIE.search(body) for _, body in blocks(_BLOCK, f"\n{text}"))
+    return tuple(int(each[1]) if each and each[1].isdigit() else None for each in found)
+
+
 @functools.lru_cache(maxsize=16)
 def parse_details(text: str) -> tuple[GpuDetails, ...]:
     """The GPUs of `nvidia-smi -q`; () = none in the text.

@@ -31,7 +31,7 @@ from busbw.model import (
     busbw_factor,
 )
 from busbw.model.history import ComparableRun, Decision, Number, Regime
-from busbw.playbook import Contract, Gate, Playbook
+from busbw.playbook import Contract, Gate, Playbook, specification
 from busbw.playbook.contract import Criterion
 from busbw.store import run_directory
 from busbw.store.artefacts import (
@@ -650,3 +650,16 @@ def contracted(recording: Recording, *criteria: Criterion, nodes: int = 4) -> Re
     contract = Contract(criteria, "Order 4711", nodes)
     recording.plan(playbook=dataclasses.replace(recording.book(), contract=contract))
     return recording
+
+
+def specified(recording: Recording, **keys: str) -> None:
+    """The inventory says what every node must have."""
+    plan = parse_json(recording.files["plan.json"], RunPlan, "plan.json", error=RunDirError)
+    demanded = specification.requirements(keys, "inventory")
+    recording.plan(cluster=dataclasses.replace(plan.cluster, requirements=demanded))
+
+
+def on_every_node(recording: Recording, old: str, new: str) -> None:
+    """The same answer of all nodes replaced."""
+    for node in NODES:
+        recording.replace(f"preflight/{node}.txt", old, new)
