@@ -84,7 +84,10 @@ def checked(run: RunDir, plan: RunPlan, answers: tuple[NodeAnswer, ...]) -> tupl
     """What the checks come to: whether each node was reached, every family over all answers, and
     what was asked beside the nodes' own."""
     reach = artefacts.load(run, "reach.json", ReachArtefact)
-    results = (*_reach_checks(plan, reach), *frame.judge(families(), answers, policy(plan)))
+    judged = frame.judge(families(), answers, policy(plan))
+    # A specification without a key for a check is no answer of a node.
+    kept = (each for each in judged if not demands.without_requirement(each))
+    results = (*_reach_checks(plan, reach), *kept)
     if not any((run.raw / name).exists() for name in _BESIDE):
         return results
     # Here, because most runs ask for none of it.

@@ -176,11 +176,17 @@ def sensitivity(checks: tuple[CheckResult, ...]) -> tuple[str, ...]:
 
 
 NEIGHBOURS = Uncovered(
-    "hardware and versions against a specification",
-    "compared with neighbours only: inventory, playbook and contract have no specification: block",
+    "hardware and versions: compared with neighbours only",
+    "inventory, playbook and contract have no specification: block",
     "busbw init --propose RUN",
 )
 """Where nothing absolute is demanded, what all nodes share passes."""
+
+
+def nothing_specified(plan: RunPlan) -> tuple[Uncovered, ...]:
+    """One line where nodes show hardware and nothing says which they should have."""
+    shows = plan.cluster.invented or not plan.cluster.emulated
+    return (NEIGHBOURS,) if shows and not plan.requirements else ()
 
 
 def not_covered(
@@ -210,8 +216,6 @@ def not_covered(
     if outcome.inseparable and any(launch.samples for launch in launches):
         advice = "measure more nodes, or rails one by one"
         uncovered.append(Uncovered("which node or path is slow", outcome.inseparable, advice))
-    if not plan.requirements and (plan.cluster.invented or not plan.cluster.emulated):
-        uncovered.append(NEIGHBOURS)
     surveyed = any(launch.artefact.groups for launch in launches)
     if not surveyed and plan.playbook.survey.when != "never":
         why = "no survey round was measured"

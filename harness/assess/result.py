@@ -27,6 +27,7 @@ from busbw.assess.headline import (
     check_headline,
     emulation_note,
     not_covered,
+    nothing_specified,
     run_headline,
     sensitivity,
 )
@@ -255,6 +256,7 @@ def _judge(run: RunDir, raw: _Raw) -> _Judged:
     )
     unseen = raw.participants.unseen if raw.participants else ()
     uncovered = (
+        *nothing_specified(plan),
         *(Uncovered("whether others use the nodes", text) for text in unseen),
         *not_covered(plan, raw.launches, checks, outcome),
         *appraised.uncovered,

@@ -48,6 +48,11 @@ def judge(answer: NodeAnswer) -> tuple[CheckResult, ...]:
     return tuple(results)
 
 
+def without_requirement(result: CheckResult) -> bool:
+    """Nothing was demanded, and nobody requires the check."""
+    return result.check_id.startswith("spec.") and result.status is Status.SKIPPED
+
+
 def _judged(answer: NodeAnswer, requirement: Requirement) -> CheckResult:
     field = specification.BY_KEY[requirement.key]
     expected = f"{specification.shown(requirement)} ({requirement.source})"

@@ -201,7 +201,7 @@ def _not_checked(report: CheckReport) -> list[str]:
     for same in _folded(c for c in report.checks if c.status is Status.UNKNOWN and not c.required):
         reason = same.example.reason or same.example.seen
         reasons.setdefault((reason, same.nodes), []).append(same.example.check_id)
-    lines = []
+    lines = [f"NOT CHECKED  {gap.what}: {gap.why} ({gap.would_settle})" for gap in report.uncovered]
     for (reason, nodes), ids in list(reasons.items())[:_REASONS]:
         where = "all nodes" if len(nodes) == len(report.nodes) else fold(nodes)
         lines.append(f"NOT CHECKED  {phrases.cut(reason, _TEXT)}: {', '.join(ids)}  {where}")

@@ -9,10 +9,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 from busbw import assess
+from busbw.assess import headline
 from busbw.checks import CONNECT, NodeAnswer
 from busbw.codec import dump_json
 from busbw.errors import ReachError, RunDirError
-from busbw.model import CheckResult, Status, Unreachable, worst
+from busbw.model import CheckResult, Status, Uncovered, Unreachable, worst
 from busbw.parsers.verdict import EXIT_STATUS
 from busbw.reports import phrases
 from busbw.run.context import Context, End, Progress, logged
@@ -48,6 +49,8 @@ class CheckReport:
     nodes: tuple[str, ...]
     unreachable: tuple[Unreachable, ...]
     checks: tuple[CheckResult, ...]
+    uncovered: tuple[Uncovered, ...] = ()
+    """What no check could say, and why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,6 +232,7 @@ def conclude(run: RunDir) -> CheckReport:
         nodes=tuple(node.name for node in plan.cluster.nodes),
         unreachable=reached.unreachable if reached else (),
         checks=checks,
+        uncovered=headline.nothing_specified(plan),
     )
 
 
