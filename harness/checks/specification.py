@@ -96,6 +96,27 @@ def _compared(requirement: Requirement, readings: specification.Readings) -> tup
     return Status.PASS, f"{key} {'; '.join(good)}"
 
 
+def shared(answers: tuple[NodeAnswer, ...]) -> dict[str, str]:
+    """What all parts of all nodes have in common, by key: what a specification may demand."""
+    values = {field.key: _values(field, answers) for field in FIELDS}
+    return {key: value for key, value in values.items() if value is not None}
+
+
+def _values(field: Field, answers: tuple[NodeAnswer, ...]) -> str | None:
+    """The one value of a key; None = the nodes differ, or one does not show it."""
+    seen: set[str | None] = set()
+    for answer in answers:
+        if any(unknown(answer, _id(field), name, "", field.command) for name in field.sections):
+            return None
+        texts = {name: answer.sections[name].stdout for name in field.sections}
+        readings = field.read(texts, answer.node.rails)
+        seen.update(value for _, value in readings)
+        if not readings:
+            return None
+    value = next(iter(seen)) if len(seen) == 1 else None
+    return None if value == "0" else value
+
+
 def _of_devices(value: str, unit: str, devices: list[str]) -> str:
     text = f"{value} {unit}" if unit else value
     return f"{text} on {fold(devices)}" if any(devices) else text

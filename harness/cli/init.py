@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -49,11 +50,22 @@ def register(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help=f"what to write (default {_FILE})",
     )
+    parser.add_argument(
+        "--propose",
+        type=Path,
+        metavar="RUN",
+        help=(
+            "add what all nodes of this check or run have in common as a commented specification:"
+            " block"
+        ),
+    )
     parser.add_argument("--force", action="store_true", help="replace the file if it is there")
 
 
 def run(args: argparse.Namespace) -> int:
     """Write it. 0 = written, 2 = no nodes were found, or the file is there already."""
+    if args.propose is not None and args.out.exists() and not args.force:
+        return _append(args.out, args.propose)
     from busbw.fabrics import fabric
     from busbw.inventory import fold, own
     from busbw.store.run_directory import write_atomically
@@ -65,7 +77,9 @@ def run(args: argparse.Namespace) -> int:
             next_step="edit it, or write it anew with --force",
         )
     cluster = _cluster(args)
-    write_atomically(args.out.absolute(), own.text(cluster, fabric.names()).encode(), mode=0o666)
+    proposal = _proposal(args.propose) if args.propose is not None else ""
+    text = own.text(cluster, fabric.names()) + proposal
+    write_atomically(args.out.absolute(), text.encode(), mode=0o666)
     count = len(cluster.nodes)
     where = "" if args.out.name == _FILE and args.out.parent == Path() else f" -i {args.out}"
     sys.stdout.write(
@@ -77,11 +91,69 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
+def _append(out: Path, run: Path) -> int:
+    """The proposal at the end of an inventory that is there."""
+    from busbw.store.run_directory import write_atomically
+
+    text = out.read_text(encoding="utf-8")
+    if re.search(r"(?m)^(# )?specification:", text):
+        raise UsageError(
+            f"{out} has a specification: block",
+            seen=str(out.resolve()),
+            next_step=f"edit it, or write it to another file: busbw init --propose {run} -o FILE",
+        )
+    proposal = _proposal(run)
+    write_atomically(out.absolute(), (text.rstrip("\n") + "\n" + proposal).encode(), mode=0o666)
+    sys.stdout.write(
+        f"added a proposal to {out}: {proposal.count(chr(10)) - 4} keys, as comments\n"
+        "next: compare each with the order, and remove the # of what must hold\n"
+    )
+    return 0
+
+
+def _proposal(path: Path) -> str:
+    """What the nodes of a check or run have in common, as comments.
+
+    Raises:
+        UsageError: a required check failed there, or the nodes have nothing in common.
+    """
+    from busbw import assess
+    from busbw.checks import specification
+    from busbw.inventory import own
+    from busbw.model import Status
+    from busbw.run.checking import verdict_of
+    from busbw.store import run_directory
+
+    run = run_directory.open_existing(path)
+    plan = assess.load_plan(run)
+    answers = assess.answers(run, plan)
+    verdict = verdict_of(assess.checked(run, plan, answers))
+    if verdict not in (Status.PASS, Status.WARN):
+        raise UsageError(
+            f"{path} is no good example: its checks came to {verdict.value}",
+            seen=f"{len(answers)} nodes of run {run.run_id}",
+            next_step="correct what busbw check names, check again, and propose from that run",
+        )
+    shared = specification.shared(answers)
+    if not shared:
+        raise UsageError(
+            f"the nodes of {path} show nothing that all have in common",
+            seen=f"{len(answers)} nodes of run {run.run_id}",
+            next_step="write the specification: block by hand: docs/checks.md has its keys",
+        )
+    return own.proposal(shared, run.run_id, len(answers))
+
+
 def _cluster(args: argparse.Namespace) -> Cluster:
     """The nodes that were named, of the Slurm allocation, or of the one inventory here."""
     from busbw import inventory
 
     if args.inventory is None and args.nodes is None and not _in_allocation():
+        if args.propose is not None:
+            from busbw import assess
+            from busbw.store import run_directory
+
+            return assess.load_plan(run_directory.open_existing(args.propose)).cluster
         here = [name for name in _USUAL if Path(name).is_file()]
         if len(here) > 1:
             raise InventoryError(

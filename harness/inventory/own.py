@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -45,6 +45,7 @@ _HINTS = """\
 #   gpus: 8                 # GPUs that every node should have; without it the nodes are only compared with each other
 #   rails: [mlx5_0, mlx5_3] # compute NICs in rail order; without it all active RDMA ports
 #   labels: {leaf: leaf1}   # leaf or rack: groups for the survey
+# What every node must have: `busbw init --propose RUN` adds what all nodes of a good check have in common.
 """
 
 
@@ -62,6 +63,21 @@ def text(cluster: Cluster, profiles: Iterable[str]) -> str:
     if not any(node.gpus for node in cluster.nodes):
         lines.append(_HINTS.rstrip("\n"))
     return "\n".join(lines) + "\n"
+
+
+_PROPOSAL = """\
+#
+# A proposal: what all {nodes} of {run} had in common. Compare each key with the order, and remove the # of what must hold.
+# >= before a value means at least. Checked by `busbw check`; limits are worked out for what stands here.
+# specification:
+"""
+
+
+def proposal(shared: Mapping[str, str], run: str, nodes: int) -> str:
+    """The block as comments."""
+    count = "1 node" if nodes == 1 else f"{nodes} nodes"
+    lines = (f"#   {key}: {json.dumps(value)}" for key, value in shared.items())
+    return _PROPOSAL.format(nodes=count, run=run) + "\n".join(lines) + "\n"
 
 
 def _entries(nodes: tuple[Node, ...]) -> list[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from busbw.model import CriterionResult, ProviderAnswer, Status
+from busbw.model import CheckResult, CriterionResult, ProviderAnswer, Status
 from busbw.reports import phrases
 from busbw.reports.input import ReportInput
 from busbw.units import format_size
@@ -39,6 +39,16 @@ class Criterion:
 
 
 @dataclass(frozen=True, slots=True)
+class Specified:
+    """One key of the specification, on the nodes that gave the same answer."""
+
+    expected: str
+    seen: str
+    nodes: str
+    status: Status
+
+
+@dataclass(frozen=True, slots=True)
 class Acceptance:
     """The block."""
 
@@ -54,6 +64,8 @@ class Acceptance:
     answers: tuple[ProviderAnswer, ...]
     hardware: str
     """How many parts were seen, and the fingerprint over them; empty = no part reported its identity."""
+    specified: tuple[Specified, ...]
+    """What the hardware and software of the nodes was compared with; () = with each other only."""
 
 
 def view(report: ReportInput) -> Acceptance | None:
@@ -76,6 +88,19 @@ def view(report: ReportInput) -> Acceptance | None:
         acceptance.not_measured,
         acceptance.answers,
         hardware if acceptance.hardware else "",
+        _specified(report.result.checks),
+    )
+
+
+def _specified(checks: tuple[CheckResult, ...]) -> tuple[Specified, ...]:
+    nodes: dict[tuple[str, str, Status], list[str]] = {}
+    for check in checks:
+        if check.check_id.startswith("spec."):
+            answer = (check.expected, check.seen, check.status)
+            nodes.setdefault(answer, []).append(check.node)
+    return tuple(
+        Specified(expected, seen, phrases.nodes(names), status)
+        for (expected, seen, status), names in nodes.items()
     )
 
 
