@@ -26,7 +26,8 @@ fabric profile or the playbook requires decide the verdict: any FAIL gives exit 
 shown and never decide.
 
 Expected values come from the inventory (`gpus`, `rails`), else from the majority of the nodes; the result says which. Without a majority every
-node is reported as different.
+node is reported as different. `spec.*` compares each node with the `specification:` block of inventory, playbook or contract
+([verdicts](verdicts.md#what-the-hardware-should-be)), whatever its neighbours are; such a check is required where the block has a key of it.
 """
 
 

@@ -25,6 +25,7 @@ from busbw.parsers.expect.hardware import Gpu, Nics, recognise_gpu
 from busbw.parsers.tools import ibverbs, imex, nvidia_smi, os_facts, rdma_sysfs
 from busbw.parsers.tools.os_facts import InterfaceSpeed
 from busbw.parsers.tools.rdma_sysfs import SysfsPort
+from busbw.playbook.specification import met
 
 _DEFAULT = re.compile(r"^default (\S+)$", re.M)
 _ETHERNET_MTU = {1024: 1500, 2048: 2200, 4096: 9000}
@@ -177,33 +178,45 @@ def hardware_of(answers: tuple[NodeAnswer, ...], nodes: tuple[str, ...]) -> Hard
 
 
 def as_demanded(hardware: Hardware, requirements: tuple[Requirement, ...]) -> Hardware:
-    """The hardware that limits are worked out for: what is demanded in the place of what was found,
+    """The hardware that limits are worked out for: what is demanded in the place of what was detected,
     so that a cluster which trained at half rate does not halve its own limit."""
     by_key = {each.key: each for each in requirements}
-    model = by_key.get("gpu_model")
-    gpu = hardware.gpu if model is None else recognise_gpu(model.value) or hardware.gpu
-    found = hardware.nics
-    count = _demanded(by_key.get("nics"), None if found is None else found.count)
-    rate = _demanded(by_key.get("nic_rate"), None if found is None else found.rate_gbit_s)
+    detected = hardware.nics
+    count = _demanded(by_key.get("nics"), None if detected is None else detected.count)
+    rate = _demanded(by_key.get("nic_rate"), None if detected is None else detected.rate_gbit_s)
     gpus = _demanded(by_key.get("gpus"), hardware.gpus_per_node)
     mtu = _demanded(by_key.get("rdma_mtu"), hardware.rdma_mtu)
     return dataclasses.replace(
         hardware,
-        gpu=gpu,
+        gpu=_gpu_as_demanded(hardware, by_key.get("gpu_model")),
         gpus_per_node=_whole(gpus),
-        nics=found if count is None or rate is None else _nics_of(count, rate, found),
+        nics=detected if count is None or rate is None else _nics_of(count, rate, detected),
         sockets=_sockets_as_demanded(hardware.sockets, by_key),
         rdma_mtu=_whole(mtu),
         sockets_mtu=_whole(_demanded(by_key.get("interface_mtu"), hardware.sockets_mtu)),
     )
 
 
-def _demanded(requirement: Requirement | None, found: float | None) -> float | None:
-    """The number that counts: `>=` never takes away from what was found."""
+def demanded_of(answers: tuple[NodeAnswer, ...], nodes: tuple[str, ...]) -> Hardware:
+    """What the nodes should have in common: what is demanded, else what they show."""
+    requirements = answers[0].requirements if answers else ()
+    return as_demanded(hardware_of(answers, nodes), requirements)
+
+
+def _gpu_as_demanded(hardware: Hardware, model: Requirement | None) -> Gpu | None:
+    """The detected GPU where it is as demanded: it says more than a few words of its name."""
+    products = {product for node in hardware.nodes for product in node.gpu_products}
+    if model is None or (products and all(met(model, product) for product in products)):
+        return hardware.gpu
+    return recognise_gpu(model.value) or hardware.gpu
+
+
+def _demanded(requirement: Requirement | None, detected: float | None) -> float | None:
+    """The number that counts: `>=` never takes away from what was detected."""
     if requirement is None:
-        return found
-    if requirement.at_least and found is not None:
-        return max(requirement.number, found)
+        return detected
+    if requirement.at_least and detected is not None:
+        return max(requirement.number, detected)
     return requirement.number
 
 
@@ -211,17 +224,17 @@ def _whole(number: float | None) -> int | None:
     return None if number is None else int(number)
 
 
-def _nics_of(count: float, rate: float, found: Nics | None) -> Nics:
-    if found is not None and (found.count, found.rate_gbit_s) == (count, rate):
-        return found
+def _nics_of(count: float, rate: float, detected: Nics | None) -> Nics:
+    if detected is not None and (detected.count, detected.rate_gbit_s) == (count, rate):
+        return detected
     return Nics(int(count), f"{rate:g}", rate, source="the specification: block")
 
 
-def _sockets_as_demanded(found: Nics | None, by_key: Mapping[str, Requirement]) -> Nics | None:
-    if found is None:
+def _sockets_as_demanded(detected: Nics | None, by_key: Mapping[str, Requirement]) -> Nics | None:
+    if detected is None:
         return None
-    rate = _demanded(by_key.get("interface_rate"), found.rate_gbit_s) or found.rate_gbit_s
-    return _nics_of(found.count, rate, found)
+    rate = _demanded(by_key.get("interface_rate"), detected.rate_gbit_s) or detected.rate_gbit_s
+    return _nics_of(detected.count, rate, detected)
 
 
 def _socket_nics(known: tuple[NodeHardware, ...]) -> tuple[Nics | None, str]:

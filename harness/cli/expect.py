@@ -169,7 +169,7 @@ def _described(
 ) -> Described:
     from busbw.assess import expectation
 
-    hardware = expectation.hardware_of(answers, nodes)  # type: ignore[arg-type]  # NodeAnswer, which this module must not import at its top
+    hardware = expectation.demanded_of(answers, nodes)  # type: ignore[arg-type]  # NodeAnswer, which this module must not import at its top
     fabric = profile_name if profile_name in carrier_by_fabric() else None
     interfaces, mtu, missing = hardware.nics, None, hardware.missing
     if fabric is not None:

@@ -76,8 +76,12 @@ _PROPOSAL = """\
 def proposal(shared: Mapping[str, str], run: str, nodes: int) -> str:
     """The block as comments."""
     count = "1 node" if nodes == 1 else f"{nodes} nodes"
-    lines = (f"#   {key}: {json.dumps(value)}" for key, value in shared.items())
+    lines = (f"#   {key}: {_scalar(value)}" for key, value in shared.items())
     return _PROPOSAL.format(nodes=count, run=run) + "\n".join(lines) + "\n"
+
+
+def _scalar(value: str) -> str:
+    return value if value.isdecimal() else json.dumps(value)
 
 
 def _entries(nodes: tuple[Node, ...]) -> list[str]:

@@ -10,6 +10,8 @@ TEMPLATE = """\
 title: "Order NUMBER, annex X"
 # The whole number of nodes that is bought: what is measured on fewer proves fewer, and the page says so.
 nodes: 16
+# What every node must have: exactly, or ">= " for at least. Keys: docs/checks.md, spec.*
+specification: {gpus: 8, nics: 8, nic_rate: 400, driver: ">= 580.95", nic_firmware: ">= 28.43"}
 criteria:
   # id: as the contract numbers it. case: of the playbook. size: the message, powers of two (8G = 8 GiB).
   # quantile: of the launches; 0.5 = the median, 0 = the worst one must hold. trials: launches, at least; fewer are «not measured».
