@@ -9,6 +9,9 @@ _ALL_ZEROS = bytes(ord("0") if ord("0") <= byte <= ord("9") else byte for byte i
 _ENDLESS = re.compile(rb"\d{101,}")
 """No tool prints a number that long, and Python refuses to read one of 4,300 digits by an error of
 its own."""
+_ENDLESS_TEXT = re.compile(r"\d{101,}")
+"""The same of the digits of other scripts, which Python reads, too."""
+_WHOLE = re.compile(r"[0-9]{1,40}")
 
 
 def decoded(data: bytes | None) -> str:
@@ -25,4 +28,16 @@ def decoded(data: bytes | None) -> str:
     # A thousand nodes' answers have 150 MB: looking for one fixed run of digits takes a twentieth
     # of the time of the expression.
     text = _ENDLESS.sub("…".encode(), data) if _RUN in data.translate(_ALL_ZEROS) else data
-    return text.decode("utf-8", "replace")
+    shown = text.decode("utf-8", "replace")
+    return shown if shown.isascii() else _ENDLESS_TEXT.sub("…", shown)
+
+
+def whole(text: str | None) -> int | None:
+    """The whole number that a node printed, in ASCII digits, 40 at most; None = it is none.
+
+    `str.isdigit` takes digits that `int` refuses, and `int` refuses numbers without end.
+
+    >>> whole("12"), whole("²"), whole("٣"), whole("-1"), whole("9" * 5000), whole(None)
+    (12, None, None, None, None, None)
+    """
+    return int(text) if text and _WHOLE.fullmatch(text) else None

@@ -15,6 +15,7 @@ from statistics import median
 from busbw.checks import Check, CheckFamily, NodeAnswer, Section, script, unknown
 from busbw.model import CheckResult, Command, Evidence, Status
 from busbw.parsers.tools import dcgm, nvbandwidth
+from busbw.text import whole
 
 # A short matrix product on each GPU, where Python on the node has PyTorch: bfloat16, compared
 # over all GPUs of one model.
@@ -270,7 +271,8 @@ def copied(answers: tuple[NodeAnswer, ...]) -> tuple[CheckResult, ...]:
 def _models(answer: NodeAnswer) -> dict[int, str]:
     output = answer.section("gpu_models")
     rows = (line.partition(",") for line in (output.stdout if output else "").splitlines())
-    return {int(index): name.strip() for index, _, name in rows if index.strip().isdigit()}
+    numbered = ((whole(index.strip()), name.strip()) for index, _, name in rows)
+    return {index: name for index, name in numbered if index is not None}
 
 
 def _judged(

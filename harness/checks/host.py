@@ -21,6 +21,7 @@ from busbw.checks.occupied import Process
 from busbw.model import CheckResult, Status
 from busbw.parsers.tools import nvidia_smi, os_facts
 from busbw.parsers.tools.os_facts import OsFacts
+from busbw.text import whole
 
 # Limits of the login session: locked memory, open files, stack.
 
@@ -35,7 +36,8 @@ def _memlock(output: SectionOutput) -> tuple[RuleResult, ...]:
     value = cells[0] if cells else ""
     if value == "unlimited":
         return (rule.passed(value).with_values(kb=value),)
-    return (rule.failed(f"{value} KiB").with_values(kb=float(value)),) if value.isdigit() else ()
+    kib = whole(value)
+    return () if kib is None else (rule.failed(f"{value} KiB").with_values(kb=float(kib)),)
 
 
 @once
@@ -43,8 +45,9 @@ def _others(output: SectionOutput) -> tuple[RuleResult, ...]:
     facts = os_facts.parse(output.stdout)
     files, stack = facts.text("nofile"), facts.text("stack")
     results = []
-    if files is not None and (files == "unlimited" or files.isdigit()):
-        low = files.isdigit() and int(files) < _FILES
+    number = whole(files)
+    if files is not None and (files == "unlimited" or number is not None):
+        low = number is not None and number < _FILES
         open_files = RuleResult(
             "os.limits.nofile",
             Status.WARN if low else Status.PASS,
@@ -52,7 +55,7 @@ def _others(output: SectionOutput) -> tuple[RuleResult, ...]:
             f"at least {_FILES} open files",
             line_no=1,
         )
-        results.append(open_files.with_values(value=float(files) if files.isdigit() else None))
+        results.append(open_files.with_values(value=None if number is None else float(number)))
     if stack is not None:
         status = Status.WARN if stack == "unlimited" else Status.PASS
         size = RuleResult(
@@ -198,7 +201,7 @@ def _idle_states(facts: OsFacts) -> RuleResult:
     deep = [
         f"{name} {latency} µs"
         for name, latency, off in states
-        if off == "0" and latency.isdigit() and int(latency) > _DEEP_US
+        if off == "0" and (whole(latency) or 0) > _DEEP_US
     ]
     seen = f"on: {', '.join(deep)}" if deep else f"none above {_DEEP_US} µs"
     return rule.passed(seen).with_values(deep_enabled=bool(deep))
@@ -219,8 +222,8 @@ def _shares(output: SectionOutput, gpus: int, driven: int) -> tuple[RuleResult, 
     online, allowed = (os_facts.count_of(facts.text(name) or "") for name in ("cpus", "allowed"))
     if online is None or allowed is None:
         return (rule.unknown("not shown", "the kernel shows no list of CPUs"),)
-    memory = facts.text("memory_max")
-    limit = f", memory limited to {int(memory) >> 30} GiB" if memory and memory.isdigit() else ""
+    memory = whole(facts.text("memory_max"))
+    limit = f", memory limited to {memory >> 30} GiB" if memory is not None else ""
     seen = f"{allowed} of {online} CPUs, {gpus} GPUs{limit}"
     if driven > gpus:
         hidden = rule.failed(f"{seen} of the {driven} that the driver has")

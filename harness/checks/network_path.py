@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 from busbw import shell
 from busbw.model import CheckResult, Command, Evidence, Status
+from busbw.text import whole
 
 LISTEN_S = 40
 """How long the listeners wait; they end earlier once they were told to."""
@@ -195,7 +196,7 @@ def parse_nccl(text: str) -> NcclChoice:
         path=value("path"),
         version=value("version"),
         interfaces=tuple(dict.fromkeys(chosen)),
-        status=int(status) if status is not None and status.isdigit() else None,
+        status=whole(status),
         warning=warning[1].strip() if warning else "",
     )
 

@@ -24,6 +24,7 @@ from busbw.model import CheckResult, Command, Evidence, Status
 from busbw.parsers.tools import interface_state, nvidia_smi, open_mpi, os_facts
 from busbw.parsers.tools.nvidia_smi import SmiTable
 from busbw.parsers.tools.open_mpi import MpiVersion
+from busbw.text import whole
 
 # CUDA and NCCL as they are installed: whether the driver is new enough, and which NCCL and nccl-
 # tests a job would find.
@@ -270,7 +271,7 @@ def facts(answer: NodeAnswer) -> NodeFacts:
         node=answer.node.name,
         host_name=values.get("host") or None,
         home=values.get("home") or None,
-        user_id=int(values["uid"]) if values.get("uid", "").isdigit() else None,
+        user_id=whole(values.get("uid")),
         mpirun_path=values.get("mpirun") or None,
         mpi=open_mpi.parse_version(version.stdout + version.stderr) if version else None,
         mpi_home=next(iter(home.stdout.split()), None) if home else None,

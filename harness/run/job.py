@@ -78,7 +78,7 @@ def parse_poll(stdout: bytes) -> PollAnswer | None:
     >>> parse_poll(b"state=running 1230 stderr=77\\n# nccl-tests")
     PollAnswer(state='running', output=b'# nccl-tests', age_s=1.23, error_bytes=77)
     """
-    match = re.match(rb"state=(\w+)(?: (\d+))?(?: stderr=(\d+))?\n", stdout)
+    match = re.match(rb"state=(\w+)(?: (\d{1,20}))?(?: stderr=(\d{1,20}))?\n", stdout)
     if match is None:
         return None
     return PollAnswer(

@@ -22,6 +22,7 @@ from busbw.run import job
 from busbw.run.context import Context, Row
 from busbw.store import artefacts
 from busbw.store.artefacts import CaseArtefact, CounterFile, CountersArtefact, SampleFile
+from busbw.text import whole
 from busbw.transport import Session
 from busbw.triage import clocks, own_launch
 from busbw.units import format_duration
@@ -357,7 +358,7 @@ def _watch(context: Context, launch: Launch, head: Session) -> _Ending:
 def _show(context: Context, launch: Launch, output: bytes) -> None:
     """Tell the user the newest data row; what is kept is fetched whole at the end."""
     lines = output.decode("utf-8", "replace").splitlines()
-    rows = [line for line in lines if line[:1] == " " and line.strip()[:1].isdigit()]
+    rows = [line for line in lines if line[:1] == " " and "0" <= line.strip()[:1] <= "9"]
     if rows:
         context.progress(launch.case.id, Row(rows[-1].rstrip()[:ROW_WIDTH]))
 
@@ -427,7 +428,7 @@ def _fetched(result: CommandResult) -> bool:
 
 def _exit_status(result: CommandResult) -> int | None:
     text = result.out().strip()
-    return int(text) if result.ok and text.isdigit() else None
+    return whole(text) if result.ok else None
 
 
 def _take_samples(

@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from busbw.model import Command, CommandResult
+from busbw.text import whole
 from busbw.transport import remaining_s
 
 # `exec` in front of it makes this shell the leader of the process group that sshd makes for a
@@ -42,6 +43,8 @@ _KILL = (
     " 10 && exit 0; send KILL; wait_for 5"
 )
 _UNSAFE = re.compile(rb"[^A-Za-z0-9 _./=:,@+-]")
+_DIGITS = 20
+"""Of a process group or an exit status, at most."""
 KILL_S = 5.0
 """The longest that the remote kill line takes, in seconds, its connection included."""
 
@@ -130,9 +133,10 @@ def _number_after(sign: str, stream: bytes) -> tuple[int, int, int] | None:
     cost more than all the rest."""
     begin = stream.find(sign.encode())
     end = stream.find(b"\n", begin + len(sign))
-    if begin < 0 or end < 0 or not stream[begin + len(sign) : end].isdigit():
-        return None
-    return int(stream[begin + len(sign) : end]), begin, end + 1
+    number = None
+    if begin >= 0 and 0 < end - begin - len(sign) < _DIGITS:
+        number = whole(stream[begin + len(sign) : end].decode("ascii", "replace"))
+    return None if number is None else (number, begin, end + 1)
 
 
 # What every transport does with the streams of a command: how much is kept, how it may stop, and

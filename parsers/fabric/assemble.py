@@ -20,6 +20,7 @@ from busbw.model.topology import (
     TopologyNic,
 )
 from busbw.parsers.fabric import Reading, names
+from busbw.text import whole
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,8 +89,8 @@ def natural(text: str) -> tuple[tuple[int, int, str], ...]:
     >>> sorted(["mlx5_10", "mlx5_2"], key=natural)
     ['mlx5_2', 'mlx5_10']
     """
-    parts = filter(None, re.split(r"(\d+)", text))
-    return tuple((1, int(part), "") if part.isdigit() else (0, 0, part) for part in parts)
+    parts = ((whole(part), part) for part in re.split(r"([0-9]+)", text) if part)
+    return tuple((0, 0, part) if number is None else (1, number, "") for number, part in parts)
 
 
 class _Owner:

@@ -48,6 +48,7 @@ from busbw.parsers.findings.evidence import (
 from busbw.parsers.findings.rules import Rule
 from busbw.parsers.logs import failure_lines
 from busbw.parsers.logs.scan import Hit, Pattern
+from busbw.text import whole
 
 # One order of causes from all clues: weights, exclusions, consequences, the layer below before
 # the one above, earlier before later.
@@ -374,7 +375,7 @@ def _is_source(name: str, pattern: str) -> bool:
         return pattern == name
     head, _, tail = pattern.partition("*")
     middle = name[len(head) : len(name) - len(tail)]
-    return name.startswith(head) and name.endswith(tail) and middle.isdigit()
+    return name.startswith(head) and name.endswith(tail) and whole(middle) is not None
 
 
 def _fact_evidence(fact: Fact, expression: Expression) -> Evidence:

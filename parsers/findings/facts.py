@@ -25,6 +25,7 @@ from busbw.parsers.findings.catalogue import load as load_catalogue
 from busbw.parsers.findings.evidence import COUNTER, RESULT, Fact
 from busbw.parsers.stats import spikes, spread
 from busbw.parsers.tools.counters import IB_WORD_BYTES, LEVELS
+from busbw.text import whole
 
 # What counters did during a benchmark, under the names that the table's `counter:` expressions
 # read.
@@ -318,8 +319,9 @@ def _planned(tables: Sequence[BenchmarkResult], settings: Collection[str]) -> li
     numbers = []
     for table in tables:
         for name, text in table.config:
-            if name in settings and text.isdigit():
-                numbers.append(int(text))
+            number = whole(text) if name in settings else None
+            if number is not None:
+                numbers.append(number)
     return numbers
 
 

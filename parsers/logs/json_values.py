@@ -6,6 +6,8 @@ import json
 import math
 from collections.abc import Iterable, Iterator
 
+from busbw.text import whole as whole_text
+
 
 def loaded(text: str | bytes) -> object:
     """The document.
@@ -58,8 +60,8 @@ def whole(value: dict[str, object], key: str) -> int | None:
     (57, 5, None, None)
     """
     item = value.get(key)
-    if isinstance(item, str) and item.removeprefix("-").isdecimal() and len(item) < 40:
-        return int(item)
+    if isinstance(item, str) and (number := whole_text(item.removeprefix("-"))) is not None:
+        return -number if item.startswith("-") else number
     if isinstance(item, bool):
         return None
     if isinstance(item, float):

@@ -41,6 +41,7 @@ from busbw.parsers.logs import Document, Format
 from busbw.parsers.logs.nccl_warnings import warning
 from busbw.parsers.logs.scan import COMMON_LINES, Hit, Pattern, Scan, Scanner
 from busbw.parsers.logs.scan_sieve import LONGEST_LINE
+from busbw.text import whole
 
 # One line.
 
@@ -339,7 +340,8 @@ def _tuning(match: re.Match[str], line: LogLine) -> ProcessFacts:
 
 def _name(text: str, names: tuple[str, ...]) -> str:
     """Before 2.24 algorithm and protocol are numbers."""
-    return names[int(text)] if text.isdigit() and int(text) < len(names) else text
+    number = whole(text)
+    return names[number] if number is not None and number < len(names) else text
 
 
 _Take = Callable[[re.Match[str], LogLine], ProcessFacts]
@@ -604,7 +606,7 @@ def _process(name: str | None, parts: list[ProcessFacts]) -> ProcessFacts:
     return ProcessFacts(
         process=name,
         host=host or None,
-        pid=int(pid) if pid.isdigit() else None,
+        pid=whole(pid),
         rank=largest.rank if largest else rank,
         nranks=largest.nranks if largest else None,
         versions=_each_once(part.versions for part in parts),

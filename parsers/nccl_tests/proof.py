@@ -21,6 +21,7 @@ from busbw.model import (
     WarningRole,
 )
 from busbw.parsers.findings.catalogue import filled
+from busbw.text import whole
 from busbw.units import format_size
 
 _LOST = re.compile(
@@ -258,7 +259,7 @@ def _not_as_measured(launch: LaunchOutput, result: BenchmarkResult) -> str:
     if any(value.cputime for value in values):
         return "the table shows CPU time (-C 1), which is not the time of the collective"
     iterations = next((text for name, text in result.config if name in _ITERATIONS), "")
-    if iterations.isascii() and iterations.isdigit() and int(iterations) != case.iterations:
+    if whole(iterations) not in (None, case.iterations):
         count = f"{iterations} iteration{'' if iterations == '1' else 's'}"
         return f"{count} of each size, {case.iterations} planned"
     timed_s = sum(value.time_us for value in values) * case.iterations / 1e6

@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 
 from busbw.model.counters import CounterDelta, CounterReading, CounterSnapshot, NicPort, RailBytes
 from busbw.parsers.tools import nvidia_smi
+from busbw.text import whole
 
 IB_WORD_BYTES = 4
 """Unit of port_xmit_data and port_rcv_data: InfiniBand Architecture Specification 1.4,
@@ -268,8 +269,8 @@ def _rdma(lines: tuple[tuple[int, str], ...]) -> _SectionReadings:
             layers[name] = value.strip() or None
         elif kind == "gid_attrs/ndevs":
             interfaces[name] = value.strip()
-        elif counter not in _NOT_COUNTERS and value.strip().isdigit():
-            readings.append(CounterReading(name, counter, int(value), line_no))
+        elif counter not in _NOT_COUNTERS and (number := whole(value.strip())) is not None:
+            readings.append(CounterReading(name, counter, number, line_no))
             if port is not None:
                 layers.setdefault(name, None)
     ports = tuple(
@@ -306,8 +307,9 @@ def _tcp(lines: tuple[tuple[int, str], ...]) -> list[CounterReading]:
             names[protocol] = words
             continue
         for word, value in zip(names[protocol], words, strict=False):
-            if f"{protocol}{word}" in _TCP and value.isdigit():
-                readings.append(CounterReading("tcp", f"{protocol}{word}", int(value), line_no))
+            number = whole(value) if f"{protocol}{word}" in _TCP else None
+            if number is not None:
+                readings.append(CounterReading("tcp", f"{protocol}{word}", number, line_no))
     return readings
 
 

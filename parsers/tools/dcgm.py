@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from busbw.parsers.logs.json_values import first_of, items, mapping, text_of
 from busbw.parsers.tools import Tool
+from busbw.text import whole
 
 # What `dcgmi diag -r N -j` prints: per test and GPU a status and its warnings (DCGM 2.4 to 4.2).
 
@@ -75,7 +76,7 @@ def _result(test: str, result: dict[str, object]) -> DiagResult:
     if entity is None and (text_of(result, "entity_group") or "").upper() == "GPU":
         entity = text_of(result, "entity_id")
     warnings = [*_texts(result.get("warnings")), *_texts(result.get("errors"))]
-    gpu = int(entity) if entity is not None and entity.isdigit() else None
+    gpu = whole(entity)
     return DiagResult(
         test, gpu, (text_of(result, "status") or "").capitalize(), "; ".join(warnings)
     )

@@ -10,6 +10,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from busbw.text import whole
+
 _NET = re.compile(r"^net (\S+) operstate (\S+) carrier (\S+) rx (\S+) tx (\S+)$")
 
 
@@ -50,4 +52,4 @@ def _interface(line: str, line_no: int) -> InterfaceState | None:
 
 
 def _number(text: str) -> int | None:
-    return int(text) if text.isdigit() else None
+    return whole(text)

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from busbw.parsers.tools import Tool, ToolFact, one
 from busbw.parsers.tools.blocks import blocks
+from busbw.text import whole
 
 # What `nvidia-smi --query-…=FIELDS --format=csv,nounits` prints: a head line with the fields,
 # then one line per GPU or process.
@@ -306,7 +307,10 @@ def _row(name: str, cells: list[str], columns: list[str], numa_at: int | None) -
     torn = len(paths) < len(columns) or len(parts) != len(cells)
     numa = (
         cells[numa_at]
-        if numa_at is not None and not torn and len(cells) > numa_at and cells[numa_at].isdigit()
+        if numa_at is not None
+        and not torn
+        and len(cells) > numa_at
+        and whole(cells[numa_at]) is not None
         else None
     )
     return TopologyRow(name, tuple(paths), numa, torn)
@@ -445,7 +449,7 @@ def _table_gpu(
         model=first[2],
         bus_id=first[4],
         persistence={"On": True, "Off": False}.get(first[3]),
-        ecc_uncorrected_volatile=int(first[5]) if first[5].isdigit() else None,
+        ecc_uncorrected_volatile=whole(first[5]),
         mig={"Enabled": True, "Disabled": False}.get(third[1]) if third else None,
         power_w=numbers[0],
         power_cap_w=numbers[1],

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from busbw.parsers.tools import Tool, ToolFact, one
 from busbw.parsers.tools.blocks import blocks
+from busbw.text import whole
 
 _SPEED = re.compile(r"^[ \t]*(\d+(?:\.\d+)?) GT/s PCIe\b", re.M)
 _WIDTH = re.compile(r"^[ \t]*(\d{1,2})[ \t\r]*$", re.M)
@@ -164,7 +165,7 @@ def _bridges(text: str) -> tuple[BridgeLink, ...]:
 
 
 def _whole(text: str) -> int | None:
-    return int(text) if text.isdigit() else None
+    return whole(text)
 
 
 def _real(text: str) -> float | None:

@@ -7,6 +7,7 @@ import re
 from dataclasses import dataclass
 
 from busbw.parsers.tools import Tool, one
+from busbw.text import whole
 
 _TITLE = re.compile(
     r"^[ \t]+(?:RDMA_)?(Write|Read|Send|Atomic\w*|Raw\w*)[ _](?:Post List |Bidirectional |IPoIB"
@@ -137,7 +138,7 @@ def _nothing(problem: str) -> Perftest:
 
 
 def _number(text: str) -> int | None:
-    return int(text) if text.strip().isdigit() else None
+    return whole(text.strip())
 
 
 def _rows(text: str, head: re.Match[str]) -> list[tuple[int, int, int, list[float]]]:

@@ -12,6 +12,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from busbw.text import whole
+
 _NET = re.compile(r"^([^/\s:]+)/(?:statistics/)?(\w+):(.*)$")
 _RDMA = re.compile(r"^([^/\s:]+)/ports/(\d+)/(?:\w+/)?(\w+):(.*)$")
 _WORDS = 4
@@ -102,4 +104,4 @@ def _port(key: tuple[str, bool], fields: dict[str, str], line_no: int) -> Port:
 
 def _number(fields: dict[str, str], name: str) -> int | None:
     text = fields.get(name, "")
-    return int(text) if text.isdigit() else None
+    return whole(text)

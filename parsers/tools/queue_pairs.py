@@ -10,6 +10,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from busbw.text import whole
+
 _LINE = re.compile(r"^link (\S+/\d+) lqpn (\d+)((?: [\w-]+ \S+)*)")
 
 
@@ -43,10 +45,10 @@ def parse(text: str) -> tuple[QueuePair, ...]:
             QueuePair(
                 m[1],
                 int(m[2]),
-                int(remote) if remote.isdigit() else None,
+                whole(remote),
                 fields.get("type", ""),
                 fields.get("state", ""),
-                int(pid) if pid.isdigit() else None,
+                whole(pid),
                 line_no,
             )
         )

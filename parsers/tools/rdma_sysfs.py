@@ -7,6 +7,7 @@ import re
 from dataclasses import dataclass
 
 from busbw.parsers.tools import Tool, ToolFact
+from busbw.text import whole
 
 # P_Key tables of InfiniBand ports as sysfs gives them:
 # `/sys/class/infiniband/DEV/ports/N/pkeys/I`, one 16-bit key per file.
@@ -96,17 +97,21 @@ def parse(text: str) -> tuple[SysfsDevice, ...]:
         words = rest.split(" ", 3)
         if kind == "rdma" and len(words) > 2:
             fields.setdefault(words[0], {})[words[1]] = rest.split(" ", 2)[2].strip()
-        elif kind in ("port", "gid", "pkey") and len(words) == 4 and words[1].isdigit():
-            name, number = words[0], int(words[1])
+        elif (
+            kind in ("port", "gid", "pkey")
+            and len(words) == 4
+            and (number := whole(words[1])) is not None
+        ):
+            name = words[0]
             if kind == "port":
                 ports.setdefault(name, {}).setdefault(number, {})[words[2]] = words[3].strip()
             elif (
                 kind == "gid"
-                and words[2].isdigit()
+                and (index := whole(words[2])) is not None
                 and words[3].startswith(_IPV4)
                 and words[3].endswith(" RoCE v2")
             ):
-                gids.setdefault((name, number), []).append(int(words[2]))
+                gids.setdefault((name, number), []).append(index)
             elif kind == "pkey":
                 keys.setdefault((name, number), []).extend(parse_pkeys(f"{words[2]} {words[3]}"))
     devices = []

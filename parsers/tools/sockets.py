@@ -12,6 +12,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from busbw.text import whole
+
 _SS = re.compile(
     r"^(ESTAB|SYN-SENT|SYN-RECV|FIN-WAIT-1|FIN-WAIT-2|CLOSE-WAIT|CLOSING|LAST-ACK|TIME-WAIT)\s+(\d+)\s+(\d+)\s+(\S+):(\d+)\s+(\S+):(\d+)(.*)$"
 )
@@ -99,8 +101,8 @@ def owners(text: str) -> dict[int, int]:
     for line in text.splitlines():
         if (m := _OWN.match(line)) is not None:
             pid = int(m[1])
-        elif pid is not None and line.isdigit():
-            pids.setdefault(int(line), pid)
+        elif pid is not None and (inode := whole(line)) is not None:
+            pids.setdefault(inode, pid)
         else:
             pid = None
     return pids
