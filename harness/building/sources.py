@@ -339,14 +339,26 @@ def with_files(benchmark: Benchmark, more: dict[str, bytes]) -> Benchmark:
 
 def _listed(folder: Path) -> dict[str, bytes]:
     paths = ((path.relative_to(folder).as_posix(), path) for path in sorted(folder.rglob("*")))
+    root = folder.resolve()
     return _bounded(
         str(folder),
         (
             (name, path)
             for name, path in paths
-            if not f"{name}/".startswith(_PRODUCTS) and path.is_file()
+            if not f"{name}/".startswith(_PRODUCTS) and _own_file(path, root)
         ),
     )
+
+
+def _own_file(path: Path, root: Path) -> bool:
+    """A regular file; a link counts where it stays in the folder.
+
+    Raises:
+        UsageError: a link leads out of the folder: what it leads to would be packed.
+    """
+    if path.is_symlink() and not path.resolve().is_relative_to(root):
+        raise _strange(str(root), f"{path} is a link to {path.resolve()}")
+    return path.is_file()
 
 
 def _bounded(what: str, entries: Iterator[tuple[str, Path]]) -> dict[str, bytes]:

@@ -242,11 +242,12 @@ def _access(args: argparse.Namespace) -> Access:
 
 def _started(plan: RunPlan, out: Path, kind: str) -> tuple[RunDir, RunPlan]:
     """A run directory with its plan in it."""
-    from busbw.store import artefacts, run_directory
+    from busbw.store import artefacts, files, run_directory
 
     directory = run_directory.create(out, plan.started, kind)
     plan = dataclasses.replace(plan, run_id=directory.run_id)
     artefacts.keep(directory, "plan.json", plan)
+    files.note_plan(directory.read_raw("plan.json") or b"")
     return directory, plan
 
 
@@ -274,7 +275,7 @@ def _nodes(args: argparse.Namespace, plan: RunPlan, out: Path) -> int:
             next_step="busbw check again",
         ) from stop
     if args.json:
-        sys.stdout.write((directory.path / "check.json").read_text(encoding="utf-8"))
+        sys.stdout.write(directory.read_derived("check.json").decode())
     elif args.local:
         sys.stdout.write(f"{drain_reason(report)}\n")
     else:

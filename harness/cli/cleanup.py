@@ -16,6 +16,7 @@ _MEASURE_ERROR = 3
 def register(parser: argparse.ArgumentParser) -> None:
     """Options of `busbw cleanup`."""
     options.add_run(parser)
+    options.add_trust(parser)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -23,11 +24,12 @@ def run(args: argparse.Namespace) -> int:
     from busbw import assess
     from busbw.inventory.hostlist import fold
     from busbw.run import cleanup, planning
-    from busbw.store import run_directory
+    from busbw.store import files, run_directory
     from busbw.transport.choose import make
     from busbw.transport.fanout import open_fleet
 
     directory = run_directory.open_existing(args.run)
+    files.require_plan(directory.path, trust=args.trust)
     plan = assess.load_plan(directory)
     planning.enter_lab(plan)
     with run_directory.locked(directory):
@@ -41,7 +43,7 @@ def run(args: argparse.Namespace) -> int:
             connect_timeout_s=limit_s,
             deadline_s=deadline_s,
         ) as fleet:
-            cleaned = cleanup.clean(fleet, directory.run_id)
+            cleaned = cleanup.clean(fleet, plan.run_id)
     nodes_by_outcome: defaultdict[str, list[str]] = defaultdict(list)
     for node in cleaned:
         done = [f"ended {node.ended} processes"] if node.ended else []

@@ -58,6 +58,15 @@ def add_host_keys(group: Group) -> None:
     )
 
 
+def add_trust(group: Group) -> None:
+    """The user's word for a plan that another account made."""
+    group.add_argument(
+        "--trust",
+        action="store_true",
+        help="contact the nodes of a plan that this account did not make (it names programs to run here)",
+    )
+
+
 def add_run(group: Group) -> None:
     """The run directory that a command is about."""
     group.add_argument(

@@ -453,6 +453,7 @@ def register(parser: argparse.ArgumentParser) -> None:
         metavar="RUN",
         help="go on with a run that was cut off; finished steps are not repeated",
     )
+    options.add_trust(result)
     result.add_argument(
         "--replay", type=Path, metavar="RUN", help="run again from a recording, without any node"
     )
@@ -499,6 +500,10 @@ def run(args: argparse.Namespace) -> int:
     if not (args.dry_run or args.resume or args.replay):
         # Before anything heavy is imported: the command starts over inside the lab.
         become_inside(args.inventory)
+    if args.resume:
+        from busbw.store import files, run_directory
+
+        files.require_plan(run_directory.open_existing(args.resume).path, trust=args.trust)
     become_allocated(args)
     from busbw.run import planning
 
@@ -564,7 +569,7 @@ def _execute(args: argparse.Namespace, pods: Pods, stack: ExitStack) -> int:
         raise
     lines = terminal.verdict_lines(result, shown)
     if args.json:
-        sys.stdout.write((prepared.run.path / "run.json").read_text(encoding="utf-8"))
+        sys.stdout.write(prepared.run.read_derived("run.json").decode())
     else:
         if not args.quiet:
             sys.stdout.write("".join(f"{line}\n" for line in interleaved.lines(result)))

@@ -25,7 +25,7 @@ def read(run: RunDir) -> tuple[Decision, ...]:
         RunDirError: the file is not such a record.
     """
     try:
-        content = (run.path / _FILE).read_bytes()
+        content = run.read_derived(_FILE)
     except FileNotFoundError:
         return ()
     return parse_json(content, tuple[Decision, ...], f"{run.path}/{_FILE}", error=RunDirError)

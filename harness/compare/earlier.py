@@ -41,7 +41,7 @@ def _comparable(run: Accepted, plan: RunPlan) -> ComparableRun | None:
     if run.problem:
         return comparable.unreadable(run_id, run.problem)
     try:
-        content = (run.run.path / "run.json").read_bytes()
+        content = run.run.read_derived("run.json")
         result = parse_json(content, RunResult, f"{run_id}/run.json", error=RunDirError)
     except (OSError, RunDirError) as error:
         why = f"run.json: {error.strerror}" if isinstance(error, OSError) else _first_line(error)

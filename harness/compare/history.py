@@ -195,7 +195,7 @@ def _stamp(run: str) -> int | None:
 
 def _store(index: sqlite3.Connection, run: RunDir, stamp: int) -> None:
     result = parse_json(
-        (run.path / "run.json").read_bytes(), RunResult, f"{run.run_id}/run.json", error=RunDirError
+        run.read_derived("run.json"), RunResult, f"{run.run_id}/run.json", error=RunDirError
     )
     seen = comparable.of_result(result, accepted.standing(run))
     _forget(index, run.run_id)

@@ -30,6 +30,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from busbw.errors import BusyError, RunDirError
+from busbw.store import files
 
 _ID = re.compile(r"^[A-Za-z0-9][A-Za-z0-9._-]*$")
 MODE_DIRECTORY = 0o750
@@ -95,8 +96,8 @@ class RunDir:
         """
         content = data.encode() if isinstance(data, str) else data
         target = self.raw / _inside(name)
-        if target.exists():
-            if target.read_bytes() == content:
+        if os.path.lexists(target):
+            if self.read_raw(name) == content:
                 return f"raw/{name}"
             raise RunDirError(
                 f"raw/{name} of run {self.run_id} would be overwritten",
@@ -105,34 +106,62 @@ class RunDir:
             )
         # The line comes first: a file without its line is one that somebody else put there.
         self._append(LIST, _listed(name, content))
-        write_atomically(target, content)
+        self._write(f"raw/{name}", content)
         return f"raw/{name}"
 
     def write_derived(self, name: str, text: str) -> Path:
         """Write a file that can be rebuilt from `raw/`."""
-        target = self.path / _inside(name)
-        write_atomically(target, text.encode())
-        return target
+        self._write(_inside(name), text.encode())
+        return self.path / name
+
+    def _write(self, name: str, content: bytes) -> None:
+        """Write a file whole, below this directory: a link in its path is refused."""
+        *folders, _ = name.split("/")
+        try:
+            with files.folder_beneath(self.path, tuple(folders), MODE_DIRECTORY):
+                pass
+        except OSError as error:
+            raise _refused(self.path / name, error) from error
+        write_atomically(self.path / name, content)
 
     def read_raw(self, name: str) -> bytes | None:
-        """The content of `raw/name`; None = there is none, so that step did not finish."""
+        """The content of `raw/name`; None = there is none, so that step did not finish, or it is no
+        regular file: `damage` says which."""
         if name in self.hidden:
             return None
         try:
-            return (self.raw / _inside(name)).read_bytes()
-        except FileNotFoundError:
+            return files.read_beneath(self.path, f"raw/{_inside(name)}")
+        except OSError:
             return None
+
+    def read_derived(self, name: str) -> bytes:
+        """The content of a derived file.
+
+        Raises:
+            FileNotFoundError: it is not there.
+            RunDirError: it is no regular file, or cannot be read.
+        """
+        try:
+            return files.read_beneath(self.path, _inside(name))
+        except FileNotFoundError:
+            raise
+        except OSError as error:
+            raise RunDirError(
+                f"{self.path}/{name} cannot be read",
+                seen=str(error),
+                next_step=f"busbw report {self.path}",
+            ) from error
 
     def raw_names(self, under: str = "") -> tuple[str, ...]:
         """Names of all files below `raw/under`, sorted, relative to `raw/`. Temporary names of an
         interrupted write and the list of files are left out."""
         top = self.raw / _inside(under) if under else self.raw
-        names = (
+        names = {
             p.relative_to(self.raw).as_posix()
-            for p in top.rglob("*")
-            if p.is_file() and not p.name.startswith(".tmp-") and p != self.raw / LIST
-        )
-        return tuple(sorted(set(names) - self.hidden))
+            for p in _below(top)
+            if not p.name.startswith(".tmp-") and p != self.raw / LIST
+        }
+        return tuple(sorted(names - self.hidden))
 
     def set_aside(self, name: str) -> None:
         """Move `raw/name` (a file or a folder) to `raw/earlier/N/name`: kept as it is, and no
@@ -176,11 +205,19 @@ class RunDir:
         known = self._list()
         found = []
         for name in sorted({*known, *self.raw_names()} - _APPENDED):
-            entry, content = known.get(name), self.read_raw(name)
-            if entry is None:
+            entry, content, why = known.get(name), None, "missing"
+            try:
+                content = files.read_beneath(self.path, f"raw/{name}")
+            except FileNotFoundError:
+                pass
+            except OSError as error:
+                why = str(error) if isinstance(error, files.Irregular) else error.strerror or "?"
+            if why != "missing":
+                found.append(Damage(name, why))
+            elif entry is None:
                 found.append(Damage(name, f"not in raw/{LIST}", altered=False))
             elif content is None:
-                found.append(Damage(name, "missing", altered=False))
+                found.append(Damage(name, why, altered=False))
             elif len(content) != entry.get("bytes"):
                 found.append(Damage(name, f"{len(content)} bytes of {entry.get('bytes')}"))
             elif hashlib.sha256(content).hexdigest() != entry.get("sha256"):
@@ -247,7 +284,7 @@ def open_existing(path: Path) -> RunDir:
         RunDirError: it is not there, or it is not a run directory.
     """
     resolved = path.resolve()
-    if not (resolved / "raw").is_dir():
+    if not (resolved / "raw").is_dir() or (resolved / "raw").is_symlink():
         seen = "no such directory" if not resolved.exists() else f"{resolved} has no folder raw/"
         raise RunDirError(
             f"{path} is not a run directory",
@@ -291,7 +328,15 @@ def locked(run: RunDir) -> Iterator[None]:
 
 def _private(path: str, flags: int) -> int:
     """For `open`: a new file is for its owner and group, whatever the umask allows beyond."""
-    return os.open(path, flags, MODE_FILE)
+    return files.regular(path, flags, MODE_FILE)
+
+
+def _below(top: Path) -> Iterator[Path]:
+    """All that is no folder below `top`; no link is followed."""
+    for folder, _, names in os.walk(top):
+        here = Path(folder)
+        yield from (here / name for name in names)
+        yield from (link for link in here.iterdir() if link.is_symlink() and link.is_dir())
 
 
 def _make_folder(path: Path) -> None:
@@ -313,7 +358,9 @@ def write_atomically(target: Path, content: bytes, mode: int = MODE_FILE) -> Non
     temporary = target.parent / f".tmp-{os.getpid()}-{threading.get_ident()}-{target.name}.part"
     try:
         _make_folder(target.parent)
-        with open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode), "wb") as stream:
+        temporary.unlink(missing_ok=True)
+        made = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
+        with open(os.open(temporary, made, mode), "wb") as stream:
             stream.write(content)
             stream.flush()
             os.fsync(stream.fileno())
