@@ -87,7 +87,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except BusbwError as error:
         sys.stdout.flush()
         error.next_step = error.next_step or f"busbw {words[0]} --help"
-        sys.stderr.write("".join(f"busbw: {line}\n" for line in error.lines()))
+        sys.stderr.write(_harmless("".join(f"busbw: {line}\n" for line in error.lines())))
         return error.exit_status
     except KeyboardInterrupt:
         sys.stderr.write("busbw: interrupted\n")
@@ -100,6 +100,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     except Exception as error:  # noqa: BLE001  # the last floor: a defect of busbw is reported as one
         _report_defect(error, trace=verbose >= 2 or bool(os.environ.get("BUSBW_TRACEBACK")))
         return 3
+
+
+def _harmless(text: str) -> str:
+    """An error repeats what it saw, also a file's control characters."""
+    from busbw.reports.safe import visible
+
+    return visible(text)
 
 
 def _module(name: str) -> ModuleType:
@@ -173,6 +180,6 @@ def _report_defect(error: Exception, *, trace: bool) -> None:
     place = f"{os.path.basename(frame.filename)}:{frame.lineno} in {frame.name}"
     sys.stderr.write(
         f"busbw: error: internal error, a defect of busbw {busbw.__version__}\n"
-        f"busbw: seen: {type(error).__name__}: {error} ({place})\n"
+        f"busbw: seen: {type(error).__name__}: {_harmless(str(error))} ({place})\n"
         "busbw: next: run again with BUSBW_TRACEBACK=1 set and report what it prints\n"
     )
