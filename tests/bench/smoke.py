@@ -48,7 +48,7 @@ BENCHES: dict[str, Small] = {
     "check_local.py": Small("1"),
     "counters.py": Small("2"),
     "diff_lab.py": Small("--seconds 0 --out {scratch}"),
-    "ends.py": Small("--ends 2"),
+    "ends.py": Small("--ends 1", limit_s=600),
     "expect_rows.py": Small(),
     "fault_matrix.py": Small(
         "--nodes 4 --rails 2 --kinds healthy --seeds 1 --budget 20s --out {scratch}"
@@ -59,7 +59,7 @@ BENCHES: dict[str, Small] = {
     "history.py": Small("200"),
     "hostile.py": Small("--gigabytes 0.005"),
     "judge.py": Small("16"),
-    "kills.py": Small("--moments 1"),
+    "kills.py": Small("--moments 1", limit_s=600),
     "lab_faults.py": Small("1"),
     "lab_starved.py": Small("--rounds 1 --seconds 2"),
     "lab_up.py": Small("2"),
