@@ -257,6 +257,8 @@ class NodeFacts:
     ssh_interface: str | None
     """The interface with the address that this connection came in on; None = `ip` is missing, or
     another name space has it."""
+    login_shell: str | None = None
+    """As the session has it in $SHELL; None = the node does not say."""
 
 
 def facts(answer: NodeAnswer) -> NodeFacts:
@@ -277,6 +279,7 @@ def facts(answer: NodeAnswer) -> NodeFacts:
         mpi_home=next(iter(home.stdout.split()), None) if home else None,
         gpus=len(re.findall(r"^GPU \d+:", listed.stdout, re.M)) or None if listed else None,
         ssh_interface=_ssh_interface(values.get("ssh", ""), answer),
+        login_shell=values.get("shell") or None,
         linked=(
             tuple(i.name for i in interface_state.parse_interfaces(interfaces.stdout) if i.has_link)
             if interfaces

@@ -70,8 +70,14 @@ def build(request: LaunchRequest) -> Invocation:
     """
     kind = "ssh" if placing.major(request.mpi) >= 5 else "rsh"
     # Daemons are started by the head alone: the other nodes need no key for each other.
+    agent = request.ssh_agent
+    shell: tuple[tuple[str, str], ...] = ()
+    if request.agent_file is not None and not re.search(r"[\s'\"\\]", request.agent_file):
+        agent = f"sh {request.agent_file} {len(agent.split())} {agent}"
+        # Else it takes the words of the head's own login shell for all nodes.
+        shell = ((f"plm_{kind}_assume_same_shell", "0"),)
     return compose(
-        request, ((f"plm_{kind}_agent", request.ssh_agent), (f"plm_{kind}_no_tree_spawn", "1"))
+        request, ((f"plm_{kind}_agent", agent), *shell, (f"plm_{kind}_no_tree_spawn", "1"))
     )
 
 

@@ -56,7 +56,8 @@ def start(
     exports = "".join(f"export {name}={shlex.quote(value)}\n" for name, value in environment)
     script = f"echo $$ > launcher\n{exports}exec {shlex.join(argv)}\n# whole\n"
     session = shell.load(_PACKAGE, "forget.sh", "supervise.sh")
-    command = _script("start", ("start.sh",), directory, session, timeout_s=30)
+    agent = shell.load(_PACKAGE, "agent.sh")
+    command = _script("start", ("start.sh",), directory, session, agent, timeout_s=30)
     return dataclasses.replace(command, stdin=script.encode())
 
 

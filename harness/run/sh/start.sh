@@ -1,4 +1,4 @@
-# $1 = directory of the job, $2 = what its session runs (forget.sh, supervise.sh).
+# $1 = directory of the job, $2 = what its session runs (forget.sh, supervise.sh), $3 = agent.sh.
 # Standard input = the job's script.
 
 dir=$1; umask 077
@@ -8,7 +8,7 @@ script=$(cat)
 mkdir -p "$dir" && cd "$dir" || exit 70
 # One of several that start it at once does, the others find it.
 if mkdir session 2>/dev/null; then
-  printf '%s\n' "$script" > job.sh || exit 70
+  printf '%s\n' "$script" > job.sh && printf '%s' "$3" > agent.sh || exit 70
   setsid sh -c "$2" > /dev/null 2>&1 < /dev/null &
 elif [ ! -d session ]; then exit 70; fi
 i=0; while [ ! -s pid ] && [ $i -lt 100 ]; do i=$((i + 1)); sleep 0.05; done
