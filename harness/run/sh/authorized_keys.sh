@@ -13,6 +13,15 @@ fail() { release; tidy; echo "$file cannot be written: $(df -h "$HOME" | tail -n
 tidy() { while [ -e "$made" ] && [ "$(ls -A "$dir")" = "${made##*/}" ]; do rm -f "$made"; rmdir "$dir" 2>/dev/null || : > "$made"; done; }
 # mkdir is one step on NFS, too. A lock without change for 5 s belongs to a process that was killed. One that was only slow
 # finds its next version gone with the lock, and begins again: what it would have written is never put in place.
+state() { stat -c '%i %Z' "$lock"; ls -A "$lock"; } 2>/dev/null
+# One at a time: of many that wait, the second would break the lock of whoever took it after the first.
+break_lock() {
+  mkdir "$lock.break" || return
+  [ "$(state)" != "$1" ] || { mv "$lock" "$lock.$me" && rm -rf -- "$lock.$me"; }
+  rmdir "$lock.break"
+}
+# Nobody else is in the folder of the lock.
+alone() { [ "$(ls -A "$lock")" = "$(printf '%s\n' "$me" "${part##*/}")" ]; }
 take() {
   looks=0; same=0; seen=; vain=0
   while :; do
@@ -20,9 +29,9 @@ take() {
     mkdir "$lock" 2>/dev/null && break
     ready && return 1
     if [ -d "$lock" ]; then vain=0; else vain=$((vain + 1)); [ $vain -lt 20 ] || fail; fi
-    now=$(stat -c '%i %Z' "$lock" 2>/dev/null; ls -A "$lock" 2>/dev/null)
+    now=$(state)
     if [ -n "$now" ] && [ "$now" = "$seen" ]; then same=$((same + 1)); else same=0 seen=$now; fi
-    [ $same -lt 50 ] || { mv "$lock" "$lock.$me" && rm -rf -- "$lock.$me"; same=0; } 2>/dev/null
+    [ $same -lt 50 ] || { break_lock "$now"; same=0; } 2>/dev/null
     looks=$((looks + 1)); [ $looks -lt 250 ] || { echo "other processes hold $lock" >&2; exit 75; }
     sleep 0.1
   done
@@ -36,7 +45,7 @@ change() {
   until ready; do
     [ $try -lt 5 ] || fail
     try=$((try + 1)); take || break
-    next && sync "$part" && [ "$(others "$part")" = "$(others "$file")" ] && put
+    next && sync "$part" && [ "$(others "$part")" = "$(others "$file")" ] && alone && put
     release
   done
 }
