@@ -143,6 +143,7 @@ def _proofs(
         proof.traffic_of(run, loaded) if loaded is not None else (),
         artefact,
         sum(not log.whole for _, log in ranks),
+        loaded.artefact.case.sizes.maximum_bytes if loaded is not None else 0,
     )
 
 

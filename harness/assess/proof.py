@@ -56,9 +56,11 @@ def proofs(
     traffic: tuple[RailBytes, ...],
     artefact: str,
     truncated: int = 0,
+    largest_bytes: int = 0,
 ) -> tuple[Proof, ...]:
     """Every proof that the profile demands. `log`: of the proof launch on several nodes, None = it
-    has no line of NCCL; `truncated`: ranks of whose logs only the start was kept."""
+    has no line of NCCL; `truncated`: ranks of whose logs only the start was kept; `largest_bytes`:
+    the largest size of the launch around which the ports were read."""
     results: list[Proof] = []
     if must_see.networks:
         results += _from_log(must_see, log, ranks, artefact, truncated)
@@ -67,7 +69,7 @@ def proofs(
     }
     if rails:
         by_bytes = _rails_by_bytes(rails, traffic)
-        still = _standing_still(rails, traffic)
+        still = _standing_still(rails, traffic) if largest_bytes >= MOVED_BYTES else None
         if still is not None:
             results.append(still)
         elif by_bytes.status is Status.UNKNOWN and log is not None:

@@ -7,6 +7,7 @@ import dataclasses
 import importlib.util
 import random
 import sys
+from dataclasses import replace
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 
@@ -344,6 +345,18 @@ def test_bytes_of_the_ports_prove_rails_before_the_log_does() -> None:
     )
     rails = proofs("none", traffic=lost)["rails"]
     assert (rails.status, rails.where) == (Status.FAIL, ("gpu-003 mlx5_7",))
+
+
+@pytest.mark.parametrize(("largest_bytes", "warns"), [(1 << 30, True), (64 << 10, False)])
+def test_ports_that_stand_still_warn_only_where_the_launch_had_bytes_to_move(
+    largest_bytes: int, warns: bool
+) -> None:
+    nodes = SIM.cluster("infiniband").nodes
+    still = tuple(
+        replace(rail, sent_bytes=1000) for rail in SIM.traffic("infiniband", "none", "gpu-003")
+    )
+    all_proofs = proof.proofs(MUST_SEE, None, 16, nodes, still, "x", largest_bytes=largest_bytes)
+    assert (Status.WARN in {each.status for each in all_proofs}) is warns
 
 
 def test_a_plugin_that_some_ranks_lack_is_a_failure_and_one_that_nobody_names_is_open() -> None:
