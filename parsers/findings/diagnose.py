@@ -465,8 +465,9 @@ def diagnose(evidence: EvidenceSet, context: Context | None = None) -> Diagnosis
         lines = dict.fromkeys(line.evidence() for line in doubts)
         unexplained = (*lines, *faults)[:3]
     is_clean = not doubts and not faults
-    healthy = is_clean and not stated and bool(lines_of(evidence, SUCCESS))
-    if healthy:  # nothing ended the job; settings and conditions may still cost bandwidth
+    works = not failures and not stated and bool(lines_of(evidence, SUCCESS))
+    healthy = works and is_clean
+    if works:  # nothing ended the job; settings and conditions may still cost bandwidth
         fatal = (Role.CAUSE, Role.SECONDARY)
         findings = tuple(each for each in findings if known.by_id[each.id].role not in fatal)
     return Diagnosis(findings, _notes(unexplained), unexplained, healthy)
