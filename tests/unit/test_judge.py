@@ -284,6 +284,20 @@ def launch(*results: BenchmarkResult, **changes: object) -> proof.LaunchOutput:
     return dataclasses.replace(base, **changes)  # type: ignore[arg-type]  # the changes are fields by name
 
 
+@pytest.mark.parametrize(
+    ("largest", "status"), [(64 << 10, Status.PASS), (64 << 20, Status.UNKNOWN)]
+)
+def test_one_side_far_slower_counts_only_where_bytes_take_the_time(
+    largest: int, status: Status
+) -> None:
+    row = result().rows[0]
+    assert row.out_of_place is not None
+    slow = dataclasses.replace(row.out_of_place, time_us=row.out_of_place.time_us * 6)
+    rows = (dataclasses.replace(row, size_bytes=largest, in_place=slow),)
+    case = BenchmarkCase("all-reduce", Collective.ALL_REDUCE, Sizes(largest, largest))
+    assert proof.judge(launch(result(rows=rows), case=case)).status is status
+
+
 def test_a_complete_output_on_the_planned_ranks_is_believed() -> None:
     assert proof.judge(launch()).status is Status.PASS
 
