@@ -486,7 +486,7 @@ def parse_pcie_generations(text: str) -> tuple[int | None, ...]:
     (5,)
     """
     found = (_PCIE.search(body) for _, body in blocks(_BLOCK, f"\n{text}"))
-    return tuple(int(each[1]) if each and each[1].isdigit() else None for each in found)
+    return tuple(whole(each[1]) if each else None for each in found)
 
 
 @functools.lru_cache(maxsize=16)

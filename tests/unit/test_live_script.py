@@ -143,7 +143,19 @@ def traced(
     """Standard output, and whatever it did that is more than reading: signals to others, files
     written outside `where`, services restarted."""
     environment = {**os.environ, "LAB_NODE": "none", "PYTHONDONTWRITEBYTECODE": "1"}
-    words = ("strace", "-f", "-qq", "-s", "400", "-o", str(trace), "-e", f"trace={_CALLS}", *argv)
+    words = (
+        "strace",
+        "-f",
+        "-y",
+        "-qq",
+        "-s",
+        "400",
+        "-o",
+        str(trace),
+        "-e",
+        f"trace={_CALLS}",
+        *argv,
+    )
     done = subprocess.run(
         words, input=text, capture_output=True, timeout=200, check=False, env=environment
     )
@@ -161,14 +173,15 @@ def traced(
         if m[1] == "execve":
             found += [line] if any(word in m[2].replace('", "', " ") for word in _STARTERS) else []
         elif m[1] in ("open", "openat", "creat"):
-            inside = where is not None and f'"{where}/' in line
+            inside = where is not None and (f'"{where}/' in line or f"<{where}" in line)
             found += (
                 [line] if _WRITES.search(line) and not _ALLOWED.search(line) and not inside else []
             )
         elif (signal := re.search(r"kill\(-?(\d+), (\w+)\)", line)) is None or not (
             signal[1] in own or signal[2] == "0"
         ):
-            found += [line] if where is None or f'"{where}' not in line else []
+            inside = where is not None and (f'"{where}' in line or f"<{where}" in line)
+            found += [] if inside else [line]
     return done.stdout, found
 
 

@@ -74,7 +74,7 @@ def test_a_journal_that_cannot_be_written_is_reported_with_what_refused_it(tmp_p
         run.event("2026-11-20T13:12:00Z", "reach", "note", text="2 nodes")
     assert refused.value.lines() == (
         f"error: cannot write {run.raw}/events.jsonl",
-        f"seen: [Errno 21] Is a directory: '{run.raw}/events.jsonl'",
+        "seen: a folder, not a regular file",
         "next: make room or choose another place with --out DIR",
     )
 
