@@ -100,8 +100,8 @@ def _check(kind: os.stat_result, most: int | None) -> None:
 def note_plan(content: bytes) -> None:
     """Remember that this account made a plan. Without a home it is not remembered."""
     with contextlib.suppress(OSError):
-        _plans().mkdir(parents=True, exist_ok=True, mode=0o700)
-        (_plans() / hashlib.sha256(content).hexdigest()).touch(mode=0o600)
+        plans().mkdir(parents=True, exist_ok=True, mode=0o700)
+        (plans() / hashlib.sha256(content).hexdigest()).touch(mode=0o600)
 
 
 def require_plan(root: Path, *, trust: bool) -> None:
@@ -116,7 +116,7 @@ def require_plan(root: Path, *, trust: bool) -> None:
         content = read_beneath(root, "raw/plan.json")
     except OSError as error:
         raise RunDirError(f"{root} has no plan", seen=f"raw/plan.json: {error}") from error
-    if trust or (_plans() / hashlib.sha256(content).hexdigest()).exists():
+    if trust or (plans() / hashlib.sha256(content).hexdigest()).exists():
         return
     raise UsageError(
         f"the plan of {root.name} was not made by this account: no node is contacted",
@@ -125,6 +125,7 @@ def require_plan(root: Path, *, trust: bool) -> None:
     )
 
 
-def _plans() -> Path:
+def plans() -> Path:
+    """Where this account's plans are remembered, a file named by the hash of each."""
     state = os.environ.get("XDG_STATE_HOME") or os.path.expanduser("~/.local/state")
     return Path(state) / "busbw" / "plans"
