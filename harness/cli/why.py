@@ -119,8 +119,9 @@ def read(names: Sequence[str]) -> Reading:
 
 def _run_texts(name: str) -> list[intake.Source]:
     """What the benchmark, the build and the stalled nodes printed; what busbw and its nodes said to
-    each other is not evidence."""
-    return [source for source in intake.expand([str(Path(name) / "raw")]) if _is_evidence(source)]
+    each other is not evidence, and a stream that stayed empty is no lost text."""
+    sources = filter(_is_evidence, intake.expand([str(Path(name) / "raw")]))
+    return [source for source in sources if source.path.stat().st_size]
 
 
 def _is_evidence(source: intake.Source) -> bool:

@@ -7,9 +7,9 @@ script=$(cat)
 [ "$(printf '%s\n' "$script" | tail -n 1)" = "# whole" ] || { echo "the job's script came only in part" >&2; exit 71; }
 mkdir -p "$dir" && cd "$dir" || exit 70
 # One of several that start it at once does, the others find it.
-if mkdir session 2>/dev/null; then
+if why=$(mkdir session 2>&1); then
   printf '%s\n' "$script" > job.sh && printf '%s' "$3" > agent.sh || exit 70
   setsid sh -c "$2" > /dev/null 2>&1 < /dev/null &
-elif [ ! -d session ]; then exit 70; fi
+elif [ ! -d session ]; then echo "$why" >&2; exit 70; fi
 i=0; while [ ! -s pid ] && [ $i -lt 100 ]; do i=$((i + 1)); sleep 0.05; done
 cat pid
