@@ -8,7 +8,8 @@ script=$(cat)
 mkdir -p "$dir" && cd "$dir" || exit 70
 # One of several that start it at once does, the others find it.
 if why=$(mkdir session 2>&1); then
-  printf '%s\n' "$script" > job.sh && printf '%s' "$3" > agent.sh || exit 70
+  # By cat, which says why it cannot write; the shell's own printf says "I/O error".
+  printf '%s\n' "$script" | cat > job.sh && printf '%s' "$3" | cat > agent.sh || exit 70
   setsid sh -c "$2" > /dev/null 2>&1 < /dev/null &
 elif [ ! -d session ]; then echo "$why" >&2; exit 70; fi
 i=0; while [ ! -s pid ] && [ $i -lt 100 ]; do i=$((i + 1)); sleep 0.05; done
