@@ -117,7 +117,11 @@ def test_an_answer_that_was_cut_off_names_nobody_as_gone() -> None:
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
 def test_the_script_finds_a_stopped_process_by_its_mark_and_changes_nothing() -> None:
-    marked = {"BUSBW_JOB": "stopped-1/all-reduce", "OMPI_COMM_WORLD_RANK": "3", "PATH": "/usr/bin:/bin"}
+    marked = {
+        "BUSBW_JOB": "stopped-1/all-reduce",
+        "OMPI_COMM_WORLD_RANK": "3",
+        "PATH": "/usr/bin:/bin",
+    }
     process = subprocess.Popen(["sleep", "60"], env=marked)
     try:
         process.send_signal(19)
