@@ -230,9 +230,11 @@ def _stall(
     """The verdict on a launch that was ended because it made no progress; None = it was not."""
     if not artefact.samples and not artefact.unreachable:
         return None
-    plan = LaunchPlan(artefact.ranks_of, {node: facts.linked for node, facts in known.items()})
+    linked = {node: facts.linked for node, facts in known.items()}
+    variables = {variable.name: variable.value for variable in artefact.invocation.env}
+    plan = LaunchPlan(artefact.ranks_of, linked, mark=variables.get("BUSBW_JOB"))
     record = f"raw/cases/{artefact.case.id}/outcome.json"
-    evidence = own_launch.evidence(run, artefact.samples, artefact.unreachable, plan, record)
+    evidence = own_launch.evidence(run, artefact.samples, plan, artefact.unreachable, record)
     position = _position(artefact, results, judge.launched(evidence))
     plan = dataclasses.replace(plan, position=position)
     return judge.judge(dataclasses.replace(evidence, plan=plan))

@@ -18,6 +18,7 @@ from busbw.launch import nccl_tests
 from busbw.model import Answer, BenchmarkCase, Command, CommandResult, Invocation, Unreachable
 from busbw.parsers.logs.nccl_debug import RANK_LOG_HEAD
 from busbw.parsers.stall import judge
+from busbw.parsers.stall.evidence import LaunchPlan
 from busbw.run import job
 from busbw.run.context import Context, Row
 from busbw.store import artefacts
@@ -349,7 +350,8 @@ def _watch(context: Context, launch: Launch, head: Session) -> _Ending:
         )
         files, unreachable = _take_samples(context, launch, attempts)
         may_wait = elapsed < case.timeout_s and not unreachable
-        if may_wait and judge.moving(own_launch.evidence(context.run, files)):
+        plan = LaunchPlan({}, {}, mark=launch.job_id)
+        if may_wait and judge.moving(own_launch.evidence(context.run, files, plan)):
             patience = quiet + case.stall_s
             continue
         collected = (files, unreachable)

@@ -17,7 +17,6 @@ from busbw.triage import offline, script
 
 INTERVAL_S = 2
 """Between the samples."""
-_NO_PLAN = LaunchPlan({}, {})
 
 
 def command(job_id: str, store: str, *, ras: bool = True) -> Command:
@@ -37,8 +36,8 @@ def commands(job_id: str, nodes: Sequence[str], prefix: str) -> dict[str, Comman
 def evidence(
     run: RunDir,
     files: Iterable[SampleFile],
+    plan: LaunchPlan,
     unreachable: tuple[Unreachable, ...] = (),
-    plan: LaunchPlan = _NO_PLAN,
     record: str = RECORD,
 ) -> StallEvidence:
     """The kept answers as evidence on the launch; `record` = the file that names the nodes that did

@@ -1,7 +1,7 @@
 """The script that collects the evidence of a stalled job on one node: POSIX sh, read-only, in the
 order in which evidence dies.
 
-It takes two samples (processes, sockets, ports, GPUs, NCCL's RAS), and between the samples at what keeps
+It takes two samples (processes, sockets, ports, GPUs, NCCL's RAS), and between them reads what keeps
 longer: kernel log, memory, dumps, logs, disks. It writes no file, sends no signal and starts
 nothing that stays. Only `--stacks` touches a process: the tools that read stacks pause it.
 
@@ -29,15 +29,6 @@ INTERVAL_S = 5
 MAGIC = "busbw-live 1"
 """First words of every answer."""
 _RANK_NAMES = "RANK|OMPI_COMM_WORLD_RANK|PMIX_RANK|PMI_RANK|SLURM_PROCID"
-_KEPT = (
-    "LOCAL_RANK|WORLD_SIZE|LOCAL_WORLD_SIZE|OMPI_COMM_WORLD_SIZE|OMPI_COMM_WORLD_LOCAL_SIZE|OMPI_COMM_WORLD_LOCAL_RANK|PMI_SIZE|SLURM_NTASKS"
-    "|SLURM_LOCALID|SLURM_JOB_ID|SLURM_STEP_ID|SLURM_NODEID|SLURM_JOB_NAME|SLURM_JOB_PARTITION|OMPI_MCA_ess_base_jobid|PMIX_NAMESPACE"
-    "|TORCHELASTIC_RUN_ID|MASTER_ADDR|MASTER_PORT|BUSBW_JOB|CUDA_VISIBLE_DEVICES|NCCL_RAS_ADDR|NCCL_RAS_ENABLE|NCCL_DEBUG_FILE"
-    "|NCCL_SOCKET_IFNAME|NCCL_IB_HCA|NCCL_INSPECTOR_DUMP_DIR|TORCH_FR_DUMP_TEMP_FILE|TORCH_NCCL_DEBUG_INFO_TEMP_FILE|TORCH_FR_BUFFER_SIZE"
-    "|TORCH_NCCL_TRACE_BUFFER_SIZE|TORCH_NCCL_HEARTBEAT_TIMEOUT_SEC|KUBERNETES_SERVICE_HOST|HOSTNAME"
-)
-"""Variables that say which rank of which job a process is and where it writes. Nothing else of an
-environment leaves the node."""
 _KEPT = (
     "LOCAL_RANK|WORLD_SIZE|LOCAL_WORLD_SIZE|OMPI_COMM_WORLD_SIZE|OMPI_COMM_WORLD_LOCAL_SIZE|OMPI_COMM_WORLD_LOCAL_RANK|PMI_SIZE|SLURM_NTASKS"
     "|SLURM_LOCALID|SLURM_JOB_ID|SLURM_STEP_ID|SLURM_NODEID|SLURM_JOB_NAME|SLURM_JOB_PARTITION|OMPI_MCA_ess_base_jobid|PMIX_NAMESPACE"

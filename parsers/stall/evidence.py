@@ -268,6 +268,8 @@ class LaunchPlan:
     """Node → interfaces that had a link before; others are not judged."""
     position: str = ""
     """How far it was: `all-reduce, after 3 of 12 sizes`."""
+    mark: str | None = None
+    """Value of BUSBW_JOB of its ranks: other runs of busbw may use the same nodes. None = unknown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -331,7 +333,7 @@ def job_of(evidence: StallEvidence) -> Job:
         name = _choose(jobs, evidence.requested)
     else:
         own = {name: seen for name, seen in jobs.items() if name.startswith(OWN_JOB)}
-        name = _choose(own, evidence.requested)
+        name = _choose(own, RequestedJob(mark=plan.mark))
     # A job started twice on the same nodes (a leftover) has ranks twice: the process that started
     # last is the job.
     # A launch of ours may be several mpirun side by side, each of which counts its ranks from 0.

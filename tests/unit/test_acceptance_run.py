@@ -8,6 +8,7 @@ import dataclasses
 import pytest
 
 from busbw.assess import contract as acceptance
+from busbw.assess import headline
 from busbw.assess.appraisal import Appraisal
 from busbw.assess.expectation import Hardware, NodeHardware
 from busbw.assess.launches import Launch
@@ -101,6 +102,14 @@ def thrice(*busbw: float) -> tuple[Launch, ...]:
         ),
     )
     return tuple(launch(case, value) for case, value in zip(cases, busbw, strict=True))
+
+
+@pytest.mark.parametrize("order", [(100.0, 380.0, 384.0), (384.0, 100.0, 380.0)])
+def test_a_headline_speaks_of_the_launch_that_decides(order: tuple[float, ...]) -> None:
+    best = headline.best_row(thrice(*order))
+    assert best is not None
+    assert best[1].out_of_place is not None
+    assert best[1].out_of_place.busbw_gb_s == 380.0
 
 
 CONTRACT = Contract((Criterion("C1", "all-reduce", GIB, busbw_gb_s=370.0),), "Order", 3)

@@ -23,6 +23,13 @@ from busbw.store.artefacts import CaseArtefact
 from busbw.triage import offline, own_launch
 
 
+def own_marks(*ranks: int) -> str:
+    return "".join(
+        f"pid {100 + r}\nBUSBW_JOB=x1\nOMPI_COMM_WORLD_SIZE=2\nOMPI_COMM_WORLD_RANK={r}\n"
+        for r in ranks
+    )
+
+
 def own(
     number: int,
     state: str = "S",
@@ -33,10 +40,7 @@ def own(
 ) -> NodeEvidence:
     """A node with one rank of a launch of ours, or with `ranks`; `ended` = it has none any more."""
     mine = ranks or (number,)
-    marked = "".join(
-        f"pid {100 + r}\nBUSBW_JOB=x1\nOMPI_COMM_WORLD_SIZE=2\nOMPI_COMM_WORLD_RANK={r}\n"
-        for r in mine
-    )
+    marked = own_marks(*mine)
     channel = "do_signal_stop" if state == "T" else "ep_poll"
     return node(
         number, ranks=mine, state=state, wchan=channel, look=look, processes="" if ended else marked
@@ -103,6 +107,18 @@ def test_nothing_that_explains_a_stall_is_reported_as_such() -> None:
     assert (found.id, found.status, found.where) == ("stall-unexplained", Status.FAIL, ())
 
 
+def test_ranks_of_another_run_of_busbw_on_the_same_node_are_not_taken_for_this_launch() -> None:
+    others = "".join(
+        f"pid {200 + r}\nBUSBW_JOB=y1\nOMPI_COMM_WORLD_SIZE=4\nOMPI_COMM_WORLD_RANK={r}\n"
+        for r in range(4)
+    )
+    seen = node(0, ranks=(0,), processes=own_marks(0) + others)
+    plan = LaunchPlan({"n0": (0,)}, {}, mark="x1")
+    job = job_of(StallEvidence((seen,), plan=plan))
+    assert (job.name, [rank.process.pid for rank in job.ranks]) == ("busbw x1", [100])
+    assert job.others == ("busbw y1",)
+
+
 def test_a_node_that_does_not_answer_any_more_is_evidence() -> None:
     gone = Unreachable("n1", "connection lost: reset by peer")
     found = judged(own(0), planned={"n0": (0,), "n1": (1,)}, gone=(gone,))
@@ -139,7 +155,8 @@ def test_the_script_finds_a_stopped_process_by_its_mark_and_changes_nothing() ->
             env=environment,
         )
         found = offline.of_text("n0", done.stdout, "x.txt", None, None)
-        job = job_of(StallEvidence((found,), plan=LaunchPlan({}, {})))
+        plan = LaunchPlan({}, {}, mark="stopped-1/all-reduce")
+        job = job_of(StallEvidence((found,), plan=plan))
         assert [
             (rank.rank, rank.process.pid, rank.second and rank.second.state) for rank in job.ranks
         ] == [(3, process.pid, "T")]
