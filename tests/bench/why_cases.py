@@ -1,0 +1,440 @@
+"""First-run scores of `busbw why` on logs that nobody tuned it on.
+
+    python tests/bench/why_cases.py seal TEXTS --batch 1       before the first run
+    python tests/bench/why_cases.py run TEXTS --batch 1        once; records the answers
+    python tests/bench/why_cases.py curve                      all recorded batches
+    python tests/bench/why_cases.py regrade TEXTS [--batch 1]  today's answers, not recorded
+    python tests/bench/why_cases.py second FILE                agreement of a second label
+    python tests/bench/why_cases.py fetch TEXTS                texts of public threads
+
+TEXTS is a folder of files named `ID.txt`. They are other people's words and stay outside the
+project: `tests/why_cases/index.yaml` holds where each was published, its SHA-256, and the label.
+`seal` writes the hash of text and label; `run` refuses a text or a label that has changed since,
+and a batch that has been run before. Batches are commits: the label lands before the answers.
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import hashlib
+import json
+import math
+import os
+import re
+import subprocess
+import sys
+import urllib.request
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+FOLDER = Path(__file__).parents[1] / "why_cases"
+INDEX = FOLDER / "index.yaml"
+RESULTS = FOLDER / "results.yaml"
+STATED = ("certain", "likely")
+LEVELS = ("certain", "likely", "possible")
+VISIBLE = ("yes", "partly")
+"""The headline counts labelled cases whose cause can be read from the text, at least in part."""
+
+Row = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Answer:
+    """One finding of `busbw why`."""
+
+    id: str
+    confidence: str
+    text: str
+    """Title and cause, for labels that no id of the catalogue fits."""
+
+
+@dataclass(frozen=True)
+class Grade:
+    """One case against its label."""
+
+    case: str
+    kind: str
+    """labelled, unknown or healthy."""
+    visible: str
+    first: bool
+    third: bool
+    forbidden: bool
+    symptom: bool
+    """The first answer restates what the text says; the cause is not among the first."""
+    silent: bool
+    """No answer at all, though a line of the text reports a failure."""
+    level: str
+    """Confidence of the first answer; empty without one."""
+    quiet: bool
+    """Nothing stated as certain or likely except what the label allows."""
+
+
+def digest(data: bytes) -> str:
+    """SHA-256 in hexadecimal."""
+    return hashlib.sha256(data).hexdigest()
+
+
+def label_digest(label: Row) -> str:
+    """SHA-256 of a label in canonical JSON."""
+    return digest(json.dumps(label, sort_keys=True, ensure_ascii=False).encode())
+
+
+def load(path: Path) -> Any:
+    """A YAML file, or an empty list."""
+    return yaml.safe_load(path.read_text(encoding="utf-8")) if path.exists() else []
+
+
+def save(path: Path, rows: Any) -> None:
+    """Write YAML in one fixed form."""
+    text = yaml.safe_dump(rows, sort_keys=False, allow_unicode=True, width=100)
+    path.write_text(text, encoding="utf-8")
+
+
+def changed(row: Row, folder: Path | None) -> str:
+    """What of a sealed row is not as it was sealed; empty when all is."""
+    if row.get("label_sha256") != label_digest(row["expected"]):
+        return "label"
+    if folder is None:
+        return ""
+    path = folder / f"{row['id']}.txt"
+    if not path.exists():
+        return "text (missing)"
+    return "" if digest(path.read_bytes()) == row.get("sha256") else "text"
+
+
+def seal(rows: list[Row], folder: Path, batch: int, date: str) -> int:
+    """Hash text and label of the rows of a batch that have no hash yet; how many."""
+    number = 0
+    for row in rows:
+        if row["batch"] != batch or "label_sha256" in row:
+            continue
+        row["date"] = date
+        row["sha256"] = digest((folder / f"{row['id']}.txt").read_bytes())
+        row["label_sha256"] = label_digest(row["expected"])
+        number += 1
+    return number
+
+
+def ask(command: Sequence[str], path: Path) -> list[Answer]:
+    """What `busbw why FILE --json` answers, best first.
+
+    Raises:
+        ValueError: the command printed no findings.
+    """
+    env = {**os.environ, "NO_COLOR": "1", "LC_ALL": "C.UTF-8"}
+    run = subprocess.run(
+        [*command, "why", str(path), "--json"],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        timeout=300,
+        env=env,
+        check=False,
+    )
+    if run.returncode not in (0, 1, 3):
+        raise ValueError(f"{path.name}: exit status {run.returncode}: {run.stderr.decode()[-300:]}")
+    findings = json.loads(run.stdout)["findings"]
+    return [
+        Answer(f["id"], f["confidence"], f"{f.get('title', '')}\n{f.get('cause', '')}")
+        for f in findings
+    ]
+
+
+def kind_of(label: Row) -> str:
+    """labelled, unknown or healthy."""
+    if label.get("expect_unknown"):
+        return "unknown"
+    return "healthy" if label.get("expect_healthy") else "labelled"
+
+
+def accepts(label: Row, answer: Answer) -> bool:
+    """Whether an answer is the labelled cause."""
+    if answer.id in label.get("accept", ()):
+        return True
+    others = {*label.get("also_ok", ()), *label.get("must_not", ()), *label.get("symptom", ())}
+    wording = label.get("accept_text")
+    if not wording or answer.id in others:
+        return False
+    return re.search(wording, f"{answer.id}\n{answer.text}", re.IGNORECASE) is not None
+
+
+def grade(row: Row, answers: Sequence[Answer]) -> Grade:
+    """Compare answers with the label."""
+    label = row["expected"]
+    kind = kind_of(label)
+    never = set(label.get("must_not", ()))
+    allowed = {name for key in ("accept", "also_ok", "symptom") for name in label.get(key, ())}
+    stated = {answer.id for answer in answers if answer.confidence in STATED}
+    hits = [accepts(label, answer) for answer in answers]
+    leading = answers[0].id if answers else ""
+    return Grade(
+        case=row["id"],
+        kind=kind,
+        visible=str(label.get("visible", "yes")),
+        first=any(hits[:1]),
+        third=any(hits[:3]),
+        forbidden=leading in never or bool(stated & never),
+        symptom=not any(hits[:1]) and leading in label.get("symptom", ()),
+        silent=not answers and bool(label.get("failure", kind == "labelled")),
+        level=answers[0].confidence if answers else "",
+        quiet=stated <= allowed,
+    )
+
+
+def wilson(right: int, number: int) -> tuple[float, float]:
+    """95 % interval of a share (Wilson's score interval)."""
+    if not number:
+        return 0.0, 1.0
+    z = 1.96
+    share = right / number
+    centre = share + z * z / (2 * number)
+    spread = z * math.sqrt(share * (1 - share) / number + z * z / (4 * number * number))
+    scale = 1 + z * z / number
+    return (centre - spread) / scale, (centre + spread) / scale
+
+
+def share(right: int, number: int) -> str:
+    """`31 of 40 0.78 (0.63-0.88)`."""
+    low, high = wilson(right, number)
+    return f"{right:3d} of {number:3d} {right / max(1, number):.2f} ({low:.2f}-{high:.2f})"
+
+
+def summary(name: str, grades: Sequence[Grade]) -> str:
+    """The line of one batch."""
+    judged = [g for g in grades if g.kind == "labelled" and g.visible in VISIBLE]
+    open_ends = [g for g in grades if g.kind != "labelled"]
+    cells = (
+        f"{name:8}",
+        share(sum(g.first for g in judged), len(judged)),
+        share(sum(g.third for g in judged), len(judged)),
+        f"{sum(g.symptom for g in judged):8d}",
+        f"{sum(g.forbidden for g in grades):10d}",
+        f"{sum(g.silent for g in grades):7d}",
+        f"{sum(g.quiet for g in open_ends):4d} of {len(open_ends)}",
+    )
+    return "  ".join(cells)
+
+
+HEADER = (
+    "batch     first                         in the first three            "
+    "symptom only  forbidden  silent  quiet"
+)
+
+
+def calibration(grades: Iterable[Grade]) -> str:
+    """How often a first answer of each certainty is the cause."""
+    number: Counter[str] = Counter()
+    right: Counter[str] = Counter()
+    for g in grades:
+        if g.kind != "labelled" or g.visible not in VISIBLE:
+            continue
+        number[g.level] += 1
+        right[g.level] += g.first
+    return "\n".join(f"{level:9} {share(right[level], number[level])}" for level in LEVELS)
+
+
+def chosen(rows: Iterable[Row], batch: int | None) -> list[Row]:
+    """The rows of one batch, or of all."""
+    return [row for row in rows if batch is None or row["batch"] == batch]
+
+
+def answers_of(
+    folder: Path, rows: Iterable[Row], command: Sequence[str]
+) -> dict[str, list[Answer]]:
+    """Ask for each row, in the order of the index."""
+    return {row["id"]: ask(command, folder / f"{row['id']}.txt") for row in rows}
+
+
+def recorded(result: Row) -> dict[str, list[Answer]]:
+    """The answers that a batch's record holds."""
+    return {case: [Answer(*answer) for answer in got] for case, got in result["answers"].items()}
+
+
+def misses(rows: Iterable[Row], answers: dict[str, list[Answer]]) -> list[str]:
+    """One line per case that is not right first."""
+    lines = []
+    for row in rows:
+        got = answers[row["id"]]
+        g = grade(row, got)
+        good = g.first if g.kind == "labelled" else g.quiet
+        if good and not g.forbidden:
+            continue
+        label = row["expected"]
+        want = "|".join(label.get("accept", ())) or f"({g.kind})"
+        said = " ".join(f"{a.id}({a.confidence})" for a in got[:3]) or "-"
+        marks = [name for name in ("third", "forbidden", "symptom", "silent") if getattr(g, name)]
+        lines.append(f"{row['id']}  {g.visible:6}  {want:40}  {said}  {' '.join(marks)}".rstrip())
+    return lines
+
+
+def run_batch(folder: Path, batch: int, command: Sequence[str], commit: str) -> str:
+    """The first run of a sealed batch, written down.
+
+    Raises:
+        SystemExit: a label or text has changed since it was sealed, or the batch has been run.
+    """
+    rows, results = chosen(load(INDEX), batch), load(RESULTS)
+    if any(result["batch"] == batch for result in results):
+        raise SystemExit(f"batch {batch} has had its first run; see {RESULTS.name}")
+    wrong = {row["id"]: changed(row, folder) for row in rows if changed(row, folder)}
+    if wrong or not rows:
+        raise SystemExit(f"batch {batch} is not as it was sealed: {wrong or 'no rows'}")
+    answers = answers_of(folder, rows, command)
+    grades = [grade(row, answers[row["id"]]) for row in rows]
+    results.append(
+        {
+            "batch": batch,
+            "date": datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d %H:%M UTC"),
+            "commit": commit,
+            "answers": {
+                case: [[a.id, a.confidence, kept_text(rows, case, a)] for a in got[:8]]
+                for case, got in answers.items()
+            },
+        }
+    )
+    save(RESULTS, results)
+    return "\n".join([*misses(rows, answers), HEADER, summary(str(batch), grades)])
+
+
+def kept_text(rows: Iterable[Row], case: str, answer: Answer) -> str:
+    """The answer's words, where the label is graded by words; else nothing."""
+    by_words = any(row["id"] == case and row["expected"].get("accept_text") for row in rows)
+    return answer.text if by_words else ""
+
+
+def curve() -> str:
+    """First-run scores over batches, and the calibration of all."""
+    rows = {row["id"]: row for row in load(INDEX)}
+    lines, everything = [HEADER], []
+    for result in load(RESULTS):
+        grades = [grade(rows[case], got) for case, got in recorded(result).items()]
+        lines.append(summary(str(result["batch"]), grades))
+        everything += grades
+    lines += [
+        summary("all", everything),
+        "",
+        "first answers, by certainty",
+        calibration(everything),
+    ]
+    return "\n".join(lines)
+
+
+def agreement(path: Path) -> str:
+    """How often a second label accepts what the first accepts."""
+    rows = {row["id"]: row["expected"] for row in load(INDEX)}
+    second = load(path)
+    kinds = both = same = 0
+    differing = []
+    for entry in second:
+        one, two = rows[entry["id"]], entry["expected"]
+        kinds += kind_of(one) == kind_of(two)
+        shared = set(one.get("accept", ())) & set(two.get("accept", ()))
+        overlap = bool(shared) or kind_of(one) == kind_of(two) != "labelled"
+        both += overlap
+        same += set(one.get("accept", ())) == set(two.get("accept", ()))
+        if not overlap:
+            differing.append(entry["id"])
+    number = len(second)
+    return "\n".join(
+        [
+            f"kind      {share(kinds, number)}",
+            f"a shared accepted id  {share(both, number)}",
+            f"the same accepted ids {share(same, number)}",
+            f"differing {' '.join(differing) or '-'}",
+        ]
+    )
+
+
+def cut(body: str, first: str, last: str) -> str:
+    """The lines of a comment from the one with hash `first` to the one with hash `last`.
+
+    Hashes are the first 12 hexadecimal digits of the SHA-256 of the stripped line.
+    """
+    lines = body.replace("\r\n", "\n").split("\n")
+    marks = [digest(line.strip().encode())[:12] for line in lines]
+    start = marks.index(first)
+    end = start + marks[start:].index(last)
+    return "\n".join(lines[start : end + 1]) + "\n"
+
+
+def thread(url: str, token: str) -> str:
+    """Body and comments of a GitHub issue, as the API gives them."""
+    match = re.fullmatch(r"https://github\.com/([^/]+/[^/]+)/(?:issues|pull)/(\d+)", url)
+    if not match:
+        raise ValueError(f"{url}: not an issue of GitHub")
+    base = f"https://api.github.com/repos/{match[1]}/issues/{match[2]}"
+    parts = []
+    for address in (base, f"{base}/comments?per_page=100"):
+        request = urllib.request.Request(address, headers={"Authorization": f"Bearer {token}"})
+        with urllib.request.urlopen(request, timeout=60) as reply:
+            got = json.load(reply)
+        parts += [got["body"]] if isinstance(got, dict) else [comment["body"] for comment in got]
+    return "\n".join(part or "" for part in parts)
+
+
+def fetch(folder: Path, token: str) -> str:
+    """Write the texts that are missing; those that do not hash as sealed are named."""
+    lines = []
+    for row in load(INDEX):
+        path = folder / f"{row['id']}.txt"
+        if path.exists() or "first" not in row:
+            continue
+        try:
+            text = cut(thread(row["url"], token), row["first"], row["last"])
+        except (OSError, ValueError) as error:
+            lines.append(f"{row['id']}: {error}")
+            continue
+        path.write_text(text, encoding="utf-8")
+        lines.append(f"{row['id']}: {changed(row, folder) or 'as sealed'}")
+    return "\n".join(lines)
+
+
+def parser() -> argparse.ArgumentParser:
+    """The command line."""
+    top = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    todo = top.add_subparsers(dest="todo", required=True)
+    for name in ("seal", "run", "regrade", "fetch"):
+        one = todo.add_parser(name)
+        one.add_argument("texts", type=Path)
+        if name != "fetch":
+            one.add_argument("--batch", type=int, required=name != "regrade")
+        if name in ("run", "regrade"):
+            one.add_argument("--command", default="busbw", help="the command that is graded")
+        if name == "run":
+            one.add_argument("--commit", required=True, help="the commit that is graded")
+    todo.add_parser("curve")
+    todo.add_parser("second").add_argument("labels", type=Path)
+    return top
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Do what the command line asks."""
+    args = parser().parse_args(argv)
+    if args.todo == "seal":
+        rows = load(INDEX)
+        today = datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d")
+        print(f"{seal(rows, args.texts, args.batch, today)} sealed")
+        save(INDEX, rows)
+    elif args.todo == "run":
+        print(run_batch(args.texts, args.batch, args.command.split(), args.commit))
+    elif args.todo == "regrade":
+        rows = chosen(load(INDEX), args.batch)
+        answers = answers_of(args.texts, rows, args.command.split())
+        grades = [grade(row, answers[row["id"]]) for row in rows]
+        print("\n".join([*misses(rows, answers), HEADER, summary("today", grades)]))
+    elif args.todo == "curve":
+        print(curve())
+    elif args.todo == "second":
+        print(agreement(args.labels))
+    else:
+        print(fetch(args.texts, os.environ.get("GITHUB_TOKEN", "")))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
