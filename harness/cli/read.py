@@ -6,12 +6,12 @@ Exit status, the worst of all texts (1 before 3 before 0):
 - 0: read, complete and good
 - 1: bad: wrong data (`#wrong`, Out of bounds … FAILED), one-rank communicators, several processes'
   tables in one text, numbers that contradict each other, errors that the text reports
-- 3: incomplete (cut off, rows or sizes missing, no column names) or in no known layout; the JSON
-  document says so too
+- 3: incomplete (cut off, rows or sizes missing, no column names), in no known layout, or with a
+  line of general failure words; the JSON document says so too
 - 2: a file that is not there, or options that do not go together
 
-Where a text holds several kinds (a table with NCCL's log around it), the main one decides the
-status: nccl-tests before all others.
+An error decides wherever it stands in the text; whether the text is complete, the main kind alone:
+nccl-tests before all others.
 """
 
 from __future__ import annotations
@@ -30,7 +30,9 @@ from busbw.codec.dump import dump_json
 from busbw.errors import UnknownLayout
 from busbw.model import Status
 from busbw.model.benchmark import BenchmarkResult, BenchmarkRow, Measurement
-from busbw.parsers.logs import HEAD_BYTES, Document, Format, node_tools
+from busbw.parsers.findings import catalogue
+from busbw.parsers.logs import HEAD_BYTES, Document, Format, failure_lines, nccl_debug, node_tools
+from busbw.parsers.logs.failure_lines import FailureLine
 from busbw.parsers.logs.formats import formats_for
 from busbw.parsers.nccl_tests.table import KIND
 from busbw.reports import phrases
@@ -51,6 +53,8 @@ class ReadText:
     """The kinds in it, the main one first; () = none."""
     problem: str
     """Why there is no document; "" = there is one."""
+    failures: tuple[FailureLine, ...] = ()
+    """Lines that report a failure and that no document judges."""
 
 
 def read_all(sources: Sequence[intake.Source]) -> tuple[ReadText, ...]:
@@ -86,7 +90,22 @@ def read_one(source: intake.Source) -> ReadText:
         return ReadText(source.name, "", (), _unknown(head, binary, first_line))
     documents.sort(key=lambda pair: pair[1].kind != KIND)
     title = documents[0][0].title
-    return ReadText(source.name, title, tuple(document for _, document in documents), "")
+    read = tuple(document for _, document in documents)
+    failures = _failures(source, read) if documents[0][0].embedded else ()
+    return ReadText(source.name, title, read, "", failures)
+
+
+def _failures(source: intake.Source, documents: Sequence[Document]) -> tuple[FailureLine, ...]:
+    """The lines of a log that report a failure and that no document quotes. NCCL's own warnings are
+    left to the reader of NCCL's log, which knows their roles; what the catalogue calls harmless or
+    a condition is no failure."""
+    quoted = "\n".join(problem for each in documents for problem in each.problems)
+    lines = []
+    for line in failure_lines.lines_in(source.open()):
+        is_judged = "NCCL WARN " in line.text or line.text.strip() in quoted
+        if not is_judged and not catalogue.is_no_failure(line.text):
+            lines.append(line)
+    return tuple(lines)
 
 
 def _unknown(head: bytes, binary: bool, first_line: str) -> str:
@@ -109,10 +128,20 @@ def exit_status(texts: Sequence[ReadText]) -> int:
 def _status(text: ReadText) -> int:
     if not text.documents:
         return 3
-    main = text.documents[0]
-    if main.faults:
+    if any(map(_is_bad, text.documents)):
         return 1
-    return 0 if main.complete else 3
+    if any(line.is_certain for line in text.failures):
+        return 1
+    return 0 if text.documents[0].complete and not text.failures else 3
+
+
+def _is_bad(document: Document) -> bool:
+    """It has an error that the catalogue does not know to be harmless. What NCCL's log says of a
+    setting or a condition is no error either."""
+    is_harmless = catalogue.is_remark
+    if document.kind == nccl_debug.FORMAT.name:
+        is_harmless = catalogue.is_no_failure
+    return not all(map(is_harmless, document.faults))
 
 
 # How `busbw read` prints: JSON, CSV, or tables for people. Text from files is never markup.
@@ -168,6 +197,7 @@ class _Read:
     problems: tuple[str, ...]
     tables: tuple[BenchmarkResult, ...]
     also: tuple[_Other, ...]
+    failures: tuple[FailureLine, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,7 +215,7 @@ def as_json(texts: Sequence[ReadText]) -> str:
 
 def _read(text: ReadText) -> _Read:
     if not text.documents:
-        return _Read("unknown", text.name, "", False, (text.problem,), (), ())
+        return _Read("unknown", text.name, "", False, (text.problem,), (), (), ())
     main, others = text.documents[0], text.documents
     tables: tuple[BenchmarkResult, ...] = ()
     if main.kind == KIND:
@@ -198,6 +228,7 @@ def _read(text: ReadText) -> _Read:
         main.problems,
         tables,
         tuple(_other(document) for document in others),
+        text.failures,
     )
 
 
@@ -293,6 +324,8 @@ def _lines(text: ReadText) -> Iterator[str]:
                 yield f"  {one_line(label):<22} {one_line(value)}"
             yield from _check_lines(document)
             yield from _problem_lines(document.problems, document.faults)
+    failures = tuple(f"line {each.line_no}: {each.text}" for each in text.failures)
+    yield from _problem_lines(failures, failures)
 
 
 def _check_lines(document: Document) -> Iterator[str]:

@@ -55,6 +55,8 @@ class Reading:
     """What could not be read, or not completely."""
     findings: tuple[Finding, ...] = ()
     """Of the runs among the inputs: blame, stalls, failed checks."""
+    gaps: tuple[str, ...] = ()
+    """Results and outputs of tools, outside runs, of which a part is missing, and which part."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +68,8 @@ class _Records:
     reports: tuple[tuple[str, RasReport], ...] = ()
     faults: tuple[Evidence, ...] = ()
     """What `busbw read` calls bad."""
+    gaps: tuple[str, ...] = ()
+    """Why `busbw read` calls it incomplete."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +101,10 @@ def read(names: Sequence[str]) -> Reading:
     reports: list[tuple[str, RasReport]] = []
     faults: list[Evidence] = []
     problems: list[str] = []
-    for reading in readings:
+    gaps: list[str] = []
+    for source, reading in zip(sources, readings, strict=True):
+        if not any(source.path.is_relative_to(run) for run in runs):
+            gaps += reading.records.gaps
         if reading.text is not None:
             texts.append(reading.text)
         all_facts += reading.records.facts
@@ -114,7 +121,7 @@ def read(names: Sequence[str]) -> Reading:
         all_facts += facts.from_comparisons(result.comparisons)
         findings += result.findings
     evidence = EvidenceSet(tuple(texts), tuple(all_facts), tuple(faults))
-    return Reading(evidence, tuple(problems), tuple(findings))
+    return Reading(evidence, tuple(problems), tuple(findings), tuple(gaps))
 
 
 def _run_texts(name: str) -> list[intake.Source]:
@@ -173,6 +180,7 @@ def _records(source: intake.Source, head: bytes, *, binary: bool) -> _Records:
     """Tables, dumps and reports; what stands in lines is searched for."""
     records: list[object] = []
     faults: list[str] = []
+    gaps: list[str] = []
     for reader in formats_for(head, binary=binary):
         if reader.name in _LINES:
             continue
@@ -182,6 +190,8 @@ def _records(source: intake.Source, head: bytes, *, binary: bool) -> _Records:
             continue
         records += document.records
         faults += document.faults
+        if not document.complete:
+            gaps += document.problems[:1]
         if not reader.embedded:
             break
     dumps: list[Progress] = []
@@ -193,27 +203,36 @@ def _records(source: intake.Source, head: bytes, *, binary: bool) -> _Records:
             dumps += progress(source.name, record)
         elif isinstance(record, RasReport) and record.ranks:
             reports.append((source.name, record))
-    of_tools, tool_errors = ((), ()) if binary else _tool_outputs(source, head)
+    outputs = _ToolOutputs() if binary else _tool_outputs(source, head)
     bad = tuple(Evidence(source.name, None, fault) for fault in dict.fromkeys(faults))
     return _Records(
-        (*facts.from_records(source.name, records), *of_tools),
+        (*facts.from_records(source.name, records), *outputs.facts),
         tuple(dumps),
         tuple(reports),
-        (*bad, *tool_errors),
+        (*bad, *outputs.errors),
+        tuple(f"{source.name}: {gap}" for gap in (*gaps, *outputs.gaps)),
     )
 
 
-def _tool_outputs(
-    source: intake.Source, head: bytes
-) -> tuple[tuple[Fact, ...], tuple[Evidence, ...]]:
-    """The facts and the errors in what node tools printed: the declaration of each says both."""
+@dataclass(frozen=True, slots=True)
+class _ToolOutputs:
+    """What node tools printed into one text."""
+
+    facts: tuple[Fact, ...] = ()
+    errors: tuple[Evidence, ...] = ()
+    gaps: tuple[str, ...] = ()
+
+
+def _tool_outputs(source: intake.Source, head: bytes) -> _ToolOutputs:
+    """The facts, errors and gaps in it: the declaration of each tool says all three."""
     if not tools.is_marked(head):
-        return (), ()
+        return _ToolOutputs()
     text = decoded(intake.head_of(source, node_tools.MOST_BYTES))
     outputs = tools.read(text)
-    return (
+    return _ToolOutputs(
         facts.from_outputs(source.name, text, outputs),
         facts.tool_errors(source.name, text, outputs),
+        tuple(gap for output in outputs for gap in output.gaps),
     )
 
 
@@ -283,7 +302,7 @@ def document(diagnosis: Diagnosis, shown: tuple[Finding, ...], reading: Reading)
         "healthy": diagnosis.healthy,
         "unexplained": [_line(line) for line in diagnosis.unexplained],
         "notes": list(diagnosis.notes),
-        "problems": list(reading.problems),
+        "problems": [*reading.problems, *reading.gaps],
         "read": [{"file": text.artefact, "lines": text.lines} for text in texts],
     }
 
@@ -326,7 +345,7 @@ def answer(diagnosis: Diagnosis, shown: tuple[Finding, ...], reading: Reading) -
     guesses = [each for each in possible if each.id not in consequences]
     blocks = [_stated_lines(each, possible) for each in stated]
     if not stated:
-        blocks.append(_nothing(diagnosis, guesses))
+        blocks.append(_nothing(diagnosis, guesses, reading.gaps))
     if guesses:
         blocks.append(_guess_lines(guesses, stated, diagnosis))
     hidden = len(diagnosis.findings) - len(shown)
@@ -353,7 +372,7 @@ def _read_lines(reading: Reading) -> list[str]:
     return out
 
 
-def _nothing(diagnosis: Diagnosis, guesses: list[Finding]) -> list[str]:
+def _nothing(diagnosis: Diagnosis, guesses: list[Finding], gaps: Sequence[str]) -> list[str]:
     if diagnosis.healthy:
         return ["nothing wrong: the work completed, and no line reports a problem"]
     if diagnosis.unexplained:
@@ -363,6 +382,13 @@ def _nothing(diagnosis: Diagnosis, guesses: list[Finding]) -> list[str]:
             "CAUSE not found: something failed, and the evidence does not say why",
             f"  first line  {phrases.location(first)}  {_cut(first.text)}",
             f"  next        run again with {settings} and one file per rank, and give all files",
+        ]
+    if gaps:
+        more = f" (and {len(gaps) - 1} more)" if len(gaps) > 1 else ""
+        return [
+            "UNKNOWN: no line reports a failure, but the text is incomplete",
+            f"  missing     {_cut(gaps[0])}{more}",
+            "  next        give the complete output",
         ]
     if guesses:
         return ["nothing found; settings and conditions worth a look are listed below"]
@@ -528,7 +554,7 @@ def register(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Diagnose, or explain an entry. 0 = nothing found, 1 = findings, 3 = something failed and the
-    evidence does not say why, or a file that was named is empty."""
+    evidence does not say why, a result is incomplete, or a file that was named is empty."""
     if args.live or args.print_script:
         from busbw.cli.why_live import run_live
 
@@ -584,13 +610,16 @@ def _diagnose(args: argparse.Namespace) -> int:
         raise ReadError(f"{', '.join(args.what)} {verb} empty: nothing to diagnose")
     diagnosis = diagnose(reading.evidence, Context(family))
     diagnosis = with_findings(diagnosis, reading.findings)
+    if reading.gaps:
+        diagnosis = replace(diagnosis, healthy=False)
     shown = diagnosis.findings if args.all else worth_showing(diagnosis)
     if args.json:
         text = json.dumps(document(diagnosis, shown, reading), ensure_ascii=False, indent=2) + "\n"
     else:
         text = answer(diagnosis, shown, reading)
     sys.stdout.write(text)
-    return exit_status(diagnosis) or (3 if any(map(_is_empty, args.what)) else 0)
+    is_partial = bool(reading.gaps) or any(map(_is_empty, args.what))
+    return exit_status(diagnosis) or (3 if is_partial else 0)
 
 
 def _is_empty(name: str) -> bool:

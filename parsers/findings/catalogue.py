@@ -332,6 +332,29 @@ def load() -> Catalogue:
     return assemble(entries)
 
 
+@functools.cache
+def _expressions_of(*roles: Role) -> re.Pattern[str]:
+    """What entries of these roles look for in lines."""
+    regexes = []
+    for symptom in load().entries:
+        for signal in symptom.signals:
+            is_sign = symptom.role in roles and signal.weight is not Weight.EXCLUDES
+            if is_sign and signal.regex is not None:
+                regexes.append(f"(?:{signal.regex})")
+    return re.compile("|".join(regexes), re.IGNORECASE | re.ASCII)
+
+
+def is_remark(line: str) -> bool:
+    """Whether the catalogue knows the line to be harmless."""
+    return _expressions_of(Role.NOTE).search(line) is not None
+
+
+def is_no_failure(line: str) -> bool:
+    """Whether the catalogue knows the line as a remark, or as a setting or a condition that costs
+    bandwidth and ends nothing."""
+    return _expressions_of(Role.NOTE, Role.STATE).search(line) is not None
+
+
 def entry(finding_id: str) -> Entry:
     """The entry of the packaged catalogue with that id.
 

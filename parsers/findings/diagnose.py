@@ -8,7 +8,6 @@ tables, dumps, checks, counters ──▶ facts ─┴─▶ clues ──▶ ran
 from __future__ import annotations
 
 import functools
-import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -455,7 +454,7 @@ def diagnose(evidence: EvidenceSet, context: Context | None = None) -> Diagnosis
     failures = _failures(known, evidence, clues, failure_lines.patterns(words=False))
     doubts = failures + _failures(known, evidence, clues, failure_lines.patterns(words=True))
     doubts.sort(key=lambda line: line.place)
-    faults = tuple(fault for fault in evidence.faults if not _is_remark(fault.text))
+    faults = tuple(fault for fault in evidence.faults if not catalogue.is_remark(fault.text))
     findings = rank(known, clues, context, complaint=_complaint(evidence), failed=bool(failures))
     if not failures:
         findings = _without_past_causes(findings, evidence)
@@ -486,25 +485,9 @@ def _failures(
     return [
         line
         for line in sorted(lines, key=lambda line: line.place)
-        if (line.artefact, line.place.line_no) not in harmless and not _is_remark(line.text)
+        if (line.artefact, line.place.line_no) not in harmless
+        and not catalogue.is_remark(line.text)
     ]
-
-
-@functools.cache
-def _remarks() -> re.Pattern[str]:
-    """The expressions of what is no failure: of a remark that is repeated, only the first lines are
-    among the clues."""
-    regexes = []
-    for symptom in catalogue.load().entries:
-        for signal in symptom.signals:
-            is_remark = symptom.role is Role.NOTE and signal.weight is not Weight.EXCLUDES
-            if is_remark and signal.regex is not None:
-                regexes.append(f"(?:{signal.regex})")
-    return re.compile("|".join(regexes), re.IGNORECASE | re.ASCII)
-
-
-def _is_remark(line: str) -> bool:
-    return _remarks().search(line) is not None
 
 
 def _without_past_causes(

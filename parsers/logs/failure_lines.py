@@ -9,11 +9,12 @@ from __future__ import annotations
 import functools
 import importlib.resources
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from busbw import codec
 from busbw.errors import ReadError
-from busbw.parsers.logs.scan import Pattern
+from busbw.parsers.logs.scan import Pattern, Scanner
 
 _KEEP = 64
 """Lines kept of each process: a harmless remark repeated often must not hide the failure behind."""
@@ -41,6 +42,16 @@ class Lexicon:
 
     writers: tuple[Writer, ...]
     harmless: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class FailureLine:
+    """One line of a text that reports a failure."""
+
+    line_no: int
+    text: str
+    is_certain: bool
+    """A writer's own wording; False = general words only."""
 
 
 @functools.cache
@@ -73,3 +84,26 @@ def patterns(*, words: bool | None = None) -> tuple[Pattern, ...]:
 def reports_failure(line: str) -> bool:
     """Whether the line reports a failure, by any wording."""
     return any(re.search(each.regex, line, re.IGNORECASE) for each in patterns())
+
+
+@functools.cache
+def _scanner() -> Scanner:
+    """Built once for a process: that takes longer than searching a small text."""
+    return Scanner(patterns())
+
+
+def lines_in(chunks: Iterable[bytes]) -> tuple[FailureLine, ...]:
+    """The lines of a text that report a failure, in order: the first ones of each wording and
+    process.
+
+    >>> [each.line_no for each in lines_in([b"errors: 0\\nbash: mpirun: command not found\\n"])]
+    [2]
+    """
+    own = {each.id for each in patterns(words=False)}
+    lines: dict[int, FailureLine] = {}
+    for hit in _scanner().scan(chunks).hits:
+        for line in hit.examples:
+            known = lines.get(line.line_no)
+            is_certain = hit.pattern in own or (known is not None and known.is_certain)
+            lines[line.line_no] = FailureLine(line.line_no, line.text, is_certain)
+    return tuple(lines[line_no] for line_no in sorted(lines))

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
@@ -532,8 +532,9 @@ def read(chunks: Iterable[bytes]) -> Document:
             ),
         )
     log = log_of(scan)
-    warnings = [each for each in _first_of_each(log.warnings) if each.role is not WarningRole.NOTE]
-    faults = (*map(_quote, warnings), *log.stuck, *_missing(log))
+    with_hca = {process.process for process in log.processes if process.hcas}
+    warnings = tuple(each for each in log.warnings if not _is_harmless(each, with_hca))
+    faults = (*map(_quote, _first_of_each(warnings)), *log.stuck, *_missing(log))
     return Document(
         "nccl-debug",
         (log,),
@@ -728,6 +729,13 @@ def _first_of_each(warnings: tuple[NcclWarning, ...]) -> tuple[NcclWarning, ...]
     for each in warnings:
         firsts.setdefault(each.kind if each.kind != "other" else each.message, each)
     return tuple(firsts.values())
+
+
+def _is_harmless(each: NcclWarning, with_hca: Container[str | None]) -> bool:
+    """A remark, or a device of another container: a process that goes on to use an HCA of its own
+    has what it was given."""
+    is_foreign = each.kind == "ib-open" or "Call to ibv_open_device" in each.message
+    return each.role is WarningRole.NOTE or (is_foreign and each.process in with_hca)
 
 
 def _quote(each: NcclWarning) -> str:

@@ -136,7 +136,7 @@ def _errors(listed: Ibstat) -> Iterator[str]:
         yield f"ibstat: {listed.panic}"
     for device in listed.devices:
         for port in device.ports:
-            if port.state == "Down" and port.link_layer == "InfiniBand":
+            if port.state == "Down":
                 yield f"ibstat: {device.name} port {port.number} is Down"
 
 

@@ -12,6 +12,7 @@ import pytest
 from busbw import codec, intake
 from busbw.cli import read, why
 from busbw.errors import BusbwError
+from busbw.model import Confidence, Status
 from busbw.parsers.findings.diagnose import Diagnosis, diagnose
 from busbw.parsers.logs import failure_lines
 from busbw.parsers.logs.failure_lines import Writer
@@ -104,11 +105,59 @@ def test_a_healthy_text_raises_no_alarm(path: Path) -> None:
     assert read_status(path) in (0, 3)
 
 
-@pytest.mark.parametrize(
+ALL_TEXTS = pytest.mark.parametrize(
     "path",
     sorted(path for path in FIXTURES.rglob("*.txt") if "reports" not in path.parts),
     ids=lambda path: str(path.relative_to(FIXTURES)),
 )
-def test_what_read_calls_bad_is_no_pass_for_why(path: Path) -> None:
-    if read_status(path) == 1:
+
+
+@ALL_TEXTS
+def test_what_read_calls_bad_or_incomplete_is_no_pass_for_why(path: Path) -> None:
+    (text,) = read.read_all(intake.expand([str(path)]))
+    if read.exit_status([text]) and text.documents:
         assert why_status(path) != 0
+
+
+@ALL_TEXTS
+def test_what_fails_for_why_is_no_pass_for_read(path: Path) -> None:
+    diagnosis = diagnosis_of(path)
+    stated = [each for each in diagnosis.findings if each.confidence is not Confidence.POSSIBLE]
+    if diagnosis.unexplained or any(each.status is Status.FAIL for each in stated):
+        assert read_status(path) != 0
+
+
+TABLE = """# nThread 1 nGpus 1 minBytes 8 maxBytes 16 step: 2(factor) warmup iters: 5 iters: 20 agg iters: 1
+#       size         count      type   redop    root     time   algbw   busbw  #wrong     time   algbw   busbw  #wrong
+           8             2     float     sum      -1    30.00    0.00    0.00       0    30.00    0.00    0.00       0
+"""
+
+
+def test_a_table_that_was_cut_off_is_no_pass(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "cut.log"
+    path.write_text(TABLE)
+    assert (read_status(path), why_status(path)) == (3, 3)
+    assert "no 'Avg bus bandwidth' line" in capsys.readouterr().out
+
+
+def test_a_device_of_another_container_is_no_error(tmp_path: Path) -> None:
+    path = tmp_path / "pod.log"
+    closed = "pod-a:30:97 [0] ibvwrap.cc:212 NCCL WARN Call to ibv_open_device failed\n"
+    own = "pod-a:30:97 [0] NCCL INFO NET/IB : Using [0]mlx5_8:1/RoCE ; OOB eth0:10.0.0.1<0>\n"
+    path.write_text(closed + own)
+    assert (read_status(path), why_status(path)) == (0, 0)
+    path.write_text(closed)
+    assert (read_status(path), why_status(path)) == (1, 1)
+
+
+def test_what_a_program_reports_in_a_log_makes_it_bad_for_read(tmp_path: Path) -> None:
+    path = tmp_path / "job.log"
+    log = "n1:1:1 [0] NCCL INFO Using network IB\n"
+    path.write_text(log + "n1: Test CUDA failure common.cu:297 'an illegal memory access'\n")
+    assert read_status(path) == 1
+    path.write_text(log + "worker 3 timed out\n")
+    assert read_status(path) == 3
+    path.write_text(log)
+    assert read_status(path) == 0

@@ -216,7 +216,7 @@ def test_control_characters_of_a_text_are_shown_as_marks(
     assert "␛" in out
 
 
-def test_log_lines_around_a_table_stand_beside_it(
+def test_a_failure_beside_a_good_table_stands_beside_it_and_decides(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     slots = (
@@ -227,5 +227,5 @@ def test_log_lines_around_a_table_stand_beside_it(
     (tmp_path / "a.log").write_text(dashes + slots + dashes + GOOD)
     status, out, _ = read(capsys, str(tmp_path / "a.log"), "--json")
     document = json.loads(out)
-    assert (status, document["kind"]) == (0, "nccl-tests")
+    assert (status, document["kind"], document["complete"]) == (1, "nccl-tests", True)
     assert "open-mpi" in [other["kind"] for other in document["also"]]

@@ -179,7 +179,7 @@ def test_read_prints_them_alone_and_beside_a_log_with_the_worst_status(
     ]
     assert cli.main(["read", str(tmp_path / "dmesg.txt")]) == 1
     assert f"  BAD     line 2: {XID}" in capsys.readouterr().out
-    assert cli.main(["read", str(tmp_path / "both.txt"), "--json"]) == 0
+    assert cli.main(["read", str(tmp_path / "both.txt"), "--json"]) == 1
     document = json.loads(capsys.readouterr().out)
     assert [document["kind"], [each["kind"] for each in document["also"]]] == [
         "nccl-debug",
