@@ -148,13 +148,13 @@ def test_nodes_that_share_a_home_write_its_file_once(tmp_path: Path, file: Path)
 def test_the_lock_of_a_process_that_was_killed_holds_nobody_up(tmp_path: Path, file: Path) -> None:
     file.parent.mkdir()
     file.write_text(OWN + "\n")
-    lock = file.with_name("authorized_keys.busbw")
+    lock = tmp_path / ".ssh.busbw"
     lock.mkdir()
-    (lock / "another-node.77").touch()
-    (lock / "another-node.77.next").write_text("half a file")
+    (lock / "busbw-other@another-node.77").touch()
+    file.with_name("authorized_keys.busbw.busbw-other@another-node.77").write_text("half a file")
     assert on_node(tmp_path, keys.allow(MARK, KEY)).returncode == 0
     assert file.read_text() == f"{OWN}\n{KEY.decode()}\n"
-    assert [path.name for path in file.parent.iterdir()] == ["authorized_keys"]
+    assert sorted(path.name for path in tmp_path.rglob("*")) == [".ssh", "authorized_keys"]
 
 
 def test_a_process_that_lost_its_lock_puts_nothing_in_place(tmp_path: Path, file: Path) -> None:
@@ -162,10 +162,57 @@ def test_a_process_that_lost_its_lock_puts_nothing_in_place(tmp_path: Path, file
     file.parent.mkdir()
     file.write_text(OWN + "\n")
     slow = keys.allow(MARK, KEY)
-    stop = 'mv() { /bin/mv -T "$lock" "$lock.gone"; echo new >> "$file"; unset -f mv; mv "$@"; }\n'
+    stop = 'mv() { rm "$lock/$me" "$part"; rmdir "$lock"; echo new >> "$file"; unset -f mv; mv "$@"; }\n'
     argv = (*slow.argv[:2], stop + slow.argv[2], *slow.argv[3:])
     assert on_node(tmp_path, dataclasses.replace(slow, argv=argv)).returncode == 0
     assert file.read_text() == f"{OWN}\nnew\n{KEY.decode()}\n"
+
+
+def test_a_child_of_a_killed_shell_puts_no_key_in_place_after_its_removal(
+    tmp_path: Path, file: Path
+) -> None:
+    """The shell was killed right before its `mv` ran: the line is not there yet, the lock is."""
+    file.parent.mkdir()
+    file.write_text(OWN + "\n")
+    lock = tmp_path / ".ssh.busbw"
+    lock.mkdir()
+    (lock / f"{MARK}@node1.77").touch()
+    part = file.with_name(f"authorized_keys.busbw.{MARK}@node1.77")
+    part.write_text(f"{OWN}\n{KEY.decode()}\n")
+    assert on_node(tmp_path, keys.forget(MARK)).returncode == 0
+    assert not part.exists()
+    assert file.read_text() == OWN + "\n"
+    assert sorted(path.name for path in tmp_path.rglob("*")) == [".ssh", "authorized_keys"]
+
+
+@pytest.mark.parametrize("folder", [False, True])
+def test_a_folder_whose_maker_was_killed_goes_with_the_key(tmp_path: Path, folder: bool) -> None:
+    (tmp_path / ".ssh.made-by-busbw").touch()
+    if folder:
+        (tmp_path / ".ssh").mkdir()
+    assert on_node(tmp_path, keys.forget(MARK)).returncode == 0
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_somebody_put_beside_the_key_keeps_the_folder(tmp_path: Path, file: Path) -> None:
+    assert on_node(tmp_path, keys.allow(MARK, KEY)).returncode == 0
+    (file.parent / "config").write_text("Host *\n")
+    assert on_node(tmp_path, keys.forget(MARK)).returncode == 0
+    assert sorted(path.name for path in tmp_path.rglob("*")) == [".ssh", "config"]
+
+
+def test_a_key_whose_turn_came_too_late_is_not_added(tmp_path: Path, file: Path) -> None:
+    """Whoever sent it has given up on it, and its removal may have been here."""
+    file.parent.mkdir()
+    file.write_text(OWN + "\n")
+    late = keys.allow(MARK, KEY)
+    script = late.argv[2].replace("-lt 25 ]", "-lt 0 ]")
+    argv = (*late.argv[:2], script, *late.argv[3:])
+    done = on_node(tmp_path, dataclasses.replace(late, argv=argv))
+    assert (script != late.argv[2], done.returncode) == (True, 75)
+    assert b"for too long" in done.stderr
+    assert file.read_text() == OWN + "\n"
+    assert sorted(path.name for path in tmp_path.rglob("*")) == [".ssh", "authorized_keys"]
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="a file system of a few pages needs root")
