@@ -101,6 +101,7 @@ FLOORS = (
     ("busbw.shell", 1),
     ("busbw.model", 0),
     ("busbw.credentials", 0),
+    ("busbw.faults", 0),
     ("busbw.errors", 0),
     ("busbw.text", 0),
     ("busbw.units", 0),
@@ -173,6 +174,23 @@ def test_every_data_file_of_a_package_is_matched_by_a_packaging_glob() -> None:
         if path.is_file() and path.suffix != ".pyc" and "__pycache__" not in path.parts
     }
     assert sorted(present - covered - set(MODULES.values())) == []
+
+
+CATCHES_ALL = ("busbw.faults", "busbw.transport.fanout", "busbw.cli")
+"""What concerns one node; threads, which hand it on; the last floor of a command."""
+
+
+def test_everything_is_caught_at_the_boundary_of_a_node_only() -> None:
+    wrong = []
+    for name, path in MODULES.items():
+        for node in ast.walk(parsed(path)):
+            if not isinstance(node, ast.ExceptHandler) or name in CATCHES_ALL:
+                continue
+            names = {each.id for each in ast.walk(node.type or node) if isinstance(each, ast.Name)}
+            ends = any(isinstance(each, ast.Raise) and each.exc is None for each in node.body)
+            if (node.type is None or names & {"Exception", "BaseException"}) and not ends:
+                wrong.append(f"{name}:{node.lineno}")
+    assert wrong == []
 
 
 def test_every_module_stands_on_a_floor() -> None:

@@ -4,12 +4,15 @@ result that a check has, too."""
 from __future__ import annotations
 
 import dataclasses
+import functools
 
-from busbw.checks import NodeAnswer, Policy, frame, script
+from busbw.checks import NodeAnswer, Policy, frame, occupied, script, unread
 from busbw.checks import specification as demands
 from busbw.checks.frame import families
+from busbw.checks.software import facts
 from busbw.errors import RunDirError
 from busbw.fabrics.fabric import UNDETECTED
+from busbw.faults import Fault, attempt
 from busbw.model import CheckResult, CommandResult, Evidence, Status
 from busbw.store import artefacts
 from busbw.store.artefacts import PreflightArtefact, ReachArtefact
@@ -63,8 +66,18 @@ def answers(run: RunDir, plan: RunPlan) -> tuple[NodeAnswer, ...]:
         answer = script.split(
             nodes[entry.node], result, index.boundary if index else "", entry.stdout
         )
-        found.append(dataclasses.replace(answer, requirements=requirements))
+        found.append(_readable(dataclasses.replace(answer, requirements=requirements)))
     return tuple(found)
+
+
+def _readable(answer: NodeAnswer) -> NodeAnswer:
+    """The answer, where it can be read; else none, with the reason. A run decides by these readers
+    who takes part."""
+    for read in (facts, occupied.occupants_of_others, occupied.unseen, occupied.schedules):
+        outcome = attempt(functools.partial(read, answer))
+        if isinstance(outcome, Fault):
+            return unread(answer, outcome)
+    return answer
 
 
 def policy(plan: RunPlan) -> Policy:

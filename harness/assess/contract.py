@@ -10,7 +10,7 @@ from collections import Counter
 from busbw.assess import gates
 from busbw.assess.appraisal import Appraisal
 from busbw.assess.launches import Launch, over_all_nodes
-from busbw.checks import NodeAnswer
+from busbw.checks import NodeAnswer, read_answer
 from busbw.model import (
     Acceptance,
     CheckResult,
@@ -67,7 +67,7 @@ def conclude(
             emulated=plan.cluster.emulated,
             largest_bytes=max(sizes, default=None),
             answers=answers(plan, launches, node_answers, checks, outcome, appraisal),
-            hardware=tuple(part for answer in node_answers for part in parts(answer)),
+            hardware=tuple(part for answer in node_answers for part in read_answer(parts, answer)),
             suspects=suspects,
             without_suspects=without_suspects(contract, launches, criteria, appraisal),
         ),

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
 
+from busbw.faults import Fault, attempt
 from busbw.model.counters import CounterDelta, CounterSnapshot, RailBytes
 from busbw.parsers.tools import counters
 from busbw.store import artefacts
@@ -136,9 +138,10 @@ def _parsed(taken: tuple[NodeTexts, ...] | None) -> CaseCounters | None:
     for node in taken:
         problems += [f"{node.node}: {problem}" for problem in node.problems]
         if node.before is not None and node.after is not None:
-            pair = counters.parse_pair(
-                node.before.text, node.after.text, node.node, (node.before.path, node.after.path)
-            )
+            pair = attempt(functools.partial(_pair, node.node, node.before, node.after))
+            if isinstance(pair, Fault):
+                problems.append(f"{node.node}: its counters cannot be read: {pair.text}")
+                continue
             problems += [
                 f"{node.node}: {moment}: {problem}"
                 for moment, each in zip(("before", "after"), pair, strict=True)
@@ -146,3 +149,7 @@ def _parsed(taken: tuple[NodeTexts, ...] | None) -> CaseCounters | None:
             ]
             nodes.append(NodeCounters(*pair))
     return CaseCounters(tuple(nodes), tuple(dict.fromkeys(problems)))
+
+
+def _pair(node: str, before: Taken, after: Taken) -> tuple[CounterSnapshot, CounterSnapshot]:
+    return counters.parse_pair(before.text, after.text, node, (before.path, after.path))

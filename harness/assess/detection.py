@@ -4,12 +4,13 @@ two fit, both are named and none is taken."""
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Iterator
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
 from busbw.assess.expectation import NodeHardware, node_hardware
-from busbw.checks import NodeAnswer
+from busbw.checks import NodeAnswer, read_answer
 from busbw.errors import UsageError
 from busbw.fabrics import fabric
 from busbw.fabrics.fabric import Ports, Sign
@@ -35,9 +36,8 @@ def guess(answers: tuple[NodeAnswer, ...]) -> Guess:
         return Guess((), ("no node answered",))
     nodes_by_guess: dict[Guess, list[str]] = {}
     for answer in answers:
-        nodes_by_guess.setdefault(_of_node(answer, alone=len(answers) == 1), []).append(
-            answer.node.name
-        )
+        read = functools.partial(_of_node, alone=len(answers) == 1)
+        nodes_by_guess.setdefault(read_answer(read, answer), []).append(answer.node.name)
     if len(nodes_by_guess) == 1:
         (only,) = nodes_by_guess
         return only

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 
 from busbw.assess import counters, proof
 from busbw.assess.launches import Launch
-from busbw.checks import NodeAnswer, SectionOutput
+from busbw.checks import NodeAnswer, SectionOutput, read_answer
 from busbw.model import CheckResult, Comparison, Evidence, Finding, Status
 from busbw.parsers.findings import catalogue, facts
 from busbw.parsers.findings.diagnose import diagnose, search_patterns
@@ -76,8 +76,8 @@ def evidence(
     run_facts: list[Fact] = []
     for answer in answers:
         if answer.node.name in suspects:
-            texts += _kernel_log(answer)
-            run_facts += _node_facts(answer)
+            texts += read_answer(_kernel_log, answer)
+            run_facts += read_answer(_node_facts, answer)
     rails = {answer.node.name: answer.node.rails for answer in answers}
     for launch in launches:
         run_facts += _counters(run, launch, rails)

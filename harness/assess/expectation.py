@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Mapping, Set
 from dataclasses import dataclass
 
-from busbw.checks import NodeAnswer, software
+from busbw.checks import NodeAnswer, read_answer, software
 from busbw.errors import UsageError
 from busbw.fabrics.fabric import Wire, carrier_by_fabric
 from busbw.inventory import fold
@@ -159,7 +159,9 @@ def _fastest(active: list[tuple[str, SysfsPort]]) -> list[tuple[str, SysfsPort]]
 
 def hardware_of(answers: tuple[NodeAnswer, ...], nodes: tuple[str, ...]) -> Hardware:
     """What the nodes that took part have in common."""
-    known = tuple(node_hardware(answer) for answer in answers if answer.node.name in nodes)
+    known = tuple(
+        read_answer(node_hardware, answer) for answer in answers if answer.node.name in nodes
+    )
     missing: list[str] = []
     gpu, per_node = _gpus(known, missing)
     nics = _nics(known, missing)

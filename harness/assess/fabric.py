@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import re
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
 from busbw.assess import network_path
 from busbw.checks import NodeAnswer, fabric_side, gpu_bench, script
+from busbw.faults import Fault, attempt
 from busbw.model import (
     CheckResult,
     CommandResult,
@@ -67,14 +69,11 @@ def load(run: RunDir) -> FabricView | None:
             problems.append(f"{text.name}: {answer.problem}")
         if text.kind == "node":
             _learn(answer, guids, hosts)
-            neighbours = answer.section("lldp")
-            if neighbours is not None and neighbours.exit_status == 0 and neighbours.stdout.strip():
-                readings.append(
-                    (
-                        answer.artefact,
-                        lldp.parse(neighbours.stdout, text.name).at_line(neighbours.line_no),
-                    )
-                )
+            reading = attempt(functools.partial(_neighbours, answer))
+            if isinstance(reading, Fault):
+                problems.append(f"{text.name}: its LLDP cannot be read: {reading.text}")
+            elif reading is not None:
+                readings.append((answer.artefact, reading))
         else:
             _of_host(answer, readings, problems)
     topology = assemble(readings, Known(artefact.nodes, guids, hosts), tuple(problems))
@@ -96,6 +95,13 @@ def _answer(run: RunDir, artefact: FabricArtefact, text: FabricText) -> NodeAnsw
         text.problem or None,
     )
     return script.split(Node(text.name), result, artefact.boundary, text.path or "")
+
+
+def _neighbours(answer: NodeAnswer) -> Reading | None:
+    section = answer.section("lldp")
+    if section is None or section.exit_status != 0 or not section.stdout.strip():
+        return None
+    return lldp.parse(section.stdout, answer.node.name).at_line(section.line_no)
 
 
 def _learn(answer: NodeAnswer, guids: dict[str, tuple[str, str]], hosts: dict[str, str]) -> None:

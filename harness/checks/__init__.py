@@ -16,7 +16,10 @@ from fnmatch import fnmatchcase
 from typing import TypeVar, TypeVarTuple
 
 from busbw import shell
+from busbw.faults import Fault, attempt
 from busbw.model import CheckResult, Evidence, Node, Requirement, Status
+
+K = TypeVar("K")
 
 MAX_OUTPUT_BYTES = 256 * 1024
 """Of a section's standard output; an `nvidia-smi -q` of 8 GPUs has about 70 KiB."""
@@ -111,6 +114,18 @@ class NodeAnswer:
     def section(self, name: str) -> SectionOutput | None:
         """The output of a section; None = the node did not get that far."""
         return self.sections.get(name)
+
+
+def unread(answer: NodeAnswer, fault: Fault) -> NodeAnswer:
+    """What takes the place of an answer that our readers fail at: none, with the reason."""
+    why = f"busbw could not read what the node printed ({fault.text}); it is kept"
+    return replace(answer, sections={}, problem=why)
+
+
+def read_answer(read: Callable[[NodeAnswer], K], answer: NodeAnswer) -> K:
+    """What `read` says of an answer; where it fails, what it says of a node without one."""
+    outcome = attempt(lambda: read(answer))
+    return read(unread(answer, outcome)) if isinstance(outcome, Fault) else outcome
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,9 +243,6 @@ class Rule:
     def skipped(self, seen: str, reason: str) -> RuleResult:
         """There is nothing to judge."""
         return self.result(Status.SKIPPED, seen, reason)
-
-
-K = TypeVar("K")
 
 
 def of_kind(records: tuple[object, ...], kind: type[K]) -> tuple[K, ...]:

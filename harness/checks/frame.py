@@ -11,6 +11,7 @@ from operator import attrgetter
 import busbw.checks
 from busbw import plugins
 from busbw.checks import CONNECT, CheckFamily, NodeAnswer, Policy, RuleResult
+from busbw.faults import Fault, attempt
 from busbw.model import CheckResult, Status
 
 # All families of checks, found by walking the package.
@@ -64,29 +65,37 @@ def judge_records(
 def _of_one(family: CheckFamily, answer: NodeAnswer) -> tuple[CheckResult, ...]:
     """What a family says of one node. A text that it stumbles over costs this node these checks,
     never the other nodes their answers."""
-    try:
-        return family.judge(answer)
-    except Exception as error:  # noqa: BLE001  # texts come from nodes nobody vouches for; what is not understood is UNKNOWN, and told
-        return _not_understood(family.ids, (answer,), error)
+    results = attempt(lambda: family.judge(answer))
+    if isinstance(results, Fault):
+        return _not_understood(family.ids, (answer,), results)
+    return results
 
 
 def _of_all(family: CheckFamily, answers: tuple[NodeAnswer, ...]) -> tuple[CheckResult, ...]:
-    """What a family says of the nodes against each other, with the same care."""
-    try:
-        return family.compare(answers)
-    except Exception as error:  # noqa: BLE001  # as above
-        return _not_understood(
-            tuple(name for name in family.ids if name.startswith("cross.")), answers, error
-        )
+    """What a family says of the nodes against each other, with the same care: an answer that it
+    stumbles over by itself is compared with no other."""
+    results = attempt(lambda: family.compare(answers))
+    if not isinstance(results, Fault):
+        return results
+    crossing = tuple(name for name in family.ids if name.startswith("cross."))
+    good: list[NodeAnswer] = []
+    unread: list[CheckResult] = []
+    for answer in answers:
+        alone = attempt(functools.partial(family.compare, (answer,)))
+        if isinstance(alone, Fault):
+            unread += _not_understood(crossing, (answer,), alone)
+        else:
+            good.append(answer)
+    rest = attempt(lambda: family.compare(tuple(good)))
+    if not unread or isinstance(rest, Fault):
+        return _not_understood(crossing, answers, results)
+    return (*rest, *unread)
 
 
 def _not_understood(
-    check_ids: tuple[str, ...], answers: tuple[NodeAnswer, ...], error: Exception
+    check_ids: tuple[str, ...], answers: tuple[NodeAnswer, ...], fault: Fault
 ) -> tuple[CheckResult, ...]:
-    why = (
-        f"busbw could not read what the node printed ({type(error).__name__}: {error}); it is kept,"
-        " please report it"
-    )
+    why = f"busbw could not read what the node printed ({fault.text}); it is kept, please report it"
     return tuple(
         CheckResult(name, each.node.name, Status.UNKNOWN, "not understood", "", "", why)
         for each in answers

@@ -7,6 +7,7 @@ import re
 from dataclasses import dataclass
 
 from busbw.checks import CheckFamily, NodeAnswer, Section
+from busbw.checks.software import facts
 from busbw.parsers.tools import nvidia_smi
 
 _LAUNCHERS = "mpirun|mpiexec|mpiexec.hydra|orterun|prterun|prte|orted|prted|hydra_pmi_proxy|torchrun|[a-z_]*_perf"
@@ -72,6 +73,11 @@ def occupants(answer: NodeAnswer, user_id: int | None) -> tuple[Occupant, ...]:
         }
         jobs += [Occupant(name, command, owner) for command, owner in sorted(launchers)]
     return tuple(dict.fromkeys(jobs))
+
+
+def occupants_of_others(answer: NodeAnswer) -> tuple[Occupant, ...]:
+    """`occupants` for the user that the node itself names."""
+    return occupants(answer, facts(answer).user_id)
 
 
 def unseen(answer: NodeAnswer) -> tuple[str, ...]:

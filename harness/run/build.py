@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import TypeVar
 
-from busbw import shell
+from busbw import faults, shell
 from busbw.building import node_types
 from busbw.building import recipe as building
 from busbw.building.node_types import Group, NodeKind
@@ -227,11 +227,7 @@ def _groups(
         BuildError: the head lacks what a build takes.
     """
     answers = context.fleet.run(dict.fromkeys(nodes, software.command(cuda=cuda)), deadline_s=60)
-    chains = {
-        a.node: software.parse(a.node, a.out())
-        for a in answers
-        if isinstance(a, CommandResult) and a.ok
-    }
+    chains = faults.read_each(answers, software.parse)
     silent = Toolchain(head, None, None, None, None, None, None, None, False, ())
     kinds = {
         node: node_types.kind(chains.get(node, silent), known[node], cuda=cuda)
@@ -386,11 +382,7 @@ def _prove(context: Context, places: Mapping[str, str]) -> dict[str, Proof]:
         node: building.prove_command(folder) for node, folder in places.items()
     }
     answers = context.fleet.run(commands, deadline_s=PROVE_DEADLINE_S)
-    return {
-        a.node: building.parse_proof(a.node, a.out())
-        for a in answers
-        if isinstance(a, CommandResult) and a.ok
-    }
+    return faults.read_each(answers, building.parse_proof)
 
 
 def _ordered(proofs: Mapping[str, Proof], nodes: tuple[str, ...]) -> tuple[Proof, ...]:

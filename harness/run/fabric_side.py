@@ -26,6 +26,7 @@ from busbw.store.run_directory import RunDir
 from busbw.transport import Session, Transport
 from busbw.transport.fanout import Fleet
 from busbw.transport.local import LocalTransport
+from busbw.transport.per_node import PerNodeTransport
 from busbw.transport.recorder import RecordingTransport
 
 SCHEMA = "busbw.fabric/1"
@@ -100,7 +101,7 @@ def _session(run: RunDir, plan: RunPlan, transport: Transport, name: str) -> Ses
     """The session to a host of its own, recorded as those of the nodes are."""
     listed = {node.name: node for node in plan.cluster.nodes}
     inner: Transport = LocalTransport() if name == "local" else transport
-    session = RecordingTransport(inner, run).connect(
+    session = RecordingTransport(PerNodeTransport(inner), run).connect(
         listed.get(name, Node(name)), plan.connect_timeout_s
     )
     if isinstance(session, Unreachable):

@@ -44,7 +44,7 @@ def look(context: Context, answers: tuple[NodeAnswer, ...], head: str) -> Occupa
     occupants: list[Occupant] = []
     hidden: dict[str, list[str]] = {}
     for answer in answers:
-        occupants += occupied.occupants(answer, facts(answer).user_id)
+        occupants += occupied.occupants_of_others(answer)
         for text in occupied.unseen(answer):
             hidden.setdefault(text, []).append(answer.node.name)
     if any(occupied.schedules(answer) for answer in answers):

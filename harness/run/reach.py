@@ -20,7 +20,6 @@ from busbw.store.plan import RunPlan
 from busbw.store.run_directory import RunDir
 from busbw.transport import Transport
 from busbw.transport.fanout import Fleet, open_fleet
-from busbw.transport.recorder import RecordingTransport
 
 # Asking every node once: the script of all families of checks, and where its answers are kept.
 
@@ -95,9 +94,13 @@ def reach(run: RunDir, plan: RunPlan, transport: Transport, progress: Progress) 
         from busbw.transport.head import with_head
 
         transport = with_head(transport, plan.head)
-    recording = RecordingTransport(transport, run)
     with open_fleet(
-        plan.cluster, recording, forks=plan.forks, connect_timeout_s=limit_s, deadline_s=deadline_s
+        plan.cluster,
+        transport,
+        forks=plan.forks,
+        connect_timeout_s=limit_s,
+        deadline_s=deadline_s,
+        record=run,
     ) as fleet:
         notes = tuple(f"{node}: {note}" for node, note in fleet.notes)
         if artefacts.load(run, "reach.json", ReachArtefact) is None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import dataclasses
 
-from busbw.checks import NodeAnswer
+from busbw.checks import NodeAnswer, read_answer
 from busbw.fabrics.fabric import FlowHashing
 from busbw.model import Cluster
 from busbw.model.topology import Topology
@@ -53,7 +53,7 @@ def nvlink_domains(
     `nvlink_domain`, else by the clique that the GPUs' fabric shows, else by IMEX."""
     named = {node.name: dict(node.labels).get(NVLINK_DOMAIN, "") for node in cluster.nodes}
     if not any(named.values()):
-        named = {answer.node.name: _domain_shown(answer) for answer in answers}
+        named = {answer.node.name: read_answer(_domain_shown, answer) for answer in answers}
     domains: dict[str, list[str]] = {}
     for node in nodes:
         if name := named.get(node, ""):

@@ -20,7 +20,10 @@ from types import MappingProxyType, TracebackType
 from typing import Generic, TypeVar
 
 from busbw.model import Answer, Cluster, Command, CommandResult, Unreachable
+from busbw.store.run_directory import RunDir
 from busbw.transport import Session, Transport, remaining_s
+from busbw.transport.per_node import PerNodeTransport
+from busbw.transport.recorder import RecordingTransport
 
 FORKS = 64
 CONNECT_TIMEOUT_S = 10.0
@@ -217,9 +220,15 @@ def open_fleet(
     connect_timeout_s: float = CONNECT_TIMEOUT_S,
     deadline_s: float,
     on_event: Report | None = None,
+    record: RunDir | None = None,
 ) -> Fleet:
     """Open a session on every node, `forks` at a time; a node not reached within `deadline_s` is in
-    `Fleet.unreachable`."""
+    `Fleet.unreachable`. Every command is kept in `record`.
+
+    A fault of the transport is a value of its node; one of the recording ends the operation."""
+    transport = PerNodeTransport(transport)
+    if record is not None:
+        transport = RecordingTransport(transport, record)
     _make_room(len(cluster.nodes), forks)
     started = time.monotonic()
     deadline = started + deadline_s
@@ -342,7 +351,7 @@ class _Work(Generic[Product]):
             product: Product | _Fault
             try:
                 product = self._do(name)
-            except Exception as error:  # noqa: BLE001 - a transport is a plugin; whatever it raises, the caller's thread raises
+            except Exception as error:  # noqa: BLE001  # what serves all nodes failed: the caller's thread raises it
                 product = _Fault(error)
             with self._lock:
                 stopped = self._stopped

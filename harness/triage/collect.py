@@ -20,7 +20,6 @@ from busbw.survey.places import fabric_of
 from busbw.transport import Session, Transport
 from busbw.transport.fanout import Fleet, open_fleet
 from busbw.transport.local import LocalTransport
-from busbw.transport.recorder import RecordingTransport
 from busbw.triage import offline, script
 from busbw.triage.clocks import ClockedTransport
 from busbw.triage.script import CollectOptions
@@ -108,15 +107,15 @@ def collect(
     boundary = secrets.token_hex(8)
     asked_s = time.time()
     clocks = ClockedTransport(transport)
-    recording = RecordingTransport(clocks, run)
     # Two tries each, in as many waves as the fan-out needs.
     connecting_s = 2 * limits.connect_s * (1 + len(names) // limits.forks) + 2
     with open_fleet(
         cluster,
-        recording,
+        clocks,
         forks=limits.forks,
         connect_timeout_s=limits.connect_s,
         deadline_s=connecting_s,
+        record=run,
     ) as fleet:
         for missing in fleet.unreachable:
             progress("reach", f"{missing.node} not reached: {missing.reason}")

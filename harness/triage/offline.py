@@ -10,6 +10,7 @@ from pathlib import Path
 from busbw.checks.script import split
 from busbw.codec import parse_json
 from busbw.errors import ReadError, RunDirError
+from busbw.faults import Fault, attempt
 from busbw.model import CommandResult, Node, Unreachable
 from busbw.parsers.stall.evidence import (
     NodeEvidence,
@@ -108,6 +109,16 @@ def of_text(
     node: str, data: bytes, artefact: str, problem: str | None, clock_offset_s: float | None
 ) -> NodeEvidence:
     """One node's answer as evidence; what is missing in it is missing, with the reason."""
+    result = attempt(lambda: _of_text(node, data, artefact, problem, clock_offset_s))
+    if isinstance(result, Fault):
+        why = f"busbw could not read the answer ({result.text}); it is kept"
+        return read(node, (), artefact, why, clock_offset_s)
+    return result
+
+
+def _of_text(
+    node: str, data: bytes, artefact: str, problem: str | None, clock_offset_s: float | None
+) -> NodeEvidence:
     head = _MAGIC.search(data[:_HEAD_BYTES])
     if head is None:
         return read(
