@@ -88,7 +88,7 @@ def parse_login(text: str) -> dict[str, str]:
 def hello(launch: tuple[str, ...]) -> Command:
     """The launcher's command line with a hello-world for a program; `launch` = mpirun and its
     options."""
-    greeting = ("sh", "-c", 'echo "hello ${OMPI_COMM_WORLD_RANK-} $(uname -n)"')
+    greeting = ("sh", "-c", 'echo "hello ${OMPI_COMM_WORLD_RANK-$PMI_RANK} $(uname -n)"')
     return Command((*launch, *greeting), timeout_s=HELLO_S, label="hello", store="probe/hello.txt")
 
 

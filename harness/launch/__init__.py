@@ -76,9 +76,8 @@ class LaunchRequest:
     """Where rank 0 writes its JSON, on the first of `nodes`; None = no JSON."""
     ssh_agent: str = "ssh"
     """Command with which the head reaches the other nodes, as one line."""
-    agent_file: str | None = None
-    """On the head: runs `ssh_agent` so that the node's sh reads the command; None = the nodes'
-    login shells read it well."""
+    odd_shells: bool = False
+    """True = a node's login shell is not POSIX (fish, tcsh): what starts a daemon there is encoded."""
     ranks_per_node: int | None = None
     """For a case that does not say: None = the nodes' own slots or GPUs."""
     slurm: SlurmFacts | None = None

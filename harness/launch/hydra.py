@@ -26,9 +26,12 @@ def build(request: LaunchRequest) -> Invocation:
     case = request.case
     names = placing.names(request)
     ranks = placing.ranks_per_node(request)
-    program, *ssh_options = request.ssh_agent.split()
-    argv = ["env", f"HYDRA_LAUNCHER_EXTRA_ARGS={' '.join(ssh_options)}", request.mpi.path]
-    argv += ["-launcher", "ssh", "-launcher-exec", program]
+    agent = placing.agent(request)
+    program, *extra = agent.command.split()
+    argv = [*(agent.before or ("env",)), f"HYDRA_LAUNCHER_EXTRA_ARGS={' '.join(extra)}"]
+    # As "ssh" it puts an -x before them all, which is ssh's and would be sh's.
+    kind = "rsh" if request.odd_shells else "ssh"
+    argv += [request.mpi.path, "-launcher", kind, "-launcher-exec", program]
     for option in request.options:
         if option.name == _INTERFACE:
             argv += ["-iface", option.value.split(",")[0]]

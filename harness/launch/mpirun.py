@@ -8,6 +8,7 @@ first wherever `-H` has it: there every rank is placed by name instead.
 
 from __future__ import annotations
 
+import dataclasses
 import re
 
 from busbw.errors import UsageError
@@ -70,15 +71,14 @@ def build(request: LaunchRequest) -> Invocation:
     """
     kind = "ssh" if placing.major(request.mpi) >= 5 else "rsh"
     # Daemons are started by the head alone: the other nodes need no key for each other.
-    agent = request.ssh_agent
-    shell: tuple[tuple[str, str], ...] = ()
-    if request.agent_file is not None and not re.search(r"[\s'\"\\]", request.agent_file):
-        agent = f"sh {request.agent_file} {len(agent.split())} {agent}"
+    agent = placing.agent(request)
+    daemons = [(f"plm_{kind}_agent", agent.command)]
+    if request.odd_shells:
         # Else it takes the words of the head's own login shell for all nodes.
-        shell = ((f"plm_{kind}_assume_same_shell", "0"),)
-    return compose(
-        request, ((f"plm_{kind}_agent", agent), *shell, (f"plm_{kind}_no_tree_spawn", "1"))
-    )
+        daemons.append((f"plm_{kind}_assume_same_shell", "0"))
+    daemons.append((f"plm_{kind}_no_tree_spawn", "1"))
+    plain = compose(request, tuple(daemons))
+    return dataclasses.replace(plain, argv=(*agent.before, *plain.argv))
 
 
 def compose(

@@ -6,12 +6,16 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
+from dataclasses import dataclass
 
+from busbw import shell
 from busbw.errors import UsageError
 from busbw.fabrics.fabric import MpiOption
 from busbw.inventory.hostlist import LEGAL_NAME, fold, illegal
 from busbw.launch import LaunchRequest, MpiFacts
 from busbw.model import Node
+
+_AGENT = "BUSBW_AGENT"
 
 
 def names(request: LaunchRequest) -> tuple[str, ...]:
@@ -63,6 +67,30 @@ def ranks_per_node(request: LaunchRequest) -> int:
             next_step="give gpus in the inventory or ranks_per_node in the playbook",
         )
     return count
+
+
+@dataclass(frozen=True, slots=True)
+class Agent:
+    """How a launcher reaches the other nodes."""
+
+    command: str
+    """One line, which launchers cut at blanks: no quoting."""
+    before: tuple[str, ...] = ()
+    """Words before the launcher's own."""
+
+
+def agent(request: LaunchRequest) -> Agent:
+    """ssh; where a login shell is not POSIX, the script in front of it that encodes the command.
+
+    The script travels in a variable: a file would have to be written before a launch that is only
+    tried.
+    """
+    ssh = request.ssh_agent
+    if not request.odd_shells:
+        return Agent(ssh)
+    script = shell.load("busbw.launch", "agent.sh")
+    start = f'sh -c eval${{IFS}}"${_AGENT}" busbw-agent'
+    return Agent(f"{start} {len(ssh.split())} {ssh}", ("env", f"{_AGENT}={script}"))
 
 
 def major(mpi: MpiFacts) -> int:

@@ -56,8 +56,7 @@ def start(
     exports = "".join(f"export {name}={shlex.quote(value)}\n" for name, value in environment)
     script = f"echo $$ > launcher\n{exports}exec {shlex.join(argv)}\n# whole\n"
     session = shell.load(_PACKAGE, "forget.sh", "supervise.sh")
-    agent = shell.load(_PACKAGE, "agent.sh")
-    command = _script("start", ("start.sh",), directory, session, agent, timeout_s=30)
+    command = _script("start", ("start.sh",), directory, session, timeout_s=30)
     return dataclasses.replace(command, stdin=script.encode())
 
 

@@ -92,7 +92,7 @@ _POSIX = frozenset({"ash", "bash", "dash", "ksh", "sh", "zsh"})
 """Login shells that read the words with which mpirun starts its daemons."""
 
 
-def _odd_shells(nodes: tuple[str, ...], known: Mapping[str, NodeFacts]) -> bool:
+def odd_shells(nodes: tuple[str, ...], known: Mapping[str, NodeFacts]) -> bool:
     """Whether a node's login shell does not read sh (fish, tcsh)."""
     shells = (known[name].login_shell for name in nodes if name in known)
     return any(shell.rpartition("/")[2] not in _POSIX for shell in shells if shell)
@@ -159,7 +159,6 @@ def make(
             "marks the ranks of this launch, so that they are found and ended by it",
         ),
     )
-    odd = _odd_shells((place.head, *nodes), place.known)
     request = LaunchRequest(
         case=case,
         nodes=plan.cluster.chosen(nodes),
@@ -170,7 +169,7 @@ def make(
         options=pml.options(plan.pml, mpi_options(plan.profile, facts)),
         json_path=f"{directory}/result.json",
         ssh_agent=ssh_agent(place.ssh_config),
-        agent_file=f"{directory}/agent.sh" if odd else None,
+        odd_shells=odd_shells((place.head, *nodes), place.known),
         ranks_per_node=plan.ranks_per_node or _listed_gpus(plan, nodes, place.known),
         slurm=place.slurm,
     )

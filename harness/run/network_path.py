@@ -89,6 +89,7 @@ def _launch(
         mpi=mpi,
         options=mpi_options(context.plan.profile, own),
         ssh_agent=ssh_agent(None),
+        odd_shells=launching.odd_shells((head, *nodes), known),
         ranks_per_node=1,
     )
     try:

@@ -1,4 +1,4 @@
-# mpirun's remote agent: `sh agent.sh N SSH… NODE COMMAND…`, N words before the node. The command is for sh, whatever the
+# The launcher's remote agent: arguments N SSH… NODE COMMAND…, N words before the node. The command is for sh, whatever the
 # login shell of the node: it travels as octal, which no shell changes. SHELL tells mpirun, which asks for it, whose words to use.
 
 words=$1; shift; i=0; node=; command=
