@@ -132,9 +132,10 @@ class Family:
     name: str
     """As the catalogue writes it in `fabrics`: `ib`, `roce`."""
     data_path: DataPath
-    keywords: tuple[str, ...] | None = None
-    """Where the fabric is not known, weak evidence counts only in lines with one of these words;
-    None = it counts in any line."""
+    marks: tuple[str, ...] = ()
+    """Expressions of lines that show it: names of its devices, its software, its provider."""
+    needs_mark: bool = False
+    """Where the fabric is not known, weak evidence counts only in a text that has a mark."""
 
 
 class Ports(StrEnum):

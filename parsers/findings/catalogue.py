@@ -298,6 +298,9 @@ class Catalogue:
 
     entries: tuple[Entry, ...]
     by_id: Mapping[str, Entry]
+    consequences: Mapping[str, frozenset[str]]
+    """What may follow from each entry, directly or through others. A chain ends at a secondary
+    error: what such an error explains does not follow from all that leads to it."""
 
     def get(self, entry_id: str) -> Entry:
         """The entry of that id.
@@ -441,7 +444,21 @@ def assemble(entries: Iterable[Entry]) -> Catalogue:
             problems += _wrong(symptom.id, signal)
     if problems:
         raise ReadError("\n".join(problems), next_step="correct the entries in parsers/findings")
-    return Catalogue(ordered, by_id)
+    consequences = {symptom.id: _consequences(symptom, by_id) for symptom in ordered}
+    return Catalogue(ordered, by_id, consequences)
+
+
+def _consequences(symptom: Entry, by_id: Mapping[str, Entry]) -> frozenset[str]:
+    reached: set[str] = set()
+    ahead = list(symptom.explains)
+    while ahead:
+        name = ahead.pop()
+        if name in reached or name == symptom.id:
+            continue
+        reached.add(name)
+        if by_id[name].role is not Role.SECONDARY:
+            ahead += by_id[name].explains
+    return frozenset(reached)
 
 
 def _wrong(entry_id: str, signal: Signal) -> list[str]:

@@ -96,6 +96,8 @@ class Context:
 
     family: Family | None = None
     """Of the fabric; None = not known."""
+    seen: frozenset[str] = frozenset()
+    """Names of the families of which the texts have a mark."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -104,6 +106,10 @@ class Place:
 
     text: int
     line_no: int
+
+
+NO_PLACE = Place(1 << 30, 0)
+"""Of facts: they have no time, and come after lines."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,6 +155,16 @@ class Clue:
     evidence: Evidence
     place: Place
     where: tuple[str, ...] = ()
+    span: tuple[int, int] | None = None
+    """Where its words stand in the line; None = the whole line."""
+
+    def overlaps(self, other: Clue) -> bool:
+        """It reads the same words of the same line."""
+        if self.place != other.place or self.place == NO_PLACE:
+            return False
+        if self.span is None or other.span is None:
+            return True
+        return self.span[0] < other.span[1] and other.span[0] < self.span[1]
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,7 +26,7 @@ flow_hashing: {value: false, why: switches route packet by packet, source: net}
 env:
   - {name: NCCL_NET, value: AWS Libfabric, why: fails when the plugin is not loaded, source: net, since: "2.12"}
 must_see: {networks: [AWS Libfabric]}
-family: {name: slingshot, data_path: plugin, keywords: [CXI]}
+family: {name: slingshot, data_path: plugin, needs_mark: true, marks: [CXI]}
 signs:
   - {devices: ["cxi*"]}
   - {vendor: HPE, directory: /opt/cray/libfabric}

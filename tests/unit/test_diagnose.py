@@ -397,3 +397,10 @@ def test_a_killed_rank_is_the_cause_of_the_connections_to_it_that_fail(scanner: 
         " (113)\n"
     )
     assert told(ask(scanner, unreachable + text))[0] == ("mpi-wrong-interface", "certain")
+
+
+def test_a_setting_that_a_log_echoes_is_no_symptom(scanner: Scanner) -> None:
+    assert told(ask(scanner, "slurm: step 7 ended: OUT_OF_MEMORY\n"))
+    assert told(ask(scanner, "+ export RETRY_AFTER=OUT_OF_MEMORY\n")) == []
+    setting = "a:1:2 [0] NCCL INFO NCCL_IB_GID_INDEX set by environment to 0.\n"
+    assert ("gid-index-forced", "possible") in told(ask(scanner, setting))

@@ -156,3 +156,14 @@ def test_every_busbw_command_in_a_fix_is_one_that_busbw_takes() -> None:
             parsed = parser.parse_args(words[1:])
             explained = parsed.what[0] if parsed.command == "why" and parsed.what else "LOG"
             assert explained in TABLE.by_id or "-" not in explained, f"{symptom.id}: {line}"
+
+
+def test_every_entry_that_a_fix_points_to_explains_that_fix_s_entry() -> None:
+    """`busbw why X` in a fix says: look there for the cause."""
+    missing = []
+    for symptom in TABLE.entries:
+        for step in symptom.fix:
+            for name in re.findall(r"busbw why ([\w.-]+)", " ".join((step.do, *step.run))):
+                if name in TABLE.by_id and symptom.id not in TABLE.consequences[name]:
+                    missing.append(f"{name} explains {symptom.id}")
+    assert missing == []

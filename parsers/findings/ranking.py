@@ -1,0 +1,322 @@
+"""The order of causes: what the clues support, what explains what, and which stands first.
+
+1. An excluding clue rules an entry out. An entry whose condition (`requires`) is not known to
+   hold stays possible.
+2. Certain: a clue that can mean nothing else, or two strong clues of different families.
+   Likely: one strong clue, or a weak one in words of its own, where it is the only known reason
+   for a failure that is likely itself (words of a report, not of information). Possible: other
+   weak clues.
+3. Notes and settings are possible at most; a setting can be more if a measured figure is low.
+   If something ended in an error, settings and conditions without a strong clue are dropped:
+   they may be true, but they are no answer.
+4. An entry that another one explains, directly or through others, is its consequence: possible,
+   and after it. So are secondary errors. The kernel log is below NCCL: what it reports is no
+   consequence of what NCCL reports. A guess explains nothing by the very words that it shares.
+5. Then by confidence; causes before states, settings, secondary errors and notes. Of what is
+   only possible: a reason in words of its own first, a guess at the cause after what it guesses
+   at; then by number of lines; earlier lines first.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from busbw.fabrics.fabric import families
+from busbw.model import Confidence, Evidence, Finding, Status
+from busbw.parsers.findings.catalogue import Catalogue, Entry, EveryFabric, Role, Severity, Weight
+from busbw.parsers.findings.evidence import KERNEL, NO_PLACE, Clue, Context, Place, source_kind
+
+_SURE = {Confidence.CERTAIN: 2, Confidence.LIKELY: 1, Confidence.POSSIBLE: 0}
+_ROLES = {Role.CAUSE: 0, Role.STATE: 1, Role.SETTING: 2, Role.SECONDARY: 3, Role.NOTE: 4}
+_SEVERITIES = {
+    Severity.CRITICAL: 0,
+    Severity.HIGH: 1,
+    Severity.MEDIUM: 2,
+    Severity.LOW: 3,
+    Severity.INFO: 4,
+}
+_STRONG = (Weight.CERTAIN, Weight.STRONG)
+_WEIGHTS = {Weight.CERTAIN: 0, Weight.STRONG: 1, Weight.WEAK: 2, Weight.REQUIRES: 3}
+_MOST_EVIDENCE = 5
+_MOST_PLACES = 16
+
+
+@dataclass(slots=True)
+class _Candidate:
+    """An entry that has clues, while the order is not final."""
+
+    symptom: Entry
+    clues: list[Clue]
+    confidence: Confidence = Confidence.POSSIBLE
+    explained_by: list[str] = field(default_factory=list)
+    is_shared: bool = False
+    """All its words speak for another candidate too."""
+    is_guess_at_cause: bool = False
+    """It would explain another candidate, and has no words which that one has not."""
+
+    def first(self) -> Place:
+        """Where its best evidence begins."""
+        return min(clue.place for clue in self.clues if clue.weight is self.best())
+
+    def best(self) -> Weight:
+        """The weight of its best clue."""
+        return min((clue.weight for clue in self.clues), key=_WEIGHTS.__getitem__)
+
+    def is_strong(self) -> bool:
+        """It has a clue that alone makes it likely."""
+        return self.best() in _STRONG
+
+    def from_kernel(self) -> bool:
+        """A strong clue is in the kernel's log."""
+        return any(
+            source_kind(clue.source) == KERNEL and clue.weight in _STRONG for clue in self.clues
+        )
+
+
+def rank(
+    known: Catalogue,
+    clues: Sequence[Clue],
+    context: Context,
+    *,
+    complaint: bool = False,
+    failed: bool = False,
+) -> tuple[Finding, ...]:
+    """The findings that the clues support, best first.
+
+    Args:
+        complaint: a measured figure is below what is expected.
+        failed: something ended in an error. If an entry has a strong clue, settings and
+            conditions without one are then no answer.
+    """
+    candidates = _candidates(known, clues, context)
+    if failed and not complaint and any(each.is_strong() for each in candidates.values()):
+        candidates = {name: each for name, each in candidates.items() if not _is_bearable(each)}
+    for candidate in candidates.values():
+        candidate.confidence = _confidence(candidate, complaint)
+    _mark_shared(candidates)
+    _promote(known, candidates, context)
+    _explain(known, candidates)
+    _demote_secondary_errors(candidates)
+    ordered = sorted(candidates.values(), key=_order)
+    return tuple(_finding(candidate, ordered) for candidate in ordered)
+
+
+def _candidates(known: Catalogue, clues: Sequence[Clue], context: Context) -> dict[str, _Candidate]:
+    grouped: dict[str, list[Clue]] = {}
+    for clue in clues:
+        grouped.setdefault(clue.symptom, []).append(clue)
+    candidates = {}
+    for symptom_id, symptom_clues in grouped.items():
+        symptom = known.by_id[symptom_id]
+        weights = {clue.weight for clue in symptom_clues}
+        is_out = Weight.EXCLUDES in weights or weights == {Weight.REQUIRES}
+        if not is_out and _applies(symptom, symptom_clues, context):
+            candidates[symptom_id] = _Candidate(symptom, symptom_clues)
+    return candidates
+
+
+def _applies(symptom: Entry, clues: Sequence[Clue], context: Context) -> bool:
+    """Strong evidence counts on any fabric, weak evidence only on the fabrics of the entry. Where
+    the fabric is not known, a line of the texts must show it if the family asks for that."""
+    if EveryFabric.ANY in symptom.fabrics or any(clue.weight in _STRONG for clue in clues):
+        return True
+    if context.family is not None:
+        inside_nodes = {EveryFabric.NVLINK, EveryFabric.PCIE} & set(symptom.fabrics)
+        return context.family.name in symptom.fabrics or bool(inside_nodes)
+    known = families()
+    return any(
+        name in context.seen or name not in known or not known[name].needs_mark
+        for name in symptom.fabrics
+    )
+
+
+def _is_bearable(candidate: _Candidate) -> bool:
+    """A setting or condition for which there is no strong clue."""
+    return candidate.symptom.role in (Role.SETTING, Role.STATE) and not candidate.is_strong()
+
+
+def _confidence(candidate: _Candidate, complaint: bool) -> Confidence:
+    symptom, clues = candidate.symptom, candidate.clues
+    required = {signal.expr for signal in symptom.signals if signal.weight is Weight.REQUIRES}
+    if required and not any(clue.weight is Weight.REQUIRES for clue in clues):
+        return Confidence.POSSIBLE
+    if symptom.role is Role.NOTE or (symptom.role is Role.SETTING and not complaint):
+        return Confidence.POSSIBLE
+    strong = {source_kind(clue.source) for clue in clues if clue.weight in _STRONG}
+    if any(clue.weight is Weight.CERTAIN for clue in clues) or len(strong) > 1:
+        return Confidence.CERTAIN
+    return Confidence.LIKELY if strong else Confidence.POSSIBLE
+
+
+def _mark_shared(candidates: Mapping[str, _Candidate]) -> None:
+    """Mark the candidates all of whose words speak for another candidate too."""
+    by_place: dict[Place, list[Clue]] = {}
+    for candidate in candidates.values():
+        for clue in candidate.clues:
+            by_place.setdefault(clue.place, []).append(clue)
+    for candidate in candidates.values():
+        others = []
+        for place in {clue.place for clue in candidate.clues} - {NO_PLACE}:
+            others += [clue for clue in by_place[place] if clue.symptom != candidate.symptom.id]
+        candidate.is_shared = not _own_words(candidate.clues, others)
+
+
+def _own_words(clues: Sequence[Clue], others: Sequence[Clue]) -> list[Clue]:
+    """Those of the clues that read other words than all the others."""
+    by_place: dict[Place, list[Clue]] = {}
+    for other in others:
+        by_place.setdefault(other.place, []).append(other)
+    return [clue for clue in clues if not any(map(clue.overlaps, by_place.get(clue.place, ())))]
+
+
+def _promote(known: Catalogue, candidates: Mapping[str, _Candidate], context: Context) -> None:
+    """Make a weak sign strong where it is the only reason in sight for a likely failure."""
+    for name, consequence in candidates.items():
+        if not _SURE[consequence.confidence]:
+            continue
+        reasons = []
+        for candidate in candidates.values():
+            is_reason = name in known.consequences[candidate.symptom.id]
+            if is_reason and any(map(_is_report, _own_words(candidate.clues, consequence.clues))):
+                reasons.append(candidate)
+        if len(reasons) == 1 and _may_be_promoted(reasons[0], context):
+            reasons[0].confidence = Confidence.LIKELY
+
+
+def _is_report(clue: Clue) -> bool:
+    """It is no fact, and no line that its writer calls information: what a log states of every
+    machine is no reason."""
+    return clue.place != NO_PLACE and " INFO " not in clue.evidence.text
+
+
+def _may_be_promoted(candidate: _Candidate, context: Context) -> bool:
+    """A cause or a state with nothing but weak signs, all of whose conditions hold, on a fabric
+    that was seen."""
+    symptom = candidate.symptom
+    fabrics = {context.family.name} if context.family else context.seen
+    return (
+        symptom.role in (Role.CAUSE, Role.STATE)
+        and candidate.best() is Weight.WEAK
+        and all(signal.weight is not Weight.REQUIRES for signal in symptom.signals)
+        and (EveryFabric.ANY in symptom.fabrics or bool(fabrics & set(symptom.fabrics)))
+    )
+
+
+def _explain(known: Catalogue, candidates: Mapping[str, _Candidate]) -> None:
+    """Mark the consequences of each candidate that is likely, or as certain as they are."""
+    before = {name: candidate.confidence for name, candidate in candidates.items()}
+    for name, cause in candidates.items():
+        for other in sorted(known.consequences[name] & candidates.keys()):
+            consequence = candidates[other]
+            if not _SURE[before[name]] and not _own_words(cause.clues, consequence.clues):
+                cause.is_guess_at_cause = True
+            elif _outweighs(cause, before[name], consequence, before[other]):
+                consequence.explained_by.append(name)
+                consequence.confidence = Confidence.POSSIBLE
+
+
+def _outweighs(
+    cause: _Candidate, sure: Confidence, consequence: _Candidate, other_sure: Confidence
+) -> bool:
+    """The cause is sure enough, from no higher layer, and the first where both explain each other."""
+    if _SURE[sure] < min(_SURE[other_sure], 1):
+        return False
+    if consequence.from_kernel() and not cause.from_kernel():
+        return False
+    is_mutual = cause.symptom.id in consequence.symptom.explains
+    return not is_mutual or (sure, cause.first()) <= (other_sure, consequence.first())
+
+
+def _demote_secondary_errors(candidates: Mapping[str, _Candidate]) -> None:
+    """A secondary error is possible at most if a cause is likely."""
+    if not any(c.symptom.role is Role.CAUSE and _SURE[c.confidence] for c in candidates.values()):
+        return
+    for candidate in candidates.values():
+        if candidate.symptom.role is Role.SECONDARY and not candidate.from_kernel():
+            candidate.confidence = Confidence.POSSIBLE
+
+
+def _order(candidate: _Candidate) -> tuple[object, ...]:
+    role = candidate.symptom.role
+    if role is Role.SECONDARY and candidate.from_kernel():
+        role = Role.CAUSE
+    is_guess, lines = candidate.confidence is Confidence.POSSIBLE, 0
+    if is_guess:
+        lines = len({(clue.place, clue.evidence.text) for clue in candidate.clues})
+    return (
+        bool(candidate.explained_by),
+        -_SURE[candidate.confidence],
+        _ROLES[role],
+        candidate.is_guess_at_cause,
+        is_guess and candidate.is_shared,
+        -lines,
+        candidate.first(),
+        _SEVERITIES[candidate.symptom.severity or Severity.INFO],
+        candidate.symptom.id,
+    )
+
+
+def _finding(candidate: _Candidate, ordered: Sequence[_Candidate]) -> Finding:
+    symptom = candidate.symptom
+    evidence = _evidence(candidate.clues)
+    consequences = [other.symptom.id for other in ordered if symptom.id in other.explained_by]
+    also = []
+    for other in ordered:
+        name = other.symptom.id
+        if other is not candidate and name not in consequences and _shares(other, evidence):
+            also.append(name)
+    return Finding(
+        symptom.id,
+        _status(symptom.role),
+        symptom.title,
+        _where(candidate.clues),
+        evidence,
+        cause=symptom.cause,
+        fixes=tuple(step.fix() for step in symptom.fix),
+        verify=symptom.verify,
+        confidence=candidate.confidence,
+        also=tuple(also),
+        would_settle=_would_settle(symptom, candidate.confidence),
+        required=symptom.role in (Role.CAUSE, Role.SECONDARY),
+        explains=tuple(consequences),
+    )
+
+
+def _where(clues: Sequence[Clue]) -> tuple[str, ...]:
+    """The places that the best clues name: those named most often first, since many victims
+    point at one culprit."""
+    best = min((_WEIGHTS[clue.weight] for clue in clues), default=0)
+    counts: Counter[str] = Counter()
+    for clue in sorted(clues, key=lambda clue: clue.place):
+        if _WEIGHTS[clue.weight] == best:
+            counts.update(clue.where)
+    return tuple(place for place, _ in counts.most_common(_MOST_PLACES))
+
+
+def _status(role: Role) -> Status:
+    if role in (Role.CAUSE, Role.SECONDARY):
+        return Status.FAIL
+    return Status.PASS if role is Role.NOTE else Status.WARN
+
+
+def _evidence(clues: Sequence[Clue]) -> tuple[Evidence, ...]:
+    """The best lines, at most five, each once, in order."""
+    best = sorted(clues, key=lambda clue: (_WEIGHTS[clue.weight], clue.place))
+    chosen = list(dict.fromkeys((clue.evidence, clue.place) for clue in best))[:_MOST_EVIDENCE]
+    return tuple(evidence for evidence, place in sorted(chosen, key=lambda pair: pair[1]))
+
+
+def _shares(other: _Candidate, evidence: Sequence[Evidence]) -> bool:
+    return any(clue.evidence in evidence for clue in other.clues)
+
+
+def _would_settle(symptom: Entry, confidence: Confidence) -> tuple[str, ...]:
+    """What to run to confirm it; () = nothing is open."""
+    if confidence is Confidence.CERTAIN or symptom.role is Role.NOTE:
+        return ()
+    if symptom.settle:
+        return symptom.settle
+    first = next((step for step in symptom.fix if step.run and not step.disruptive), None)
+    return first.run if first else ()

@@ -1,0 +1,145 @@
+"""What explains what: the order of causes and their consequences, on entries made for it."""
+
+import pytest
+
+from busbw.model import Confidence, Evidence, Finding
+from busbw.parsers.findings import catalogue
+from busbw.parsers.findings.catalogue import Catalogue, Role, Signal, Weight
+from busbw.parsers.findings.evidence import Clue, Context, Place
+from busbw.parsers.findings.ranking import rank
+
+
+def entry(
+    name: str, *explains: str, role: Role = Role.CAUSE, fabric: str = "any"
+) -> catalogue.Entry:
+    return catalogue.Entry(
+        id=name,
+        title=name,
+        stage="init",
+        role=role,
+        cause="",
+        explanation="",
+        explains=explains,
+        fabrics=(fabric,),
+        signals=(Signal("nccl-log", Weight.WEAK, regex=name),),
+    )
+
+
+def clue(
+    name: str,
+    line: int,
+    weight: Weight = Weight.WEAK,
+    *,
+    span: tuple[int, int] | None = None,
+    text: str = "WARN x",
+) -> Clue:
+    evidence = Evidence("log", line, text)
+    return Clue(name, weight, "nccl-log", evidence, Place(0, line), span=span)
+
+
+def order(known: Catalogue, *clues: Clue) -> list[tuple[str, str]]:
+    return [(each.id, each.confidence.value) for each in ranked(known, *clues)]
+
+
+def ranked(known: Catalogue, *clues: Clue, seen: str = "") -> tuple[Finding, ...]:
+    return rank(known, clues, Context(seen=frozenset({seen})))
+
+
+@pytest.fixture(scope="module")
+def known() -> Catalogue:
+    return catalogue.assemble(
+        [
+            entry("bad-gid", "retries"),
+            entry("bad-mtu", "retries"),
+            entry("bad-prefix", "retries", fabric="roce"),
+            entry("retries", "gone"),
+            entry("slow-disk", "late-rank"),
+            entry("late-rank", "aborted"),
+            entry("aborted", role=Role.SECONDARY),
+            entry("gone", "refused", role=Role.SECONDARY),
+            entry("refused"),
+            entry("other"),
+        ]
+    )
+
+
+def test_a_consequence_of_a_consequence_is_one_too(known: Catalogue) -> None:
+    assert known.consequences["bad-gid"] == {"retries", "gone"}
+    first, second = ranked(known, clue("bad-gid", 1, Weight.STRONG), clue("gone", 2, Weight.STRONG))
+    assert (first.id, first.explains) == ("bad-gid", ("gone",))
+    assert second.confidence is Confidence.POSSIBLE
+
+
+def test_what_a_secondary_error_explains_does_not_follow_from_every_cause_of_it(
+    known: Catalogue,
+) -> None:
+    assert known.consequences["retries"] == {"gone"}
+    assert known.consequences["gone"] == {"refused"}
+
+
+def test_a_weak_sign_of_its_own_is_strong_beside_the_failure_that_it_explains(
+    known: Catalogue,
+) -> None:
+    failure = clue("retries", 1, Weight.STRONG)
+    assert order(known, failure, clue("bad-gid", 2)) == [
+        ("bad-gid", "likely"),
+        ("retries", "possible"),
+    ]
+    assert order(known, failure, clue("other", 2)) == [("retries", "likely"), ("other", "possible")]
+
+
+def test_two_causes_with_a_weak_sign_each_are_both_only_possible(known: Catalogue) -> None:
+    failure = clue("retries", 1, Weight.STRONG)
+    found = order(known, failure, clue("bad-gid", 2), clue("bad-mtu", 3))
+    assert found == [("retries", "likely"), ("bad-gid", "possible"), ("bad-mtu", "possible")]
+
+
+def test_a_guess_explains_nothing_by_the_very_line_that_it_shares(known: Catalogue) -> None:
+    shared = [clue("slow-disk", 1), clue("late-rank", 1)]
+    assert order(known, *shared) == [("late-rank", "possible"), ("slow-disk", "possible")]
+    assert ranked(known, *shared)[1].explains == ()
+    with_its_own = [*shared, clue("slow-disk", 2)]
+    assert ranked(known, *with_its_own)[0].explains == ("late-rank",)
+
+
+def test_a_reason_of_its_own_stands_before_any_number_of_shared_signs(known: Catalogue) -> None:
+    shared = []
+    for line in range(1, 7):
+        shared += [clue("slow-disk", line), clue("bad-mtu", line)]
+    assert order(known, *shared, clue("other", 8))[0] == ("other", "possible")
+
+
+def test_a_sure_sign_explains_also_what_another_entry_reads_in_the_same_line(
+    known: Catalogue,
+) -> None:
+    found = ranked(known, clue("retries", 1, Weight.CERTAIN), clue("gone", 1))
+    assert found[0].explains == ("gone",)
+
+
+def test_words_of_its_own_in_the_line_of_the_failure_are_a_sign_of_their_own(
+    known: Catalogue,
+) -> None:
+    failure = clue("retries", 1, Weight.STRONG, span=(0, 20))
+    assert ranked(known, failure, clue("bad-gid", 1, span=(30, 40)))[0].id == "bad-gid"
+    assert ranked(known, failure, clue("bad-gid", 1, span=(10, 40)))[0].id == "retries"
+
+
+def test_what_a_log_states_as_information_is_no_reason_for_a_failure(known: Catalogue) -> None:
+    failure = clue("retries", 2, Weight.STRONG)
+    background = clue("bad-gid", 1, text="a:1:2 [0] NCCL INFO NET/IB : Using [0]mlx5_0:1/IB")
+    assert ranked(known, failure, background)[0].id == "retries"
+
+
+def test_a_weak_sign_of_one_fabric_is_strong_only_where_that_fabric_was_seen(
+    known: Catalogue,
+) -> None:
+    clues = (clue("retries", 1, Weight.STRONG), clue("bad-prefix", 2))
+    assert ranked(known, *clues, seen="ib")[0].id == "retries"
+    assert ranked(known, *clues, seen="roce")[0].id == "bad-prefix"
+
+
+def test_entries_of_a_provider_need_a_line_that_shows_it() -> None:
+    real = catalogue.load()
+    weak = clue("efa-security-group", 1)
+    assert ranked(real, weak, seen="efa")
+    assert ranked(real, weak) == ()
