@@ -165,18 +165,19 @@ def most_rounds(nodes: tuple[str, ...], limits: SurveyLimits) -> int:
 def again_alone(
     nodes: tuple[str, ...], outcome: BlameOutcome, count: int, limits: SurveyLimits = SurveyLimits()
 ) -> Round | None:
-    """Every node by itself once more, where the inside of one is suspected or was slow in its only
-    launch: a single launch flags nobody. `count`: such launches so far."""
+    """Every node by itself once more, where the inside of one is suspected, or was slow and not good
+    again: a single launch flags nobody. `count`: such launches so far."""
     suspects = [
         s.account.part.names[0]
         for s in outcome.open
         if s.account.part.kind is ComponentKind.INTRA_NODE
         and 1 - s.account.ratio >= WORTH * limits.target_loss
     ]
-    once = [course.nodes[0] for course in courses(outcome) if _alone_once(course)]
-    suspects += [node for node in once if node not in suspects]
+    slow = [course.nodes[0] for course in courses(outcome) if _alone_unsettled(course)]
+    suspects += [node for node in slow if node not in suspects]
     if not suspects or count >= MOST_ALONE:
         return None
+    suspects = list(dict.fromkeys(suspects))
     names = ", ".join(suspects[:_REASONS])
     if len(suspects) > _REASONS:
         names += f" and {len(suspects) - _REASONS} more"
@@ -185,8 +186,8 @@ def again_alone(
     return Round(f"alone-{count + 1}", groups, why=why, role=LaunchRole.ALONE)
 
 
-def _alone_once(course: Course) -> bool:
-    return course.seen_once and len(course.nodes) == 1
+def _alone_unsettled(course: Course) -> bool:
+    return course.unsettled and len(course.nodes) == 1
 
 
 def _worth(doubt: Suspicion, fabric: Fabric, limits: SurveyLimits) -> bool:

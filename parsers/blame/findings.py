@@ -139,6 +139,12 @@ class Course:
         return len(self.slow) == 1 and len(self.levels) > 1
 
     @property
+    def unsettled(self) -> bool:
+        """Slow in all launches, or in several, and nothing flagged explains it: more launches
+        decide whether it counts."""
+        return not self.explained and bool(self.slow) and not self.passing
+
+    @property
     def seen_once(self) -> bool:
         """Slow in the only launch that measured it, and nothing flagged explains it: another launch
         decides whether it counts."""

@@ -98,6 +98,33 @@ def _of_good_ones(ratios: Iterable[float]) -> float:
     return 1.4826 * statistics.median(above)
 
 
+def between_launches(ratios: Iterable[tuple[tuple[str, ...], float]]) -> float:
+    """Standard deviation of a group from launch to launch: the median over the groups, so that one
+    that comes and goes is no noise of the others. 0 = fewer than three were measured again.
+
+    The iterations of one launch say nothing of it where other work takes the nodes' CPUs: that lasts
+    longer than a launch. For nodes by themselves alone; what comes and goes between nodes is counted
+    as chance.
+
+    >>> steady = [(("a",), 1.0), (("a",), 1.01), (("b",), 1.0), (("b",), 0.99)]
+    >>> round(between_launches([*steady, (("c",), 1.0), (("c",), 0.4)]), 3)
+    0.01
+    >>> busy = [(("a",), 1.0), (("a",), 0.6), (("b",), 0.7), (("b",), 1.1)]
+    >>> round(between_launches([*busy, (("c",), 1.0), (("c",), 0.5)]), 2)
+    0.41
+    """
+    of_group: dict[tuple[str, ...], list[float]] = {}
+    for nodes, value in ratios:
+        of_group.setdefault(nodes, []).append(value)
+    deviations = []
+    for values in of_group.values():
+        repeats = len(values) - 1
+        if repeats > 0:
+            # The median deviation of few values is low: that of chi squared, by Wilson and Hilferty.
+            deviations.append(statistics.stdev(values) * (1 - 2 / (9 * repeats)) ** -1.5)
+    return statistics.median(deviations) if len(deviations) >= FEWEST_GROUPS else 0.0
+
+
 def levels(samples: tuple[GroupSample, ...], fabric: Fabric) -> tuple[Level, ...]:
     """Every sample of a class that has peers, in the order given. Samples of a class with fewer
     than three groups are left out."""
@@ -165,6 +192,8 @@ def _of_class(
     ratio = {index: steady[index][0] / scale[_launch(samples[index])] for index in members}
     _against_crossing_peers(samples, members, crosses, ratio, leaves)
     noise = max(LEAST_NOISE, _of_good_ones(ratio.values()))
+    if not samples[members[0]].over_network:
+        noise = max(noise, between_launches([(samples[i].nodes, ratio[i]) for i in members]))
     of_class = {}
     for index in members:
         sample = samples[index]

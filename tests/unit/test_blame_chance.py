@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from busbw.parsers.blame import blame
+from busbw.parsers.blame import blame, findings
 from busbw.parsers.blame.blame import BlameOutcome
 from busbw.parsers.blame.explain import student
 from busbw.parsers.blame.parts import Fabric
@@ -214,6 +214,28 @@ def test_the_inside_of_a_node_is_measured_again_until_it_is_accused(left: float,
 def test_insides_that_are_slow_for_one_launch_accuse_nobody(seed: int) -> None:
     outcome, launches = insides(World(16, 1, 16, seed=seed), {}, unlucky=0.15)
     assert (outcome.blames, launches <= MOST_ALONE) == ((), True)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_insides_of_nodes_whose_cpus_others_use_are_good_or_slow_once(seed: int) -> None:
+    """Two of three numbers lose up to half, at each node in other launches: all that a busy machine
+    shows. Nobody is suspected, and no group is left that a warning names."""
+    outcome, _ = insides(World(4, 1, 4, seed=seed), {}, unlucky=0.66)
+    assert (outcome.blames, outcome.open) == ((), ())
+    artefacts = {level.sample.artefact for level in outcome.levels}
+    named = [each.id for each in findings.slow_groups(outcome, artefacts)]
+    assert "slow-group" not in named
+
+
+def test_a_slow_inside_is_named_where_others_use_all_cpus() -> None:
+    """And where four launches do not name it, it stays suspected: that is no pass."""
+    unnamed = 0
+    for seed in range(12):
+        outcome, _ = insides(World(8, 1, 8, seed=seed), {"n0003": 0.3}, unlucky=0.4)
+        unnamed += sure(outcome) != {"n0003 intra-node"}
+        suspected = (*outcome.flagged, *(each.account.part for each in outcome.open))
+        assert "n0003 intra-node" in {part.label for part in suspected}, seed
+    assert unnamed <= 1
 
 
 def test_good_insides_are_measured_once() -> None:
