@@ -17,8 +17,8 @@ import bz2
 import codecs
 import glob
 import importlib
+import logging
 import lzma
-import os
 import shutil
 import subprocess
 import sys
@@ -29,6 +29,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Protocol
 
+from busbw import files
 from busbw.errors import ReadError, UsageError
 from busbw.parsers.logs.json_values import unwrapped
 
@@ -48,6 +49,8 @@ _MAGIC = (
     (b"BZh", "bzip2"),
 )
 _DEEPEST = 3
+_SHOWN = 3
+_LOG = logging.getLogger("busbw.commands")
 _ZSTD_BYTES = 1024
 """Bytes given to zstd at once: a block of 4 bytes can hold 128 KiB, so at most 32 MiB come out."""
 
@@ -59,6 +62,9 @@ class Source:
     name: str
     """As given, or its path in the directory; `-` = standard input."""
     path: Path
+    folder: Path | None = None
+    """The directory that was walked: no link below it is followed; None = somebody named the
+    file."""
 
     def open(self) -> Reading:
         """A new reading from the start.
@@ -69,13 +75,19 @@ class Source:
             missing.
         """
         try:
-            return Reading(self.name, self.path.open("rb"))
+            return Reading(self.name, self._file())
         except OSError as error:
             raise UsageError(
                 f"{self.name} cannot be read",
-                seen=str(error.strerror),
+                seen=error.strerror or str(error),
                 next_step="check the path and its permissions",
             ) from error
+
+    def _file(self) -> IO[bytes]:
+        if self.folder is None:
+            return self.path.open("rb")
+        name = self.path.relative_to(self.folder).as_posix()
+        return files.open_beneath(self.folder, name, None)
 
 
 class Reading:
@@ -149,7 +161,7 @@ class _Decompressor(Protocol):
 
 def expand(arguments: Sequence[str]) -> tuple[Source, ...]:
     """The texts that command-line arguments name: files as given, directories file by file (sorted,
-    hidden ones left out), globs, `-`.
+    hidden ones and links left out), globs, `-`.
 
     Raises:
         UsageError: something named is not there, a directory or glob has no file in it, or there
@@ -162,7 +174,7 @@ def expand(arguments: Sequence[str]) -> tuple[Source, ...]:
             continue
         path = Path(argument)
         if path.is_dir():
-            texts = [Source(str(file), file) for file in _files(path)]
+            texts = _texts(path)
         elif path.exists():
             texts = [Source(argument, path)]
         else:
@@ -206,15 +218,18 @@ def _what_is_at(path: Path) -> str:
     return "a directory without files" if path.is_dir() else "no such file or directory"
 
 
-def _files(directory: Path) -> Iterator[Path]:
-    """Regular files below a directory, sorted; hidden ones and links to directories are left
-    out."""
-    for folder, folders, names in os.walk(directory):
-        folders[:] = sorted(name for name in folders if not name.startswith("."))
-        for name in sorted(names):
-            file = Path(folder, name)
-            if not name.startswith(".") and file.is_file():
-                yield file
+def _texts(folder: Path) -> list[Source]:
+    """The regular files below a directory. Links are named once: what they lead to may be anywhere."""
+    listing = files.listing(folder)
+    if listing.links:
+        count = "1 link" if len(listing.links) == 1 else f"{len(listing.links)} links"
+        _LOG.warning(
+            "%s: %s not followed: %s; to read what a link leads to, name it",
+            folder,
+            count,
+            ", ".join(listing.links[:_SHOWN]),
+        )
+    return [Source(str(folder / name), folder / name, folder) for name in listing.files]
 
 
 def _spool() -> Path:

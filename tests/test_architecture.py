@@ -12,6 +12,8 @@ import sys
 import tomllib
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).resolve().parent.parent
 FOLDERS = {
     "harness": "busbw",
@@ -102,6 +104,7 @@ FLOORS = (
     ("busbw.model", 0),
     ("busbw.credentials", 0),
     ("busbw.faults", 0),
+    ("busbw.files", 0),
     ("busbw.errors", 0),
     ("busbw.text", 0),
     ("busbw.units", 0),
@@ -174,6 +177,59 @@ def test_every_data_file_of_a_package_is_matched_by_a_packaging_glob() -> None:
         if path.is_file() and path.suffix != ".pyc" and "__pycache__" not in path.parts
     }
     assert sorted(present - covered - set(MODULES.values())) == []
+
+
+OPENS = {
+    "busbw.files": "the one reader of a folder that somebody else may have filled",
+    "busbw.store.run_directory": "writes, by `files.regular` and new names",
+    "busbw.intake": "a file that the user named may be a link or a pipe",
+    "busbw.shell": "scripts of the package",
+    "busbw.parsers.expect.baselines": "tables of the package",
+    "busbw.parsers.findings.catalogue": "findings of the package",
+    "busbw.parsers.logs.failure_lines": "patterns of the package",
+    "busbw.fabrics.fabric": "tables of the package",
+    "busbw.playbook": "playbooks of the package",
+    "busbw.run.planning": "the payload of the package",
+    "busbw.cli": "/dev/null",
+    "busbw.cli.check": "/proc/self/stat",
+    "busbw.cli.outputs": "$GITHUB_STEP_SUMMARY, to append",
+    "busbw.transport.ssh": "the user's keys",
+    "busbw.transport.openssh": "messages of its own ssh, in a folder of its own",
+    "busbw.transport.host_keys": "known_hosts",
+}
+"""Who opens files, and which: a run directory is in none of their hands but the first two."""
+
+
+def opens_a_file(call: ast.Call) -> bool:
+    """`open(…)`, `os.open(…)`, `path.read_text()`, `path.open("rb")`."""
+    function = call.func
+    if isinstance(function, ast.Name):
+        return function.id == "open"
+    if not isinstance(function, ast.Attribute):
+        return False
+    if function.attr in ("read_text", "read_bytes"):
+        return True
+    owner = function.value.id if isinstance(function.value, ast.Name) else ""
+    first = call.args[0] if call.args else None
+    mode = isinstance(first, ast.Constant) and str(first.value) in ("r", "rb", "a", "ab", "w", "wb")
+    return function.attr == "open" and (owner in ("os", "io", "codecs", "path", "file") or mode)
+
+
+def test_files_of_a_run_directory_are_opened_by_the_one_reader_only() -> None:
+    opening = set()
+    for name, path in MODULES.items():
+        calls = (node for node in ast.walk(parsed(path)) if isinstance(node, ast.Call))
+        if not name.startswith("busbw.lab.") and any(opens_a_file(call) for call in calls):
+            opening.add(name)
+    assert sorted(opening) == sorted(OPENS)
+
+
+@pytest.mark.parametrize("line", ["open(p)", "os.open(p, 0)", "p.read_text()", "p.open('rb')"])
+def test_a_direct_open_would_be_seen(line: str) -> None:
+    (statement,) = ast.parse(line).body
+    assert isinstance(statement, ast.Expr)
+    assert isinstance(statement.value, ast.Call)
+    assert opens_a_file(statement.value)
 
 
 CATCHES_ALL = ("busbw.faults", "busbw.transport.fanout", "busbw.cli")

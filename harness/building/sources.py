@@ -27,6 +27,7 @@ from urllib.parse import urlsplit
 from busbw.building import recipe
 from busbw.building.recipe import Benchmark
 from busbw.errors import BuildError, UsageError
+from busbw.files import read_given
 from busbw.model import Command, CommandResult, Node
 from busbw.store import artefacts
 from busbw.store.run_directory import RunDir
@@ -264,7 +265,7 @@ def take(given: str, *, fetch: bool = True) -> Benchmark:
             )
         return of_sources(_listed(path), given)
     if path.is_file():
-        content = path.read_bytes()
+        content = read_given(path, MOST_BYTES)
         actual = confirm(text, content, sha256)
         return dataclasses.replace(of_sources(unpacked(text, content), given), sha256=actual)
     if path.is_absolute() and sha256 is None:
@@ -367,7 +368,7 @@ def _bounded(what: str, entries: Iterator[tuple[str, Path]]) -> dict[str, bytes]
     for name, path in entries:
         total += path.stat().st_size
         _limit(what, len(files), total)
-        files[name] = path.read_bytes()
+        files[name] = read_given(path, MOST_BYTES)
     return files
 
 

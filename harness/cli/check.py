@@ -242,12 +242,12 @@ def _access(args: argparse.Namespace) -> Access:
 
 def _started(plan: RunPlan, out: Path, kind: str) -> tuple[RunDir, RunPlan]:
     """A run directory with its plan in it."""
-    from busbw.store import artefacts, files, run_directory
+    from busbw.store import artefacts, own_plans, run_directory
 
     directory = run_directory.create(out, plan.started, kind)
     plan = dataclasses.replace(plan, run_id=directory.run_id)
     artefacts.keep(directory, "plan.json", plan)
-    files.note_plan(directory.read_raw("plan.json") or b"")
+    own_plans.note_plan(directory.read_raw("plan.json") or b"")
     return directory, plan
 
 

@@ -24,12 +24,12 @@ def run(args: argparse.Namespace) -> int:
     from busbw import assess
     from busbw.inventory.hostlist import fold
     from busbw.run import cleanup, planning
-    from busbw.store import files, run_directory
+    from busbw.store import own_plans, run_directory
     from busbw.transport.choose import make
     from busbw.transport.fanout import open_fleet
 
     directory = run_directory.open_existing(args.run)
-    files.require_plan(directory.path, trust=args.trust)
+    own_plans.require_plan(directory.path, trust=args.trust)
     plan = assess.load_plan(directory)
     planning.enter_lab(plan)
     with run_directory.locked(directory):

@@ -17,7 +17,9 @@ from typing import TYPE_CHECKING
 
 from busbw.errors import UsageError
 from busbw.fabrics.fabric import carrier_by_fabric, intra_node_fabrics, network_fabrics
+from busbw.files import read_given
 from busbw.reports import phrases
+from busbw.text import decoded
 from busbw.units import format_bandwidth, format_size, format_time_us
 
 # `busbw expect` without describing the cluster by hand: its hardware as a run recorded it, or as
@@ -79,7 +81,7 @@ def rdma_gbit_s(paths: list[Path]) -> tuple[float, ...]:
     rates = []
     for path in paths:
         try:
-            read = perftest.parse(path.read_text(encoding="utf-8", errors="replace"))
+            read = perftest.parse(decoded(read_given(path)))
         except OSError as error:
             raise UsageError(
                 f"--rdma {path}: {error.strerror or error}",

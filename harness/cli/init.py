@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from busbw.errors import InventoryError, UsageError
+from busbw.files import read_given
 
 if TYPE_CHECKING:
     from busbw.model import Cluster
@@ -95,7 +96,7 @@ def _append(out: Path, run: Path) -> int:
     """The proposal at the end of an inventory that is there."""
     from busbw.store.run_directory import write_atomically
 
-    text = out.read_text(encoding="utf-8")
+    text = read_given(out).decode()
     if re.search(r"(?m)^(# )?specification:", text):
         raise UsageError(
             f"{out} has a specification: block",

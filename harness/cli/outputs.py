@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from busbw.errors import RunDirError, UsageError
+from busbw.files import read_beneath
 
 if TYPE_CHECKING:
     from busbw.model import RunResult
@@ -81,7 +82,7 @@ def deliver(args: argparse.Namespace, run: Path, result: RunResult, last_line: s
 
     for path, name in ((args.junit, "junit.xml"), (args.prom, "metrics.prom")):
         if path is not None:
-            write_atomically(path.absolute(), (run / name).read_bytes(), mode=0o666)
+            write_atomically(path.absolute(), read_beneath(run, name), mode=0o666)
     if args.csv is not None:
         write_atomically(args.csv.absolute(), csv.render(result).encode(), mode=0o666)
     _github(run, result)
@@ -99,7 +100,7 @@ def _github(run: Path, result: RunResult) -> None:
     if summary:
         try:
             with open(summary, "a", encoding="utf-8") as stream:
-                stream.write((run / "summary.md").read_text(encoding="utf-8") + "\n")
+                stream.write(read_beneath(run, "summary.md").decode() + "\n")
         except OSError as error:
             raise RunDirError(
                 "cannot append to $GITHUB_STEP_SUMMARY",

@@ -53,7 +53,7 @@ def run(args: argparse.Namespace) -> int:
     ):
         lines = check_lines(check, shown)
     if args.json:
-        sys.stdout.write((folder / "run.json").read_text(encoding="utf-8"))
+        sys.stdout.write(run_directory.RunDir(folder).read_derived("run.json").decode())
     else:
         shown_lines = lines[-1:] if args.quiet else lines
         sys.stdout.write(terminal.printed(shown_lines, console.width()))

@@ -501,9 +501,9 @@ def run(args: argparse.Namespace) -> int:
         # Before anything heavy is imported: the command starts over inside the lab.
         become_inside(args.inventory)
     if args.resume:
-        from busbw.store import files, run_directory
+        from busbw.store import own_plans, run_directory
 
-        files.require_plan(run_directory.open_existing(args.resume).path, trust=args.trust)
+        own_plans.require_plan(run_directory.open_existing(args.resume).path, trust=args.trust)
     become_allocated(args)
     from busbw.run import planning
 

@@ -317,6 +317,8 @@ def _once(
     from busbw.triage import collect
 
     console = Console(quiet=args.json)
+    for note in cluster.notes:
+        console.progress("note", note)
     run = run_directory.create(args.out, now(), "live")
     transport = make(args.transport, ssh_config=cluster.ssh_config)
     limits = collect.Limits(connect_s=args.connect_timeout, forks=args.forks)

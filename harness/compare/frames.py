@@ -64,7 +64,7 @@ def load(pattern: str | Path) -> Frames:
             seen=f"{len(paths)} paths",
             next_step='name run directories, such as busbw.load("runs/*")',
         )
-    results = [(RunDir(path), _result(path)) for path in runs]
+    results = [(run, _result(run)) for run in map(RunDir, runs)]
     cases = [row for run, result in results for row in _cases(run, result)]
     rows = [row for _, result in results for row in csv.records(result)]
     findings = [row for _, result in results for row in _findings(result)]
@@ -75,9 +75,9 @@ def load(pattern: str | Path) -> Frames:
     )
 
 
-def _result(path: Path) -> RunResult:
-    content = (path / "run.json").read_bytes()
-    return parse_json(content, RunResult, f"{path}/run.json", error=RunDirError)
+def _result(run: RunDir) -> RunResult:
+    content = run.read_derived("run.json")
+    return parse_json(content, RunResult, f"{run.path}/run.json", error=RunDirError)
 
 
 def _cases(run: RunDir, result: RunResult) -> Iterator[tuple[object, ...]]:

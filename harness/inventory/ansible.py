@@ -20,6 +20,7 @@ from busbw.codec import Opaque, Problem, Tree, read_tree, refuse, unknown
 from busbw.codec import Path as TreePath
 from busbw.codec import unknown as unknown_name
 from busbw.errors import InventoryError
+from busbw.files import read_given
 from busbw.inventory.hostlist import LEGAL_NAME, MAXIMUM_NAMES, fold, illegal
 from busbw.model import Cluster, Node
 
@@ -389,7 +390,7 @@ def _variables_of(folder: Path, name: str, inventory: Inventory) -> dict[str, Va
         return variables
     for path in _files(folder, name):
         try:
-            text = path.read_text(encoding="utf-8")
+            text = read_given(path).decode()
         except (OSError, UnicodeDecodeError) as error:
             inventory.problems.append(Problem(str(path), f"cannot be read: {error}"))
             continue

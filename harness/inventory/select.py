@@ -11,7 +11,8 @@ from pathlib import Path
 
 from busbw.codec import Problem, read_tree, refuse
 from busbw.errors import InventoryError
-from busbw.inventory import ansible, hostfile, own, slurm
+from busbw.files import read_given
+from busbw.inventory import ansible, hostfile, own, programs, slurm
 from busbw.inventory.ansible import VAULT_TAGS
 from busbw.inventory.hostlist import expand, fold
 from busbw.model import Cluster, Node
@@ -134,7 +135,7 @@ def _discovered(environ: Mapping[str, str], *, here: bool) -> Cluster:
             return allocation
         return dataclasses.replace(described, notes=(*described.notes, *allocation.notes))
     if here and Path(HERE).is_file():
-        file = _read(HERE)
+        file = _read_here()
         return dataclasses.replace(
             file, notes=(*file.notes, f"no nodes were given: those of {HERE} are used")
         )
@@ -153,10 +154,17 @@ def _here(names: tuple[str, ...], why: str) -> Cluster | None:
     or it does not have all of them."""
     if not Path(HERE).is_file():
         return None
-    file = _read(HERE)
+    file = _read_here()
     return (
         _keep(file, names, f", {why}") if {node.name for node in file.nodes} >= set(names) else None
     )
+
+
+def _read_here() -> Cluster:
+    """`busbw.yaml` of this folder, which nobody named: it says which programs it runs."""
+    file = _read(HERE)
+    warning = programs.note(file, HERE)
+    return dataclasses.replace(file, notes=(*file.notes, warning)) if warning else file
 
 
 def _read(inventory: str) -> Cluster:
@@ -166,7 +174,7 @@ def _read(inventory: str) -> Cluster:
         return lab.load(inventory.partition(":")[2] or None)
     path = Path(inventory)
     try:
-        text = path.read_bytes().decode("utf-8-sig")
+        text = read_given(path).decode("utf-8-sig")
     except OSError as error:
         raise InventoryError(
             f"{inventory}: {error.strerror or error}",

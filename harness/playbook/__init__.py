@@ -15,6 +15,7 @@ from pathlib import Path
 from busbw.codec import read_yaml, refuse, unknown
 from busbw.errors import PlaybookError
 from busbw.fabrics.fabric import ChecksPlan, of_emulated_hosts
+from busbw.files import read_given
 from busbw.model import BenchmarkCase, Requirement
 from busbw.playbook import specification
 from busbw.playbook.contract import Contract
@@ -127,7 +128,7 @@ def load(name_or_path: str, *, emulated: bool = False) -> Playbook:
     if "/" in name_or_path or name_or_path.endswith((".yaml", ".yml")):
         path = Path(name_or_path)
         try:
-            text = path.read_bytes().decode()
+            text = read_given(path).decode()
         except OSError as error:
             raise PlaybookError(
                 f"{name_or_path}: {error.strerror or error}", next_step=_known()

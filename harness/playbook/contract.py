@@ -18,6 +18,7 @@ from typing import Annotated
 from busbw.codec import Path as Steps
 from busbw.codec import Written, read_yaml, refuse
 from busbw.errors import PlaybookError
+from busbw.files import read_given
 from busbw.playbook.specification import problems as specification_problems
 from busbw.units import parse_size
 
@@ -88,7 +89,7 @@ def load(path: Path, cases: frozenset[str]) -> Contract:
         PlaybookError: the file cannot be read, or is wrong: every problem at once.
     """
     try:
-        text = path.read_bytes().decode()
+        text = read_given(path).decode()
     except OSError as error:
         raise PlaybookError(
             f"--contract {path}: {error.strerror or error}",

@@ -62,6 +62,7 @@ def dry_run(plan: RunPlan, benchmark: Benchmark, *, verbose: bool = False) -> st
         *_probes(verbose=verbose),
         *_build(plan, benchmark),
     ]
+    lines += [f"# {text}" for text in plan.cluster.notes]
     lines += [f"# in your shell, ignored: {item.partition('=')[0]}" for item in plan.stray]
     lines += [f"# caution: {text}" for text in cautions(plan)]
     facts = launching.fabric_facts(plan, nodes, place.known, "JOB.nccl")

@@ -26,7 +26,7 @@ from busbw.launch import FabricFacts, env
 from busbw.launch.choose import choose as choose_launcher
 from busbw.model import Cluster
 from busbw.playbook import Playbook, contract
-from busbw.store import artefacts, files, run_directory
+from busbw.store import artefacts, own_plans, run_directory
 from busbw.store.artefacts import ReachArtefact
 from busbw.store.plan import SCHEMA, Interleaving, RunPlan
 from busbw.store.run_directory import RunDir
@@ -130,7 +130,7 @@ def prepare(options: RunOptions, started: str, stack: ExitStack) -> Prepared:
         sources.keep(run, payload)
         plan = dataclasses.replace(plan, run_id=run.run_id)
         artefacts.keep(run, "plan.json", plan)
-        files.note_plan(run.read_raw("plan.json") or b"")
+        own_plans.note_plan(run.read_raw("plan.json") or b"")
         if earlier_runs := earlier.collect(options.out, plan):
             artefacts.keep(run, earlier.FILE, earlier_runs)
     transport = make(

@@ -29,8 +29,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from busbw import files
 from busbw.errors import BusyError, RunDirError
-from busbw.store import files
 
 _ID = re.compile(r"^[A-Za-z0-9][A-Za-z0-9._-]*$")
 MODE_DIRECTORY = 0o750
@@ -174,10 +174,10 @@ class RunDir:
             number += 1
         moved = f"earlier/{number}/{name}"
         target = self.raw / moved
-        files = self.raw_names(name) if source.is_dir() else (name,)
+        names = self.raw_names(name) if source.is_dir() else (name,)
         known = self._list()
         _make_folder(target.parent)
-        for each in files:
+        for each in names:
             if each in known:
                 entry = {**known[each], "name": moved + each.removeprefix(name), "was": each}
                 self._append(LIST, json.dumps(entry))

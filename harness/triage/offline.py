@@ -3,10 +3,12 @@ printed script (`NODE.txt`), as evidence again."""
 
 from __future__ import annotations
 
+import os
 import re
 from dataclasses import dataclass
 from pathlib import Path
 
+from busbw import files
 from busbw.checks.script import split
 from busbw.codec import parse_json
 from busbw.errors import ReadError, RunDirError
@@ -21,6 +23,7 @@ from busbw.parsers.stall.evidence import (
 )
 
 _MAGIC = re.compile(rb"(?:\A|\n)busbw-live 1 ([0-9A-Za-z-]{6,64})\r?\n")
+_RECORD = "raw/live.json"
 _HEAD_BYTES = 65536
 _MOST_BYTES = 64 << 20
 """Of one node's answer: 24 MB of dumps in base64 and what else there is."""
@@ -62,7 +65,7 @@ class LiveArtefact:
 
 def is_collection(path: Path) -> bool:
     """A directory of ours, or one that holds answers of the printed script."""
-    return path.is_dir() and ((path / "raw" / "live.json").is_file() or bool(_answers(path)))
+    return path.is_dir() and ((path / _RECORD).is_file() or bool(_answers(path)))
 
 
 def load(path: Path) -> LiveArtefact:
@@ -72,19 +75,18 @@ def load(path: Path) -> LiveArtefact:
     Raises:
         ReadError: nothing in it is an answer.
     """
-    record = path / "raw" / "live.json"
-    if record.is_file():
-        return parse_json(record.read_bytes(), LiveArtefact, str(record), error=RunDirError)
-    files = _answers(path)
-    if not files:
+    if os.path.lexists(path / _RECORD):
+        return parse_json(
+            _content(path, _RECORD), LiveArtefact, f"{path}/{_RECORD}", error=RunDirError
+        )
+    names = _answers(path)
+    if not names:
         raise ReadError(
             f"{path} holds no answer of the collecting script",
             seen="no file begins with 'busbw-live 1'",
             next_step="busbw why --live --print-script",
         )
-    made = tuple(
-        LiveFile(file.name.partition(".")[0], file.name, 0, None, 0.0, None, None) for file in files
-    )
+    made = tuple(LiveFile(name.partition(".")[0], name, 0, None, 0.0, None, None) for name in names)
     return LiveArtefact("busbw.live/1", "", 0.0, "", str(path), None, None, None, made, ())
 
 
@@ -100,9 +102,25 @@ def evidence(path: Path, artefact: LiveArtefact) -> StallEvidence:
 
 
 def _node(path: Path, file: LiveFile) -> NodeEvidence:
-    with (path / file.path).open("rb") as stream:
-        data = stream.read(_MOST_BYTES)
+    try:
+        data = _content(path, file.path)
+    except RunDirError as error:
+        problem = f"{error.what}: {error.seen}"
+        return of_text(file.node, b"", file.path, problem, file.clock_offset_s)
     return of_text(file.node, data, file.path, file.problem, file.clock_offset_s)
+
+
+def _content(path: Path, name: str) -> bytes:
+    """A file of the collection, cut where it is larger than an answer.
+
+    Raises:
+        RunDirError: it is no regular file below the folder, or cannot be read.
+    """
+    try:
+        with files.open_beneath(path, name, None) as stream:
+            return stream.read(_MOST_BYTES)
+    except OSError as error:
+        raise RunDirError(f"{path}/{name} cannot be read", seen=str(error)) from error
 
 
 def of_text(
@@ -136,11 +154,18 @@ def _of_text(
     return read(node, sections, artefact, problem or answer.problem, clock_offset_s)
 
 
-def _answers(path: Path) -> list[Path]:
-    found = []
-    for file in sorted(path.iterdir()):
-        if file.is_file() and file.suffix in (".txt", ".out", ".log", ""):
-            with file.open("rb") as stream:
-                if _MAGIC.search(stream.read(_HEAD_BYTES)):
-                    found.append(file)
-    return found
+def _answers(path: Path) -> list[str]:
+    """Names of the files that begin as the script's answers do; no link is followed."""
+    return [
+        name
+        for name in files.listing(path, deep=False).files
+        if Path(name).suffix in (".txt", ".out", ".log", "") and _is_answer(path, name)
+    ]
+
+
+def _is_answer(path: Path, name: str) -> bool:
+    try:
+        with files.open_beneath(path, name, None) as stream:
+            return _MAGIC.search(stream.read(_HEAD_BYTES)) is not None
+    except OSError:
+        return False

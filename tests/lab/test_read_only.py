@@ -24,7 +24,7 @@ import pytest
 
 from busbw.lab import files, persona, processes
 from busbw.lab.state import LabNode, LabState, Mode
-from busbw.store.files import plans
+from busbw.store.own_plans import plans
 
 sys.path.insert(0, str(Path(__file__).with_name("live")))
 import jobs  # beside the programs it starts, none of which is a test

@@ -13,12 +13,15 @@ import pytest
 from planted import healthy
 from waiting import wait_until
 
+from busbw import files
 from busbw.building import sources
 from busbw.cli import main
+from busbw.compare import frames
 from busbw.errors import BusbwError, UsageError
+from busbw.inventory import programs
 from busbw.model import Cluster, Node
 from busbw.run import job
-from busbw.store import files, run_directory
+from busbw.store import own_plans, run_directory
 
 DEEP_GB = 60
 
@@ -177,6 +180,130 @@ def test_a_plan_that_this_account_made_is_its_own_wherever_it_lies(
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     run = healthy().written(tmp_path / "runs")
     with pytest.raises(UsageError):
-        files.require_plan(run.path, trust=False)
-    files.note_plan(run.read_raw("plan.json") or b"")
-    files.require_plan(run.path.rename(tmp_path / "moved"), trust=False)
+        own_plans.require_plan(run.path, trust=False)
+    own_plans.note_plan(run.read_raw("plan.json") or b"")
+    own_plans.require_plan(run.path.rename(tmp_path / "moved"), trust=False)
+
+
+def _live(folder: Path, name: str) -> None:
+    """A site's collection with one good answer, and a place for the odd file."""
+    folder.mkdir()
+    text = "busbw-live 1 abcdef\n\n@@abcdef begin host 1.0\nx\n\n@@abcdef end host 0 1.1\n"
+    (folder / "gpu-1.txt").write_text(text)
+    (folder / name).parent.mkdir(exist_ok=True)
+
+
+@pytest.mark.parametrize("name", ["gpu-2.txt", "raw/live.json"])
+@pytest.mark.parametrize("kind", [kind for kind in ODD if kind != "a folder"])
+def test_a_collection_of_answers_is_read_without_links(
+    kind: str, name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    secret = tmp_path / "secret"
+    secret.write_text("busbw-live 1 abcdef\nof somebody\n")
+    _live(tmp_path / "site", name)
+    ODD[kind](tmp_path / "site" / name, secret)
+    assert main(["why", str(tmp_path / "site")]) in (0, 1, 3)
+    assert "of somebody" not in "".join(capsys.readouterr())
+
+
+def test_a_log_folder_is_read_without_links_and_says_so(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, capsys: pytest.CaptureFixture[str]
+) -> None:
+    secret = tmp_path / "secret"
+    secret.write_text("node1: NCCL WARN of somebody\n" * 3)
+    logs = tmp_path / "logs"
+    (logs / "deep").mkdir(parents=True)
+    (logs / "a.log").write_text("all is well\n")
+    _link(logs / "b.log", secret)
+    _link(logs / "deep" / "out", tmp_path)
+    os.mkfifo(logs / "c.log")
+    assert main(["why", str(logs)]) == 0
+    assert "of somebody" not in "".join(capsys.readouterr())
+    assert "2 links not followed: b.log, deep/out; to read what a link leads to" in caplog.text
+    main(["why", str(logs / "b.log")])
+    assert "of somebody" in capsys.readouterr().out, "who names a link means what it leads to"
+
+
+@pytest.mark.parametrize("name", ["run.json", "junit.xml", "metrics.prom"])
+def test_copies_for_machines_are_of_regular_files(tmp_path: Path, name: str) -> None:
+    secret = tmp_path / "secret"
+    secret.write_text("of somebody\n")
+    (tmp_path / name).symlink_to(secret)
+    with pytest.raises(files.Irregular, match="a link, not a regular file"):
+        files.read_beneath(tmp_path, name)
+    (tmp_path / "runs").mkdir()
+    healthy().written(tmp_path / "runs")
+    (run,) = [path for path in (tmp_path / "runs").iterdir() if not path.is_symlink()]
+    (run / "run.json").symlink_to(secret)
+    with pytest.raises(BusbwError, match=r"run\.json cannot be read"):
+        frames.load(run)
+
+
+@pytest.mark.parametrize("argv", [["check"], ["run", "--dry-run"]])
+@pytest.mark.parametrize("kind", ["a FIFO", "bytes, more than", "a folder", "a link "])
+def test_an_odd_inventory_in_the_current_folder_hangs_nobody(
+    kind: str, argv: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ODD[kind](tmp_path / "busbw.yaml", tmp_path)
+    monkeypatch.chdir(tmp_path)
+    assert main(argv) == 2
+
+
+@pytest.mark.parametrize("option", [["-i"], ["-w", "127.0.0.1"]])
+def test_a_pipe_that_was_named_is_refused_and_not_waited_for(
+    option: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    os.mkfifo(tmp_path / "x.yaml")
+    assert main(["run", "--dry-run", *option, str(tmp_path / "x.yaml")]) == 2
+    assert "FIFO" in capsys.readouterr().err
+
+
+HOSTILE_CONFIG = """\
+Host node1
+  ProxyCommand touch {mark}
+Match host node2 exec "touch {mark}"
+  LocalCommand touch {mark}
+Host node3
+  ProxyCommand none
+"""
+
+
+@pytest.mark.parametrize("argv", [["run", "--dry-run"], ["run", "--dry-run", "-w", "node1"]])
+def test_an_inventory_that_nobody_named_says_which_programs_it_runs(
+    argv: list[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    mark = tmp_path / "was-run"
+    (tmp_path / "ssh_config").write_text(HOSTILE_CONFIG.format(mark=mark))
+    (tmp_path / "busbw.yaml").write_text("nodes: [node1, node2]\nssh_config: ssh_config\n")
+    monkeypatch.chdir(tmp_path)
+    assert main([*argv, "-p", "tcp", "--nccl-tests", "/opt/x"]) == 0
+    text = "".join(capsys.readouterr())
+    lines = [line for line in text.splitlines() if "runs programs on this machine" in line]
+    assert len(lines) == 1, text
+    assert f"ProxyCommand touch {mark} (ssh_config:2)" in lines[0]
+    assert "Match host node2 exec" in lines[0]
+    assert "ProxyCommand none" not in lines[0]
+    assert not mark.exists()
+
+
+def test_options_of_an_inventory_that_name_programs_are_shown() -> None:
+    options = (("ProxyCommand", "nc -x 1.2.3.4 %h %p"), ("StrictHostKeyChecking", "yes"))
+    cluster = Cluster((Node("a", ssh_options=options), Node("b")), "a", "x")
+    assert programs.note(cluster, "busbw.yaml") == (
+        "busbw.yaml of this folder runs programs on this machine:"
+        " ProxyCommand nc -x 1.2.3.4 %h %p (ssh_options)"
+    )
+    assert programs.note(Cluster((Node("b"),), "b", "x"), "busbw.yaml") == ""
+
+
+def test_an_inventory_that_was_named_is_the_users_word(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "x.yaml").write_text("nodes: [a]\ndefaults: {ssh_options: {ProxyCommand: nc x}}\n")
+    monkeypatch.chdir(tmp_path)
+    argv = ["run", "--dry-run", "-i", "x.yaml", "-p", "tcp", "--nccl-tests", "/opt/x"]
+    assert main(argv) == 0
+    assert "runs programs" not in "".join(capsys.readouterr())

@@ -1,16 +1,18 @@
 """Files of a folder that somebody else may have filled: regular ones only, opened below the folder
-without following a link, of bounded size; and plans that this account made itself."""
+without following a link, of bounded size.
+
+The one place where the content of such a folder is opened (`tests/test_architecture.py`).
+"""
 
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import os
 import stat
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
-
-from busbw.errors import RunDirError, UsageError
+from typing import BinaryIO
 
 MOST_BYTES = 256 << 20
 """Of one file: four times what is kept of a stream."""
@@ -21,6 +23,34 @@ _CAREFUL = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
 
 class Irregular(OSError):
     """Not a regular file, or too large: it is no evidence."""
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """What a folder holds, hidden names left out, sorted; paths below it."""
+
+    files: tuple[str, ...]
+    """Regular ones."""
+    links: tuple[str, ...]
+    """Not followed."""
+
+
+def listing(folder: Path, *, deep: bool = True) -> Listing:
+    """All of a folder; `deep` = with its folders."""
+    files, links = [], []
+    for here, folders, names in os.walk(folder):
+        folders[:] = sorted(name for name in folders if not name.startswith("."))
+        shown = [name for name in names if not name.startswith(".")]
+        for name in sorted((*shown, *folders)):
+            path = Path(here, name)
+            kind = path.lstat().st_mode
+            if stat.S_ISLNK(kind):
+                links.append(path.relative_to(folder).as_posix())
+            elif stat.S_ISREG(kind):
+                files.append(path.relative_to(folder).as_posix())
+        if not deep:
+            break
+    return Listing(tuple(files), tuple(links))
 
 
 @contextlib.contextmanager
@@ -45,8 +75,8 @@ def folder_beneath(root: Path, parts: tuple[str, ...], mode: int | None = None) 
         os.close(opened)
 
 
-def read_beneath(root: Path, name: str, most: int = MOST_BYTES) -> bytes:
-    """The content of `root/name`.
+def open_beneath(root: Path, name: str, most: int | None = MOST_BYTES) -> BinaryIO:
+    """The file `root/name`, open for reading.
 
     Raises:
         Irregular: it is a link, a folder, a device or a FIFO, or larger than `most`.
@@ -54,12 +84,41 @@ def read_beneath(root: Path, name: str, most: int = MOST_BYTES) -> bytes:
     """
     *folders, file = name.split("/")
     with folder_beneath(root, tuple(folders)) as folder:
-        kind = os.stat(file, dir_fd=folder, follow_symlinks=False)
-        _check(kind, most)
+        _check(os.stat(file, dir_fd=folder, follow_symlinks=False), most)
         opened = os.open(file, os.O_RDONLY | _CAREFUL, dir_fd=folder)
-    with open(opened, "rb") as stream:
+    stream = open(opened, "rb")  # noqa: SIM115  # the caller closes it
+    try:
         _check(os.fstat(opened), most)
+    except Irregular:
+        stream.close()
+        raise
+    return stream
+
+
+def read_beneath(root: Path, name: str, most: int = MOST_BYTES) -> bytes:
+    """The content of `root/name`.
+
+    Raises:
+        Irregular: it is a link, a folder, a device or a FIFO, or larger than `most`.
+        OSError: it is not there, or may not be read.
+    """
+    with open_beneath(root, name, most) as stream:
         return stream.read(most)
+
+
+def read_given(path: Path, most: int = MOST_BYTES) -> bytes:
+    """The content of a file that somebody named: a link is followed, and a FIFO or a device
+    refused.
+
+    Raises:
+        Irregular: it is no regular file, or larger than `most`.
+        OSError: it is not there, or may not be read.
+    """
+    with open(
+        os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY), "rb"
+    ) as file:
+        _check(os.fstat(file.fileno()), most)
+        return file.read(most)
 
 
 def regular(path: str, flags: int, mode: int) -> int:
@@ -95,37 +154,3 @@ def _check(kind: os.stat_result, most: int | None) -> None:
     why = why_irregular(kind, most)
     if why:
         raise Irregular(f"{why}, not a regular file" if "bytes" not in why else why)
-
-
-def note_plan(content: bytes) -> None:
-    """Remember that this account made a plan. Without a home it is not remembered."""
-    with contextlib.suppress(OSError):
-        plans().mkdir(parents=True, exist_ok=True, mode=0o700)
-        (plans() / hashlib.sha256(content).hexdigest()).touch(mode=0o600)
-
-
-def require_plan(root: Path, *, trust: bool) -> None:
-    """The plan of a run directory was made by this account, or the user trusts it: its ssh_config,
-    host names and nodes decide what is run here.
-
-    Raises:
-        UsageError: it was made elsewhere.
-        RunDirError: there is no plan.
-    """
-    try:
-        content = read_beneath(root, "raw/plan.json")
-    except OSError as error:
-        raise RunDirError(f"{root} has no plan", seen=f"raw/plan.json: {error}") from error
-    if trust or (plans() / hashlib.sha256(content).hexdigest()).exists():
-        return
-    raise UsageError(
-        f"the plan of {root.name} was not made by this account: no node is contacted",
-        seen="its ssh_config, proxy commands and nodes are those of whoever made it",
-        next_step="read raw/plan.json; if you trust it, give --trust",
-    )
-
-
-def plans() -> Path:
-    """Where this account's plans are remembered, a file named by the hash of each."""
-    state = os.environ.get("XDG_STATE_HOME") or os.path.expanduser("~/.local/state")
-    return Path(state) / "busbw" / "plans"
