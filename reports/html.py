@@ -10,6 +10,7 @@ handler may appear in any template.
 from __future__ import annotations
 
 import base64
+import functools
 import hashlib
 import importlib
 import json
@@ -113,7 +114,9 @@ def _section(environment: Environment, template: str, report: ReportInput) -> Se
     return Section(name, str(getattr(rendered, "heading", "")), Drawing(body)) if body else None
 
 
+@functools.cache
 def _environment() -> Environment:
+    """Kept: to compile the templates takes longer than to fill them."""
     from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 
     environment = Environment(

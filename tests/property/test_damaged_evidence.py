@@ -1,98 +1,129 @@
-"""Damage never makes a verdict better: every file of a recorded run, truncated, removed, emptied or
+"""Damage never makes a verdict better: every file of fourteen runs, truncated, removed, emptied or
 with one number changed."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable
+from collections.abc import Iterator
 from pathlib import Path
 
+import bases
 import pytest
-from planted import Recording, healthy
+from damage import DAMAGES, better
 
 from busbw import assess
 from busbw.errors import BusbwError
+from busbw.model import RunResult, Status
 from busbw.store.run_directory import LIST, RunDir
 
-GROWING = {"events.jsonl"}
-"""Files in which nothing stands that a verdict rests on."""
-DEEP = (
-    "plan.json",
-    "reach.json",
-    "preflight.json",
-    "participants.json",
-    "preflight/node2.txt",
-    "cases/proof/stdout.txt",
-    "cases/all-reduce/outcome.json",
-    "cases/all-reduce/stdout.txt",
-    "cases/all-reduce/counters-after.json",
-    "cases/all-reduce/counters-after/node3.txt",
-    "cases/survey-alone/result.json",
-    "cases/survey-pairs-1/outcome.json",
-    LIST,
-)
-"""One file of each kind: these runs are judged whole."""
+GROWING = "events.jsonl"
+"""Nothing stands in it that a verdict rests on, and no hash of it: it grows to the end."""
+EVERY = 29
+"""Of all damaged files of all runs, so many are passed over for one that is judged: a run has
+hundreds that differ in their number alone."""
+
+SOME = 4
+"""As `EVERY`, of the files that are hashed and not judged."""
 
 
-def _number_changed(content: bytes) -> bytes:
-    match = re.search(rb"[1-8]", content)
-    assert match is not None
-    at = match.start()
-    return content[:at] + b"9" + content[at + 1 :]
-
-
-DAMAGES: dict[str, Callable[[bytes], bytes | None]] = {
-    "truncated": lambda content: content[: len(content) // 2],
-    "removed": lambda content: None,
-    "emptied": lambda content: b"",
-    "changed": _number_changed,
-}
-
-
-def damaged(run: RunDir, name: str, damage: str) -> None:
+def damaged(run: RunDir, name: str, damage: str) -> bytes:
+    """One file as the damage leaves it; gives what it was."""
     path = run.raw / name
-    content = DAMAGES[damage](path.read_bytes())
+    before = path.read_bytes()
+    content = DAMAGES[damage](before)
     if content is None:
         path.unlink()
     else:
         path.write_bytes(content)
+    return before
 
 
-def judged(run: RunDir) -> tuple[int, str]:
-    """Exit status, and what names the damage."""
+def judged(run: RunDir) -> tuple[Status, str]:
+    """The verdict, and what names the damage. A run that is refused has none: UNKNOWN."""
     try:
-        result = assess.derive(run)
+        result: RunResult = assess.derive(run)
     except BusbwError as error:
-        return error.exit_status, f"{error} {error.seen}"
+        return Status.UNKNOWN, f"{error} {error.seen}"
     titles = [each.title for each in result.findings if each.id == "evidence-damaged"]
-    return result.exit_status, " ".join(titles)
+    return result.verdict, " ".join(titles)
 
 
 @pytest.fixture(scope="module")
-def recording() -> Recording:
-    return healthy()
+def whole(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bases.Base]:
+    place = tmp_path_factory.mktemp("composed")
+    return {each.name: each for each in (*bases.recorded(), *bases.composed(place))}
 
 
-@pytest.mark.parametrize("damage", DAMAGES)
-def test_every_damaged_file_is_seen(recording: Recording, tmp_path: Path, damage: str) -> None:
-    run = recording.written(tmp_path)
-    assert run.damage() == ()
-    for name in run.raw_names():
-        if name in GROWING:
-            continue
-        before = (run.raw / name).read_bytes()
-        damaged(run, name, damage)
-        assert [each.name for each in run.damage()] == [name]
+def cases(whole: dict[str, bases.Base]) -> list[tuple[str, str, str]]:
+    """Run, file and damage, all that there are."""
+    return [
+        (base.name, name, damage)
+        for base in whole.values()
+        for name in sorted(base.files)
+        for damage in DAMAGES
+    ]
+
+
+def worse(
+    whole: dict[str, bases.Base], chosen: list[tuple[str, str, str]], place: Path
+) -> Iterator[str]:
+    """What each damage made better, or left unnamed: nothing, as it should be."""
+    runs = {name: base.written(place / name) for name, base in whole.items()}
+    verdicts = {name: assess.derive(run).verdict for name, run in runs.items()}
+    for base, name, damage in chosen:
+        run = runs[base]
+        before = damaged(run, name, damage)
+        unchanged = before == (run.raw / name).read_bytes() if (run.raw / name).exists() else False
+        verdict, text = judged(run)
         (run.raw / name).write_bytes(before)
+        if better(verdicts[base], verdict) or (
+            not unchanged and verdict in (Status.PASS, Status.WARN) and name != GROWING
+        ):
+            yield f"{base}: {name} {damage}: {verdicts[base]} became {verdict}"
+        elif not unchanged and name not in (GROWING, LIST) and name not in text:
+            yield f"{base}: {name} {damage} is not named: {text}"
 
 
 @pytest.mark.parametrize("damage", DAMAGES)
-@pytest.mark.parametrize("name", DEEP)
-def test_a_run_with_a_damaged_file_never_passes(
-    recording: Recording, tmp_path: Path, name: str, damage: str
+def test_every_damaged_file_is_seen(
+    whole: dict[str, bases.Base], tmp_path: Path, damage: str
 ) -> None:
-    run = recording.written(tmp_path)
-    damaged(run, name, damage)
-    exit_status, text = judged(run)
-    assert exit_status in (1, 3)
-    assert name == LIST or name in text
+    for base in whole.values():
+        run = base.written(tmp_path / base.name)
+        assert run.damage() == ()
+        for name in run.raw_names()[::SOME]:
+            before = damaged(run, name, damage)
+            same = (run.raw / name).exists() and (run.raw / name).read_bytes() == before
+            seen = [each.name for each in run.damage()]
+            (run.raw / name).write_bytes(before)
+            assert seen == ([] if same or name == GROWING else [name]), (base.name, name)
+
+
+def test_a_run_with_a_damaged_file_never_passes_and_names_it(
+    whole: dict[str, bases.Base], tmp_path: Path
+) -> None:
+    assert list(worse(whole, cases(whole)[::EVERY], tmp_path)) == []
+
+
+@pytest.mark.long
+def test_no_damaged_file_of_any_run_makes_its_verdict_better(
+    whole: dict[str, bases.Base], tmp_path: Path
+) -> None:
+    assert list(worse(whole, cases(whole), tmp_path)) == []
+
+
+@pytest.mark.parametrize("damage", ["truncated", "removed", "emptied"])
+def test_the_record_of_what_happened_decides_nothing(
+    whole: dict[str, bases.Base], tmp_path: Path, damage: str
+) -> None:
+    run = whole["healthy"].written(tmp_path)
+    before = assess.derive(run).verdict
+    damaged(run, GROWING, damage)
+    assert judged(run) == (before, "")
+
+
+def test_a_judge_that_does_not_look_at_damage_is_caught(
+    whole: dict[str, bases.Base], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(RunDir, "damage", lambda run: ())
+    chosen = [("healthy", "cases/all-reduce/counters-after/node3.txt", "removed")]
+    assert list(worse({"healthy": whole["healthy"]}, chosen, tmp_path)) != []
