@@ -42,15 +42,36 @@ def busbw_factor(collective: str, nranks: int) -> float:
     return (nranks - 1) / nranks
 
 
+MOST_SIZES = 100_000
+"""Of one case: `8..16G +1M` has 16,384."""
+
+
 @dataclass(frozen=True, slots=True)
 class Sizes:
-    """The message sizes of a case, as nccl-tests' -b -e -f (or -i)."""
+    """The message sizes of a case, as nccl-tests' -b -e -f (or -i).
+
+    Raises:
+        ValueError: they are not in rising order from 1 byte up, or more than `MOST_SIZES`.
+    """
 
     minimum_bytes: int
     maximum_bytes: int
     factor: int | None = 2
     """Multiplication between sizes; None = `increment_bytes` is used."""
     increment_bytes: int | None = None
+
+    def __post_init__(self) -> None:
+        low, high = self.minimum_bytes, self.maximum_bytes
+        if not 0 < low <= high:
+            raise ValueError(
+                f"sizes must be more than 0 and in rising order, found {low} to {high}"
+            )
+        grows = self.factor is not None and self.factor > 1
+        step = self.increment_bytes or high
+        if not grows and (step < 0 or (high - low) // step >= MOST_SIZES):
+            raise ValueError(
+                f"{low} to {high} bytes in steps of {step} are over {MOST_SIZES} sizes"
+            )
 
     def planned(self) -> tuple[int, ...]:
         """The sizes nccl-tests will try, in order; from 2.13.12 on it trims printed sizes to

@@ -259,3 +259,19 @@ def test_a_playbook_file_that_is_not_there_is_reported() -> None:
     with pytest.raises(PlaybookError) as caught:
         playbook.load("./no.yaml")
     assert caught.value.what == "./no.yaml: No such file or directory"
+
+
+@pytest.mark.parametrize(
+    "sizes",
+    [
+        {"minimum_bytes": 0, "maximum_bytes": 8, "factor": 2},
+        {"minimum_bytes": 1, "maximum_bytes": 1 << 40, "factor": None, "increment_bytes": 1},
+        {"minimum_bytes": 8, "maximum_bytes": 16, "factor": None, "increment_bytes": -1},
+        {"minimum_bytes": 16, "maximum_bytes": 8},
+    ],
+)
+def test_sizes_that_would_never_end_are_refused_wherever_they_stand(
+    sizes: dict[str, int | None],
+) -> None:
+    with pytest.raises(PlaybookError, match="sizes"):
+        parse_json(dump_json(sizes).encode(), Sizes, error=PlaybookError)
