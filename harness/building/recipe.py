@@ -3,9 +3,10 @@ one contract.
 
 The contract is nccl-tests' own: `make MPI=1 MPI_HOME=… [CUDA_HOME=… NCCL_HOME=… NVCC_GENCODE=…]`
 gives `build/<collective>_perf`. A build is stamped by all its inputs (sources, make variables, the
-kind of node) and kept under that stamp, so the same inputs are never built twice and other inputs
-never reuse it. It is built on one node of a kind, copied to the others, and proven afterwards: same
-hashes everywhere, linked to MPI.
+kind of node) and kept under that stamp, so that other inputs never reuse it. Its hash is recorded
+on the machine that busbw runs on (`busbw.store.own_builds`): a build that is not recorded there is
+never executed, but built again. It is built on one node of a kind, copied to the others, and proven
+afterwards: same hashes everywhere, linked to MPI.
 """
 
 from __future__ import annotations
@@ -90,7 +91,7 @@ class KindBuild:
     directory: str
     builder: str
     reused: bool
-    """True = the stamp was there already on the builder."""
+    """True = a build that this machine had recorded was on the builder."""
     nodes: tuple[str, ...]
     """Whose binaries are the builder's, byte for byte."""
     cuda: str | None = None
@@ -172,33 +173,46 @@ def plan(
     return BuildPlan(sources, make_args, f"{root}/build/{stamp}", stamp, nccl[0], nccl[1], run_path)
 
 
-def _script(name: str) -> str:
-    return shell.load("busbw.building", f"{name}.sh")
+def digest(hashes: tuple[tuple[str, str], ...]) -> str:
+    """One hash of a build's programs and libraries, as `digest.sh` works it out on a node.
+
+    >>> digest((("all_reduce_perf", "ab12"), ("libnccl.so.2", "cd34")))[:12]
+    'de2b75633c40'
+    """
+    programs = [(name, each) for name, each in sorted(hashes) if name.endswith("_perf")]
+    libraries = [pair for pair in sorted(hashes) if pair not in programs]
+    text = "".join(f"{each}  {name}\n" for name, each in (*programs, *libraries))
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
-def build_command(build: BuildPlan) -> Command:
-    """Builds, or finds the stamp there already (`reused …` on standard output). Leaves nothing
-    half-built behind."""
+def _script(*names: str) -> str:
+    return shell.load("busbw.building", *(f"{name}.sh" for name in names))
+
+
+def build_command(build: BuildPlan, known: tuple[str, ...] = ()) -> Command:
+    """Builds, or finds a build there whose digest is `known` (`reused …` on standard output);
+    another one is replaced (`replaced …`). Leaves nothing half-built behind."""
     argv = (
         "sh",
         "-c",
-        _script("build"),
+        _script("digest", "build"),
         "busbw-build",
         build.directory,
         build.nccl_home,
         build.nccl_library,
         build.run_path,
+        " ".join(known),
         *build.make_args,
     )
     return Command(argv, stdin=build.sources, timeout_s=BUILD_TIMEOUT_S, label="build")
 
 
-def prove_command(folder: str) -> Command:
-    """Hashes of the binaries in `folder` and what one of them is linked to. Exit status 3 = there
-    are none."""
-    return Command(
-        ("sh", "-c", _script("prove"), "busbw-prove", folder), timeout_s=60, label="prove"
-    )
+def prove_command(folder: str, digests: tuple[str, ...] = ()) -> Command:
+    """Hashes of the binaries in `folder`, and what one of them is linked to where they are one of
+    `digests`; () = whatever they are. Exit status 3 = there are none."""
+    script = _script("digest", "prove")
+    argv = ("sh", "-c", script, "busbw-prove", folder, " ".join(digests))
+    return Command(argv, timeout_s=60, label="prove")
 
 
 def pack_command(directory: str) -> Command:

@@ -4,6 +4,7 @@ on all."""
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 from collections import Counter
 from collections.abc import Mapping
 from typing import TypeVar
@@ -20,8 +21,9 @@ from busbw.inventory.hostlist import fold
 from busbw.model import Command, CommandResult
 from busbw.run.cleanup import why_not
 from busbw.run.context import Context
-from busbw.store import artefacts
+from busbw.store import artefacts, own_builds
 from busbw.transport.fanout import Fleet
+from busbw.transport.replay import ReplayTransport
 
 FILE = "build.json"
 PROVE_DEADLINE_S = 90.0
@@ -82,7 +84,7 @@ def build(
         compiler's own line.
     """
     done = artefacts.load(context.run, FILE, BuildOutcome)
-    if done is not None and _still_there(context, done):
+    if done is not None and _still_there(context, done, known):
         return done
     if done is not None:
         context.progress("build", "the nodes do not have any more what was built: once more")
@@ -103,17 +105,21 @@ def build(
     return outcome
 
 
-def _still_there(context: Context, done: BuildOutcome) -> bool:
-    """Pods may be new ones, and caches are emptied."""
+def _still_there(context: Context, done: BuildOutcome, known: Mapping[str, NodeFacts]) -> bool:
+    """Pods may be new ones, caches are emptied, and programs swapped."""
     places = {
         node: f"{each.directory}/build" for each in done.builds for node in each.nodes
     } or dict.fromkeys(done.usable, done.folder)
     here = [node for node in done.usable if node in context.fleet.sessions]
-    now = _prove(context, {node: places[node] for node in here})
     expected = {proof.node: proof.hashes for proof in done.proofs}
+    digests = {building.digest(expected[node]) for node in here}
+    now = _prove(context, {node: places[node] for node in here}, tuple(sorted(digests)))
     if any(node not in now or now[node].hashes != expected[node] for node in here):
         return False
-    return done.folder in places.values() or not _present(context, done.folder, tuple(here))[1]
+    if len(done.builds) < 2:
+        return True
+    _, _, files = _dispatcher(context, done.builds, known)
+    return not _present(context, done.folder, tuple(here), files)[1]
 
 
 def _existing(context: Context, benchmark: Benchmark, nodes: tuple[str, ...]) -> BuildOutcome:
@@ -165,7 +171,11 @@ def _built(
         context.progress(
             "build", f"{plans[each.builder].stamp} on {each.builder}{_versions(each.kind)}"
         )
-    commands = {builder: building.build_command(plan) for builder, plan in plans.items()}
+    stamps = [plan.stamp for plan in plans.values()]
+    own = own_builds.known(context.run, stamps, replay=_is_replay(context))
+    commands = {
+        builder: building.build_command(plan, own.of(plan.stamp)) for builder, plan in plans.items()
+    }
     answers = {
         a.node: a
         for a in context.fleet.run(commands, deadline_s=building.BUILD_TIMEOUT_S + 20)
@@ -181,11 +191,17 @@ def _built(
                 raise error
             problems.append(f"{fold(each.nodes)}: {error.what}: {error.seen}")
             continue
-        group_proofs = _distribute(context, plan, each)
+        reused = answer.out().startswith("reused")
+        if f"replaced {plan.directory}" in answer.out().splitlines():
+            context.progress(
+                "build",
+                f"{each.builder} had another build of {plan.stamp}, which this machine has no"
+                " record of: not executed, built again",
+            )
+        group_proofs = _distribute(context, plan, each, own.of(plan.stamp) if reused else None)
         usable, wrong = _judged(plan, each, group_proofs)
         problems += wrong
         proofs |= group_proofs
-        reused = answer.out().startswith("reused")
         builds.append(
             KindBuild(
                 plan.stamp,
@@ -346,12 +362,26 @@ def _failed(plan: BuildPlan, builder: str, answer: CommandResult | None) -> Buil
     )
 
 
-def _distribute(context: Context, plan: BuildPlan, group: Group) -> dict[str, Proof]:
+def _is_replay(context: Context) -> bool:
+    """What a recording says was built is nothing that this machine built."""
+    return context.fleet.transport == ReplayTransport.name
+
+
+def _distribute(
+    context: Context, plan: BuildPlan, group: Group, recorded: tuple[str, ...] | None
+) -> dict[str, Proof]:
     """Copy to every node that does not have the builder's binaries (a shared file system has them
-    already), then prove all."""
+    already), then prove all. `recorded` = one of which a build that is used again has to be; None =
+    it is new, and is recorded."""
     builder, places = group.builder, dict.fromkeys(group.nodes, f"{plan.directory}/build")
-    proofs = _prove(context, places)
-    hashes = proofs[builder].hashes if builder in proofs else ()
+    built = _prove(context, {builder: places[builder]}, recorded or ())
+    hashes = built[builder].hashes if builder in built else ()
+    digest = building.digest(hashes)
+    if not hashes or (recorded is not None and digest not in recorded):
+        return {}
+    if not _is_replay(context):
+        own_builds.note_build(plan.stamp, digest)
+    proofs = _prove(context, places, (digest,))
     lacking = tuple(
         node
         for node in places
@@ -368,7 +398,7 @@ def _distribute(context: Context, plan: BuildPlan, group: Group) -> dict[str, Pr
             next_step="look at the disk of that node",
         )
     _unpack(context, plan.directory, packed.stdout, lacking)
-    return _prove(context, places)
+    return _prove(context, places, (digest,))
 
 
 def _unpack(context: Context, directory: str, packed: bytes, nodes: tuple[str, ...]) -> None:
@@ -376,10 +406,13 @@ def _unpack(context: Context, directory: str, packed: bytes, nodes: tuple[str, .
     context.fleet.run(dict.fromkeys(nodes, command), deadline_s=building.COPY_TIMEOUT_S + 20)
 
 
-def _prove(context: Context, places: Mapping[str, str]) -> dict[str, Proof]:
-    """What each node has in the folder named for it; nodes that have nothing are left out."""
+def _prove(
+    context: Context, places: Mapping[str, str], digests: tuple[str, ...] = ()
+) -> dict[str, Proof]:
+    """What each node has in the folder named for it; nodes that have nothing are left out.
+    `digests`: what may be there; () = anything."""
     commands: dict[str, Command] = {
-        node: building.prove_command(folder) for node, folder in places.items()
+        node: building.prove_command(folder, digests) for node, folder in places.items()
     }
     answers = context.fleet.run(commands, deadline_s=PROVE_DEADLINE_S)
     return faults.read_each(answers, building.parse_proof)
@@ -438,34 +471,20 @@ def _one_folder(
     path, whatever its nodes' kinds."""
     if len(builds) == 1:
         return f"{builds[0].directory}/build", builds[0].nodes, []
-    hosts = Counter(known[node].host_name for each in builds for node in each.nodes)
-    named = {
-        each.directory: tuple(
-            n for n in each.nodes if known[n].host_name and hosts[known[n].host_name] == 1
-        )
-        for each in builds
-    }
-    nodes = tuple(node for each in named.values() for node in each)
+    nodes, stamp, files = _dispatcher(context, builds, known)
     problems = [
         f"{n} has no host name of its own: not measured in this run"
         for each in builds
         for n in each.nodes
         if n not in nodes
     ]
-    stamp, files = node_types.dispatcher(
-        {
-            place: tuple(str(known[node].host_name) for node in each)
-            for place, each in named.items()
-        },
-        tuple(f"{collective}_perf" for collective in _collectives(context)),
-    )
     directory = f"{root}/build/{stamp}"
     packed = building.archive(files, mode=0o755)
-    have, lacking = _present(context, f"{directory}/build", nodes)
+    have, lacking = _present(context, f"{directory}/build", nodes, files)
     # The head first: where the file system is shared, the others have it then.
     for wave in ((head,), nodes) if lacking else ():
         _unpack(context, directory, packed, tuple(node for node in wave if node in lacking))
-        have, lacking = _present(context, f"{directory}/build", nodes)
+        have, lacking = _present(context, f"{directory}/build", nodes, files)
     problems += [
         f"{node} did not take the programs that choose its build: not measured in this run"
         for node in lacking
@@ -473,11 +492,36 @@ def _one_folder(
     return f"{directory}/build", have, problems
 
 
-def _present(
-    context: Context, folder: str, nodes: tuple[str, ...]
-) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """(nodes with programs in the folder, nodes without)."""
-    proofs = _prove(context, dict.fromkeys(nodes, folder))
-    return tuple(node for node in nodes if node in proofs), tuple(
-        node for node in nodes if node not in proofs
+def _dispatcher(
+    context: Context, builds: tuple[KindBuild, ...], known: Mapping[str, NodeFacts]
+) -> tuple[tuple[str, ...], str, dict[str, bytes]]:
+    """(nodes that can be told by their host names, stamp, files) of the programs that choose a
+    node's build."""
+    hosts = Counter(known[node].host_name for each in builds for node in each.nodes)
+    named = {
+        each.directory: tuple(
+            n for n in each.nodes if known[n].host_name and hosts[known[n].host_name] == 1
+        )
+        for each in builds
+    }
+    stamp, files = node_types.dispatcher(
+        {
+            place: tuple(str(known[node].host_name) for node in each)
+            for place, each in named.items()
+        },
+        tuple(f"{collective}_perf" for collective in _collectives(context)),
     )
+    return tuple(node for each in named.values() for node in each), stamp, files
+
+
+def _present(
+    context: Context, folder: str, nodes: tuple[str, ...], files: Mapping[str, bytes]
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """(nodes with these programs in the folder, nodes without)."""
+    hashes = tuple(
+        (name.removeprefix("build/"), hashlib.sha256(content).hexdigest())
+        for name, content in sorted(files.items())
+    )
+    proofs = _prove(context, dict.fromkeys(nodes, folder), (building.digest(hashes),))
+    have = tuple(node for node in nodes if node in proofs and proofs[node].hashes == hashes)
+    return have, tuple(node for node in nodes if node not in have)

@@ -26,7 +26,7 @@ from busbw.launch import FabricFacts, env
 from busbw.launch.choose import choose as choose_launcher
 from busbw.model import Cluster
 from busbw.playbook import Playbook, contract
-from busbw.store import artefacts, own_plans, run_directory
+from busbw.store import artefacts, own_builds, own_plans, run_directory
 from busbw.store.artefacts import ReachArtefact
 from busbw.store.plan import SCHEMA, Interleaving, RunPlan
 from busbw.store.run_directory import RunDir
@@ -103,8 +103,9 @@ def prepare(options: RunOptions, started: str, stack: ExitStack) -> Prepared:
         plan = assess.load_plan(recording)
         run = run_directory.create(options.out, started, f"{plan.playbook.name}-replay")
         run.write_raw("plan.json", recording.read_raw("plan.json") or b"")
-        if (content := recording.read_raw(earlier.FILE)) is not None:
-            run.write_raw(earlier.FILE, content)
+        for name in (earlier.FILE, own_builds.FILE):
+            if (content := recording.read_raw(name)) is not None:
+                run.write_raw(name, content)
         reach = artefacts.load(recording, "reach.json", ReachArtefact)
         transport: Transport = ReplayTransport(recording, reach.unreachable if reach else ())
         payload = sources.kept(recording) or benchmark(options, plan)

@@ -86,6 +86,11 @@ class Fleet:
         return MappingProxyType(self._sessions)
 
     @property
+    def transport(self) -> str:
+        """The name of the way in which the nodes are reached."""
+        return self._transport.name
+
+    @property
     def unreachable(self) -> tuple[Unreachable, ...]:
         """The nodes without a session, in inventory order."""
         return tuple(self._missing.values())

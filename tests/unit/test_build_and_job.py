@@ -42,7 +42,9 @@ def planned(
 
 def test_a_build_is_made_once_proven_and_copied_whole(tmp_path: Path) -> None:
     plan = planned(tmp_path)
-    first, second = run(recipe.build_command(plan)), run(recipe.build_command(plan))
+    first = run(recipe.build_command(plan))
+    digest = folder_digest(plan)
+    second = run(recipe.build_command(plan, ("0" * 64, digest)))
     assert (first.returncode, first.stdout.splitlines()[-1]) == (
         0,
         f"built {plan.directory}".encode(),
@@ -59,6 +61,50 @@ def test_a_build_is_made_once_proven_and_copied_whole(tmp_path: Path) -> None:
         recipe.parse_proof("n1", run(recipe.prove_command(f"{copy}/build")).stdout.decode()).hashes
         == proof.hashes
     )
+
+
+def folder_digest(plan: recipe.BuildPlan) -> str:
+    proven = run(recipe.prove_command(f"{plan.directory}/build")).stdout.decode()
+    return recipe.digest(recipe.parse_proof("n1", proven).hashes)
+
+
+def planted(plan: recipe.BuildPlan, mark: Path) -> None:
+    """Another program in the place of the built one, with a stamp of its own beside it."""
+    program = Path(plan.directory) / "build/all_reduce_perf"
+    program.unlink()
+    program.write_text(f"#!/bin/sh\ntouch {mark}\n")
+    program.chmod(0o755)
+    stamp = subprocess.run(
+        ("sha256sum", "build/all_reduce_perf"), cwd=plan.directory, capture_output=True, check=True
+    )
+    (Path(plan.directory) / ".busbw-stamp").write_bytes(stamp.stdout)
+
+
+def test_a_build_that_the_controller_does_not_know_is_replaced(tmp_path: Path) -> None:
+    plan = planned(tmp_path)
+    run(recipe.build_command(plan))
+    digest = folder_digest(plan)
+    planted(plan, tmp_path / "was-run")
+    again = run(recipe.build_command(plan, (digest,)))
+    assert again.stdout.decode().splitlines()[-2:] == [
+        f"replaced {plan.directory}",
+        f"built {plan.directory}",
+    ]
+    assert folder_digest(plan) == digest
+    unknown = run(recipe.build_command(plan))
+    assert f"replaced {plan.directory}" in unknown.stdout.decode().splitlines()
+
+
+def test_the_loader_is_not_asked_about_a_program_that_is_not_the_one(tmp_path: Path) -> None:
+    plan = planned(tmp_path)
+    run(recipe.build_command(plan))
+    folder, digest = f"{plan.directory}/build", folder_digest(plan)
+    assert b"--- ldd" in run(recipe.prove_command(folder, (digest,))).stdout
+    planted(plan, tmp_path / "was-run")
+    proven = run(recipe.prove_command(folder, (digest,)))
+    assert proven.returncode == 0
+    assert b"--- ldd" not in proven.stdout
+    assert recipe.parse_proof("n1", proven.stdout.decode()).mpi_linked is None
 
 
 def test_a_build_that_fails_leaves_nothing_and_says_the_compilers_line(tmp_path: Path) -> None:

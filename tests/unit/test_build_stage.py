@@ -353,3 +353,111 @@ def test_the_stamp_says_what_was_built(tmp_path: Path) -> None:
     ]
     assert plans[0] == plans[2]
     assert plans[0].stamp != plans[1].stamp
+
+
+@pytest.fixture(autouse=True)
+def own_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What this machine remembers of builds is the test's alone."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+
+
+REPLACED = "which this machine has no record of: not executed, built again"
+
+
+def swapped(program: Path, mark: Path) -> bytes:
+    """Plant another program; the one that was there."""
+    genuine = program.read_bytes()
+    program.unlink()
+    program.write_text(f"#!/bin/sh\ntouch {mark}\n")
+    program.chmod(0o755)
+    return genuine
+
+
+def test_a_swapped_program_is_not_executed_but_built_again(tmp_path: Path, tools: str) -> None:
+    here = Here(dict.fromkeys("ab", tools))
+    first, messages, _ = built(tmp_path, here, tools)
+    assert not [text for text in messages if REPLACED in text]
+    again, messages, _ = built(tmp_path, here, tools)
+    assert [each.reused for each in again.builds] == [True]
+    program = Path(first.folder) / "all_reduce_perf"
+    genuine = swapped(program, tmp_path / "was-run")
+    third, messages, _ = built(tmp_path, here, tools)
+    assert [each.reused for each in third.builds] == [False]
+    assert [text for text in messages if REPLACED in text]
+    assert program.read_bytes() == genuine
+    assert third.usable == ("a", "b")
+    assert not (tmp_path / "was-run").exists()
+
+
+def test_a_build_of_another_machine_is_built_again(
+    tmp_path: Path, tools: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here = Here(dict.fromkeys("ab", tools))
+    built(tmp_path, here, tools)
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "elsewhere"))
+    outcome, messages, _ = built(tmp_path, here, tools)
+    assert [each.reused for each in outcome.builds] == [False]
+    assert [text for text in messages if REPLACED in text]
+
+
+@dataclass
+class Claiming(Here):
+    """A node that says it reuses what is there, whatever it was told to look for."""
+
+    def connect(self, node: Node, timeout_s: float) -> Session:
+        return Claimant(self, LocalTransport().connect(node, timeout_s))
+
+
+@dataclass
+class Claimant(Told):
+    """The session of such a node."""
+
+    def run(self, command: Command) -> CommandResult:
+        if command.label == "build":
+            text = f"reused {command.argv[4]}\n".encode()
+            return CommandResult(self.node, command.argv, 0, text, b"", 0.0)
+        return super().run(command)
+
+
+def test_a_node_that_claims_a_build_without_a_record_is_not_measured_with(
+    tmp_path: Path, tools: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, _, _ = built(tmp_path, Here({"a": tools}), tools)
+    swapped(Path(first.folder) / "all_reduce_perf", tmp_path / "was-run")
+    for state in ("state", "elsewhere"):
+        monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / state))
+        with pytest.raises(BuildError, match="no node has the binaries that were built"):
+            built(tmp_path, Claiming({"a": tools}), tools)
+    assert not (tmp_path / "was-run").exists()
+
+
+def test_a_replay_records_no_build(tmp_path: Path, tools: str) -> None:
+    built(tmp_path, Here({"a": tools}, name="replay"), tools)
+    assert not (tmp_path / "state/busbw/builds").exists()
+    built(tmp_path, Here({"a": tools}), tools)
+    assert len(list((tmp_path / "state/busbw/builds").iterdir())) == 1
+
+
+def test_a_resumed_run_does_not_execute_a_swapped_program(tmp_path: Path, tools: str) -> None:
+    here = Here(dict.fromkeys("ab", tools))
+    with context(tmp_path, here) as (handed, _):
+        arguments = (handed, "a", ("a", "b"), known(tools, ("a", "b")), SOURCES)
+        first = stage.build(*arguments, str(tmp_path / "root"))
+        genuine = swapped(Path(first.folder) / "all_reduce_perf", tmp_path / "was-run")
+        again = stage.build(*arguments, str(tmp_path / "root"))
+    assert again.usable == ("a", "b")
+    assert (Path(again.folder) / "all_reduce_perf").read_bytes() == genuine
+    assert not (tmp_path / "was-run").exists()
+
+
+def test_a_swapped_program_that_chooses_builds_is_replaced(tmp_path: Path, tools: str) -> None:
+    newer = tools.replace("cuda-12.8", "cuda-13.0").replace("cuda=12.8", "cuda=13.0")
+    here = Here({"a": tools, "b": newer})
+    first, _, _ = built(tmp_path, here, tools)
+    assert len(first.builds) == 2
+    chooser = Path(first.folder) / "all_reduce_perf"
+    genuine = swapped(chooser, tmp_path / "was-run")
+    again, _, _ = built(tmp_path, here, tools)
+    assert again.folder == first.folder
+    assert chooser.read_bytes() == genuine
+    assert not (tmp_path / "was-run").exists()

@@ -1,0 +1,56 @@
+"""What this machine has built on nodes: the stamp of each build with one hash of its programs.
+
+A folder on a node proves nothing about itself: a build there is used again only where its hash
+stands here.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from busbw.store import artefacts, own_plans
+from busbw.store.run_directory import RunDir
+
+FILE = "known-builds.json"
+
+
+@dataclass(frozen=True, slots=True)
+class KnownBuilds:
+    """`raw/known-builds.json`: what this machine knew when the build began; a replay decides by
+    it."""
+
+    digests: tuple[tuple[str, str], ...]
+    """(stamp, digest), sorted."""
+
+    def of(self, stamp: str) -> tuple[str, ...]:
+        """The digests of the builds with that stamp."""
+        return tuple(digest for each, digest in self.digests if each == stamp)
+
+
+def note_build(stamp: str, digest: str) -> None:
+    """Remember a build. Without a home it is not remembered, and is built again next time."""
+    with contextlib.suppress(OSError):
+        _folder().mkdir(parents=True, exist_ok=True, mode=0o700)
+        (_folder() / f"{stamp}-{digest}").touch(mode=0o600)
+
+
+def known(run: RunDir, stamps: Iterable[str], *, replay: bool) -> KnownBuilds:
+    """What is known of these builds; kept in the run. A `replay` takes what its recording knew."""
+    kept = artefacts.load(run, FILE, KnownBuilds)
+    if replay:
+        return kept or KnownBuilds(())
+    wanted = set(stamps)
+    names = sorted(path.name for path in _folder().glob("*-*"))
+    pairs = (name.partition("-")[::2] for name in names)
+    record = KnownBuilds(tuple((stamp, digest) for stamp, digest in pairs if stamp in wanted))
+    if kept not in (None, record):
+        run.set_aside(FILE)
+    artefacts.keep(run, FILE, record)
+    return record
+
+
+def _folder() -> Path:
+    return own_plans.plans().parent / "builds"
