@@ -48,11 +48,7 @@ MOST_SIZES = 100_000
 
 @dataclass(frozen=True, slots=True)
 class Sizes:
-    """The message sizes of a case, as nccl-tests' -b -e -f (or -i).
-
-    Raises:
-        ValueError: they are not in rising order from 1 byte up, or more than `MOST_SIZES`.
-    """
+    """The message sizes of a case, as nccl-tests' -b -e -f (or -i)."""
 
     minimum_bytes: int
     maximum_bytes: int
@@ -61,6 +57,7 @@ class Sizes:
     increment_bytes: int | None = None
 
     def __post_init__(self) -> None:
+        """Refuse with ValueError what never ends: a damaged record may say anything."""
         low, high = self.minimum_bytes, self.maximum_bytes
         if not 0 < low <= high:
             raise ValueError(
