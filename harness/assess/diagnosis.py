@@ -44,9 +44,8 @@ def with_causes(
     run_evidence = evidence(run, plan, launches, answers, checks, comparisons)
     diagnosis = diagnose(run_evidence, Context(plan.profile.family))
     artefacts = {answer.artefact for answer in answers}
-    return explain(
-        run_findings, diagnosis.findings, _feeds(), lambda artefact: artefact in artefacts
-    )
+    signs = () if diagnosis.by_words else diagnosis.findings
+    return explain(run_findings, signs, _feeds(), lambda artefact: artefact in artefacts)
 
 
 def evidence(

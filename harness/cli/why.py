@@ -251,11 +251,11 @@ _BEFORE = 40
 
 def exit_status(diagnosis: Diagnosis) -> int:
     """0 = nothing is wrong and no line looks like a failure, 1 = findings, 3 = a failure for which
-    there is not even a guess."""
+    there is no guess but what shares words with it."""
     if any(_is_stated(each) and each.status is not Status.PASS for each in diagnosis.findings):
         return 1
     if diagnosis.unexplained:
-        return 1 if diagnosis.findings else 3
+        return 1 if diagnosis.findings and not diagnosis.by_words else 3
     return 0
 
 
@@ -439,6 +439,8 @@ def _guess_lines(guesses: list[Finding], stated: list[Finding], diagnosis: Diagn
     if not stated:
         lines |= {(line.artefact, line.line_no) for line in diagnosis.unexplained[:1]}
     out = ["also possible, not shown by the evidence alone:" if stated else "possible causes:"]
+    if diagnosis.by_words:
+        out = ["no known sign; these entries only share words with that line:"]
     for finding in guesses:
         item = finding.evidence[0]
         text = "" if (item.artefact, item.line_no) in lines else f"  {_cut(item.text)}"

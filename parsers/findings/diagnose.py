@@ -15,7 +15,7 @@ from dataclasses import replace
 from busbw import plugins
 from busbw.fabrics.fabric import families
 from busbw.model import Confidence, Evidence, Finding
-from busbw.parsers.findings import catalogue, rules
+from busbw.parsers.findings import catalogue, rules, similar
 from busbw.parsers.findings.catalogue import (
     Catalogue,
     Expression,
@@ -40,7 +40,7 @@ from busbw.parsers.findings.evidence import (
     View,
     places,
 )
-from busbw.parsers.findings.ranking import rank
+from busbw.parsers.findings.ranking import possible, rank
 from busbw.parsers.findings.rules import Rule
 from busbw.parsers.logs import failure_lines
 from busbw.parsers.logs.scan import Hit, Pattern
@@ -234,13 +234,38 @@ def diagnose(evidence: EvidenceSet, context: Context | None = None) -> Diagnosis
     if not any(each.evidence for each in stated):
         lines = dict.fromkeys(line.evidence() for line in doubts)
         unexplained = (*lines, *faults)[:3]
+    by_words: tuple[Finding, ...] = ()
+    if not findings and _is_of_field(evidence):
+        by_words = _by_words(known, doubts, context)
     is_clean = not doubts and not faults
     works = not failures and not stated and bool(lines_of(evidence, SUCCESS))
     healthy = works and is_clean
     if works:  # nothing ended the job; settings and conditions may still cost bandwidth
         fatal = (Role.CAUSE, Role.SECONDARY)
         findings = tuple(each for each in findings if known.by_id[each.id].role not in fatal)
-    return Diagnosis(findings, _notes(unexplained), unexplained, healthy)
+    notes = _notes(unexplained, by_words)
+    return Diagnosis(findings or by_words, notes, unexplained, healthy, bool(by_words))
+
+
+def _is_of_field(evidence: EvidenceSet) -> bool:
+    """Any line that was searched for has a word of this field."""
+    for text in evidence.texts:
+        for hit in text.hits:
+            if any(similar.is_of_field(line.text) for line in hit.examples):
+                return True
+    return False
+
+
+def _by_words(
+    known: Catalogue, failures: Iterable[Sighting], context: Context
+) -> tuple[Finding, ...]:
+    """The entries that share words with the first failure for which there are any."""
+    for line in failures:
+        alike = similar.search(line.text, context.seen)
+        if alike:
+            clues = [line.clue(name, Weight.WEAK, "nccl-log") for name, _ in alike]
+            return tuple(possible(known.by_id[clue.symptom], clue) for clue in clues)
+    return ()
 
 
 def _fabrics_seen(evidence: EvidenceSet) -> frozenset[str]:
@@ -311,13 +336,14 @@ def _complaint(evidence: EvidenceSet) -> bool:
     return False
 
 
-def _notes(unexplained: tuple[Evidence, ...]) -> tuple[str, ...]:
+def _notes(unexplained: tuple[Evidence, ...], by_words: tuple[Finding, ...]) -> tuple[str, ...]:
     if not unexplained:
         return ()
     first = unexplained[0]
-    return (
-        (
-            f"the first line that reports a failure is {first.artefact}:{first.line_no}; nothing in"
-            " the evidence says for certain why"
-        ),
-    )
+    notes = [
+        f"the first line that reports a failure is {first.artefact}:{first.line_no}; nothing in"
+        " the evidence says for certain why"
+    ]
+    if by_words:
+        notes.append("no known sign is in the evidence: the findings only share words with a line")
+    return tuple(notes)

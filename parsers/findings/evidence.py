@@ -178,6 +178,9 @@ class Diagnosis:
     """Lines that report a failure for which the table has no entry, in order."""
     healthy: bool = False
     """True = the evidence shows work that completed, and nothing against it."""
+    by_words: bool = False
+    """True = no sign of the catalogue is in the evidence: the findings only share words with the
+    first line that reports a failure."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -258,6 +258,12 @@ def _order(candidate: _Candidate) -> tuple[object, ...]:
     )
 
 
+def possible(symptom: Entry, clue: Clue) -> Finding:
+    """The finding of an entry that has nothing but this one weak clue."""
+    candidate = _Candidate(symptom, [clue])
+    return _finding(candidate, [candidate])
+
+
 def _finding(candidate: _Candidate, ordered: Sequence[_Candidate]) -> Finding:
     symptom = candidate.symptom
     evidence = _evidence(candidate.clues)

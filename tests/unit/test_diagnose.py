@@ -162,14 +162,13 @@ def test_a_failure_the_table_does_not_know_is_told_as_not_explained(scanner: Sca
         "node: Test NCCL failure common.cu:958 'internal error - please report this issue to the"
         " NCCL developers / '\n",
     )
-    assert diagnosis.findings == ()
+    assert diagnosis.by_words or diagnosis.findings == ()
+    assert {level for _, level in told(diagnosis)} <= {"possible"}
     assert [(line.artefact, line.line_no) for line in diagnosis.unexplained] == [("0.log", 1)]
     assert not diagnosis.healthy
-    assert diagnosis.notes == (
-        (
-            "the first line that reports a failure is 0.log:1; nothing in the evidence says for"
-            " certain why"
-        ),
+    assert diagnosis.notes[0] == (
+        "the first line that reports a failure is 0.log:1; nothing in the evidence says for"
+        " certain why"
     )
 
 

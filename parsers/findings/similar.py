@@ -1,0 +1,132 @@
+"""Entries whose own words are like those of a failure that no entry knows: a text search (BM25) over
+the catalogue. What it gives shares words with the line and nothing else, so it is possible only.
+Searched for its own examples, each left out of its entry, it has the right entry among the first
+three in 63 of 100 (tests/unit/test_similar.py).
+
+>>> [name for name, _ in search("NVSwitch: link 12 of the switch reports an SXid")][:1]
+['nvswitch-sxid']
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+import re
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from busbw.fabrics.fabric import families
+from busbw.parsers.findings.catalogue import Entry, Role, load
+
+_SATURATION, _LENGTH = 1.2, 0.75
+"""BM25's k1 and b, in the ranges that Robertson and Zaragoza (2009) give: how soon a repeated
+word adds nothing, and how much a long entry is held against it."""
+_LEAST_WORDS = 2
+"""Words that an entry and a line must share: one is chance."""
+_TITLE_WEIGHT = 3
+_MOST = 3
+_ROLES = (Role.CAUSE, Role.STATE, Role.SECONDARY)
+_PATH = re.compile(r"(?:/[\w.@+-]+){2,}/?|\w+\.(?:cc|cpp|cu|cuh|c|h|py):\d+")
+_WORD = re.compile(r"[A-Za-z][A-Za-z0-9]*(?:_[A-Za-z0-9]+)*")
+_FIELD = re.compile(
+    r"NCCL|RCCL|CUDA|\bGPU|NVLink|NVSwitch|Infini[Bb]and|\bibv_|\bmlx\d|\bUCX|\bMPI|mpirun|libfabric"
+    r"|torch|[Bb]roadcast|all_?(?:reduce|gather)|\brank\b|srun|slurm|NIC\b|RDMA|RoCE"
+)
+"""Words of this field."""
+_HUMP = re.compile(r"(?<=[a-z])(?=[A-Z])|_")
+
+
+@dataclass(frozen=True, slots=True)
+class Index:
+    """The words of all entries."""
+
+    counts: tuple[tuple[str, Counter[str]], ...]
+    """(id, word → how often)."""
+    weights: dict[str, float]
+    """Word → how much it says: the rarer, the more."""
+    mean_words: float
+
+
+def words(text: str) -> list[str]:
+    """The words of a text in small letters, without paths and numbers; a name made of parts gives
+    its parts too.
+
+    >>> words("/opt/x/y.cc:12 ibv_reg_mr failed: socketPollConnect 12")
+    ['ibv_reg_mr', 'ibv', 'reg', 'failed', 'socketpollconnect', 'socket', 'poll', 'connect']
+    """
+    kept = []
+    for match in _WORD.finditer(_PATH.sub(" ", text)):
+        parts = _HUMP.split(match[0])
+        kept += [match[0], *(parts if len(parts) > 1 else ())]
+    return [_stem(word.lower()) for word in kept if len(word) > 2]
+
+
+def is_of_field(line: str) -> bool:
+    """It has a word of this field; a text without any such line tells of somebody else's failure."""
+    return _FIELD.search(line) is not None
+
+
+def _stem(word: str) -> str:
+    """One form for one and many."""
+    if len(word) > 4 and word.endswith("s") and not word.endswith("ss"):
+        return word[:-1]
+    return word
+
+
+def _text(symptom: Entry) -> str:
+    """What an entry says of itself; its examples are its words too."""
+    parts = [symptom.title] * _TITLE_WEIGHT
+    parts += [symptom.id.replace("-", " "), symptom.cause, symptom.explanation, symptom.trust]
+    parts += [step.do for step in symptom.fix]
+    for signal in symptom.signals:
+        parts += signal.matches
+    return " ".join(parts)
+
+
+@functools.cache
+def index() -> Index:
+    """The index of the packaged catalogue. Built when a line is first looked up."""
+    counts = []
+    for symptom in load().entries:
+        if symptom.role in _ROLES:
+            counts.append((symptom.id, Counter(words(_text(symptom)))))
+    users: Counter[str] = Counter()
+    for _, each in counts:
+        users.update(each.keys())
+    weights = {}
+    for word, many in users.items():
+        weights[word] = math.log(1 + (len(counts) - many + 0.5) / (many + 0.5))
+    mean = sum(each.total() for _, each in counts) / len(counts)
+    return Index(tuple(counts), weights, mean)
+
+
+def search(
+    line: str, fabrics: Iterable[str] = (), *, most: int = _MOST
+) -> tuple[tuple[str, float], ...]:
+    """The entries most like the line, best first, with their scores. Entries of a provider only
+    where it is one of `fabrics`."""
+    known = index()
+    query = sorted(set(words(line)) & known.weights.keys())
+    scores = []
+    for name, counts in known.counts:
+        shared = [word for word in query if counts[word]]
+        if len(shared) >= _LEAST_WORDS and _is_of(load().by_id[name], fabrics):
+            scores.append((name, sum(_score(word, counts, known) for word in shared)))
+    scores.sort(key=lambda pair: (-pair[1], pair[0]))
+    return tuple(scores[:most])
+
+
+def _score(word: str, counts: Counter[str], known: Index) -> float:
+    length = 1 - _LENGTH + _LENGTH * counts.total() / known.mean_words
+    return (
+        known.weights[word]
+        * counts[word]
+        * (_SATURATION + 1)
+        / (counts[word] + _SATURATION * length)
+    )
+
+
+def _is_of(symptom: Entry, fabrics: Iterable[str]) -> bool:
+    needy = {name for name, family in families().items() if family.needs_mark}
+    return not set(symptom.fabrics) <= needy or bool(set(symptom.fabrics) & set(fabrics))
