@@ -111,6 +111,9 @@ def _entry(entry: Entry, layer: str, home: dict[str, str]) -> str:
             for name in entry.explains
         )
         lines += ["", f"Explains: {others}"]
+    if entry.reasons:
+        lines += ["", "Comes from:", ""]
+        lines += [f"- {each.id} ({each.cases} cases): {_plain(each.why)}" for each in entry.reasons]
     if entry.trust:
         lines += ["", f"Trust: {_plain(entry.trust)}"]
     if entry.references:

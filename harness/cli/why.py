@@ -489,6 +489,7 @@ def entry(symptom: Entry, known: Catalogue) -> str:
         *_labelled("why", [symptom.explanation]),
         *_labelled("signs", dict.fromkeys(signs)),
         *_labelled("causes", causes),
+        *_labelled("reasons", _reasons(symptom)),
         *_steps(tuple(step.fix() for step in symptom.fix)),
         *_labelled("verify", symptom.verify),
         *_labelled("settle", symptom.settle),
@@ -496,6 +497,16 @@ def entry(symptom: Entry, known: Catalogue) -> str:
         *_labelled("see", [f"{title}, {address}" for title, address in symptom.references]),
     ]
     return "\n".join(one_line(line) for line in out) + "\n"
+
+
+def _reasons(symptom: Entry) -> list[str]:
+    """What the message may come from, the most frequent first, with the numbers behind it."""
+    share_of = catalogue.shares(symptom)
+    ordered = sorted(symptom.reasons, key=lambda reason: -share_of[reason.id])
+    return [
+        f"{share_of[each.id]:.0%}  {each.id} ({phrases.count(each.cases, 'case')}): {each.why}"
+        for each in ordered
+    ]
 
 
 def listing(known: Catalogue) -> str:

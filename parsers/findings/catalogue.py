@@ -258,6 +258,17 @@ class EveryFabric(StrEnum):
     PCIE = "pcie"
 
 
+@dataclass(frozen=True, slots=True)
+class Reason:
+    """One of several causes of what an entry states: the message is the same for all of them."""
+
+    id: str
+    cases: int
+    """Labelled cases in which it was the cause."""
+    why: str
+    """How it leads to the message."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
     """One entry: a cause, what it looks like, what to do."""
@@ -286,6 +297,8 @@ class Entry:
     also_stages: tuple[str, ...] = ()
     explains: tuple[str, ...] = ()
     """Entries that follow from this one: they are consequences wherever this one is found."""
+    reasons: tuple[Reason, ...] = ()
+    """What it may come from, for an entry whose message says what happened and not why."""
     settle: tuple[str, ...] = ()
     """What would raise the confidence: the command, or the log setting to run with next time."""
     references: tuple[tuple[str, str], ...] = ()
@@ -427,7 +440,8 @@ def assemble(entries: Iterable[Entry]) -> Catalogue:
         ReadError: an id is there twice, an `explains` names none, a signal is both or neither of
         regex and expr, or an expression is wrong.
     """
-    ordered = tuple(sorted(entries, key=lambda entry: entry.id))
+    given = tuple(sorted(entries, key=lambda entry: entry.id))
+    ordered = _with_reasons(given)
     by_id = {symptom.id: symptom for symptom in ordered}
     problems = [
         f"{symptom.id}: defined twice" for symptom in ordered if by_id[symptom.id] is not symptom
@@ -438,6 +452,10 @@ def assemble(entries: Iterable[Entry]) -> Catalogue:
             for name in symptom.explains
             if name not in by_id
         ]
+        for reason in symptom.reasons:
+            if reason.id not in by_id:
+                unknown = codec.unknown("finding", reason.id, by_id)
+                problems.append(f"{symptom.id}: reason {unknown}")
         if not symptom.signals and symptom.role not in _WITHOUT_SIGNALS:
             problems.append(f"{symptom.id}: a {symptom.role.value} needs signals")
         for signal in symptom.signals:
@@ -446,6 +464,26 @@ def assemble(entries: Iterable[Entry]) -> Catalogue:
         raise ReadError("\n".join(problems), next_step="correct the entries in parsers/findings")
     consequences = {symptom.id: _consequences(symptom, by_id) for symptom in ordered}
     return Catalogue(ordered, by_id, consequences)
+
+
+def _with_reasons(entries: tuple[Entry, ...]) -> tuple[Entry, ...]:
+    """The entries, each of which explains also those that name it as a reason."""
+    explains: dict[str, list[str]] = {}
+    for symptom in entries:
+        for reason in symptom.reasons:
+            explains.setdefault(reason.id, []).append(symptom.id)
+    joined = []
+    for symptom in entries:
+        names = dict.fromkeys((*symptom.explains, *explains.get(symptom.id, ())))
+        joined.append(replace(symptom, explains=tuple(names)))
+    return tuple(joined)
+
+
+def shares(symptom: Entry) -> dict[str, float]:
+    """How often each reason was the cause, as a share: the labelled cases and one more for each
+    reason and for causes that are not known (Laplace), so that few cases decide little."""
+    whole = sum(reason.cases + 1 for reason in symptom.reasons) + 1
+    return {reason.id: (reason.cases + 1) / whole for reason in symptom.reasons}
 
 
 def _consequences(symptom: Entry, by_id: Mapping[str, Entry]) -> frozenset[str]:

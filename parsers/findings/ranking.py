@@ -21,11 +21,19 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from busbw.fabrics.fabric import families
 from busbw.model import Confidence, Evidence, Finding, Status
-from busbw.parsers.findings.catalogue import Catalogue, Entry, EveryFabric, Role, Severity, Weight
+from busbw.parsers.findings.catalogue import (
+    Catalogue,
+    Entry,
+    EveryFabric,
+    Role,
+    Severity,
+    Weight,
+    shares,
+)
 from busbw.parsers.findings.evidence import KERNEL, NO_PLACE, Clue, Context, Place, source_kind
 
 _SURE = {Confidence.CERTAIN: 2, Confidence.LIKELY: 1, Confidence.POSSIBLE: 0}
@@ -41,6 +49,10 @@ _STRONG = (Weight.CERTAIN, Weight.STRONG)
 _WEIGHTS = {Weight.CERTAIN: 0, Weight.STRONG: 1, Weight.WEAK: 2, Weight.REQUIRES: 3}
 _MOST_EVIDENCE = 5
 _MOST_PLACES = 16
+_MOST_REASONS = 2
+"""Of a message that does not say why, guessed at without a sign of their own."""
+_STANDS_OUT = 2 / 3
+"""Share of the cases from which on one of several reasons in sight is likely."""
 
 
 @dataclass(slots=True)
@@ -51,6 +63,8 @@ class _Candidate:
     clues: list[Clue]
     confidence: Confidence = Confidence.POSSIBLE
     explained_by: list[str] = field(default_factory=list)
+    share: float | None = None
+    """Of a guess by a message alone: how often it is the cause of that message."""
     is_shared: bool = False
     """All its words speak for another candidate too."""
     is_guess_at_cause: bool = False
@@ -99,6 +113,8 @@ def rank(
     _promote(known, candidates, context)
     _explain(known, candidates)
     _demote_secondary_errors(candidates)
+    if failed:
+        _add_reasons(known, candidates, clues, context)
     ordered = sorted(candidates.values(), key=_order)
     return tuple(_finding(candidate, ordered) for candidate in ordered)
 
@@ -181,8 +197,50 @@ def _promote(known: Catalogue, candidates: Mapping[str, _Candidate], context: Co
             is_reason = name in known.consequences[candidate.symptom.id]
             if is_reason and any(map(_is_report, _own_words(candidate.clues, consequence.clues))):
                 reasons.append(candidate)
-        if len(reasons) == 1 and _may_be_promoted(reasons[0], context):
-            reasons[0].confidence = Confidence.LIKELY
+        best = _standing_out(reasons, shares(consequence.symptom))
+        if best is not None and _may_be_promoted(best, context):
+            best.confidence = Confidence.LIKELY
+
+
+def _standing_out(
+    reasons: Sequence[_Candidate], share_of: Mapping[str, float]
+) -> _Candidate | None:
+    """The reason that is the cause in most cases in which it is one of these."""
+    least = min(share_of.values(), default=1.0)
+    weights = [share_of.get(each.symptom.id, least) for each in reasons]
+    for reason, weight in zip(reasons, weights, strict=True):
+        if weight >= _STANDS_OUT * sum(weights):
+            return reason
+    return None
+
+
+def _add_reasons(
+    known: Catalogue,
+    candidates: dict[str, _Candidate],
+    clues: Sequence[Clue],
+    context: Context,
+) -> None:
+    """Add the usual reasons of messages that do not say why, as guesses by the message alone:
+    where nothing explains the message, and nothing surer is known."""
+    out = {clue.symptom for clue in clues if clue.weight is Weight.EXCLUDES}
+    surest = max((_SURE[each.confidence] for each in candidates.values()), default=0)
+    for message in tuple(candidates.values()):
+        if message.explained_by or _SURE[message.confidence] < surest:
+            continue
+        share_of = shares(message.symptom)
+        likeliest = sorted(share_of, key=lambda name: -share_of[name])
+        for name in likeliest[:_MOST_REASONS]:
+            symptom = known.by_id[name]
+            if name not in candidates and name not in out and _may_be_of(symptom, context):
+                guess = replace(message.clues[0], symptom=name, weight=Weight.WEAK)
+                candidates[name] = _Candidate(symptom, [guess], share=share_of[name])
+
+
+def _may_be_of(symptom: Entry, context: Context) -> bool:
+    """No other fabric than its own was seen."""
+    fabrics = {context.family.name} if context.family else context.seen
+    own = set(symptom.fabrics)
+    return EveryFabric.ANY in own or not fabrics or bool(own & fabrics)
 
 
 def _is_report(clue: Clue) -> bool:
@@ -248,9 +306,11 @@ def _order(candidate: _Candidate) -> tuple[object, ...]:
     return (
         bool(candidate.explained_by),
         -_SURE[candidate.confidence],
+        candidate.share is not None,
         _ROLES[role],
         candidate.is_guess_at_cause,
         is_guess and candidate.is_shared,
+        -(candidate.share or 0),
         -lines,
         candidate.first(),
         _SEVERITIES[candidate.symptom.severity or Severity.INFO],

@@ -24,6 +24,8 @@ _SATURATION, _LENGTH = 1.2, 0.75
 word adds nothing, and how much a long entry is held against it."""
 _LEAST_WORDS = 2
 """Words that an entry and a line must share: one is chance."""
+_LEAST_SCORE = 7
+"""A word that one entry alone has weighs 5: less than one and a half of them is chance."""
 _TITLE_WEIGHT = 3
 _MOST = 3
 _ROLES = (Role.CAUSE, Role.STATE, Role.SECONDARY)
@@ -112,7 +114,9 @@ def search(
     for name, counts in known.counts:
         shared = [word for word in query if counts[word]]
         if len(shared) >= _LEAST_WORDS and _is_of(load().by_id[name], fabrics):
-            scores.append((name, sum(_score(word, counts, known) for word in shared)))
+            score = sum(_score(word, counts, known) for word in shared)
+            if score >= _LEAST_SCORE:
+                scores.append((name, score))
     scores.sort(key=lambda pair: (-pair[1], pair[0]))
     return tuple(scores[:most])
 

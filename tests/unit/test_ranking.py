@@ -1,10 +1,12 @@
 """What explains what: the order of causes and their consequences, on entries made for it."""
 
+from dataclasses import replace
+
 import pytest
 
 from busbw.model import Confidence, Evidence, Finding
 from busbw.parsers.findings import catalogue
-from busbw.parsers.findings.catalogue import Catalogue, Role, Signal, Weight
+from busbw.parsers.findings.catalogue import Catalogue, Reason, Role, Signal, Weight, shares
 from busbw.parsers.findings.evidence import Clue, Context, Place
 from busbw.parsers.findings.ranking import rank
 
@@ -59,6 +61,15 @@ def known() -> Catalogue:
             entry("gone", "refused", role=Role.SECONDARY),
             entry("refused"),
             entry("other"),
+            replace(
+                entry("denied", "gone"),
+                reasons=(
+                    Reason("acs", 4, "refused"),
+                    Reason("limit", 0, "over the limit"),
+                ),
+            ),
+            entry("acs"),
+            entry("limit"),
         ]
     )
 
@@ -143,3 +154,46 @@ def test_entries_of_a_provider_need_a_line_that_shows_it() -> None:
     weak = clue("efa-security-group", 1)
     assert ranked(real, weak, seen="efa")
     assert ranked(real, weak) == ()
+
+
+def ended(known: Catalogue, *clues: Clue) -> list[tuple[str, str]]:
+    """The order for a job that ended in an error."""
+    found = rank(known, clues, Context(), failed=True)
+    return [(each.id, each.confidence.value) for each in found]
+
+
+def test_the_shares_of_a_message_s_reasons_leave_room_for_unknown_ones(known: Catalogue) -> None:
+    assert shares(known.by_id["denied"]) == {"acs": 5 / 7, "limit": 1 / 7}
+    assert shares(known.by_id["other"]) == {}
+
+
+def test_a_reason_explains_the_message_that_names_it(known: Catalogue) -> None:
+    assert known.consequences["acs"] == {"denied", "gone"}
+
+
+def test_a_message_that_does_not_say_why_gives_its_usual_reasons_after_it(
+    known: Catalogue,
+) -> None:
+    denied = clue("denied", 1, Weight.STRONG)
+    assert ended(known, denied) == [
+        ("denied", "likely"),
+        ("acs", "possible"),
+        ("limit", "possible"),
+    ]
+    assert order(known, denied) == [("denied", "likely")]
+    ruled_out = clue("acs", 2, Weight.EXCLUDES)
+    assert ended(known, denied, ruled_out) == [("denied", "likely"), ("limit", "possible")]
+
+
+def test_a_message_that_is_explained_gives_no_reasons(known: Catalogue) -> None:
+    found = ended(known, clue("denied", 2, Weight.STRONG), clue("limit", 1, Weight.STRONG))
+    assert found == [("limit", "likely"), ("denied", "possible")]
+
+
+def test_of_two_reasons_in_sight_the_usual_one_is_likely(known: Catalogue) -> None:
+    denied = clue("denied", 1, Weight.STRONG)
+    assert ended(known, denied, clue("acs", 2), clue("limit", 3)) == [
+        ("acs", "likely"),
+        ("limit", "possible"),
+        ("denied", "possible"),
+    ]
