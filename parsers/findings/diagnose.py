@@ -206,9 +206,11 @@ def all_rules() -> tuple[Rule, ...]:
 def search_patterns() -> tuple[Pattern, ...]:
     """What to search texts for: the expressions of the catalogue and of the rules, each once."""
     by_regex = {pattern.regex: pattern for pattern in patterns(catalogue.load())}
-    watches = [watch.regex for rule in all_rules() for watch in rule.watches]
+    for watch in (watch for rule in all_rules() for watch in rule.watches):
+        pattern = Pattern(watch.regex, watch.regex, distinct=watch.distinct)
+        by_regex.setdefault(watch.regex, pattern)
     marks = [mark for family in families().values() for mark in family.marks]
-    for regex in (SUCCESS, COMPLETE, *watches, *marks):
+    for regex in (SUCCESS, COMPLETE, *marks):
         by_regex.setdefault(regex, Pattern(regex, regex))
     for pattern in failure_lines.patterns():
         by_regex[pattern.regex] = pattern

@@ -1,7 +1,7 @@
 """The order of causes: what the clues support, what explains what, and which stands first.
 
-1. An excluding clue rules an entry out. An entry whose condition (`requires`) is not known to
-   hold stays possible.
+1. An excluding clue rules an entry out, unless it is about another channel than the entry's own.
+   An entry whose condition (`requires`) is not known to hold stays possible.
 2. Certain: a clue that can mean nothing else, or two strong clues of different families.
    Likely: one strong clue, or a weak one in words of its own, where it is the only known reason
    for a failure that is likely itself (words of a report, not of information). Possible: other
@@ -19,6 +19,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -49,6 +50,7 @@ _STRONG = (Weight.CERTAIN, Weight.STRONG)
 _WEIGHTS = {Weight.CERTAIN: 0, Weight.STRONG: 1, Weight.WEAK: 2, Weight.REQUIRES: 3}
 _MOST_EVIDENCE = 5
 _MOST_PLACES = 16
+_CHANNEL = re.compile(r"\bChannel (\d+)")
 _MOST_REASONS = 2
 """Of a message that does not say why, guessed at without a sign of their own."""
 _STANDS_OUT = 2 / 3
@@ -126,11 +128,30 @@ def _candidates(known: Catalogue, clues: Sequence[Clue], context: Context) -> di
     candidates = {}
     for symptom_id, symptom_clues in grouped.items():
         symptom = known.by_id[symptom_id]
-        weights = {clue.weight for clue in symptom_clues}
-        is_out = Weight.EXCLUDES in weights or weights == {Weight.REQUIRES}
-        if not is_out and _applies(symptom, symptom_clues, context):
-            candidates[symptom_id] = _Candidate(symptom, symptom_clues)
+        if not _is_out(symptom_clues) and _applies(symptom, symptom_clues, context):
+            own = [clue for clue in symptom_clues if clue.weight is not Weight.EXCLUDES]
+            candidates[symptom_id] = _Candidate(symptom, own)
     return candidates
+
+
+def _is_out(clues: Sequence[Clue]) -> bool:
+    """Counter-evidence rules it out, unless that is about one channel and its own sign about
+    another; or nothing but its condition is known."""
+    own: set[str | None] = set()
+    for clue in clues:
+        if clue.weight not in (Weight.EXCLUDES, Weight.REQUIRES):
+            own.add(_channel(clue))
+    if not own:
+        return True
+    own.discard(None)
+    against = [_channel(clue) for clue in clues if clue.weight is Weight.EXCLUDES]
+    return any(channel is None or not own - {channel} for channel in against)
+
+
+def _channel(clue: Clue) -> str | None:
+    """The channel that its line is about."""
+    match = _CHANNEL.search(clue.evidence.text)
+    return match[1] if match else None
 
 
 def _applies(symptom: Entry, clues: Sequence[Clue], context: Context) -> bool:

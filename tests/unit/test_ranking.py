@@ -197,3 +197,13 @@ def test_of_two_reasons_in_sight_the_usual_one_is_likely(known: Catalogue) -> No
         ("limit", "possible"),
         ("denied", "possible"),
     ]
+
+
+def test_a_sign_that_holds_for_one_channel_does_not_rule_out_what_another_channel_shows(
+    known: Catalogue,
+) -> None:
+    without = clue("other", 1, text="Channel 01/0 : 7[3] -> 0[0] via NET/IB/1")
+    with_gdr = clue("other", 2, Weight.EXCLUDES, text="Channel 00/0 : 7[3] -> 0[0] via NET/IB/0")
+    everywhere = clue("other", 2, Weight.EXCLUDES, text="GPU Direct RDMA enabled")
+    assert order(known, without, with_gdr) == [("other", "possible")]
+    assert order(known, without, everywhere) == []

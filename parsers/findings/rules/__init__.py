@@ -19,6 +19,8 @@ class Watch:
     name: str
     regex: str
     """Python's syntax, case ignored, searched in one line."""
+    distinct: bool = False
+    """As of a `scan.Pattern`: of each process one line for each last word."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,206 @@
+"""Facts of one kind side by side: what a process, a host or a channel states that the others state
+otherwise, state less of, or do not state.
+
+One table: what to look for, whose fact it is, how its value is read, and what a difference means.
+Truncated pastes imitate absence: only who states something else is taken as silent on this.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from enum import Enum, auto
+
+from busbw.parsers.findings.catalogue import Weight
+from busbw.parsers.findings.evidence import Clue, Sighting, View
+from busbw.parsers.findings.rules import Fires, Rule, Watch
+
+AGREE = (
+    "NCCL_IB_DISABLE", "NCCL_NET", "NCCL_PROTO", "NCCL_ALGO", "NCCL_BUFFSIZE", "NCCL_NTHREADS", "NCCL_CUMEM_ENABLE", "NCCL_NVLS_ENABLE",
+    "NCCL_COLLNET_ENABLE", "NCCL_P2P_NET_CHUNKSIZE", "NCCL_MNNVL_ENABLE", "NCCL_CROSS_NIC", "NCCL_PXN_DISABLE", "NCCL_P2P_DISABLE",
+)  # fmt: skip
+"""Variables whose value decides how two ranks talk: they must be equal."""
+
+
+class Kind(Enum):
+    """Which difference counts."""
+
+    OTHER = auto()
+    """Any two values: the first line of each is evidence."""
+    LESS = auto()
+    """A number below the greatest: each line with one is."""
+    MIXED = auto()
+    """Two values on subjects of one process: the lines with the lower one are."""
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """One kind of fact."""
+
+    watch: Watch
+    value: Callable[[str], str | int | None]
+    """Of a line; None = it states none."""
+    kind: Kind
+    clues: tuple[tuple[str, Weight], ...]
+    """Entries that a difference speaks for."""
+    absent: tuple[tuple[str, Weight], ...] = ()
+    """Entries that it speaks for if a host prints `others` and not this."""
+
+
+def _group(pattern: str) -> Callable[[str], str | None]:
+    """Reads the pattern's first group."""
+    compiled = re.compile(pattern)
+
+    def value(line: str) -> str | None:
+        match = compiled.search(line)
+        return match[1] if match else None
+
+    return value
+
+
+def _devices(line: str) -> int:
+    return len(re.findall(r"\[\d+\][\w.+-]+:\d+", line))
+
+
+def _uses_gdr(line: str) -> int:
+    return int("/GDRDMA" in line)
+
+
+_OTHERS = Watch("others", r"\bNCCL_[A-Z0-9_]+ set (?:by environment )?to ")
+_SETTING = _group(r" set (?:by environment )?to (.*?)\.?\s*$")
+COMPARISONS = (
+    Comparison(
+        Watch(
+            "version",
+            r"^.{0,200}?:\d+:\d+ \[-?\d+\] NCCL INFO (?:NCCL|RCCL) version ?:? ?\d+\.\d+",
+        ),
+        _group(r"version ?:? ?(\d+\.\d+(?:\.\d+)?)"),
+        Kind.OTHER,
+        (("nccl-version-mismatch", Weight.STRONG),),
+    ),
+    Comparison(
+        Watch("using", r"NET/IB ?: Using +\[0\]"),
+        _devices,
+        Kind.LESS,
+        (("nic-count-differs", Weight.STRONG),),
+    ),
+    Comparison(
+        Watch(
+            "channel",
+            r"Channel \d+(?:/\d+)? : .* via NET/(?:IB|IBext\w*)/\d+(?:\(\d+\))?(?:/GDRDMA|/Shared)*\s*$",
+            distinct=True,
+        ),
+        _uses_gdr,
+        Kind.MIXED,
+        (("gdr-level-too-strict", Weight.STRONG),),
+    ),
+    *(
+        Comparison(
+            Watch(name, rf"\b{name} set (?:by environment )?to "),
+            _SETTING,
+            Kind.OTHER,
+            (("env-differs-between-ranks", Weight.STRONG),),
+            (("env-differs-between-ranks", Weight.WEAK), ("env-not-forwarded", Weight.WEAK)),
+        )
+        for name in AGREE
+    ),
+)
+
+
+def _judge(view: View) -> Iterator[Clue]:
+    speaking = {line.host for line in view.sightings(_OTHERS.name)} - {None}
+    for each in COMPARISONS:
+        stated = []
+        for line in view.sightings(each.watch.name):
+            value = each.value(line.text)
+            if line.host is not None and value is not None:
+                stated.append((value, line))
+        different = _different(each.kind, stated)
+        yield from _clues(each.clues, different)
+        silent = speaking - {line.host for _, line in stated}
+        if each.absent and stated and silent and not different:
+            yield from _clues(each.absent, [line for _, line in stated[:2]])
+
+
+def _different(kind: Kind, stated: list[tuple[str | int, Sighting]]) -> list[Sighting]:
+    """The lines that show the difference; [] = there is none, or only one process speaks."""
+    if kind is Kind.MIXED:
+        return _mixed(stated)
+    first: dict[str | int, Sighting] = {}
+    for value, line in stated:
+        first.setdefault(value, line)
+    if len(first) < 2 or len({line.process for _, line in stated}) < 2:
+        return []
+    if kind is Kind.OTHER:
+        return list(first.values())
+    by_host: dict[str | None, tuple[int, Sighting]] = {}
+    for value, line in stated:
+        by_host.setdefault(line.host, (int(value), line))
+    most = max(value for value, _ in by_host.values())
+    return [line for value, line in by_host.values() if value < most]
+
+
+def _mixed(stated: list[tuple[str | int, Sighting]]) -> list[Sighting]:
+    """The lines with the lower value of processes that have both."""
+    values: dict[str | None, set[str | int]] = {}
+    for value, line in stated:
+        values.setdefault(line.process, set()).add(value)
+    return [line for value, line in stated if not value and len(values[line.process]) > 1]
+
+
+def _clues(entries: tuple[tuple[str, Weight], ...], lines: list[Sighting]) -> Iterator[Clue]:
+    for line in lines:
+        for entry, weight in entries:
+            yield line.clue(entry, weight, "nccl-log", line.hosts)
+
+
+def _line(host: str, text: str) -> str:
+    return f"{host}:1:2 [0] NCCL INFO {text}\n"
+
+
+def _channel(number: int, end: str) -> str:
+    return _line("a", f"Channel {number:02}/0 : 7[3] -> 0[0] [receive] via NET/IB/{end}")
+
+
+_TWO_NICS = "NET/IB : Using [0]mlx5_0:1/IB [1]mlx5_1:1/IB [RO]; OOB eth0:10.0.0.1<0>"
+_ONE_NIC = "NET/IB : Using [0]mlx5_2:1/IB [RO]; OOB eth0:10.0.0.2<0>"
+_SIMPLE = "NCCL_PROTO set by environment to Simple"
+
+RULE = Rule(
+    name="differences",
+    conclusion=(
+        "Processes differ in their NCCL release or in a variable that must agree; a host has fewer"
+        " NICs; a process has channels with GPUDirect RDMA and without."
+    ),
+    watches=(*(each.watch for each in COMPARISONS), _OTHERS),
+    judge=_judge,
+    fires=(
+        Fires(
+            _line("a", "NCCL version 2.27.3+cuda12.9") + _line("b", "NCCL version 2.29.7+cuda12.9"),
+            (("nccl-version-mismatch", "strong"),),
+        ),
+        Fires(_line("a", _TWO_NICS) + _line("b", _ONE_NIC), (("nic-count-differs", "strong"),)),
+        Fires(
+            _line("a", _SIMPLE) + _line("b", "NCCL_PROTO set by environment to LL128"),
+            (("env-differs-between-ranks", "strong"),),
+        ),
+        Fires(
+            _line("a", "NCCL_IB_DISABLE set by environment to 1.")
+            + _line("b", "NCCL_DEBUG_SUBSYS set by environment to INIT"),
+            (("env-not-forwarded", "weak"), ("env-differs-between-ranks", "weak")),
+        ),
+        Fires(
+            _channel(0, "0/GDRDMA") + _channel(1, "1"),
+            (("gdr-level-too-strict", "strong"),),
+        ),
+    ),
+    silent=(
+        _line("a", "NCCL version 2.27.3+cuda12.9") + _line("b", "NCCL version 2.27.3+cuda12.9"),
+        _line("a", _ONE_NIC) + _line("b", _ONE_NIC),
+        _line("a", _SIMPLE) + _line("b", _SIMPLE),
+        _line("a", _SIMPLE),
+        _channel(0, "0/GDRDMA") + _channel(1, "1/GDRDMA"),
+        _channel(0, "0") + _channel(1, "1"),
+    ),
+)
