@@ -58,9 +58,9 @@ def patterns(known: Catalogue) -> tuple[Pattern, ...]:
 
 _ECHO = re.compile(
     r"^\s*(?:[+$#>] )?(?:export |declare -x |setenv |set |env )?[A-Z]\w*=\S*\s*$"
-    r"|set (?:by environment )?to |\bNamespace\("
+    r"|set (?:by environment )?to \S+\s*$|\bNamespace\("
 )
-"""Lines that echo a setting: its value is no symptom."""
+"""Lines that echo a setting and nothing else: its value is no symptom."""
 
 
 @functools.cache

@@ -402,4 +402,6 @@ def test_a_setting_that_a_log_echoes_is_no_symptom(scanner: Scanner) -> None:
     assert told(ask(scanner, "slurm: step 7 ended: OUT_OF_MEMORY\n"))
     assert told(ask(scanner, "+ export RETRY_AFTER=OUT_OF_MEMORY\n")) == []
     setting = "a:1:2 [0] NCCL INFO NCCL_IB_GID_INDEX set by environment to 0.\n"
+    joined = "a:1:2 [0] NCCL INFO NCCL_NET set by environment to IB. " + RETRY
+    assert told(ask(scanner, joined))[0][0] == "retry-exceeded-at-start"
     assert ("gid-index-forced", "possible") in told(ask(scanner, setting))
