@@ -299,9 +299,24 @@ def read(chunks: Iterable[bytes]) -> Document:
 
 
 def _document(report: RasReport, problems: tuple[str, ...]) -> Document:
-    faults = tuple(map(one_line_of, report.findings))
-    complete = not problems
-    return Document("nccl-ras", (report,), _summary(report), complete, (*faults, *problems), faults)
+    passing = tuple(one_line_of(each) for each in report.findings if _is_teardown(each))
+    faults = tuple(one_line_of(each) for each in report.findings if not _is_teardown(each))
+    return Document(
+        "nccl-ras",
+        (report,),
+        _summary(report),
+        not problems,
+        (*faults, *passing, *problems),
+        faults,
+    )
+
+
+def _is_teardown(finding: RasFinding) -> bool:
+    """The ranks of a communicator differ in their status because some have begun to destroy it. In
+    one report that is a transition; a second report tells whether it lasts (NCCL user guide,
+    troubleshooting, RAS)."""
+    statuses = (status for _, status, _ in finding.groups)
+    return finding.subject == "status" and any("FINALIZE" in status for status in statuses)
 
 
 def _document_of_events(events: tuple[RasEvent, ...], problems: tuple[str, ...]) -> Document:
