@@ -103,34 +103,11 @@ TOOL = (
         r"^State +: (?!Active)\w|^Recommendation +: (?!No issue)\S",
     ),
     _tool(
-        "perfquery",
-        ("Port counters: ", "SymbolErrorCounter:", "LinkDownedCounter:"),
-        r"Port counters: (.*?)(?: \(|$)",
-        r"^(?:\w*Error\w*|\w*Errors|LinkDowned\w*|PortXmitDiscards|VL15Dropped):\.*\d+",
-        r"^(?:SymbolError\w*|LinkErrorRecovery\w*|LinkDowned\w*|PortRcvErrors|LocalLinkIntegrity\w*"
-        r"|ExcessiveBufferOverrun\w*|PortXmitDiscards|PortRcvRemotePhysicalErrors):\.*[1-9]",
-    ),
-    _tool(
         "ethtool",
         ("Link detected:", "Settings for "),
         r"^Settings for (\S+):",
         r"^\s+(?:Speed|Duplex|Link detected): ",
         r"Link detected: no\b",
-    ),
-    _tool(
-        "ethtool -S",
-        ("NIC statistics:",),
-        _NO_SUBJECT,
-        r"^\s+\w*(?:_err|err_|errors?|discards|link_down)\w*: \d+\s*$",
-        r"^\s+(?:rx_crc_errors_phy|rx_symbol_err_phy|rx_discards_phy|link_down_events_phy"
-        r"|rx_crc_errors|rx_errors|tx_errors): [1-9]",
-    ),
-    _tool(
-        "rdma statistic",
-        (" packet_seq_err ", " out_of_sequence ", " local_ack_timeout_err "),
-        _NO_SUBJECT,
-        r"^link \S+/\d+ .*\b(?:packet_seq_err|out_of_sequence|local_ack_timeout_err) \d",
-        r"\b(?:packet_seq_err|local_ack_timeout_err|rnr_nak_retry_err|req_cqe_error) [1-9]",
     ),
     _tool(
         "iblinkinfo",
