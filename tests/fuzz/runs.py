@@ -81,7 +81,7 @@ class Tally:
 
     first: int
     runs: int = 0
-    commands: Counter[str] = field(default_factory=Counter)
+    commands: dict[str, int] = field(default_factory=dict)
     softer: int = 0
     """FAIL became UNKNOWN."""
     faults: list[str] = field(default_factory=list)
@@ -89,7 +89,7 @@ class Tally:
     def add(self, other: Tally) -> None:
         """What another process tried."""
         self.runs += other.runs
-        self.commands.update(other.commands)
+        self.commands = dict(Counter(self.commands) + Counter(other.commands))
         self.softer += other.softer
         self.faults += other.faults
 
@@ -207,7 +207,7 @@ def tried(seed: int, known: tuple[Whole, ...], folder: Path, tally: Tally) -> No
     forged = damage.change(rng, run)
     name = command_of(seed)
     tally.runs += 1
-    tally.commands[name] += 1
+    tally.commands[name] = tally.commands.get(name, 0) + 1
     kept = {OTHER_ID: whole.other}
     with judged_once(kept):
         found = [("judge", judged(run))]
@@ -280,7 +280,7 @@ def _answer(first: int, known: tuple[Whole, ...], place: Path, writing: int) -> 
     """In a process of its own: whatever happens, nothing of its parent's is cleaned up by it."""
     try:
         with os.fdopen(writing, "w") as stream:
-            json.dump(asdict(fuzz(first, BATCH, known, place)), stream)
+            stream.write(json.dumps(asdict(fuzz(first, BATCH, known, place))))
     except BaseException:  # noqa: BLE001  # SystemExit too is a defect here
         traceback.print_exc()
     finally:
