@@ -38,19 +38,38 @@ class Listing:
 def listing(folder: Path, *, deep: bool = True) -> Listing:
     """All of a folder; `deep` = with its folders."""
     files, links = [], []
-    for here, folders, names in os.walk(folder):
-        folders[:] = sorted(name for name in folders if not name.startswith("."))
-        shown = [name for name in names if not name.startswith(".")]
-        for name in sorted((*shown, *folders)):
-            path = Path(here, name)
-            kind = path.lstat().st_mode
-            if stat.S_ISLNK(kind):
-                links.append(path.relative_to(folder).as_posix())
-            elif stat.S_ISREG(kind):
-                files.append(path.relative_to(folder).as_posix())
-        if not deep:
-            break
-    return Listing(tuple(files), tuple(links))
+    for path in below(folder, deep=deep):
+        kind = path.lstat().st_mode
+        name = path.relative_to(folder)
+        if any(part.startswith(".") for part in name.parts):
+            continue
+        if stat.S_ISLNK(kind):
+            links.append(name)
+        elif stat.S_ISREG(kind):
+            files.append(name)
+    return Listing(_in_order(files), _in_order(links))
+
+
+def _in_order(names: list[Path]) -> tuple[str, ...]:
+    """Files of a folder before those of the folders in it."""
+    ordered = sorted(names, key=lambda name: (name.parts[:-1], name.name))
+    return tuple(name.as_posix() for name in ordered)
+
+
+def below(folder: Path, *, deep: bool = True) -> Iterator[Path]:
+    """All that is no folder; no link is followed. However deep: `os.walk` of Python 3.11 recurses,
+    and ends at a thousand folders."""
+    waiting = [str(folder)]
+    while waiting:
+        try:
+            entries = list(os.scandir(waiting.pop()))
+        except OSError:
+            continue
+        for entry in entries:
+            if not entry.is_dir(follow_symlinks=False):
+                yield Path(entry.path)
+            elif deep:
+                waiting.append(entry.path)
 
 
 @contextlib.contextmanager
@@ -82,7 +101,9 @@ def open_beneath(root: Path, name: str, most: int | None = MOST_BYTES) -> Binary
         Irregular: it is a link, a folder, a device or a FIFO, or larger than `most`.
         OSError: it is not there, or may not be read.
     """
-    *folders, file = name.split("/")
+    *folders, file = parts = name.split("/")
+    if {"", ".", ".."} & {*parts} or not _is_name(name):
+        raise Irregular(f"{name!r} is no name below {root}")
     with folder_beneath(root, tuple(folders)) as folder:
         _check(os.stat(file, dir_fd=folder, follow_symlinks=False), most)
         opened = os.open(file, os.O_RDONLY | _CAREFUL, dir_fd=folder)
@@ -93,6 +114,14 @@ def open_beneath(root: Path, name: str, most: int | None = MOST_BYTES) -> Binary
         stream.close()
         raise
     return stream
+
+
+def _is_name(name: str) -> bool:
+    """The system can have a file of that name."""
+    try:
+        return b"\0" not in os.fsencode(name)
+    except UnicodeEncodeError:
+        return False
 
 
 def read_beneath(root: Path, name: str, most: int = MOST_BYTES) -> bytes:

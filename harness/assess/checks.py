@@ -13,6 +13,7 @@ from busbw.checks.software import facts
 from busbw.errors import RunDirError
 from busbw.fabrics.fabric import UNDETECTED
 from busbw.faults import Fault, attempt
+from busbw.inventory.hostlist import LEGAL_NAME
 from busbw.model import CheckResult, CommandResult, Evidence, Status
 from busbw.store import artefacts
 from busbw.store.artefacts import PreflightArtefact, ReachArtefact
@@ -37,12 +38,27 @@ def load_plan(run: RunDir) -> RunPlan:
             seen=f"{run.path}/raw/plan.json is missing",
             next_step="start a new run: busbw run",
         )
+    _refuse_odd_names(run, plan)
     if plan.profile.name != UNDETECTED:
         return plan
     # Here, because it knows the hardware tables: most runs name their fabric.
     from busbw.assess import detection
 
     return detection.settled(plan, answers(run, plan))
+
+
+def _refuse_odd_names(run: RunDir, plan: RunPlan) -> None:
+    """The names of a plan become parts of paths, here and on nodes."""
+    cases = (case.id for case in plan.playbook.cases)
+    names = (plan.run_id, *(node.name for node in plan.cluster.nodes), *cases)
+    odd = [name for name in names if not LEGAL_NAME.match(name)]
+    odd += [] if plan.started.isprintable() else [plan.started]
+    if odd:
+        raise RunDirError(
+            f"the plan of run {run.run_id} holds a name or a time that is none",
+            seen=f"raw/plan.json: {odd[0]!r}",
+            next_step="start a new run: busbw run",
+        )
 
 
 def answers(run: RunDir, plan: RunPlan) -> tuple[NodeAnswer, ...]:
@@ -63,6 +79,12 @@ def answers(run: RunDir, plan: RunPlan) -> tuple[NodeAnswer, ...]:
             seconds=entry.seconds,
             problem=entry.problem,
         )
+        if entry.node not in nodes:
+            raise RunDirError(
+                f"raw/preflight.json of run {run.run_id} has an answer of {entry.node!r}",
+                seen="the plan has no such node",
+                next_step="busbw report of the run as it was made",
+            )
         answer = script.split(
             nodes[entry.node], result, index.boundary if index else "", entry.stdout
         )

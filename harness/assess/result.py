@@ -6,7 +6,6 @@ compare with the accepted runs, decide.
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass, replace
 
 from busbw.assess import (
@@ -59,6 +58,7 @@ from busbw.parsers.blame.layer_breakdown import RailLink
 from busbw.parsers.blame.loss import PairTraffic
 from busbw.parsers.blame.parts import Fabric
 from busbw.parsers.findings.catalogue import filled
+from busbw.parsers.logs.json_values import loaded, mapping
 from busbw.parsers.nccl_tests.groups import GroupSample
 from busbw.parsers.stats import spikes
 from busbw.store import artefacts
@@ -427,7 +427,7 @@ def _finished(run: RunDir) -> str | None:
     lines = (run.read_raw("events.jsonl") or b"").decode("utf-8", "replace").splitlines()
     for line in reversed(lines):
         try:
-            event = json.loads(line)
+            event = mapping(loaded(line))
         except ValueError:
             continue
         if event.get("kind") == "end":

@@ -3,12 +3,12 @@ nodes reported before it was ended."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
 from datetime import datetime
 
 from busbw.assess.launches import Launch
 from busbw.model.stall import StallStory, StoryEvent, StoryRank
+from busbw.parsers.logs.json_values import loaded, mapping
 from busbw.parsers.stall.evidence import RankSeen, StallVerdict
 from busbw.store.artefacts import CaseArtefact
 from busbw.store.run_directory import RunDir
@@ -92,10 +92,10 @@ def _noted(run: RunDir, artefact: CaseArtefact) -> list[StoryEvent]:
     events = []
     for line in (run.read_raw("events.jsonl") or b"").decode("utf-8", "replace").splitlines():
         try:
-            event = json.loads(line)
+            event = mapping(loaded(line))
         except ValueError:
             continue
-        if not isinstance(event, dict) or event.get("step") != artefact.case.id:
+        if event.get("step") != artefact.case.id:
             continue
         text, at_s = event.get("text"), _seconds(event.get("at"))
         if isinstance(text, str) and at_s is not None:

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 from busbw.codec import parse_json
 from busbw.compare import accepted, comparable
 from busbw.errors import BusbwError, RunDirError
+from busbw.files import why_irregular
 from busbw.model import RunResult
 from busbw.model.history import ComparableRun
 from busbw.store.run_directory import RunDir
@@ -132,7 +133,11 @@ class History:
 
     @contextlib.contextmanager
     def _open(self) -> Iterator[sqlite3.Connection]:
-        """One transaction."""
+        """One transaction; never in a file that a link leads to."""
+        for name in (FILE, f"{FILE}-wal", f"{FILE}-shm"):
+            with contextlib.suppress(FileNotFoundError):
+                if why := why_irregular((self.root / name).lstat(), None):
+                    raise self._refused(f"{name} is {why}, not a regular file")
         try:
             index = sqlite3.connect(self.root / FILE, timeout=_BUSY_S)
         except sqlite3.Error as error:
@@ -146,7 +151,7 @@ class History:
         finally:
             index.close()
 
-    def _refused(self, error: sqlite3.Error) -> RunDirError:
+    def _refused(self, error: sqlite3.Error | str) -> RunDirError:
         return RunDirError(
             f"the index {self.root / FILE} cannot be used",
             seen=str(error),

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 
 from busbw.errors import RunDirError
 from busbw.fabrics.fabric import Profile
 from busbw.model import BenchmarkCase, Cluster, Requirement
+from busbw.parsers.logs.json_values import loaded
 from busbw.playbook import Playbook, specification
 from busbw.store.run_directory import RunDir
 
@@ -105,8 +105,8 @@ def refuse_other_versions(run: RunDir) -> None:
         RunDirError: its plan has another schema; the version that made it is named.
     """
     try:
-        tree: object = json.loads(run.read_raw("plan.json") or b"null")
-    except json.JSONDecodeError:
+        tree = loaded(run.read_raw("plan.json") or b"null")
+    except ValueError:
         return  # who loads the plan says where it breaks off
     if not isinstance(tree, dict) or tree.get("schema") == SCHEMA:
         return

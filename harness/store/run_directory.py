@@ -26,11 +26,12 @@ import secrets
 import socket
 import threading
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from busbw import files
 from busbw.errors import BusyError, RunDirError
+from busbw.parsers.logs.json_values import loaded, mapping
 
 _ID = re.compile(r"^[A-Za-z0-9][A-Za-z0-9._-]*$")
 MODE_DIRECTORY = 0o750
@@ -158,7 +159,7 @@ class RunDir:
         top = self.raw / _inside(under) if under else self.raw
         names = {
             p.relative_to(self.raw).as_posix()
-            for p in _below(top)
+            for p in files.below(top)
             if not p.name.startswith(".tmp-") and p != self.raw / LIST
         }
         return tuple(sorted(names - self.hidden))
@@ -222,7 +223,8 @@ class RunDir:
                 found.append(Damage(name, f"{len(content)} bytes of {entry.get('bytes')}"))
             elif hashlib.sha256(content).hexdigest() != entry.get("sha256"):
                 found.append(Damage(name, "other content"))
-        return tuple(found)
+        # A name may hold bytes that are no text.
+        return tuple(replace(each, name=_printable(each.name)) for each in found)
 
     def sound(self, damage: tuple[Damage, ...]) -> RunDir:
         """The run without its damaged files: what is no evidence is not read as such."""
@@ -234,12 +236,12 @@ class RunDir:
         known: dict[str, dict[str, object]] = {}
         for line in (self.read_raw(LIST) or b"").splitlines():
             try:
-                entry = json.loads(line)
+                entry = mapping(loaded(line))
             except ValueError:
                 continue
-            if isinstance(entry, dict) and isinstance(entry.get("name"), str):
+            if isinstance(name := entry.get("name"), str):
                 known.pop(str(entry.get("was")), None)
-                known[entry["name"]] = entry
+                known[name] = entry
         return known
 
     def _append(self, name: str, line: str) -> None:
@@ -331,14 +333,6 @@ def _private(path: str, flags: int) -> int:
     return files.regular(path, flags, MODE_FILE)
 
 
-def _below(top: Path) -> Iterator[Path]:
-    """All that is no folder below `top`; no link is followed."""
-    for folder, _, names in os.walk(top):
-        here = Path(folder)
-        yield from (here / name for name in names)
-        yield from (link for link in here.iterdir() if link.is_symlink() and link.is_dir())
-
-
 def _make_folder(path: Path) -> None:
     """Make a folder and those above it that are not there, all with the mode of a run directory:
     mkdir gives it to the last alone."""
@@ -376,6 +370,10 @@ def _refused(target: Path, error: OSError) -> RunDirError:
         seen=str(error),
         next_step="make room or choose another place with --out DIR",
     )
+
+
+def _printable(name: str) -> str:
+    return name.encode("utf-8", "backslashreplace").decode()
 
 
 def _inside(name: str) -> str:

@@ -80,7 +80,7 @@ def _load(run: RunDir, node: str) -> dict[str, deque[CommandResult]]:
                 problem=meta["problem"],
             )
             answers.setdefault(meta["key"], deque()).append(result)
-        except (ValueError, KeyError, TypeError) as error:
+        except (ValueError, KeyError, TypeError, RecursionError) as error:
             raise RunDirError(
                 f"the recording {run.run_id} cannot be replayed",
                 seen=f"raw/{name}: {error!r}",
