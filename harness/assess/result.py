@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from busbw.assess import (
     appraisal,
     builds,
+    busy,
     diagnosis,
     evidence,
     fabric,
@@ -248,6 +249,9 @@ def _judge(run: RunDir, raw: _Raw) -> _Judged:
         *planned.findings(run, plan, raw.launches, raw.answers, raw.participants, appraised),
         *warning.findings(
             comparisons, {launch.artefact.case.id: launch for launch in raw.launches}
+        ),
+        *busy.findings(
+            raw.launches, raw.participants.head if raw.participants else "the head node"
         ),
         *evidence.findings(raw.damage, raw.launches, raw.reach, raw.preflight, raw.participants),
     )

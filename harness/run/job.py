@@ -15,6 +15,7 @@ from dataclasses import dataclass
 
 from busbw import shell
 from busbw.model import Command
+from busbw.store.artefacts import CpuLoad
 
 POLL_WAIT_S = 10
 
@@ -43,6 +44,9 @@ class PollAnswer:
     never jumps; None = the node cannot tell."""
     error_bytes: int = 0
     """Of standard error so far."""
+    loads: tuple[CpuLoad | None, CpuLoad | None] = (None, None)
+    """Of the node right before the job began and now, where it has ended; None = the node cannot
+    tell."""
 
 
 def start(
@@ -56,7 +60,7 @@ def start(
     exports = "".join(f"export {name}={shlex.quote(value)}\n" for name, value in environment)
     script = f"echo $$ > launcher\n{exports}exec {shlex.join(argv)}\n# whole\n"
     session = shell.load(_PACKAGE, "forget.sh", "supervise.sh")
-    command = _script("start", ("start.sh",), directory, session, timeout_s=30)
+    command = _script("start", ("load.sh", "start.sh"), directory, session, timeout_s=30)
     return dataclasses.replace(command, stdin=script.encode())
 
 
@@ -69,7 +73,7 @@ def poll(directory: str, seen_bytes: int) -> Command:
     """Waits up to `POLL_WAIT_S` for more output than `seen_bytes`, or for the end; gives the state
     and the new output."""
     arguments = (directory, str(seen_bytes), str(POLL_WAIT_S))
-    return _script("poll", ("poll.sh",), *arguments, timeout_s=POLL_WAIT_S + 20)
+    return _script("poll", ("load.sh", "poll.sh"), *arguments, timeout_s=POLL_WAIT_S + 20)
 
 
 def parse_poll(stdout: bytes) -> PollAnswer | None:
@@ -78,15 +82,42 @@ def parse_poll(stdout: bytes) -> PollAnswer | None:
     >>> parse_poll(b"state=running 1230 stderr=77\\n# nccl-tests")
     PollAnswer(state='running', output=b'# nccl-tests', age_s=1.23, error_bytes=77)
     """
-    match = re.match(rb"state=(\w+)(?: (\d{1,20}))?(?: stderr=(\d{1,20}))?\n", stdout)
+    head = rb"state=(\w+)(?: (\d{1,20}))?(?: stderr=(\d{1,20}))?( before=[\d./]* after=[\d./]*)?\n"
+    match = re.match(head, stdout)
     if match is None:
         return None
+    loads = match[4] or b""
     return PollAnswer(
         match[1].decode(),
         stdout[match.end() :],
         int(match[2]) / 1000 if match[2] else None,
         int(match[3] or 0),
+        (parse_load(loads, "before"), parse_load(loads, "after")),
     )
+
+
+def parse_load(text: bytes, name: str = "load") -> CpuLoad | None:
+    """What `load.sh` prints, as the value of `name` somewhere in `text`; None = it is not there.
+
+    >>> parse_load(b"load=19/2/12.24/25.57\\n")
+    CpuLoad(running=19, cpus=2, load_1m=12.24, pressure_percent=25.57)
+    """
+    number = r"(\d{1,9}\.\d{1,9})"
+    pattern = rf"\b{name}=(\d{{1,9}})/(\d{{1,9}})/{number}/(?:{number})?(?:\s|$)"
+    match = re.search(pattern.encode(), text)
+    if match is None or int(match[2]) == 0:
+        return None
+    pressure = float(match[4]) if match[4] else None
+    return CpuLoad(int(match[1]), int(match[2]), float(match[3]), pressure)
+
+
+QUIET_WAIT_S = 10
+
+
+def quiet() -> Command:
+    """Waits until the node's CPUs have nothing else to do, `QUIET_WAIT_S` at most."""
+    files = ("load.sh", "quiet.sh")
+    return _script("quiet", files, str(QUIET_WAIT_S), timeout_s=QUIET_WAIT_S + 20)
 
 
 def fetch(directory: str, name: str, store: str) -> Command:

@@ -22,7 +22,13 @@ from busbw.parsers.stall.evidence import LaunchPlan
 from busbw.run import job
 from busbw.run.context import Context, Row
 from busbw.store import artefacts
-from busbw.store.artefacts import CaseArtefact, CounterFile, CountersArtefact, SampleFile
+from busbw.store.artefacts import (
+    CaseArtefact,
+    CounterFile,
+    CountersArtefact,
+    CpuLoad,
+    SampleFile,
+)
 from busbw.text import whole
 from busbw.transport import Session
 from busbw.triage import clocks, own_launch
@@ -175,6 +181,7 @@ class _Ending:
     unreachable: tuple[Unreachable, ...] = ()
     bytes_before_end: tuple[int, int] | None = None
     quiet: tuple[str, str] | None = None
+    loads: tuple[CpuLoad | None, CpuLoad | None] = (None, None)
 
 
 def measure(context: Context, launch: Launch) -> CaseArtefact:
@@ -253,6 +260,24 @@ def measure_together(context: Context, launches: tuple[Launch, ...]) -> tuple[Ca
     return tuple(artefact for artefact in done.values() if artefact is not None)
 
 
+def wait_until_quiet(context: Context, head: str, case_id: str) -> float:
+    """Where that launch ran while others used the head's CPUs: wait for them to end, for a while; the
+    seconds it took."""
+    before = artefacts.load(context.run, f"cases/{case_id}/outcome.json", CaseArtefact)
+    session = context.fleet.sessions.get(head)
+    if session is None or before is None or before.load is None or not before.load.busy:
+        return 0.0
+    answer = session.run(job.quiet())
+    load = job.parse_load(answer.stdout)
+    still = f"; now {load.tasks_per_cpu:.1f}" if load is not None else ""
+    context.progress(
+        case_id,
+        f"others used the CPUs of {head}, {before.load.tasks_per_cpu:.1f} tasks for each CPU: waited"
+        f" {format_duration(answer.seconds)} before measuring again{still}",
+    )
+    return answer.seconds
+
+
 def _forget_earlier(context: Context, launch: Launch, head: Session) -> None:
     """What an earlier try left of it, where that is no measurement of this one."""
     if context.run.was_set_aside(f"cases/{launch.case.id}/outcome.json"):
@@ -323,7 +348,7 @@ def _watch(context: Context, launch: Launch, head: Session) -> _Ending:
             seen_bytes, quiet, collected = seen_bytes + len(position.output), 0.0, None
             last_output = context.now()
         if position.state == "ended":
-            return _Ending("ended", elapsed, "")
+            return _Ending("ended", elapsed, "", loads=position.loads)
         if position.state != "running":
             problem = "the job left no exit status: its process was killed or the node restarted"
             return _Ending("lost", elapsed, problem)
@@ -415,6 +440,8 @@ def _finish(
         began=began,
         bytes_before_end=ending.bytes_before_end,
         quiet=ending.quiet,
+        load_before=ending.loads[0],
+        load_after=ending.loads[1],
     )
     artefacts.keep(context.run, f"{base}/outcome.json", artefact)
     if head is not None:

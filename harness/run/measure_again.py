@@ -13,7 +13,7 @@ from busbw import assess
 from busbw.model import LaunchRole, RunResult, Status
 from busbw.run.context import Context
 from busbw.run.launching import Place, make
-from busbw.run.measure import measure
+from busbw.run.measure import measure, wait_until_quiet
 from busbw.units import format_duration
 
 LAUNCHES = 3
@@ -54,6 +54,7 @@ def measure_again(context: Context, place: Place, nodes: tuple[str, ...]) -> Non
                 context.progress(name, f"falls short, not measured again: budget of {budget} spent")
                 return
             case = dataclasses.replace(planned[name], id=f"{name}-again-{number}", repeats=name)
+            wait_until_quiet(context, place.head, own[-1].case.id)
             context.progress(case.id, f"{name} falls short: measured again before it decides")
             order = FIRST_ORDER + number * len(planned) + position
             artefact = measure(context, make(plan, place, case, nodes, order=order))

@@ -195,6 +195,30 @@ class GpusArtefact:
 
 
 @dataclass(frozen=True, slots=True)
+class CpuLoad:
+    """How busy the CPUs of a node are at one moment."""
+
+    running: int
+    """Tasks that run or wait for a CPU, the one that counts them among them."""
+    cpus: int
+    load_1m: float
+    """Load average of a minute, what this run did in it included."""
+    pressure_percent: float | None
+    """Share of the last 10 s in which some task waited for a CPU; None = the kernel does not
+    count."""
+
+    @property
+    def tasks_per_cpu(self) -> float:
+        """Tasks of others that run or wait now, for each CPU."""
+        return max(0, self.running - 1) / self.cpus
+
+    @property
+    def busy(self) -> bool:
+        """Others want more CPUs than there are."""
+        return self.tasks_per_cpu > 1
+
+
+@dataclass(frozen=True, slots=True)
 class CaseArtefact:
     """`raw/cases/ID/outcome.json`: one launch, from its command line to its end."""
 
@@ -230,6 +254,16 @@ class CaseArtefact:
     bytes_before_end: tuple[int, int] | None = None
     """Bytes of standard output and of standard error when busbw ended it: what comes after them is
     of the ending. None = it ended by itself."""
+    load_before: CpuLoad | None = None
+    """Of the head node right before the launch began; None = it cannot tell."""
+    load_after: CpuLoad | None = None
+    """Of the head node after the launch ended by itself; None = as before, or it did not."""
+
+    @property
+    def load(self) -> CpuLoad | None:
+        """The busier of the two moments; None = neither is known."""
+        known = [each for each in (self.load_before, self.load_after) if each is not None]
+        return max(known, key=lambda each: each.tasks_per_cpu, default=None)
 
     @property
     def ranks_of(self) -> dict[str, tuple[int, ...]]:

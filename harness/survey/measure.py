@@ -19,7 +19,7 @@ from busbw.parsers.blame import blame
 from busbw.parsers.blame.blame import BlameOutcome
 from busbw.run.context import Context
 from busbw.run.launching import Place, make
-from busbw.run.measure import Launch, measure_together
+from busbw.run.measure import Launch, measure_together, wait_until_quiet
 from busbw.store.artefacts import CaseArtefact
 from busbw.store.plan import RunPlan
 from busbw.survey import earlier, layer_breakdown, separate_launches
@@ -169,6 +169,8 @@ class _Survey:
         self._order = order
         self._spent_s = 0.0
         self._launches = 0
+        self._last = ""
+        """Id of the newest launch's case."""
         self._ended: set[str] = set()
         """Rounds whose launch ended well."""
 
@@ -228,7 +230,14 @@ class _Survey:
         round_ = choose(self._nodes, self._fabric, history, outcome, SurveyLimits())
         if round_ is None and outcome is not None:
             round_ = again_slow(self._nodes, history, outcome)
+            if round_ is not None:
+                self._pause()
         return round_
+
+    def _pause(self) -> None:
+        """Before what was slow is measured again: until the machine of the last launch is quiet, for
+        a while. Part of the budget."""
+        self._spent_s += wait_until_quiet(self._context, self._place.head, self._last)
 
     def _reserved(self, outcome: BlameOutcome | None) -> int:
         """Launches to keep for confirmation and layer breakdown."""
@@ -260,6 +269,7 @@ class _Survey:
             if not self._affords(1):
                 self._progress(f"no budget left for {round_.why}")
                 return True
+            self._pause()
             if not self._measure_sharded(round_):
                 return False
             count += 1
@@ -334,6 +344,7 @@ class _Survey:
             artefacts = measure_together(self._context, tuple(launch for _, launch in wave))
             self._spent_s += max(artefact.seconds for artefact in artefacts)
             self._launches += 1
+            self._last = artefacts[0].case.id
             for (round_, _), artefact in zip(wave, artefacts, strict=True):
                 results.append(self._ended_well(round_, artefact) or self._halve(round_, artefact))
         return all(results)

@@ -100,6 +100,10 @@ def test_a_case_that_falls_short_is_launched_again_until_two_of_three_agree(
         "make",
         lambda plan, place, case, nodes, order: SimpleNamespace(case=case, order=order),
     )
+    waits: list[str] = []
+    monkeypatch.setattr(
+        measure_again, "wait_until_quiet", lambda context, head, case_id: waits.append(case_id)
+    )
     survey = dataclasses.replace(BOOK.survey, budget_s=budget_s)
     book = dataclasses.replace(BOOK, survey=survey)
     context = SimpleNamespace(
@@ -107,8 +111,9 @@ def test_a_case_that_falls_short_is_launched_again_until_two_of_three_agree(
         plan=SimpleNamespace(playbook=book, interleaving=None),
         progress=lambda step, text: None,
     )
-    measure_again.measure_again(context, SimpleNamespace(), NODES)  # type: ignore[arg-type]  # no node is asked
-    assert made == launched
+    place = SimpleNamespace(head="node1")
+    measure_again.measure_again(context, place, NODES)  # type: ignore[arg-type]  # no node is asked
+    assert (made, len(waits)) == (launched, len(launched))
 
 
 def test_what_a_suspect_explains_is_not_measured_again() -> None:

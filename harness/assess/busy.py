@@ -1,0 +1,39 @@
+"""What was measured while others used the CPUs of the head node: the launches, and by how much."""
+
+from __future__ import annotations
+
+from busbw.assess.launches import Launch
+from busbw.model import Confidence, Evidence, Finding, Status
+from busbw.parsers.findings.catalogue import filled
+
+_QUOTED = 12
+"""Launches that the finding quotes."""
+
+
+def findings(launches: tuple[Launch, ...], head: str) -> tuple[Finding, ...]:
+    """One for all launches of a run; () = the CPUs were free, or nobody knows."""
+    loads = {}
+    for launch in launches:
+        if launch.artefact.load is not None:
+            loads[launch.artefact.case.id] = launch.artefact.load
+    busy = {case_id: load for case_id, load in loads.items() if load.busy}
+    if not busy:
+        return ()
+    most = max(load.tasks_per_cpu for load in busy.values())
+    evidence = []
+    for case_id, load in list(busy.items())[:_QUOTED]:
+        text = f"{load.tasks_per_cpu:.1f} tasks for each of {load.cpus} CPUs, load {load.load_1m:g}"
+        evidence.append(Evidence(f"raw/cases/{case_id}/outcome.json", None, text))
+    finding = Finding(
+        id="measured-while-busy",
+        status=Status.WARN,
+        title=(
+            f"{len(busy)} of {len(loads)} launches ran while others used the CPUs of {head}:"
+            f" up to {most:.1f} tasks for each CPU"
+        ),
+        where=(head,),
+        evidence=tuple(evidence),
+        confidence=Confidence.CERTAIN,
+        required=False,
+    )
+    return (filled(finding),)
