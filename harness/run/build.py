@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import TypeVar
 
-from busbw import faults, shell
+from busbw import faults
 from busbw.building import node_types
 from busbw.building import recipe as building
 from busbw.building.node_types import Group, NodeKind
@@ -19,10 +19,8 @@ from busbw.checks.software import NodeFacts, Toolchain
 from busbw.errors import BuildError
 from busbw.inventory.hostlist import fold
 from busbw.model import Command, CommandResult
-from busbw.run.cleanup import why_not
 from busbw.run.context import Context
 from busbw.store import artefacts, own_builds
-from busbw.transport.fanout import Fleet
 from busbw.transport.replay import ReplayTransport
 
 FILE = "build.json"
@@ -52,17 +50,6 @@ def _most(values: Mapping[str, _T]) -> _T | None:
     """The value that more than half of the nodes have; None = there is none."""
     value, count = Counter(values.values()).most_common(1)[0] if values else (None, 0)
     return value if 2 * count > len(values) else None
-
-
-def untrusted(fleet: Fleet, root: str, nodes: tuple[str, ...]) -> dict[str, str]:
-    """The nodes on which others could change what is executed below `root`, with the reason. On
-    the other nodes the folder is there afterwards, with mode 0700."""
-    base = root.removesuffix("/.cache/busbw") if root.endswith("/.cache/busbw") else "/tmp"
-    argv = ("sh", "-c", shell.load("busbw.run", "work_folder.sh"), "busbw-folder", root, base)
-    command = Command(argv, timeout_s=30, label="folder")
-    answers = fleet.run(dict.fromkeys(nodes, command), deadline_s=40)
-    reasons = ((answer.node, why_not(answer)) for answer in answers)
-    return {node: f"its work folder: {reason}" for node, reason in reasons if reason}
 
 
 def build(

@@ -8,7 +8,7 @@ import re
 from dataclasses import dataclass
 
 from busbw.inventory.hostlist import fold
-from busbw.model import Command, CommandResult, Unreachable
+from busbw.model import CommandResult, Unreachable
 from busbw.run import job, keys
 from busbw.run.context import Context
 from busbw.transport.fanout import Fleet
@@ -30,11 +30,11 @@ class Cleaned:
 
 
 def after(context: Context, directory: str, nodes: tuple[str, ...]) -> None:
-    """Remove the folder of the run's jobs from these nodes at its end; who did not answer to that
-    is told.
+    """Remove the leases and the folder of the run's jobs from these nodes at its end; who did not
+    answer to that is told.
 
     From all: the JSON of a launch is written on the node of its rank 0."""
-    remove = Command(("rm", "-rf", "--", directory), timeout_s=60, label="remove")
+    remove = job.end_run(context.plan.run_id, directory)
     answers = context.fleet.run(
         {node: remove for node in nodes if node in context.fleet.sessions}, deadline_s=70
     )

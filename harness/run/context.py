@@ -43,6 +43,8 @@ class Context:
     """RFC 3339, UTC."""
     progress: Progress
     """For the terminal; also kept in `events.jsonl` where it is `logged`."""
+    heartbeat: Callable[[], None] = lambda: None
+    """To be called now and then while the run holds its nodes."""
 
 
 def logged(run: RunDir, progress: Progress, now: Callable[[], str]) -> Progress:

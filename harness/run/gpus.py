@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from busbw.checks import gpu_bench
 from busbw.model import CommandResult, Unreachable
-from busbw.run import participants
+from busbw.run import leases, participants
 from busbw.run.checking import ProbedNodes
+from busbw.run.context import Context
 from busbw.store import artefacts
 from busbw.store.artefacts import GpusArtefact, GpusText
 
@@ -16,11 +17,20 @@ def measure(nodes: ProbedNodes, level: int | None) -> GpusArtefact:
     """Measure all nodes at once. `level` = of `dcgmi diag -r`, None = without it.
 
     Raises:
-        BusyError: other jobs run on the nodes.
+        BusyError: other jobs or another run of busbw are on the nodes.
     """
     context = nodes.context
     occupation = participants.look(context, nodes.answers, context.plan.head)
-    participants.refuse(context, occupation, tuple(context.fleet.sessions))
+    here = tuple(context.fleet.sessions)
+    participants.refuse(context, occupation, here)
+    leases.take(context, here)
+    try:
+        return _measure(context, level)
+    finally:
+        leases.release(context, here)
+
+
+def _measure(context: Context, level: int | None) -> GpusArtefact:
     context.progress("gpus", f"each GPU of {len(context.fleet.sessions)} nodes by itself")
     family = gpu_bench.family(level)
     commands = {

@@ -150,8 +150,15 @@ def sweep(job_id: str) -> Command:
 def clean(run_id: str) -> Command:
     """Ends and removes everything of a run on a node, in whatever state it was left: `killed N`,
     then `removed PATH` or `left PATH` each."""
-    files = (*_ENDING, "clean_jobs.sh", "sweep.sh", "clean_folders.sh")
+    files = (*_ENDING, "clean_jobs.sh", "sweep.sh", "lease.sh", "clean_folders.sh")
     return _script("clean", files, run_id, timeout_s=90)
+
+
+def end_run(run_id: str, directory: str) -> Command:
+    """Removes the lease of the run and the folder of its jobs."""
+    script = shell.load(_PACKAGE, "lease.sh", "end_run.sh")
+    argv = ("sh", "-c", script, "busbw-remove", run_id, directory)
+    return Command(argv, timeout_s=60, label="remove")
 
 
 def remove(directory: str) -> Command:

@@ -331,6 +331,7 @@ def _watch(context: Context, launch: Launch, head: Session) -> _Ending:
     seen_bytes = failed = attempts = 0
     collected: tuple[tuple[SampleFile, ...], tuple[Unreachable, ...]] | None = None
     while True:
+        context.heartbeat()
         answer = head.run(job.poll(launch.directory, seen_bytes))
         elapsed += answer.seconds
         quiet += answer.seconds

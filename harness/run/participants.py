@@ -17,7 +17,7 @@ from busbw.fabrics import fabric
 from busbw.inventory.hostlist import expand, fold
 from busbw.model import Command, Status
 from busbw.parsers.tools import squeue
-from busbw.run import build
+from busbw.run import build, leases
 from busbw.run.context import Context
 from busbw.store import artefacts
 from busbw.store.artefacts import Excluded, Participants
@@ -188,12 +188,15 @@ def settle_slots(context: Context, known: Mapping[str, NodeFacts]) -> Context:
     )
 
 
-def _still_trusted(context: Context, known: Mapping[str, NodeFacts]) -> None:
-    """Raises:
-    MeasureError: others can change what a run that goes on would execute.
+def _take_again(context: Context, known: Mapping[str, NodeFacts]) -> None:
+    """The nodes of a run that goes on.
+
+    Raises:
+        MeasureError: others can change what would be executed.
+        BusyError: another run has taken one meanwhile.
     """
     here = tuple(name for name in known if name in context.fleet.sessions)
-    untrusted = build.untrusted(context.fleet, build.work_root(known), here)
+    untrusted = leases.take(context, here, build.work_root(known))
     for node, reason in untrusted.items():
         raise MeasureError(
             f"{node} can no longer be measured on",
@@ -207,12 +210,12 @@ def choose(context: Context, answers: tuple[NodeAnswer, ...]) -> Participants:
 
     Raises:
         MeasureError: no node is left.
-        BusyError: somebody else works on one of them.
+        BusyError: somebody else, or another run, works on one of them.
     """
     done = artefacts.load(context.run, "participants.json", Participants)
     known = {answer.node.name: facts(answer) for answer in answers}
     if done is not None:
-        _still_trusted(context, {name: known[name] for name in done.nodes if name in known})
+        _take_again(context, {name: known[name] for name in done.nodes if name in known})
         return done
     failed: dict[str, str] = {}
     for check in frame.judge(frame.families(), answers, frame.everything(NEEDED)):
@@ -235,8 +238,15 @@ def choose(context: Context, answers: tuple[NodeAnswer, ...]) -> Participants:
             excluded.append(Excluded(node.name, "it did not say which mpirun it has"))
         else:
             taken.append(node.name)
+    head = context.plan.head
+    if taken and head not in taken:
+        head = taken[0]
+    occupation = look(context, tuple(by_name[name] for name in taken), head)
+    for text in occupation.unseen:
+        context.progress("check", f"not seen whether others use the nodes: {text}")
+    refuse(context, occupation, tuple(taken))
     root = build.work_root({name: known[name] for name in taken})
-    untrusted = build.untrusted(context.fleet, root, tuple(taken))
+    untrusted = leases.take(context, tuple(taken), root)
     taken = [name for name in taken if name not in untrusted]
     excluded += [Excluded(name, reason) for name, reason in untrusted.items()]
     if not taken:
@@ -246,11 +256,7 @@ def choose(context: Context, answers: tuple[NodeAnswer, ...]) -> Participants:
             seen=reasons,
             next_step="busbw check shows every node's answers",
         )
-    head = context.plan.head if context.plan.head in taken else taken[0]
-    occupation = look(context, tuple(by_name[name] for name in taken), head)
-    for text in occupation.unseen:
-        context.progress("check", f"not seen whether others use the nodes: {text}")
-    refuse(context, occupation, tuple(taken))
+    head = head if head in taken else taken[0]
     participants = Participants(tuple(taken), head, tuple(excluded), occupation.unseen)
     artefacts.keep(context.run, "participants.json", participants)
     return participants

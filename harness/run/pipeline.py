@@ -4,6 +4,7 @@ ends the measuring, not the report."""
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from busbw import assess
 from busbw.building.recipe import Benchmark
@@ -13,7 +14,7 @@ from busbw.errors import BusbwError, BusyError, ReachError
 from busbw.model import RunResult
 from busbw.reports import phrases
 from busbw.run import allocation as slurm
-from busbw.run import build, cleanup, keys, launching, participants
+from busbw.run import build, cleanup, keys, launching, leases, participants
 from busbw.run.context import Context, End, Progress, logged
 from busbw.run.launching import Place
 from busbw.run.measure import measure
@@ -98,20 +99,18 @@ def _on_nodes(context: Context, benchmark: Benchmark) -> None:
         context.progress("check", f"{excluded.node} is excluded: {excluded.reason}")
     # What a node without an answer does not say must not decide where all others write.
     known = {name: known[name] for name in chosen.nodes}
-    allocation = slurm.allocation(context, chosen.head, chosen.nodes)
-    binaries, nodes = _binaries(context, chosen, known, benchmark)
-    place = Place(
-        head=chosen.head,
-        directory=build.work_root(known),
-        binaries=binaries,
-        known=known,
-        slurm=allocation,
-    )
+    root = build.work_root(known)
     try:
+        allocation = slurm.allocation(context, chosen.head, chosen.nodes)
+        binaries, nodes = _binaries(context, chosen, known, benchmark)
+        place = Place(
+            head=chosen.head, directory=root, binaries=binaries, known=known, slurm=allocation
+        )
+        context = replace(context, heartbeat=leases.Heartbeat(context, chosen.nodes))
         with keys.access(context, place, nodes) as (ready, ready_nodes):
             _cases(context, ready, ready_nodes)
     finally:
-        cleanup.after(context, f"{place.directory}/{plan.job_directory}", (chosen.head, *nodes))
+        cleanup.after(context, f"{root}/{plan.job_directory}", chosen.nodes)
 
 
 def _binaries(

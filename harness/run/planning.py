@@ -26,6 +26,7 @@ from busbw.launch import FabricFacts, env
 from busbw.launch.choose import choose as choose_launcher
 from busbw.model import Cluster
 from busbw.playbook import Playbook, contract
+from busbw.run import controller
 from busbw.store import artefacts, own_builds, own_plans, run_directory
 from busbw.store.artefacts import ReachArtefact
 from busbw.store.plan import SCHEMA, Interleaving, RunPlan
@@ -121,7 +122,10 @@ def prepare(options: RunOptions, started: str, stack: ExitStack) -> Prepared:
         payload = _begun_with(run, options, plan)
         set_aside_unfinished(run)
         plan = dataclasses.replace(
-            plan, force=plan.force or options.force, slurm_job=_slurm_job(os.environ)
+            plan,
+            controller=controller.identity(),
+            force=plan.force or options.force,
+            slurm_job=_slurm_job(os.environ),
         )
     else:
         plan = new_plan(options, started=started)
@@ -187,6 +191,7 @@ def new_plan(options: RunOptions, *, started: str = "") -> RunPlan:
         forks=options.forks,
         connect_timeout_s=options.connect_timeout_s,
         temporary_keys=options.temporary_keys,
+        controller=controller.identity(),
         force=options.force,
         slurm_job=_slurm_job(os.environ),
         salloc=salloc_options(options),

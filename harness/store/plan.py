@@ -60,6 +60,8 @@ class RunPlan:
     connect_timeout_s: float = 10.0
     temporary_keys: bool = False
     """The user consents to a temporary key between the nodes, removed at the end."""
+    controller: str = ""
+    """The busbw process that works on the run, as its leases name it (`busbw.run.controller`)."""
     force: bool = False
     """The user wants the nodes also where somebody else works on them."""
     slurm_job: str | None = None

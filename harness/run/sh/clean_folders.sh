@@ -1,5 +1,6 @@
-# $1 = a run: removes its folders, and builds that nobody makes any more.
+# $1 = a run: removes its lease, its folders, and builds that nobody makes any more.
 
+free_lease "$1"
 for root in $roots; do for dir in "$root/jobs/$1" "$root"/build/*.part.*; do
   [ -d "$dir" ] || continue
   # What is being built is another's.

@@ -1,0 +1,3 @@
+# $1 = the run: its lease shows that it goes on.
+
+case $(readlink "$lease") in "run=$1,"*) touch -h "$lease" ;; esac

@@ -1,0 +1,134 @@
+"""Two runs on the same nodes notice each other, whoever was killed."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from busbw.lab import processes
+from busbw.lab.state import LabState
+
+pytestmark = pytest.mark.lab
+BOOK = str(Path(__file__).with_name("pods.yaml"))
+
+
+def argv(lab: LabState, out: Path, *words: str) -> list[str]:
+    nodes = ("-i", f"lab:{lab.name}")
+    return [sys.executable, "-m", "busbw", "run", BOOK, *nodes, "--out", str(out), *words]
+
+
+def wait_for(so: Callable[[], bool], deadline_s: float = 240.0) -> None:
+    end = time.monotonic() + deadline_s
+    while not so():
+        assert time.monotonic() < end, "it did not happen in time"
+        time.sleep(0.05)
+
+
+def texts(run: Path) -> list[str]:
+    """What the user was told, in order."""
+    lines = (run / "raw/events.jsonl").read_text().splitlines()
+    return [str(json.loads(line)["text"]) for line in lines]
+
+
+def leased(lab: LabState) -> dict[str, list[str]]:
+    """The run that has each node."""
+    found = {}
+    for node in lab.nodes:
+        links = (lab.path / "nodes" / node.name / "tmp").glob("busbw-lease*")
+        found[node.name] = [os.readlink(link).partition(",")[0] for link in links]
+    return found
+
+
+@pytest.fixture
+def measuring(lab4: LabState, tmp_path: Path) -> Iterator[subprocess.Popen[bytes]]:
+    """A run on node1 and node2 whose ranks are there; ended afterwards."""
+    out = tmp_path / "first"
+    words = argv(lab4, out, "-w", "node[1-2]")
+    with (
+        (tmp_path / "printed").open("w") as printed,
+        subprocess.Popen(
+            words, stdin=subprocess.DEVNULL, stdout=printed, stderr=subprocess.STDOUT
+        ) as job,
+    ):
+        wait_for(lambda: job.poll() is not None or bool(processes.ranks(lab4, lab4.nodes)))
+        assert job.poll() is None, (tmp_path / "printed").read_text()
+        yield job
+        job.kill()
+    cleaned(first(tmp_path))
+
+
+def first(tmp_path: Path) -> Path:
+    (run,) = (path for path in (tmp_path / "first").iterdir() if not path.is_symlink())
+    return run
+
+
+def cleaned(run: Path) -> str:
+    return ran([sys.executable, "-m", "busbw", "cleanup", str(run)]).stdout
+
+
+def ran(words: list[str]) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        words,
+        capture_output=True,
+        text=True,
+        timeout=400,
+        check=False,
+        stdin=subprocess.DEVNULL,
+    )
+
+
+def test_a_second_run_names_the_first_and_touches_nothing(
+    lab4: LabState, measuring: subprocess.Popen[bytes], tmp_path: Path
+) -> None:
+    run_id = first(tmp_path).name
+    second = ran(argv(lab4, tmp_path / "second", "-w", "node[2-3]"))
+    assert second.returncode == 2, second.stderr
+    error, seen, following = second.stderr.splitlines()[-3:]
+    assert error.endswith("error: 1 of 2 nodes are in use by another busbw run"), error
+    assert seen.startswith(f"busbw: seen: node2: run {run_id} of "), seen
+    assert f"(process {measuring.pid}) since " in seen
+    assert "busbw cleanup" in following
+    assert "-x node2" in following
+    assert leased(lab4)["node3"] == [], "what is refused keeps nothing"
+    assert leased(lab4)["node2"] == [f"run={run_id}"]
+    measuring.send_signal(signal.SIGINT)
+    assert measuring.wait(timeout=400) == 130
+    assert leased(lab4) == {node.name: [] for node in lab4.nodes}, "Ctrl-C gives them back"
+
+
+def test_a_killed_runs_nodes_are_held_by_its_ranks_and_then_taken_over(
+    lab4: LabState, measuring: subprocess.Popen[bytes], tmp_path: Path
+) -> None:
+    run_id = first(tmp_path).name
+    measuring.kill()
+    measuring.wait()
+    held = ran(argv(lab4, tmp_path / "second", "-w", "node[1-2]"))
+    assert held.returncode == 2, "its ranks still run there"
+    assert f"node[1-2]: run {run_id} of " in held.stderr
+    for rank in processes.ranks(lab4, lab4.nodes):
+        os.kill(rank.process.pid, signal.SIGKILL)
+    wait_for(lambda: not processes.ranks(lab4, lab4.nodes))
+    over = ran(argv(lab4, tmp_path / "second", "-w", "node[1-2]"))
+    took = f"took over node[1-2] of run {run_id}: process {measuring.pid} has ended"
+    assert took in texts((tmp_path / "second/latest").resolve()), over.stderr
+    assert leased(lab4) == {node.name: [] for node in lab4.nodes}
+
+
+def test_a_killed_run_that_goes_on_has_its_nodes_still_and_gives_them_back(
+    lab4: LabState, measuring: subprocess.Popen[bytes], tmp_path: Path
+) -> None:
+    run = first(tmp_path)
+    measuring.kill()
+    measuring.wait()
+    assert leased(lab4)["node1"] == [f"run={run.name}"]
+    resumed = ran([sys.executable, "-m", "busbw", "run", "--resume", str(run)])
+    assert texts(run)[-1] == "ended", resumed.stderr
+    assert leased(lab4) == {node.name: [] for node in lab4.nodes}
