@@ -189,6 +189,7 @@ OPENS = {
     "busbw.parsers.logs.failure_lines": "patterns of the package",
     "busbw.fabrics.fabric": "tables of the package",
     "busbw.playbook": "playbooks of the package",
+    "busbw.run.controller": "the boot of this machine and its processes, from /proc",
     "busbw.run.planning": "the payload of the package",
     "busbw.cli": "/dev/null",
     "busbw.cli.check": "/proc/self/stat",

@@ -127,13 +127,13 @@ def take(context: Context, nodes: tuple[str, ...], root: str = "") -> dict[str, 
         BusyError: another run has one of them, and the user did not say --force; none is taken.
     """
     try:
-        answers = _asked(context, nodes, root, ())
+        answers = _answers(context, nodes, root, ())
         reasons = {node: reason for node, answer in answers.items() if (reason := why_not(answer))}
         leases = _of(answers)
         over = _ended(context, leases)
         if over:
             touched = tuple(dict.fromkeys(each.node for each in leases if each.run_id in over))
-            answers |= _asked(context, touched, root, tuple(over))
+            answers |= _answers(context, touched, root, tuple(over))
             leases = _of(answers)
             for run_id, why in over.items():
                 context.progress("check", f"took over {fold(touched)} of run {run_id}: {why}")
@@ -176,7 +176,7 @@ def _run(
     return {answer.node: answer for answer in answers}
 
 
-def _asked(
+def _answers(
     context: Context, nodes: tuple[str, ...], root: str, over: tuple[str, ...]
 ) -> dict[str, CommandResult | Unreachable]:
     plan = context.plan
