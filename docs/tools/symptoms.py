@@ -25,6 +25,7 @@ TITLES = {
     "host": "Hosts",
     "infiniband": "InfiniBand",
     "launch": "Launch",
+    "messages": "Messages of libraries",
     "nvlink": "NVLink",
     "pcie": "PCIe",
     "performance": "Performance",

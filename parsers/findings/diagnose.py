@@ -15,7 +15,7 @@ from dataclasses import replace
 from busbw import plugins
 from busbw.fabrics.fabric import families
 from busbw.model import Confidence, Evidence, Finding
-from busbw.parsers.findings import catalogue, rules, similar
+from busbw.parsers.findings import catalogue, message_clues, rules, similar
 from busbw.parsers.findings.catalogue import (
     Catalogue,
     Expression,
@@ -214,7 +214,7 @@ def search_patterns() -> tuple[Pattern, ...]:
         by_regex.setdefault(regex, Pattern(regex, regex))
     for pattern in failure_lines.patterns():
         by_regex[pattern.regex] = pattern
-    return tuple(by_regex.values())
+    return (*by_regex.values(), *message_clues.patterns())
 
 
 def diagnose(evidence: EvidenceSet, context: Context | None = None) -> Diagnosis:
@@ -222,6 +222,7 @@ def diagnose(evidence: EvidenceSet, context: Context | None = None) -> Diagnosis
     known = catalogue.load()
     context = replace(context or Context(), seen=_fabrics_seen(evidence))
     clues = [*line_clues(known, evidence.texts), *fact_clues(known, evidence)]
+    clues += message_clues.message_clues(evidence.texts, clues)
     for rule in all_rules():
         clues += rule.judge(view_for(rule, evidence, tuple(clues), context))
     failures = _failures(known, evidence, clues, failure_lines.patterns(words=False))

@@ -1,0 +1,244 @@
+"""The messages that a writer's sources can print, and which of them the vocabulary lacks.
+
+    python docs/tools/vocabulary.py WRITER REPOSITORY TAG… [--words FILE] [--missing]
+
+REPOSITORY is a clone that the caller has (a work tree or a bare one); TAG… are its releases, oldest
+first. Nothing of it is copied: `--words` writes a hash of each fixed word, which
+`tests/unit/test_vocabulary.py` compares with the tables in `parsers/vocabulary`; `--missing` prints
+the messages that no table has, by their words, to be classified by hand.
+
+Read are calls of logging functions in C and C++ (`WARN("… %s")`), and the topics of Open MPI's
+help files.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import subprocess
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from busbw.parsers.vocabulary import messages
+from busbw.parsers.vocabulary.messages import GAP, hashed, words
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Where a writer's messages stand in its sources."""
+
+    calls: str
+    """Names of the functions that report a failure, as one expression."""
+    paths: str
+    """The files that hold them, as an expression."""
+    skip: str = r"(?:^|/)(?:tests?|examples?|contrib|unit_tests|gtest|fabtests)/"
+
+
+SOURCES = {
+    "nccl": Source(r"WARN", r"^src/.*\.(?:cc|h|cu)$"),
+    "rccl": Source(r"WARN", r"^src/.*\.(?:cc|h|cu|cpp)$"),
+    "aws-ofi-nccl": Source(r"NCCL_OFI_WARN", r"^(?:src|include)/.*\.(?:c|h|cpp)$"),
+    "ucx": Source(
+        r"ucs_(?:error|warn|fatal|log_fatal_error|warn_once)|uct_ib_log_.*error|UCS_\w*ERROR_LOG",
+        r"^src/.*\.(?:c|h|cc|cpp|inl|cu)$",
+    ),
+    "libfabric": Source(
+        r"FI_WARN(?:_ONCE|_SPARSE)?|EFA_WARN\w*|FI_LOG_WARN|vrb_warn\w*|VRB_WARN\w*",
+        r"^(?:src|prov/(?:efa|verbs|tcp|rxm|rxd|util|shm|cxi|sm2|hook))/.*\.(?:c|h)$",
+    ),
+    "rdma-core": Source(
+        r"fprintf|verbs_err(?:_datapath)?|verbs_warn|mlx5_err|mlx5_dbg_err",
+        r"^(?:libibverbs|librdmacm|providers/(?:mlx5|efa|bnxt_re|irdma|erdma|mlx4))/.*\.(?:c|h)$",
+        r"(?:^|/)(?:examples|tests|man)/",
+    ),
+    "slurm": Source(
+        r"error|fatal",
+        r"^src/(?:srun|salloc|sbatch|slurmd|api|plugins/(?:mpi|switch|task|cgroup|proctrack|gres"
+        r"|gpu|launch)|interfaces)/.*\.(?:c|h)$|^src/common/(?:net|env|slurm_protocol_\w+|io_hdr"
+        r"|gres|forward|stepd_api|slurm_auth|slurm_resolv\w*|hostlist|eio|conmgr)\.c$",
+    ),
+    "open-mpi": Source("", r"^(?:ompi|opal|orte)/.*help-[\w.-]*\.txt$"),
+    "prrte": Source("", r"^src/.*help-[\w.-]*\.txt$"),
+    "pmix": Source("", r"^src/.*help-[\w.-]*\.txt$"),
+}
+_TOKEN = re.compile(
+    r"/\*.*?\*/|//[^\n]*|\"(?:\\.|[^\"\\\n])*\"|'(?:\\.|[^'\\\n])*'|[A-Za-z_]\w*|[(),;]|\S",
+    re.DOTALL,
+)
+_SPECIFIER = re.compile(r"%[-+ #0']*(?:\*|\d+)?(?:\.(?:\*|\d+))?(?:hh|h|ll|l|j|z|t|L|q)?[a-zA-Z]")
+_ESCAPE = re.compile(r"\\(?:x[0-9a-fA-F]+|[0-7]{1,3}|.)")
+
+
+@dataclass(slots=True)
+class Message:
+    """One message, over all releases that have it."""
+
+    words: str
+    file: str
+    """Where it stands in the newest of them."""
+    releases: list[str] = field(default_factory=list)
+
+
+def formats(text: str, calls: re.Pattern[str]) -> Iterator[str]:
+    """The first text of each call of those functions, an argument within it as a gap.
+
+    >>> next(formats('WARN("Bad %d " "of %s", a, b); // WARN("x")', re.compile("WARN")))
+    'Bad … of …'
+    """
+    tokens = []
+    for match in _TOKEN.finditer(text):
+        if not match[0].startswith(("/*", "//")):
+            tokens.append(match[0])
+    for at in range(len(tokens) - 1):
+        if tokens[at + 1] == "(" and calls.fullmatch(tokens[at]):
+            literal = _first_text(tokens, at + 2)
+            if literal is not None:
+                yield literal
+
+
+def _first_text(tokens: Sequence[str], at: int) -> str | None:
+    """The adjacent literals that come first in the call whose arguments begin here."""
+    depth, parts = 1, []
+    while at < len(tokens) and depth:
+        token = tokens[at]
+        at += 1
+        if token.startswith('"'):
+            parts.append(_plain(token[1:-1]))
+        elif parts and token[0].isalpha():
+            parts.append(GAP)  # a macro between two literals: PRIu64, a name
+        elif parts:
+            break
+        depth += (token == "(") - (token == ")")
+    return "".join(parts) if parts else None
+
+
+def _plain(literal: str) -> str:
+    text = literal.replace("%%", "percent")
+    return _SPECIFIER.sub(GAP, _ESCAPE.sub(_unescaped, text))
+
+
+def _unescaped(match: re.Match[str]) -> str:
+    return {"\\n": f" {GAP} ", "\\t": " ", "\\r": " "}.get(match[0], match[0][-1])
+
+
+def topics(text: str) -> Iterator[str]:
+    """The topics of one help file: each its lines, with a gap where one ends."""
+    for topic in re.split(r"^\[[^\]\n]+\][^\n]*$", _without_comments(text), flags=re.MULTILINE)[1:]:
+        yield f" {GAP} ".join(_plain(line) for line in topic.splitlines() if line.strip())
+
+
+def _without_comments(text: str) -> str:
+    return "\n".join(line for line in text.splitlines() if not line.startswith("#"))
+
+
+def extracted(writer: str, repository: Path, tags: Sequence[str]) -> list[Message]:
+    """All messages of these releases, by file and words."""
+    source = SOURCES[writer]
+    paths, skip, calls = (re.compile(each) for each in (source.paths, source.skip, source.calls))
+    extract: dict[str, Message] = {}
+    known: dict[str, tuple[str, ...]] = {}
+    for tag in tags:
+        blobs = []
+        for blob, path in _files(repository, tag):
+            if paths.search(path) and not skip.search(path):
+                blobs.append((blob, path))
+        new = [each for each in blobs if each[0] not in known]
+        for (blob, _), text in _contents(repository, new):
+            known[blob] = tuple(dict.fromkeys(filter(_is_telling, map(words, _texts(text, calls)))))
+        for blob, path in blobs:
+            for each in known[blob]:
+                message = extract.setdefault(each, Message(each, path))
+                message.file = path
+                if tag not in message.releases:
+                    message.releases.append(tag)
+    return sorted(extract.values(), key=lambda message: (message.file, message.words))
+
+
+def _is_telling(text: str) -> bool:
+    """It has two fixed words at least: what only passes on a text cannot be known by its own."""
+    return len(text.replace(GAP, "").split()) > 1
+
+
+def _texts(text: str, calls: re.Pattern[str]) -> Iterator[str]:
+    is_help = re.search(r"^\[[\w:. -]+\]\s*$", text, re.MULTILINE) and "#include" not in text
+    return topics(text) if is_help else formats(text, calls)
+
+
+def _files(repository: Path, tag: str) -> Iterator[tuple[str, str]]:
+    """(blob, path) of each file of a release."""
+    for line in _git(repository, "ls-tree", "-r", tag).decode().splitlines():
+        mode, path = line.split("\t", 1)
+        _, kind, blob = mode.split()
+        if kind == "blob":
+            yield blob, path
+
+
+def _contents(
+    repository: Path, blobs: Sequence[tuple[str, str]]
+) -> Iterator[tuple[tuple[str, str], str]]:
+    names = "".join(f"{blob}\n" for blob, _ in blobs)
+    output = _git(repository, "cat-file", "--batch", stdin=names.encode())
+    at = 0
+    for each in blobs:
+        end = output.index(b"\n", at)
+        size = int(output[at:end].split()[-1])
+        yield each, output[end + 1 : end + 1 + size].decode("utf-8", "replace")
+        at = end + 2 + size
+
+
+def _git(repository: Path, *args: str, stdin: bytes = b"") -> bytes:
+    return subprocess.run(
+        ("git", "-C", str(repository), *args), input=stdin, capture_output=True, check=True
+    ).stdout
+
+
+def unmapped(writer: str, extract: Sequence[Message]) -> list[Message]:
+    """Those that the table of the writer has not."""
+    lookup = messages.lookup(writer)
+    return [message for message in extract if lookup.find(message.words) is None]
+
+
+def fixed_words(extract: Iterable[Message]) -> str:
+    """What tests keep of the messages: first and last release, and the hashes of the words."""
+    lines = []
+    for message in extract:
+        lines.append(f"{message.releases[0]} {message.releases[-1]} {hashed(message.words)}\n")
+    return "".join(sorted(lines))
+
+
+def coverage(extract: Sequence[Message], missing: Sequence[Message], tags: Iterable[str]) -> str:
+    """How many messages of each release the table has."""
+    lines = []
+    for tag in tags:
+        total = sum(tag in message.releases for message in extract)
+        lost = sum(tag in message.releases for message in missing)
+        if total:
+            lines.append(f"{tag}: {total - lost} of {total} = {(total - lost) / total:.0%}\n")
+    return "".join(lines)
+
+
+def main() -> None:
+    """Print the coverage of each release, or what the arguments ask for."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("writer", choices=sorted(SOURCES))
+    parser.add_argument("repository", type=Path)
+    parser.add_argument("tags", nargs="+", metavar="TAG")
+    parser.add_argument("--words", type=Path, metavar="FILE", help="write the hashes for the test")
+    parser.add_argument("--missing", action="store_true", help="print what no table has")
+    options = parser.parse_args()
+    extract = extracted(options.writer, options.repository, options.tags)
+    if options.words:
+        options.words.write_text(fixed_words(extract))
+    has_table = any(table.writer == options.writer for table in messages.tables())
+    missing = unmapped(options.writer, extract) if has_table else extract
+    if options.missing:
+        for message in missing:
+            sys.stdout.write(f"{message.releases[0]} {message.file}  {message.words}\n")
+    else:
+        sys.stdout.write(coverage(extract, missing, options.tags))
+
+
+if __name__ == "__main__":
+    main()

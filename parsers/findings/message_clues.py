@@ -1,0 +1,91 @@
+"""Clues from the vocabulary of the writers: what each line of a known library means, where no
+expression of the catalogue knows it.
+
+A line of such a library whose text is in no table is a clue to `unmapped-message`: it is shown, and
+never more than possible.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Iterable, Iterator
+
+from busbw.parsers.findings.catalogue import Weight
+from busbw.parsers.findings.evidence import Clue, Place, Sighting, Text, places
+from busbw.parsers.logs.scan import Pattern
+from busbw.parsers.vocabulary import messages
+from busbw.parsers.vocabulary.messages import Message, Table
+
+SOURCE = "vocabulary"
+UNMAPPED = "unmapped-message"
+_KEEP = 64
+"""Lines kept of each process: a remark repeated often must not hide the message behind."""
+_NOT_A_SIGN = (Weight.EXCLUDES, Weight.REQUIRES)
+_DIGITS = re.compile(r"\b(?:0x)?[0-9a-f]*\d[0-9a-f]*\b")
+
+
+@functools.cache
+def patterns() -> tuple[Pattern, ...]:
+    """What to search texts for: the lines of each writer."""
+    return tuple(
+        Pattern(f"vocabulary:{table.writer}", table.lines, keep=_KEEP, after=table.after)
+        for table in messages.tables()
+    )
+
+
+def message_clues(texts: Iterable[Text], clues: Iterable[Clue]) -> list[Clue]:
+    """Clues from the lines of the writers, without those of which `clues` has a sign already, there
+    or in a line of the same message."""
+    known = set()
+    for clue in clues:
+        if clue.weight not in _NOT_A_SIGN:
+            known.add((clue.evidence.artefact, clue.evidence.line_no))
+    chosen: list[Clue] = []
+    for number, text in enumerate(texts):
+        for table in messages.tables():
+            chosen += _of_writer(table, tuple(_lines(table, text, number)), known)
+    return chosen
+
+
+def _lines(table: Table, text: Text, number: int) -> Iterator[Sighting]:
+    """The lines of a writer, and those behind each that belong to the message."""
+    for hit in text.hits:
+        if hit.pattern == f"vocabulary:{table.writer}":
+            for example in hit.examples:
+                for at, line in enumerate((example.text, *example.after)):
+                    place = Place(number, example.line_no + at)
+                    yield Sighting(text.artefact, place, line, hit.process, hit.count)
+
+
+def _of_writer(
+    table: Table, lines: tuple[Sighting, ...], known: set[tuple[str, int | None]]
+) -> list[Clue]:
+    keys: dict[Sighting, Message | str] = {}
+    by_shape: dict[str, Message | str] = {}
+    for line in lines:
+        shape = _DIGITS.sub("0", line.text)
+        if shape not in by_shape:
+            by_shape[shape] = messages.meaning(table.writer, line.text) or messages.words(shape)
+        keys[line] = by_shape[shape]
+    explained = set()
+    for line, key in keys.items():
+        if (line.artefact, line.place.line_no) in known:
+            explained.add(key)
+    firsts: dict[tuple[Message | str, str | None], Sighting] = {}
+    for line, key in keys.items():
+        if key not in explained:
+            firsts.setdefault((key, line.process), line)
+    clues: list[Clue] = []
+    for (key, _), line in firsts.items():
+        clues += _clues(table, line, key)
+    return clues
+
+
+def _clues(table: Table, line: Sighting, key: Message | str) -> Iterator[Clue]:
+    where = places(line.text)
+    if isinstance(key, Message):
+        for entry_id, weight in key.group.findings.items():
+            yield line.clue(entry_id, Weight(weight), SOURCE, where)
+    elif not table.open:
+        yield line.clue(UNMAPPED, Weight.WEAK, SOURCE, where)

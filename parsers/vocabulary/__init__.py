@@ -1,0 +1,1 @@
+"""What each writer's messages mean: tables of their fixed words."""

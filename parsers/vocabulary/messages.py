@@ -1,0 +1,195 @@
+"""What a line of a known writer means: its fixed words looked up in the tables beside this module.
+
+A table is one YAML file for each writer, made with `docs/tools/vocabulary.py` from that writer's
+releases. Each message is given by the shortest run of its fixed words that no message of another
+meaning has. Case, punctuation, numbers in their places and the wrapping of lines do not matter.
+
+>>> words("NET/IB : Got completion from peer %s".replace("%s", GAP))
+'net ib got completion from peer …'
+>>> table = Table("x", "X", "test", "X: ", (Group(Kind.FINDING, "1 a.c  bad * of lane", {"a": "weak"}),))
+>>> Lookup(messages(table)).find(words("X: BAD state (3) of lane 4")).group.findings
+{'a': 'weak'}
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import importlib.resources
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from busbw import codec
+from busbw.errors import ReadError
+
+GAP = "…"
+"""Stands for an argument in a message, and for a line end."""
+_WORD = re.compile(rf"[a-z0-9_]+|{GAP}")
+_TORN = re.compile(rf"[a-z0-9_]+(?={GAP})|(?<={GAP})[a-z0-9_]+")
+_MESSAGE = re.compile(r"(\S+) +(\S+)  +(\S.*)")
+_GAPS = re.compile(rf"(?: {GAP})+")
+_HASH_BYTES = 3
+
+
+class Kind(StrEnum):
+    """What a message is."""
+
+    FINDING = "finding"
+    """It points at entries of the catalogue."""
+    SECONDARY = "secondary"
+    """It passes on what another message says first."""
+    INTERNAL = "internal"
+    """A fault or a limit of the library that prints it."""
+    USAGE = "usage"
+    """The caller made a wrong call."""
+    HARMLESS = "harmless"
+    """Nothing is wrong."""
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Messages of one meaning."""
+
+    kind: Kind
+    messages: str
+    """One a line: since which release, the file, two spaces, the fixed words; ` * ` is a gap."""
+    findings: Mapping[str, str] = field(default_factory=dict)
+    """Id of an entry → weight of the clue."""
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """The vocabulary of one writer."""
+
+    writer: str
+    title: str
+    source: str
+    """The repository and the releases that were read."""
+    lines: str
+    """Which lines carry its messages at the level of a warning or worse: Python `re`."""
+    groups: tuple[Group, ...]
+    after: int = 0
+    """How many lines behind each such line belong to the message."""
+    open: bool = False
+    """True = such lines also carry the texts of others: what is in no group is no message of its
+    own."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Message:
+    """One entry of a table; equal to itself only."""
+
+    since: str
+    file: str
+    parts: tuple[str, ...]
+    """Runs of fixed words, in order, each between spaces."""
+    group: Group
+
+    def length(self) -> int:
+        """Of its fixed words."""
+        return sum(map(len, self.parts))
+
+    def is_in(self, text: str) -> bool:
+        """Its runs of words stand in the text, in order."""
+        at = 0
+        for part in self.parts:
+            at = text.find(part, at)
+            if at < 0:
+                return False
+            at += len(part) - 1
+        return True
+
+
+def words(text: str) -> str:
+    """The words of a message or a line, in lower case, with a space between; a word that touches
+    an argument is part of it."""
+    entries = _WORD.findall(_TORN.sub("", text.lower()))
+    return _GAPS.sub(f" {GAP}", " ".join(entries))
+
+
+def hashed(text: str) -> str:
+    """The words by their hashes: what tests keep of the sources.
+
+    >>> hashed("no device … entries") == hashed("No device … entries")
+    False
+    """
+    return " ".join(GAP if word == GAP else _hash(word) for word in text.split())
+
+
+def _hash(word: str) -> str:
+    return hashlib.blake2b(word.encode(), digest_size=_HASH_BYTES).hexdigest()
+
+
+def messages(table: Table) -> tuple[Message, ...]:
+    """The entries of a table.
+
+    Raises:
+        ReadError: a line is not `SINCE FILE  WORDS`.
+    """
+    entries = []
+    for group in table.groups:
+        for line in group.messages.splitlines():
+            match = _MESSAGE.fullmatch(line)
+            if match is None:
+                raise ReadError(
+                    f"{table.writer}: {line!r} is not SINCE FILE  WORDS",
+                    next_step="correct the line in parsers/vocabulary",
+                )
+            parts = tuple(f" {each.strip()} " for each in match[3].split("*"))
+            entries.append(Message(match[1], match[2], parts, group))
+    return tuple(entries)
+
+
+class Lookup:
+    """The messages of a table, by the longest word of each."""
+
+    def __init__(self, entries: Iterable[Message]) -> None:
+        self._by_word: dict[str, list[Message]] = {}
+        for message in entries:
+            anchor = max("".join(message.parts).split(), key=len)
+            self._by_word.setdefault(anchor, []).append(message)
+
+    def find(self, text: str) -> Message | None:
+        """The message with most fixed words in a text of `words`; None = there is none."""
+        padded = f" {text} "
+        best: Message | None = None
+        for word in set(text.split()):
+            for message in self._by_word.get(word, ()):
+                if (best is None or message.length() > best.length()) and message.is_in(padded):
+                    best = message
+        return best
+
+
+@functools.cache
+def tables() -> tuple[Table, ...]:
+    """All tables as packaged, by file name. Read once.
+
+    Raises:
+        ReadError: a table is not of this form.
+    """
+    entries = []
+    files = importlib.resources.files(__package__).iterdir()
+    for file in sorted(files, key=lambda file: file.name):
+        if file.name.endswith(".yaml"):
+            text = file.read_text(encoding="utf-8")
+            entries.append(codec.load_yaml(text, file.name, Table, error=ReadError))
+    return tuple(entries)
+
+
+@functools.cache
+def lookup(writer: str) -> Lookup:
+    """The messages of a writer, ready to look lines up."""
+    table = next(each for each in tables() if each.writer == writer)
+    return Lookup(messages(table))
+
+
+def meaning(writer: str, line: str) -> Message | None:
+    """What the table of a writer has for a line; None = nothing: its text is unmapped.
+
+    >>> known = meaning("nccl", "gpu1:41:42 [0] init.cc:12 NCCL WARN Duplicate GPU detected : rank 0 and rank 1")
+    >>> dict(known.group.findings)
+    {'duplicate-gpu': 'strong'}
+    """
+    return lookup(writer).find(words(line))
