@@ -187,6 +187,7 @@ OPENS = {
     "busbw.parsers.expect.baselines": "tables of the package",
     "busbw.parsers.findings.catalogue": "findings of the package",
     "busbw.parsers.logs.failure_lines": "patterns of the package",
+    "busbw.parsers.vocabulary.messages": "tables of the package",
     "busbw.fabrics.fabric": "tables of the package",
     "busbw.playbook": "playbooks of the package",
     "busbw.run.controller": "the boot of this machine and its processes, from /proc",
