@@ -27,7 +27,7 @@ from busbw.model import (
     Status,
 )
 from busbw.parsers import tools
-from busbw.parsers.findings import catalogue, facts, stalls
+from busbw.parsers.findings import catalogue, facts, message_clues, stalls
 from busbw.parsers.findings.catalogue import STAGES, Catalogue, Entry, Role, Weight
 from busbw.parsers.findings.diagnose import diagnose, search_patterns
 from busbw.parsers.findings.evidence import Context, Diagnosis, EvidenceSet, Fact, Text
@@ -251,12 +251,13 @@ _BEFORE = 40
 
 def exit_status(diagnosis: Diagnosis) -> int:
     """0 = nothing is wrong and no line looks like a failure, 1 = findings, 3 = a failure for which
-    there is no guess but what shares words with it."""
+    there is no guess but what shares words with it, or says it again."""
     if any(_is_stated(each) and each.status is not Status.PASS for each in diagnosis.findings):
         return 1
-    if diagnosis.unexplained:
-        return 1 if diagnosis.findings and not diagnosis.by_words else 3
-    return 0
+    if not diagnosis.unexplained:
+        return 0
+    guesses = () if diagnosis.by_words else diagnosis.findings
+    return 1 if any(each.id not in message_clues.RESTATEMENTS for each in guesses) else 3
 
 
 def _is_stated(finding: Finding) -> bool:

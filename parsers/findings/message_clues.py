@@ -19,6 +19,8 @@ from busbw.parsers.vocabulary.messages import Message, Table
 
 SOURCE = "vocabulary"
 UNMAPPED = "unmapped-message"
+RESTATEMENTS = (UNMAPPED, "secondary-error", "library-internal-error")
+"""Entries that say no more than the line itself: with these alone nothing is explained."""
 _KEEP = 64
 """Lines kept of each process: a remark repeated often must not hide the message behind."""
 _NOT_A_SIGN = (Weight.EXCLUDES, Weight.REQUIRES)

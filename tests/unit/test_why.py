@@ -120,7 +120,8 @@ def test_what_is_no_log_gives_no_finding_and_no_stack_trace(
     assert status in (0, 3), name
     assert "Traceback" not in err
     if out:
-        assert json.loads(out)["findings"] == [], name
+        found = {finding["id"] for finding in json.loads(out)["findings"]}
+        assert found <= {"unmapped-message"}, name
 
 
 def test_text_from_a_node_cannot_move_the_cursor(
