@@ -127,3 +127,15 @@ def test_a_judge_that_does_not_look_at_damage_is_caught(
     monkeypatch.setattr(RunDir, "damage", lambda run: ())
     chosen = [("healthy", "cases/all-reduce/counters-after/node3.txt", "removed")]
     assert list(worse({"healthy": whole["healthy"]}, chosen, tmp_path)) != []
+
+
+@pytest.mark.parametrize("name", [LIST, "plan.json"])
+def test_nesting_without_end_is_damage_and_no_internal_error(
+    whole: dict[str, bases.Base], tmp_path: Path, name: str
+) -> None:
+    run = whole["one-launch"].written(tmp_path)
+    (run.raw / name).write_bytes(b"[" * 100_000 + b"\n" + (run.raw / name).read_bytes())
+    if name != LIST:
+        files = {each: (run.raw / each).read_bytes() for each in whole["one-launch"].files}
+        (run.raw / LIST).write_bytes(bases.relisted(files)[LIST])
+    assert judged(run)[0] in (Status.PASS if name == LIST else Status.UNKNOWN,)
