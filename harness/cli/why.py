@@ -56,7 +56,8 @@ class Reading:
     findings: tuple[Finding, ...] = ()
     """Of the runs among the inputs: blame, stalls, failed checks."""
     gaps: tuple[str, ...] = ()
-    """Results and outputs of tools, outside runs, of which a part is missing, and which part."""
+    """Results and outputs of tools, outside runs, of which a part is missing, and which part; runs
+    whose verdict is UNKNOWN."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +121,8 @@ def read(names: Sequence[str]) -> Reading:
         all_facts += facts.from_checks(result.checks)
         all_facts += facts.from_comparisons(result.comparisons)
         findings += result.findings
+        if result.verdict is Status.UNKNOWN:
+            gaps.append(f"run {result.run_id}: {result.headline}")
     evidence = EvidenceSet(tuple(texts), tuple(all_facts), tuple(faults))
     return Reading(evidence, tuple(problems), tuple(findings), tuple(gaps))
 
@@ -387,9 +390,9 @@ def _nothing(diagnosis: Diagnosis, guesses: list[Finding], gaps: Sequence[str]) 
     if gaps:
         more = f" (and {len(gaps) - 1} more)" if len(gaps) > 1 else ""
         return [
-            "UNKNOWN: no line reports a failure, but the text is incomplete",
+            "UNKNOWN: no line reports a failure, but the evidence is incomplete",
             f"  missing     {_cut(gaps[0])}{more}",
-            "  next        give the complete output",
+            "  next        give the complete output, or measure again what is missing",
         ]
     if guesses:
         return ["nothing found; settings and conditions worth a look are listed below"]

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+import math
 
 from busbw import assess
 from busbw.assess import launches
@@ -69,7 +70,7 @@ def repeat(context: Context, place: Place, nodes: tuple[str, ...], order: int) -
         # A round that a killed run began is completed first: its budget was checked before.
         rounds = max(len(outcomes) for outcomes in added.values())
         begun = [family for family in pending if len(added[family]) < rounds]
-        spent_s = sum(outcome.seconds or 0.0 for outcome in extra)
+        spent_s = math.fsum(outcome.seconds or 0.0 for outcome in extra)
         next_s = launches[pending[0]][-1].seconds or 0.0
         if not begun and spent_s + next_s > plan.budget_s:
             budget = format_duration(plan.budget_s)

@@ -11,7 +11,7 @@ from busbw.parsers.logs.json_values import loaded
 from busbw.playbook import Playbook, specification
 from busbw.store.run_directory import RunDir
 
-SCHEMA = "busbw.store.plan/3"
+SCHEMA = "busbw.store.plan/4"
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,6 +3,7 @@ what would settle it where there are none."""
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -200,6 +201,6 @@ def _pairs(samples: Sequence[GroupSample], rail: int | None) -> list[_Pair]:
         if rail is None or sample.rail in (None, rail):
             by_pair.setdefault((sample.artefact, tuple(sorted(sample.nodes))), []).append(sample)
     return [
-        _Pair(nodes, sum(s.median_gb_s for s in members), artefact)
+        _Pair(nodes, math.fsum(s.median_gb_s for s in members), artefact)
         for (artefact, nodes), members in by_pair.items()
     ]

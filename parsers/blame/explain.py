@@ -484,13 +484,13 @@ class Explainer:
             launch for launch, gain in by_launch.items() if launch in limiting and not gain > 0
         )
         explained = tuple(i for i, _ in slow if by_launch[self._levels[i].launch] > 0)
-        steady = sum(by_launch.values())
+        steady = math.fsum(by_launch.values())
         in_slow = [by_launch[launch] for launch in slow_in]
         flickering = sum(in_slow) - FLICKER - PATTERN * len(clean_in)
         if steady >= flickering or 1.0 - ratio < LEAST_FLICKER:
-            bounded = sum(min(MOST, gain) for gain in by_launch.values())
+            bounded = math.fsum(min(MOST, gain) for gain in by_launch.values())
             return Account(part, capacity, ratio, steady, bounded, slow_in, (), explained)
-        bounded = sum(min(MOST, gain) for gain in in_slow) - FLICKER
+        bounded = math.fsum(min(MOST, gain) for gain in in_slow) - FLICKER
         return Account(part, capacity, ratio, flickering, bounded, slow_in, clean_in, explained)
 
     def _learn(self) -> None:

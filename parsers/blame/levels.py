@@ -85,7 +85,7 @@ def good_level(values: Iterable[float]) -> float:
     near = [value for value in ranked if abs(value - middle) <= width]
     middle = statistics.median(near)
     near = [value for value in ranked if abs(value - middle) <= width]
-    return sum(near) / len(near)
+    return statistics.fmean(near)
 
 
 def _of_good_ones(ratios: Iterable[float]) -> float:

@@ -74,7 +74,7 @@ class Spread:
         if self.typical is not None:
             return self.typical
         known = [value for value in (self.low, self.high) if value is not None]
-        return sum(known) / len(known)
+        return statistics.fmean(known)
 
 
 @dataclass(frozen=True, slots=True)

@@ -114,7 +114,7 @@ def search(
     for name, counts in known.counts:
         shared = [word for word in query if counts[word]]
         if len(shared) >= _LEAST_WORDS and _is_of(load().by_id[name], fabrics):
-            score = sum(_score(word, counts, known) for word in shared)
+            score = math.fsum(_score(word, counts, known) for word in shared)
             if score >= _LEAST_SCORE:
                 scores.append((name, score))
     scores.sort(key=lambda pair: (-pair[1], pair[0]))

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import bisect
 import math
+import statistics
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -284,8 +285,8 @@ def _mean_if_wrong(facts: RunFacts) -> float | None:
     if _threads(facts) > 1 and any(value.error is not None for value, _ in values):
         # before 2.10 each thread had its own times, and the average was over all threads
         return None
-    mean = sum(value.busbw_gb_s for value, _ in values) / len(values)
-    rounding = sum(slack.busbw_gb_s for _, slack in values) / len(values)
+    mean = statistics.fmean(value.busbw_gb_s for value, _ in values)
+    rounding = statistics.fmean(slack.busbw_gb_s for _, slack in values)
     spare = rounding + 1e-5 * abs(facts.average_gb_s) + 1e-9
     return mean if abs(mean - facts.average_gb_s) > spare else None
 

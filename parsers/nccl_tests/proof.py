@@ -3,6 +3,7 @@ proven to be the number meant."""
 
 from __future__ import annotations
 
+import math
 import re
 from collections import Counter
 from collections.abc import Iterable
@@ -264,7 +265,7 @@ def _not_as_measured(launch: LaunchOutput, result: BenchmarkResult) -> str:
     if whole(iterations) not in (None, case.iterations):
         count = f"{iterations} iteration{'' if iterations == '1' else 's'}"
         return f"{count} of each size, {case.iterations} planned"
-    timed_s = sum(value.time_us for value in values) * case.iterations / 1e6
+    timed_s = math.fsum(value.time_us for value in values) * case.iterations / 1e6
     if launch.seconds is not None and timed_s > launch.seconds * _CLOCK_SLACK + 1:
         return (
             f"its iterations add up to {timed_s:.0f} s in a launch of {launch.seconds:.0f} s: a"
@@ -281,8 +282,8 @@ def _one_side_slow(result: BenchmarkResult) -> str:
         for row in result.rows
         if row.out_of_place and row.in_place and row.size_bytes >= _LARGE_BYTES
     ]
-    outside_us = sum(row.out_of_place.time_us for row in both if row.out_of_place)
-    inside_us = sum(row.in_place.time_us for row in both if row.in_place)
+    outside_us = math.fsum(row.out_of_place.time_us for row in both if row.out_of_place)
+    inside_us = math.fsum(row.in_place.time_us for row in both if row.in_place)
     if not outside_us or not inside_us:
         return ""
     for name, ratio in (

@@ -180,7 +180,7 @@ def scatter(numbers: tuple[tuple[tuple[float, ...], ...], ...]) -> float:
         share = _share(tuple(map(len, runs)))
         each = [(_centre(run, share), *_squares(run, share)) for run in runs if run]
         freedom = sum(left - 1 for _, _, left in each)
-        pooled = sum(squares for _, squares, _ in each) / freedom if freedom else 0.0
+        pooled = math.fsum(squares for _, squares, _ in each) / freedom if freedom else 0.0
         if len(each) > 1 and pooled > 0:
             explained = statistics.fmean(pooled / left for _, _, left in each)
             excesses.append(statistics.variance([centre for centre, _, _ in each]) / explained)
@@ -199,7 +199,7 @@ def _error(
     """
     each = [_squares(run, share) for run in runs]
     freedom = sum(left - 1 for _, left in each)
-    pooled = sum(squares for squares, _ in each) / freedom if freedom else 0.0
+    pooled = math.fsum(squares for squares, _ in each) / freedom if freedom else 0.0
     count = len(runs) - 1
     if not freedom and count > 1:
         between = statistics.variance([_centre(run, share) for run in runs[:-1]])

@@ -119,7 +119,7 @@ def period(spikes: Sequence[Spike], iterations: int) -> Period | None:
     chosen = max(sorted(set(gaps)), key=lambda gap: sum(_equal(each, gap) for each in gaps))
     even = [i for i, gap in enumerate(gaps) if _equal(gap, chosen)]
     rate = min(1.0, len(spikes) / (iterations - len(spikes)))
-    by_chance = sum(
+    by_chance = math.fsum(
         rate * (1 - rate) ** (gap - 2) for gap in range(2, 2 * chosen + 2) if _equal(gap, chosen)
     )
     if len(set(gaps)) * _at_least(len(even) - 1, len(gaps) - 1, min(1.0, by_chance)) > 1 / ONE_IN:

@@ -208,7 +208,7 @@ def answers(
     book = Playbook(
         "p", "", None, ChecksPlan(), (CASE,), (), SurveyPlan("never", 1.0, 1, 1, ()), "nccl-tests"
     )
-    plan = RunPlan("busbw.store.plan/3", "0", "r", "", cluster, book, undetected(), "ssh")
+    plan = RunPlan("busbw.store.plan/4", "0", "r", "", cluster, book, undetected(), "ssh")
     return acceptance.answers(plan, outcomes, (), checks, outcome, APPRAISED)
 
 

@@ -392,7 +392,7 @@ def a_run(
     run = run_directory.create(out, "2026-11-21T10:00:00Z", "p")
     cluster = Cluster(tuple(Node(name) for name in nodes), "n1", "-w", emulated=emulated)
     plan = RunPlan(
-        "busbw.store.plan/3",
+        "busbw.store.plan/4",
         "0",
         run.run_id,
         "2026-11-21T10:00:00Z",

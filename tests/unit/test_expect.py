@@ -475,7 +475,7 @@ def recorded(out: Path, answers: dict[str, dict[str, str]], *, fabric: str | Non
     run = run_directory.create(out, "2026-11-21T10:00:00Z", "quick")
     book = playbook.load("quick")
     plan = RunPlan(
-        "busbw.store.plan/3",
+        "busbw.store.plan/4",
         "0",
         run.run_id,
         "2026-11-21T10:00:00Z",

@@ -74,7 +74,7 @@ def context(
     cluster = Cluster(nodes or tuple(Node(name) for name in names), names[0], "-w")
     book = playbook.load("quick", emulated=True)
     plan = RunPlan(
-        "busbw.store.plan/3",
+        "busbw.store.plan/4",
         "test",
         run.run_id,
         "2026-11-21T12:00:00Z",

@@ -169,4 +169,4 @@ def undetected() -> RunPlan:
         "quick", "", None, ChecksPlan(), (), (), SurveyPlan("never", 1.0, 1, 1, ()), "nccl-tests"
     )
     cluster = Cluster((Node("n1"), Node("n2")), "n1", "-w n[1-2]")
-    return RunPlan("busbw.store.plan/3", "0", "run", "", cluster, book, fabric.undetected(), "ssh")
+    return RunPlan("busbw.store.plan/4", "0", "run", "", cluster, book, fabric.undetected(), "ssh")

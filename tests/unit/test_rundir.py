@@ -163,6 +163,6 @@ def test_a_run_of_another_version_is_refused_by_its_name(tmp_path: Path) -> None
 
     assert (caught.value.what, caught.value.seen, caught.value.next_step) == (
         f"run {run.run_id} was made by another version of busbw",
-        "raw/plan.json: busbw.store.plan/1, by busbw 0.0.9; this version reads busbw.store.plan/3",
+        "raw/plan.json: busbw.store.plan/1, by busbw 0.0.9; this version reads busbw.store.plan/4",
         "open its report.html, or use busbw 0.0.9",
     )

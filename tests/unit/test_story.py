@@ -32,7 +32,7 @@ NODES = ("n1", "n2")
 
 def plan_of(nodes: tuple[Node, ...]) -> RunPlan:
     return RunPlan(
-        "busbw.store.plan/3",
+        "busbw.store.plan/4",
         "0",
         "r",
         "",

@@ -95,7 +95,7 @@ def judged(out: Path, lines: str, *, contract: Contract | None = None) -> RunRes
         run,
         "plan.json",
         RunPlan(
-            "busbw.store.plan/3",
+            "busbw.store.plan/4",
             "0",
             run.run_id,
             "2026-11-21T10:00:00Z",

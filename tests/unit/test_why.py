@@ -5,6 +5,7 @@ import gzip
 import json
 from pathlib import Path
 
+import bases
 import pytest
 
 from busbw.cli import main
@@ -306,3 +307,15 @@ def test_a_part_of_an_id_lists_the_entries_with_it(capsys: pytest.CaptureFixture
         "ids with that word: retry-exceeded-at-start, retry-exceeded-midrun,"
         " rnr-retry-exceeded" in err
     )
+
+
+def test_a_run_that_is_unknown_is_never_told_as_fine(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    (base,) = (each for each in bases.recorded() if each.name == "unreached")
+    run = base.written(tmp_path / "run")
+    status, out, _ = why(capsys, str(run.path))
+    assert status == 3
+    assert "UNKNOWN: no line reports a failure, but the evidence is incomplete" in out
+    run_id = json.loads(base.files["plan.json"])["run_id"]
+    assert f"  missing     run {run_id}: " in out
