@@ -81,6 +81,7 @@ BENCHES: dict[str, Small] = {
     "startup.py": Small("--rounds 1"),
     "survey_sim.py": Small("--nodes 32 --trials 2"),
     "why.py": Small(needs=CORPUS),
+    "why_cases.py": Small("curve"),
     "why_files.py": Small("--size 10 --files 4 --rounds 1", good=GOALS),
 }
 
