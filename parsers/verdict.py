@@ -23,7 +23,9 @@ from busbw.model import (
     Uncovered,
     worst,
 )
+from busbw.parsers import contract
 from busbw.parsers.blame.blame import BlameOutcome
+from busbw.parsers.findings.catalogue import filled
 from busbw.parsers.nccl_tests.groups import GroupSample
 
 EXIT_STATUS = {Status.PASS: 0, Status.WARN: 0, Status.FAIL: 1, Status.UNKNOWN: 3, Status.SKIPPED: 3}
@@ -86,7 +88,28 @@ def of_contract(decided: Verdict, acceptance: Acceptance) -> Verdict:
     """The verdict of a run that is about a contract: what the contract comes to; a warning beside
     an accepted one stays."""
     status = decided.status if acceptance.status is Status.PASS else acceptance.status
-    return Verdict(status, EXIT_STATUS[status], decided.findings, decided.uncovered)
+    findings = decided.findings
+    if acceptance.status is not Status.PASS and not _says(findings, status):
+        findings = (_of_contract(acceptance), *findings)
+    return Verdict(status, EXIT_STATUS[status], findings, decided.uncovered)
+
+
+def _says(findings: tuple[Finding, ...], status: Status) -> bool:
+    return any(each.required and each.status is status for each in findings)
+
+
+def _of_contract(acceptance: Acceptance) -> Finding:
+    is_failed = acceptance.status is Status.FAIL
+    return filled(
+        Finding(
+            id="contract-not-met" if is_failed else "contract-open",
+            status=acceptance.status,
+            title=contract.headline(acceptance),
+            where=(),
+            evidence=(Evidence("raw/plan.json", None, contract.headline(acceptance)),),
+            confidence=Confidence.CERTAIN,
+        )
+    )
 
 
 def check_findings(checks: tuple[CheckResult, ...]) -> tuple[Finding, ...]:

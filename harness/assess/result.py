@@ -17,8 +17,8 @@ from busbw.assess import (
     fabric,
     launches,
     planned,
+    shortfalls,
     timeline,
-    warning,
 )
 from busbw.assess import contract as acceptance
 from busbw.assess.appraisal import Appraisal
@@ -236,7 +236,8 @@ def _judge(run: RunDir, raw: _Raw) -> _Judged:
         *layer_breakdown.compared(links),
         *(comparison for launch in raw.launches for comparison in _groups(launch, outcome)),
     )
-    findings = (
+    by_case = {launch.artefact.case.id: launch for launch in raw.launches}
+    findings: tuple[Finding, ...] = (
         *(finding for launch in raw.launches for finding in launch.findings),
         *_suspect_findings(plan, wiring, outcome, samples, links, counted.pairs),
         *blame_findings.slow_groups(outcome, {sample.artefact for sample in samples}),
@@ -247,14 +248,13 @@ def _judge(run: RunDir, raw: _Raw) -> _Judged:
         *check_findings,
         *_stage_findings(run, raw),
         *planned.findings(run, plan, raw.launches, raw.answers, raw.participants, appraised),
-        *warning.findings(
-            comparisons, {launch.artefact.case.id: launch for launch in raw.launches}
-        ),
+        *shortfalls.warned(comparisons, by_case),
         *busy.findings(
             raw.launches, raw.participants.head if raw.participants else "the head node"
         ),
         *evidence.findings(raw.damage, raw.launches, raw.reach, raw.preflight, raw.participants),
     )
+    findings += tuple(shortfalls.missed(comparisons, by_case, findings))
     caused = diagnosis.with_causes(
         run, plan, raw.launches, raw.answers, checks, comparisons, findings
     )

@@ -120,8 +120,12 @@ class Recording:
         return run
 
     def judged(self, out: Path) -> RunResult:
-        """What `busbw report` makes of it."""
-        return assess.derive(self.written(out))
+        """What `busbw report` makes of it. Whatever is not PASS has a finding that says why: a
+        headline shows no evidence and no fix."""
+        result = assess.derive(self.written(out))
+        if result.verdict is not Status.PASS:
+            assert any(each.status is result.verdict for each in result.findings), summary(result)
+        return result
 
 
 def caught(result: RunResult, *words: str) -> None:
