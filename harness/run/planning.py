@@ -315,6 +315,7 @@ def set_aside_unfinished(run: RunDir) -> None:
     not repeated."""
     from busbw.store.artefacts import CaseArtefact
 
+    run.forget_unwritten()
     names = run.raw_names()
     for name in names:
         if name.startswith("failure-"):

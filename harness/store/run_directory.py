@@ -57,6 +57,8 @@ def new_run_id(started: str, playbook: str, chance: str) -> str:
 
 LIST = "files.jsonl"
 _APPENDED = frozenset({LIST, "events.jsonl"})
+_MOST_UNWRITTEN = 64
+"""Files that a process may be writing at once: one for each node that it talks to at a time."""
 """Files that grow while a run goes on, so that no length can be written down for them."""
 
 
@@ -239,10 +241,17 @@ class RunDir:
                 entry = mapping(loaded(line))
             except ValueError:
                 continue
+            known.pop(str(entry.get("was")), None)
             if isinstance(name := entry.get("name"), str):
-                known.pop(str(entry.get("was")), None)
                 known[name] = entry
         return known
+
+    def forget_unwritten(self) -> None:
+        """Take from the list the answers of nodes whose line came and whose file did not: the process
+        was killed in between. Among the newest lines alone; what others miss is damage."""
+        for name in tuple(self._list())[-_MOST_UNWRITTEN:]:
+            if name.startswith("nodes/") and not os.path.lexists(self.raw / name):
+                self._append(LIST, json.dumps({"was": name}))
 
     def _append(self, name: str, line: str) -> None:
         """One line more; after one that was cut off it stays a line of its own."""

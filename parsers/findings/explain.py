@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from busbw.model import Confidence, Finding, Status, worst
+from busbw.parsers.findings.catalogue import filled
 
 MOST_POSSIBLE = 3
 """Explanations that are only possible, at most so many: a list of everything that might be is no
@@ -55,6 +56,8 @@ def explain(
         if reason is not None:
             rest.remove(reason)
             findings[number] = _outcome(finding, reason)
+        elif finding.id in _OUTCOMES:
+            findings[number] = filled(finding)
     findings += [_stated(each, run_findings) for each in rest if _is_sure(each)]
     if any(map(_needs_answer, run_findings)) and not any(map(_is_sure, findings)):
         # None of the rest is sure.

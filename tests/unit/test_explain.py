@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from busbw.model import Confidence, Evidence, Finding, Fix, Status
+from busbw.parsers.findings.catalogue import filled
 from busbw.parsers.findings.explain import MOST_POSSIBLE, explain
 
 ANSWER = "raw/nodes/node3/0001-preflight.out"
@@ -83,7 +84,7 @@ def test_a_launch_that_failed_gets_the_name_of_its_reason_and_keeps_its_status_a
 def test_a_reason_that_stands_in_another_file_is_told_beside_it_as_a_warning() -> None:
     elsewhere = replace(DEAD, evidence=(Evidence("raw/cases/proof/stderr.txt", 2, "signal 9"),))
     assert told(elsewhere, own=(NOTHING,)) == (
-        NOTHING,
+        filled(NOTHING),
         replace(elsewhere, status=Status.WARN, required=False),
     )
 

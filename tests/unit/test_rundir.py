@@ -166,3 +166,16 @@ def test_a_run_of_another_version_is_refused_by_its_name(tmp_path: Path) -> None
         "raw/plan.json: busbw.store.plan/1, by busbw 0.0.9; this version reads busbw.store.plan/4",
         "open its report.html, or use busbw 0.0.9",
     )
+
+
+def test_an_answer_whose_file_never_came_is_forgotten_at_resume_and_other_files_are_not(
+    tmp_path: Path,
+) -> None:
+    run = run_directory.create(tmp_path, "2026-11-20T13:12:00Z", "quick")
+    for name in ("nodes/n1/0001-check.json", "cases/a/outcome.json", "nodes/n1/0002-end.json"):
+        run.write_raw(name, "{}")
+    for name in ("cases/a/outcome.json", "nodes/n1/0002-end.json"):
+        (run.raw / name).unlink()
+    assert len(run.damage()) == 2
+    run.forget_unwritten()
+    assert [each.name for each in run.damage()] == ["cases/a/outcome.json"]
