@@ -1,8 +1,8 @@
 """Runs over time: an index in SQLite beside the run directories. They are the truth; the index can
 be deleted at any time and is made anew.
 
-Safe with several runs at once and after `kill -9`: every change is one transaction (write-ahead
-log), and what is missing is read again.
+Safe with several runs at once and after `kill -9`: every use is one transaction that has the index
+for itself from its first statement on, and what is missing is read again.
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ CREATE TABLE IF NOT EXISTS numbers (
 CREATE INDEX IF NOT EXISTS numbers_of_a_run ON numbers (run);
 """
 _VERSION = 1
-_BUSY_S = 20.0
-
+_BUSY_S = 120.0
+"""How long one command waits for another that reads many new runs."""
 
 ROLLING = 7
 """Runs before a run that give its rolling median."""
@@ -134,16 +134,19 @@ class History:
     @contextlib.contextmanager
     def _open(self) -> Iterator[sqlite3.Connection]:
         """One transaction; never in a file that a link leads to."""
-        for name in (FILE, f"{FILE}-wal", f"{FILE}-shm"):
+        for name in (FILE, f"{FILE}-journal", f"{FILE}-wal", f"{FILE}-shm"):
             with contextlib.suppress(FileNotFoundError):
                 if why := why_irregular((self.root / name).lstat(), None):
                     raise self._refused(f"{name} is {why}, not a regular file")
         try:
-            index = sqlite3.connect(self.root / FILE, timeout=_BUSY_S)
+            index = sqlite3.connect(self.root / FILE, timeout=_BUSY_S, isolation_level=None)
         except sqlite3.Error as error:
             raise self._refused(error) from error
         try:
             with index:
+                # A transaction that begins with reading and then writes does not wait for another
+                # writer: SQLite ends it at once with "database is locked".
+                index.execute("BEGIN IMMEDIATE")
                 _prepare(index)
                 yield index
         except sqlite3.Error as error:
@@ -161,7 +164,6 @@ class History:
 
 def _prepare(index: sqlite3.Connection) -> None:
     """The tables of this version; those of another one are dropped, for they can be made anew."""
-    index.execute("PRAGMA journal_mode=WAL")
     if index.execute("PRAGMA user_version").fetchone()[0] not in (0, _VERSION):
         for name in ("runs", "kinds", "numbers"):
             index.execute(f"DROP TABLE IF EXISTS {name}")
