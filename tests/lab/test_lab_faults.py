@@ -21,6 +21,8 @@ pytestmark = pytest.mark.lab
 
 Run = Callable[..., Any]
 
+MPI_ERR_INTERN = 17
+
 
 @pytest.fixture
 def lab(lab4: LabState) -> Iterator[LabState]:
@@ -196,8 +198,13 @@ def test_a_killed_rank_ends_the_job_which_names_its_node(lab: LabState, running:
         (1, "node2", "ring_perf")
     ]
     out, _ = job.communicate(timeout=400)
-    assert job.returncode == 128 + signal.SIGKILL
-    assert "on node node2 exited on signal 9 (Killed)" in out
+    # Two reports race to mpirun: that of node2, and that of a neighbour which lost its connection and
+    # aborts with Open MPI's MPI_ERR_INTERN.
+    if job.returncode == MPI_ERR_INTERN:
+        assert "peer process has unexpectedly disconnected" in out
+    else:
+        assert job.returncode == 128 + signal.SIGKILL
+        assert "on node node2 exited on signal 9 (Killed)" in out
 
 
 def test_no_running_benchmark_is_reported_and_nothing_is_recorded(lab: LabState) -> None:
