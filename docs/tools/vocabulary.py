@@ -231,7 +231,7 @@ def main() -> None:
     extract = extracted(options.writer, options.repository, options.tags)
     if options.words:
         options.words.write_text(fixed_words(extract))
-    has_table = any(table.writer == options.writer for table in messages.tables())
+    has_table = any(each.writer == options.writer for each in messages.writers())
     missing = unmapped(options.writer, extract) if has_table else extract
     if options.missing:
         for message in missing:

@@ -15,7 +15,7 @@ from busbw.parsers.findings.catalogue import Weight
 from busbw.parsers.findings.evidence import Clue, Place, Sighting, Text, places
 from busbw.parsers.logs.scan import Pattern
 from busbw.parsers.vocabulary import messages
-from busbw.parsers.vocabulary.messages import Message, Table
+from busbw.parsers.vocabulary.messages import Message, Writer
 
 SOURCE = "vocabulary"
 UNMAPPED = "unmapped-message"
@@ -31,8 +31,8 @@ _DIGITS = re.compile(r"\b(?:0x)?[0-9a-f]*\d[0-9a-f]*\b")
 def patterns() -> tuple[Pattern, ...]:
     """What to search texts for: the lines of each writer."""
     return tuple(
-        Pattern(f"vocabulary:{table.writer}", table.lines, keep=_KEEP, after=table.after)
-        for table in messages.tables()
+        Pattern(f"vocabulary:{writer.writer}", writer.lines, keep=_KEEP, after=writer.after)
+        for writer in messages.writers()
     )
 
 
@@ -45,15 +45,15 @@ def message_clues(texts: Iterable[Text], clues: Iterable[Clue]) -> list[Clue]:
             known.add((clue.evidence.artefact, clue.evidence.line_no))
     chosen: list[Clue] = []
     for number, text in enumerate(texts):
-        for table in messages.tables():
-            chosen += _of_writer(table, tuple(_lines(table, text, number)), known)
+        for writer in messages.writers():
+            chosen += _of_writer(writer, tuple(_lines(writer, text, number)), known)
     return chosen
 
 
-def _lines(table: Table, text: Text, number: int) -> Iterator[Sighting]:
+def _lines(writer: Writer, text: Text, number: int) -> Iterator[Sighting]:
     """The lines of a writer, and those behind each that belong to the message."""
     for hit in text.hits:
-        if hit.pattern == f"vocabulary:{table.writer}":
+        if hit.pattern == f"vocabulary:{writer.writer}":
             for example in hit.examples:
                 for at, line in enumerate((example.text, *example.after)):
                     place = Place(number, example.line_no + at)
@@ -61,14 +61,14 @@ def _lines(table: Table, text: Text, number: int) -> Iterator[Sighting]:
 
 
 def _of_writer(
-    table: Table, lines: tuple[Sighting, ...], known: set[tuple[str, int | None]]
+    writer: Writer, lines: tuple[Sighting, ...], known: set[tuple[str, int | None]]
 ) -> list[Clue]:
     keys: dict[Sighting, Message | str] = {}
     by_shape: dict[str, Message | str] = {}
     for line in lines:
         shape = _DIGITS.sub("0", line.text)
         if shape not in by_shape:
-            by_shape[shape] = messages.meaning(table.writer, line.text) or messages.words(shape)
+            by_shape[shape] = messages.meaning(writer.writer, line.text) or messages.words(shape)
         keys[line] = by_shape[shape]
     explained = set()
     for line, key in keys.items():
@@ -80,14 +80,14 @@ def _of_writer(
             firsts.setdefault((key, line.process), line)
     clues: list[Clue] = []
     for (key, _), line in firsts.items():
-        clues += _clues(table, line, key)
+        clues += _clues(writer, line, key)
     return clues
 
 
-def _clues(table: Table, line: Sighting, key: Message | str) -> Iterator[Clue]:
+def _clues(writer: Writer, line: Sighting, key: Message | str) -> Iterator[Clue]:
     where = places(line.text)
     if isinstance(key, Message):
         for entry_id, weight in key.group.findings.items():
             yield line.clue(entry_id, Weight(weight), SOURCE, where)
-    elif not table.open:
+    elif not writer.open:
         yield line.clue(UNMAPPED, Weight.WEAK, SOURCE, where)

@@ -1,13 +1,15 @@
 """What a line of a known writer means: its fixed words looked up in the tables beside this module.
 
 A table is one YAML file for each writer, made with `docs/tools/vocabulary.py` from that writer's
-releases. Each message is given by the shortest run of its fixed words that no message of another
-meaning has. Case, punctuation, numbers in their places and the wrapping of lines do not matter.
+releases. Its first document says which lines are the writer's, the second what they mean: this one
+is read when such a line is there. Each message is given by the shortest run of its fixed words that
+no message of another meaning has. Case, punctuation, numbers in their places and the wrapping of
+lines do not matter.
 
 >>> words("NET/IB : Got completion from peer %s".replace("%s", GAP))
 'net ib got completion from peer …'
->>> table = Table("x", "X", "test", "X: ", (Group(Kind.FINDING, "1 a.c  bad * of lane", {"a": "weak"}),))
->>> Lookup(messages(table)).find(words("X: BAD state (3) of lane 4")).group.findings
+>>> groups = (Group(Kind.FINDING, "1 a.c  bad * of lane", {"a": "weak"}),)
+>>> Lookup(messages("x", groups)).find(words("X: BAD state (3) of lane 4")).group.findings
 {'a': 'weak'}
 """
 
@@ -60,8 +62,8 @@ class Group:
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
-    """The vocabulary of one writer."""
+class Writer:
+    """Whose messages a table has."""
 
     writer: str
     title: str
@@ -69,12 +71,18 @@ class Table:
     """The repository and the releases that were read."""
     lines: str
     """Which lines carry its messages at the level of a warning or worse: Python `re`."""
-    groups: tuple[Group, ...]
     after: int = 0
     """How many lines behind each such line belong to the message."""
     open: bool = False
     """True = such lines also carry the texts of others: what is in no group is no message of its
     own."""
+
+
+@dataclass(frozen=True, slots=True)
+class Meanings:
+    """The messages of one writer, by meaning."""
+
+    groups: tuple[Group, ...]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -122,19 +130,19 @@ def _hash(word: str) -> str:
     return hashlib.blake2b(word.encode(), digest_size=_HASH_BYTES).hexdigest()
 
 
-def messages(table: Table) -> tuple[Message, ...]:
-    """The entries of a table.
+def messages(writer: str, groups: Iterable[Group]) -> tuple[Message, ...]:
+    """The entries of a writer's table.
 
     Raises:
         ReadError: a line is not `SINCE FILE  WORDS`.
     """
     entries = []
-    for group in table.groups:
+    for group in groups:
         for line in group.messages.splitlines():
             match = _MESSAGE.fullmatch(line)
             if match is None:
                 raise ReadError(
-                    f"{table.writer}: {line!r} is not SINCE FILE  WORDS",
+                    f"{writer}: {line!r} is not SINCE FILE  WORDS",
                     next_step="correct the line in parsers/vocabulary",
                 )
             parts = tuple(f" {each.strip()} " for each in match[3].split("*"))
@@ -163,26 +171,41 @@ class Lookup:
 
 
 @functools.cache
-def tables() -> tuple[Table, ...]:
-    """All tables as packaged, by file name. Read once.
+def writers() -> tuple[Writer, ...]:
+    """The writers that have a table, by file name. Read once.
 
     Raises:
-        ReadError: a table is not of this form.
+        ReadError: the head of a table is not of this form.
     """
-    entries = []
-    files = importlib.resources.files(__package__).iterdir()
-    for file in sorted(files, key=lambda file: file.name):
-        if file.name.endswith(".yaml"):
-            text = file.read_text(encoding="utf-8")
-            entries.append(codec.load_yaml(text, file.name, Table, error=ReadError))
-    return tuple(entries)
+    heads = []
+    for name in sorted(file.name for file in importlib.resources.files(__package__).iterdir()):
+        if name.endswith(".yaml"):
+            heads.append(codec.load_yaml(_documents(name)[0], name, Writer, error=ReadError))
+    return tuple(heads)
+
+
+@functools.cache
+def groups(writer: str) -> tuple[Group, ...]:
+    """What a writer's messages mean, as packaged. Read once.
+
+    Raises:
+        ReadError: the table is not of this form.
+    """
+    name = f"{writer}.yaml"
+    return codec.load_yaml(_documents(name)[1], name, Meanings, error=ReadError).groups
+
+
+def _documents(name: str) -> tuple[str, str]:
+    """Both documents of a table, each at its place in the file."""
+    text = (importlib.resources.files(__package__) / name).read_text(encoding="utf-8")
+    head, _, body = text.partition("\n---\n")
+    return head, "\n" * (head.count("\n") + 2) + body
 
 
 @functools.cache
 def lookup(writer: str) -> Lookup:
     """The messages of a writer, ready to look lines up."""
-    table = next(each for each in tables() if each.writer == writer)
-    return Lookup(messages(table))
+    return Lookup(messages(writer, groups(writer)))
 
 
 def meaning(writer: str, line: str) -> Message | None:
