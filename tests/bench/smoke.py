@@ -50,6 +50,7 @@ BENCHES: dict[str, Small] = {
     "diff_lab.py": Small("--seconds 0 --out {scratch}"),
     "ends.py": Small("--ends 1", limit_s=600),
     "expect_rows.py": Small(),
+    "fabric_sim.py": Small("--noises calm --kinds none,rail --fleets 1"),
     "fault_matrix.py": Small(
         "--nodes 4 --rails 2 --kinds healthy --seeds 1 --budget 20s --out {scratch}"
     ),

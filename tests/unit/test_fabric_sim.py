@@ -1,0 +1,173 @@
+"""The second simulation: what its fabric does to rates, which fleets there are, and that its bench
+sees right and wrong names."""
+
+from __future__ import annotations
+
+import runpy
+import statistics
+import sys
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+TESTS = Path(__file__).parents[1]
+sys.path.insert(0, str(TESTS))
+
+from sim.fabric import Fault, Fleet, Launch, Layout, Noise  # noqa: E402 — tests/ is no package
+from sim.fleets import HALVES, KINDS, NOISES, Case, case, points  # noqa: E402 — as above
+
+from busbw.model import LaunchRole  # noqa: E402 — as above
+from busbw.parsers.nccl_tests.groups import GroupSample  # noqa: E402 — as above
+
+BENCH = SimpleNamespace(**runpy.run_path(str(TESTS / "bench/fabric_sim.py")))
+QUIET = Noise(iteration=0.0)
+TWO_LEAVES = Layout(8, 2, 4, cables=4, spines=2)
+ACROSS = (("n0000", "n0004"), ("n0001", "n0005"), ("n0002", "n0006"), ("n0003", "n0007"))
+INSIDE = (("n0000", "n0001"), ("n0002", "n0003"), ("n0004", "n0005"), ("n0006", "n0007"))
+
+
+def fleet(
+    layout: Layout = TWO_LEAVES, noise: Noise = QUIET, faults: tuple[Fault, ...] = ()
+) -> Fleet:
+    return Fleet(layout, noise, faults, seed=3)
+
+
+def shares(each: Fleet, groups: tuple[tuple[str, ...], ...], number: int = 1) -> dict[str, float]:
+    """Group and rail → share of the line, of one launch that succeeds."""
+    (samples,) = each.measure([Launch(f"pairs-{number}", groups, LaunchRole.PAIRS)])
+    assert samples is not None
+    return {f"{s.nodes[0]} rail {s.rail}": round(_median(s) / 48, 2) for s in samples}
+
+
+def _median(sample: GroupSample) -> float:
+    return statistics.median(sample.busbw_gb_s)
+
+
+def test_a_whole_quiet_fabric_gives_every_pair_the_line() -> None:
+    assert set(shares(fleet(), ACROSS).values()) == {1.0}
+
+
+def test_half_the_cables_are_half_of_the_rate_for_pairs_across_and_nothing_for_those_inside() -> (
+    None
+):
+    thin = replace(TWO_LEAVES, cables=2)
+    assert set(shares(fleet(thin), ACROSS).values()) == {0.5}
+    assert set(shares(fleet(thin), INSIDE).values()) == {1.0}
+
+
+def test_the_other_groups_of_a_round_leave_a_single_pair_across_more() -> None:
+    thin = replace(TWO_LEAVES, cables=2)
+    assert shares(fleet(thin), (*ACROSS[:1], *INSIDE[1:2]))["n0000 rail 0"] == 1.0
+
+
+def test_a_bad_rail_slows_its_own_groups_and_no_other() -> None:
+    bad = fleet(faults=(Fault("rail", ("n0002",), 0.3, 1),))
+    slow = {name: share for name, share in shares(bad, ACROSS).items() if share < 1}
+    assert slow == {"n0002 rail 1": 0.7}
+
+
+def test_hashed_flows_collide_anew_in_each_launch() -> None:
+    hashed = fleet(replace(TWO_LEAVES, routing="ecmp", flows=1))
+    first, second = shares(hashed, ACROSS, 1), shares(hashed, ACROSS, 2)
+    assert first != second
+    assert set(first.values()) | set(second.values()) <= {1.0, 0.5, 0.33, 0.25}
+
+
+def test_static_routes_keep_their_collisions() -> None:
+    static = fleet(replace(TWO_LEAVES, routing="static", cables=3, spines=3))
+    first = shares(static, ACROSS, 1)
+    assert first == shares(static, ACROSS, 2)
+    assert set(first.values()) == {1.0, 0.5}
+
+
+def test_a_bad_cable_takes_a_thin_part_from_all_where_routing_is_adaptive() -> None:
+    bad = fleet(faults=(Fault("cable", ("leaf0",), 1.0, 0),))
+    rates = shares(bad, ACROSS)
+    assert {rates[f"{group[0]} rail 0"] for group in ACROSS} == {0.75}
+    assert {rates[f"{group[0]} rail 1"] for group in ACROSS} == {1.0}
+
+
+def test_neighbours_take_their_part_only_in_their_bursts() -> None:
+    loaded = fleet(replace(TWO_LEAVES, cables=4), Noise(iteration=0.0, tenants=0.5))
+    seen: set[float] = set()
+    for number in range(20):
+        (samples,) = loaded.measure([Launch(f"pairs-{number}", ACROSS, LaunchRole.PAIRS)])
+        assert samples is not None
+        for sample in samples:
+            seen |= {round(value / 48, 3) for value in sample.busbw_gb_s}
+    assert 1.0 in seen
+    assert min(seen) < 0.9
+
+
+def test_noise_between_launches_is_common_to_the_rails_of_a_pair_only_where_it_is_shared() -> None:
+    for shared in (True, False):
+        noisy = fleet(noise=Noise(iteration=0.0, launch=0.05, shared=shared))
+        rates = shares(noisy, ACROSS)
+        alike = all(rates[f"{g[0]} rail 0"] == rates[f"{g[0]} rail 1"] for g in ACROSS)
+        assert alike == shared
+
+
+def test_launches_fail_and_groups_get_lost() -> None:
+    launch = Launch("pairs-1", ACROSS, LaunchRole.PAIRS)
+    assert fleet(noise=replace(QUIET, failed_launches=1.0)).measure([launch]) == (None,)
+    assert fleet(noise=replace(QUIET, lost_groups=1.0)).measure([launch]) == ((),)
+
+
+def test_the_same_fleet_measures_the_same_again() -> None:
+    point = points("8x4", "several", "real", "develop")[0]
+    launch = Launch("pairs-1", ACROSS, LaunchRole.PAIRS)
+    assert case(point, 5).fleet.measure([launch]) == case(point, 5).fleet.measure([launch])
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_halves_share_no_point_and_each_has_every_kind_under_full_noise(kind: str) -> None:
+    develop, held_out = (set(points("16x8", kind, "real", half)) for half in HALVES)
+    assert develop
+    assert held_out
+    assert develop.isdisjoint(held_out)
+
+
+def test_every_noise_has_healthy_fleets_of_both_sizes_in_some_half() -> None:
+    for noise in NOISES:
+        assert [point for half in HALVES for point in points("8x4", "none", noise, half)]
+
+
+@pytest.mark.parametrize(("kind", "end"), [("none", "right"), ("dead", "right")])
+def test_the_bench_surveys_a_calm_fleet_to_its_end(kind: str, end: str) -> None:
+    assert BENCH.trial(calm(kind)).end == end
+
+
+def test_the_bench_takes_a_name_for_wrong_where_the_fleet_is_whole() -> None:
+    bad = calm("dead")
+    assert BENCH.trial(replace(bad, truths=())).end == "wrong"
+
+
+def test_the_bench_reports_a_crash_with_its_seed() -> None:
+    broken = calm("none")
+    broken.fleet.measure = None
+    result = BENCH.trial(broken)
+    assert (result.end, result.seed) == ("crash", broken.seed)
+    assert "NoneType" in result.problem
+    assert f"seed {broken.seed}" in BENCH.table([result])
+
+
+def test_a_journal_goes_on_where_it_ended(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    keep = tmp_path / "journal.jsonl"
+    words = f"fabric_sim.py --noises calm --kinds none --fleets 1 --keep {keep}"
+    for minutes in ("5", "0"):
+        monkeypatch.setattr(sys, "argv", [*words.split(), "--minutes", minutes])
+        BENCH.main()
+    first, second = capsys.readouterr().out.split("calibration")[:2]
+    assert keep.read_text().count("\n") == 1
+    assert "8x4 calm none" in second
+    assert first.strip() in second
+
+
+def calm(kind: str) -> Case:
+    return case(
+        next(p for half in HALVES for p in points("8x4", kind, "calm", half) if p.per_leaf == 8), 0
+    )
