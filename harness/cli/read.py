@@ -132,7 +132,9 @@ def _status(text: ReadText) -> int:
         return 1
     if any(line.is_certain for line in text.failures):
         return 1
-    return 0 if text.documents[0].complete and not text.failures else 3
+    main = [each for each in text.documents if each.kind == text.documents[0].kind]
+    is_complete = all(document.complete for document in main)
+    return 0 if is_complete and not text.failures else 3
 
 
 def _is_bad(document: Document) -> bool:

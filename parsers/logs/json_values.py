@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Iterable, Iterator
+from typing import NamedTuple
 
 from busbw.text import whole as whole_text
 
@@ -31,6 +33,49 @@ def first_of(text: str, at: int = 0) -> tuple[object, int]:
         return json.JSONDecoder().raw_decode(text, at)
     except RecursionError as error:
         raise ValueError("nested too deep") from error
+
+
+class Value(NamedTuple):
+    """An object or array in a text."""
+
+    tree: object
+    """None = it has no end, or is no JSON after all."""
+    begin: int
+    end: int
+    """Behind it; of one without an end, where it stops being JSON."""
+
+
+_OPENING = re.compile(r"[\[{]")
+
+
+def values(text: str, at: int = 0) -> Iterator[Value]:
+    """Every object and array from `at` on that stands in no other, with other text between them.
+
+    >>> [value.tree for value in values('[2026-11-20] start {"a": 1}\\n[2] {"b": ')]
+    [None, {'a': 1}, [2], None]
+    """
+    decoder = json.JSONDecoder()
+    while opening := _OPENING.search(text, at):
+        begin = opening.start()
+        tree: object = None
+        try:
+            tree, at = decoder.raw_decode(text, begin)
+        except json.JSONDecodeError as error:
+            at = max(error.pos, begin + 1)
+        except (RecursionError, ValueError):
+            # Too deep, or a number too long: the rest of this line is given up.
+            line_end = text.find("\n", begin)
+            at = len(text) if line_end < 0 else line_end
+        yield Value(tree, begin, at)
+
+
+def objects(text: str) -> Iterator[dict[str, object]]:
+    """Every whole object of a text, one by one also where an array lists them."""
+    for value in values(text):
+        members = value.tree if isinstance(value.tree, list) else [value.tree]
+        for member in members:
+            if isinstance(member, dict):
+                yield member
 
 
 def mapping(value: object) -> dict[str, object]:

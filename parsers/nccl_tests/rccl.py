@@ -24,7 +24,7 @@ from busbw.parsers.nccl_tests.results_json import (
     get,
     items,
     join,
-    load,
+    load_all,
     number,
     text_of,
     whole_number,
@@ -58,9 +58,9 @@ def parse(text: str | bytes | Iterable[bytes]) -> tuple[BenchmarkResult, ...]:
     """
     content = text if isinstance(text, str) else join(text, "rccl-tests results")
     if content.lstrip()[:1] in ("[", "{"):
-        loaded = load(content)
-        records = items(loaded.value) if loaded else []
-        whole = loaded is not None and loaded.whole
+        lists = tuple(load_all(content))
+        records = [record for each in lists for record in items(each.value)]
+        whole = bool(lists) and all(each.whole for each in lists)
         end_missing = "the list has no end: the run was killed, or the file is cut"
     else:
         records, whole = _csv(content), False

@@ -12,6 +12,7 @@ read too. The environment in the file is not read: it can hold tokens.
 
 from __future__ import annotations
 
+import codecs
 import json
 import math
 import re
@@ -21,6 +22,7 @@ from typing import NamedTuple
 from busbw.errors import UnknownLayout
 from busbw.model.benchmark import BenchmarkResult, BenchmarkRow, Measurement, ProcessTimes, RankLine
 from busbw.parsers.logs import Document, Format
+from busbw.parsers.logs.json_values import Value, values
 from busbw.parsers.nccl_tests.checks import result_of
 from busbw.parsers.nccl_tests.rows import PrintedRow, Slack, printed_row
 from busbw.parsers.nccl_tests.runs import Quoted, RunFacts, program_of
@@ -42,29 +44,32 @@ class Loaded(NamedTuple):
     whole: bool
 
 
-def load(text: str) -> Loaded | None:
-    """The first JSON value of a text; None = there is none, not even the beginning of one. nan and
-    inf become null.
+def load_all(text: str) -> Iterator[Loaded]:
+    """The JSON values of a text, one after another. nan and inf become null.
 
     A text that ends early is closed behind its last finished element.
 
-    >>> load('{"a":[{"b":1},{"b":inf},{"b"')
-    Loaded(value={'a': [{'b': 1}, {'b': None}]}, whole=False)
+    >>> list(load_all('{"a":[{"b":1},{"b":inf},{"b"'))
+    [Loaded(value={'a': [{'b': 1}, {'b': None}]}, whole=False)]
     """
-    start = re.search(r"[{\[]", text)
-    if start is None:
+    plain = _NOT_NUMBERS.sub(r"\1null", text)
+    for value in values(plain):
+        loaded = _loaded(plain, value)
+        if loaded is not None:
+            yield loaded
+
+
+def _loaded(text: str, value: Value) -> Loaded | None:
+    """A value of the text, closed where it has no end; None = nothing of it is finished."""
+    if value.tree is not None:
+        return Loaded(value.tree, True)  # type: ignore[arg-type]  # what JSON can hold
+    closed = _closed(text[value.begin : value.end])
+    if closed is None:
         return None
-    text = text[start.start() :]
-    without_nan = _NOT_NUMBERS.sub(r"\1null", text)
-    closed = _closed(without_nan)
-    for candidate, whole in ((text, True), (without_nan, True), (closed, False)):
-        if candidate is None:
-            continue
-        try:
-            return Loaded(json.JSONDecoder().raw_decode(candidate)[0], whole)
-        except (ValueError, RecursionError):
-            continue
-    return None
+    try:
+        return Loaded(json.loads(closed), False)
+    except (ValueError, RecursionError):
+        return None
 
 
 def _closed(text: str) -> str | None:
@@ -135,6 +140,12 @@ def flag(tree: Tree) -> bool | None:
 _SLACK = Slack(5.1e-7, 5.1e-7, 5.1e-7)
 """Half a unit of the sixth decimal (`%lf`)."""
 _LARGEST = 512 << 20
+"""Bytes of a text, or characters of one document."""
+_BEFORE = 1 << 20
+"""Characters of a document before the first of its marks: the environment stands there."""
+_DEEPEST_RUN = 4
+_ROW_KEYS = ("out_of_place", "in_place")
+_CONFIG_KEYS = ("minimum_bytes", "maximum_bytes", "nthreads", "ngpus")
 _MARKS = (
     b'"nccl_version"',
     b'"results"',
@@ -143,28 +154,109 @@ _MARKS = (
     b'"alg_bw"',
     b'"device_hex"',
 )
+_TEXT_MARKS = tuple(f'"{name}"' for name in ("nccl_version", *_ROW_KEYS, *_CONFIG_KEYS))
 
 
 def parse(text: str | bytes | Iterable[bytes]) -> BenchmarkResult:
-    """The run of one JSON document.
+    """The first run of a text, as `parse_all` finds them.
 
     Raises:
-        UnknownLayout: the text is not such a document, not even the beginning of one, or larger
-        than 512 MiB.
+        UnknownLayout: as `parse_all`.
     """
-    content = text if isinstance(text, str) else join(text, "an nccl-tests JSON document")
-    loaded = load(content)
-    tree = loaded.value if loaded else None
-    if loaded is None or not isinstance(tree, dict) or not ({"config", "results"} & set(tree)):
+    return parse_all(text)[0]
+
+
+def parse_all(text: str | bytes | Iterable[bytes]) -> tuple[BenchmarkResult, ...]:
+    """The run of each JSON document in a text: documents one after another, in lists, between lines
+    of a log.
+
+    Raises:
+        UnknownLayout: no such document is in the text, not even the beginning of one.
+    """
+    if isinstance(text, str):
+        text = text.encode("utf-8", "surrogateescape")
+    chunks = [text] if isinstance(text, bytes) else text
+    results = tuple(result_of(_facts(run)) for run in _runs(chunks))
+    if not results:
         raise UnknownLayout(
             'not an nccl-tests JSON document: no "config" and no "results" in it',
-            seen=content.strip()[:200],
             next_step=(
                 "check that the file was written by -J (2.17.3 or newer); its name is in the line"
                 " '# Writing JSON output to'"
             ),
         )
-    return result_of(_facts(loaded))
+    return results
+
+
+def _runs(chunks: Iterable[bytes]) -> Iterator[Loaded]:
+    """The runs' documents. Of a text without any only its last mebibyte is kept, so that a long log
+    takes no memory."""
+    window = ""
+    wait = 0
+    decoder = codecs.getincrementaldecoder("utf-8")("replace")
+    for chunk in chunks:
+        window += decoder.decode(chunk)
+        if len(window) < wait:
+            continue
+        if not _is_marked(window):
+            window = window[-_BEFORE:]
+            wait = 2 * _BEFORE
+            continue
+        is_full = len(window) > _LARGEST
+        window = _NOT_NUMBERS.sub(r"\1null", window)
+        end = 0
+        for value in values(window):
+            may_go_on = value.tree is None and _may_go_on(window, value)
+            if may_go_on and not is_full:
+                end = value.begin
+                break
+            loaded = _loaded(window, value) if _is_marked(window, value) else None
+            if loaded is not None:
+                yield from _runs_in(loaded)
+            end = value.end
+        window = window[end:]
+        wait = max(2 * _BEFORE, 2 * len(window))
+    if _is_marked(window):
+        for loaded in load_all(window):
+            yield from _runs_in(loaded)
+
+
+def _is_marked(text: str, value: Value | None = None) -> bool:
+    begin, end = (0, len(text)) if value is None else (value.begin, value.end)
+    return any(text.find(mark, begin, end) >= 0 for mark in _TEXT_MARKS)
+
+
+def _may_go_on(text: str, value: Value) -> bool:
+    """Whether the rest of a value can be in what is still to be read."""
+    return _is_marked(text, value) or value.end > len(text) - _BEFORE
+
+
+def _runs_in(loaded: Loaded) -> Iterator[Loaded]:
+    """The runs of a value: itself, or what its lists and objects hold. Of one that is cut only the
+    last run can be."""
+    trees = list(_run_trees(loaded.value, _DEEPEST_RUN))
+    for tree in trees:
+        yield Loaded(tree, loaded.whole or tree is not trees[-1])
+
+
+def _run_trees(tree: Tree, depth: int) -> Iterator[Tree]:
+    if isinstance(tree, dict) and _is_run(tree):
+        yield tree
+    elif isinstance(tree, dict | list) and depth:
+        members = tree.values() if isinstance(tree, dict) else tree
+        for member in members:
+            yield from _run_trees(member, depth - 1)
+
+
+def _is_run(tree: dict[str, Tree]) -> bool:
+    """Whether an object is of nccl-tests: other programs write "config" and "results" too."""
+    if not {"config", "results"} & set(tree):
+        return False
+    rows = items(get(tree, "results"))
+    config = get(tree, "config")
+    has_rows = any(get(row, name) is not None for row in rows for name in _ROW_KEYS)
+    has_config = any(get(config, name) is not None for name in _CONFIG_KEYS)
+    return has_rows or has_config or "nccl_version" in tree
 
 
 def join(chunks: bytes | Iterable[bytes], what: str) -> str:
@@ -336,7 +428,7 @@ def looks_like(head: bytes) -> float:
 
 def read(chunks: Iterable[bytes]) -> Document:
     """The text as a document. Raises UnknownLayout as `parse` does."""
-    return document((parse(chunks),))
+    return document(parse_all(chunks))
 
 
-FORMAT = Format("nccl-tests-json", "nccl-tests JSON", looks_like, read)
+FORMAT = Format("nccl-tests-json", "nccl-tests JSON", looks_like, read, embedded=True)

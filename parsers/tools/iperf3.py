@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from busbw.parsers.logs.json_values import flag, items, loaded, mapping, number, text_of, whole
-from busbw.parsers.tools import Tool, one
+from busbw.parsers.logs.json_values import flag, items, mapping, number, objects, text_of, whole
+from busbw.parsers.tools import Tool
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,16 +36,22 @@ class Iperf3:
     """Its own words where it failed; "" = it ended well."""
 
 
+def parse_all(text: str) -> tuple[Iperf3, ...]:
+    """Every test in a text, also documents one after another."""
+    tests = (_test(document) for document in objects(text))
+    return tuple(test for test in tests if test is not None)
+
+
 def parse(text: str) -> Iperf3 | None:
-    """What the text says; None = it is not of `iperf3 --json`.
+    """The first test in a text; None = it is not of `iperf3 --json`.
 
     >>> parse('{"start": {"version": "iperf 3.12", "connected": []}, "end": {}, "error": "unable to connect to server: Connection refused"}').problem
     'unable to connect to server: Connection refused'
     """
-    try:
-        document = mapping(loaded(text))
-    except ValueError:
-        return None
+    return next(iter(parse_all(text)), None)
+
+
+def _test(document: dict[str, object]) -> Iperf3 | None:
     start, end = mapping(document.get("start")), mapping(document.get("end"))
     if not (text_of(start, "version") or "").startswith("iperf"):
         return None
@@ -89,7 +95,7 @@ def _line(test: Iperf3) -> str:
 TOOL = Tool(
     name="iperf3",
     marks=('"iperf',),
-    parse=one(parse),
+    parse=parse_all,
     lines=lambda test: (_line(test),),
     errors=lambda test: (test.problem,) if test.problem else (),
 )

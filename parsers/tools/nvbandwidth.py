@@ -5,10 +5,12 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from itertools import pairwise
 
 from busbw.parsers.logs.json_values import first_of, items, mapping, text_of
-from busbw.parsers.tools import Tool, one
+from busbw.parsers.tools import Tool
 
+_DOCUMENT = re.compile(r'\{\s*"nvbandwidth"\s*:')
 _RUNNING = re.compile(r"^[ \t]*Running (\w+)\.?[ \t\r]*$", re.M)
 _HEAD = re.compile(r"^\s*(?:\d+\s+)*\d+\s*$")
 _ROW = re.compile(r"^\s*(\d+)((?:\s+(?:\d+(?:\.\d+)?|N/A))+)\s*$")
@@ -52,8 +54,16 @@ class CopyRun:
     """Its own words where it failed; "" = none."""
 
 
+def parse_all(text: str) -> tuple[CopyRun, ...]:
+    """Every run in a text, also JSON documents one after another."""
+    starts = [match.start() for match in _DOCUMENT.finditer(text)]
+    pieces = [text[begin:end] for begin, end in pairwise([*starts, len(text)])]
+    runs = map(parse, pieces or [text])
+    return tuple(run for run in runs if run is not None)
+
+
 def parse(text: str) -> CopyRun | None:
-    """What the text says; None = it is not of nvbandwidth.
+    """The first run in a text; None = it is not of nvbandwidth.
 
     >>> run = parse('''nvbandwidth Version: v0.8
     ... Running host_to_device_memcpy_ce.
@@ -135,7 +145,7 @@ def _cell(value: object) -> float | None:
 TOOL = Tool(
     name="nvbandwidth",
     marks=("nvbandwidth",),
-    parse=one(parse),
+    parse=parse_all,
     lines=lambda run: (f"{run.version or ''} {len(run.tests)} tests".strip(),),
     errors=lambda run: (run.problem,) if run.problem else (),
 )
