@@ -7,8 +7,8 @@ first. Nothing of it is copied: `--words` writes a hash of each fixed word, whic
 `tests/unit/test_vocabulary.py` compares with the tables in `parsers/vocabulary`; `--missing` prints
 the messages that no table has, by their words, to be classified by hand.
 
-Read are calls of logging functions in C and C++ (`WARN("… %s")`), and the topics of Open MPI's
-help files.
+Read are calls of logging functions in C and C++ (`WARN("… %s")`), the topics of Open MPI's help files
+that report a failure, and lists of error texts.
 """
 
 from __future__ import annotations
@@ -34,6 +34,12 @@ class Source:
     paths: str
     """The files that hold them, as an expression."""
     skip: str = r"(?:^|/)(?:tests?|examples?|contrib|unit_tests|gtest|fabtests)/"
+    lists: str = r"$^"
+    """Those of them in which every text is a message: lists of error codes."""
+    least: int = 1
+    """How many fixed words in a row a message has: more where the lines carry no prefix."""
+    table: str = ""
+    """The table that has them; empty = the one of this name."""
 
 
 SOURCES = {
@@ -54,20 +60,52 @@ SOURCES = {
         r"(?:^|/)(?:examples|tests|man)/",
     ),
     "slurm": Source(
-        r"error|fatal",
+        r"error|fatal|_error|cli_error|sattach_error",
         r"^src/(?:srun|salloc|sbatch|slurmd|api|plugins/(?:mpi|switch|task|cgroup|proctrack|gres"
-        r"|gpu|launch)|interfaces)/.*\.(?:c|h)$|^src/common/(?:net|env|slurm_protocol_\w+|io_hdr"
-        r"|gres|forward|stepd_api|slurm_auth|slurm_resolv\w*|hostlist|eio|conmgr)\.c$",
+        r"|gpu|launch|cred|auth/munge)|interfaces)/.*\.(?:c|h)$|^src/common/(?:net|env"
+        r"|slurm_protocol_\w+|slurm_errno|io_hdr|gres|forward|stepd_api|slurm_auth|slurm_cred"
+        r"|slurm_resolv\w*|hostlist|eio|conmgr)\.c$",
+        r"(?:^|/)(?:tests?|mpi/cray\w*|\w*cray_aries|switch/(?:nrt|hpe_slingshot))/",
+        lists=r"/slurm_errno\.c$",
     ),
-    "open-mpi": Source("", r"^(?:ompi|opal|orte)/.*help-[\w.-]*\.txt$"),
-    "prrte": Source("", r"^src/.*help-[\w.-]*\.txt$"),
-    "pmix": Source("", r"^src/.*help-[\w.-]*\.txt$"),
+    "open-mpi": Source(
+        r"(?:PML|MCA_COMMON|SPML|OSC)_UCX_(?:ERROR|WARN)|BTL(?:_PEER)?_ERROR",
+        r"^(?:ompi|opal|orte)/.*help-[\w.-]*\.txt$|^ompi/errhandler/errcode\.c$"
+        r"|^(?:ompi|opal)/mca/.*(?:ucx|btl).*\.[ch]$",
+        r"/tools/(?!orterun|mpirun)|pmix3x|/usnic/|ugni/|portals4|snapc|sstore|/crs/|oshmem",
+        lists=r"/errcode\.c$",
+        least=3,
+    ),
+    "prrte": Source(
+        "", r"^src/.*help-[\w.-]*\.txt$", r"help-(?:pcc|prte-info|pinfo)", "$^", 3, "open-mpi"
+    ),
+    "pmix": Source("", r"^src/.*help-[\w.-]*\.txt$", r"/tools/|/wrapper/", "$^", 3, "open-mpi"),
+    "perftest": Source(r"fprintf", r"^src/.*\.[ch]$", least=3),
+    "mpich": Source(
+        r"HYDU_(?:error_printf|dump_noprefix|ERR_\w+|dump)|PMIU_ERR_\w+|MPL_error_printf",
+        r"^src/(?:.*errnames\.txt$|pm/hydra/.*\.[ch]$|pmi/.*\.[ch]$)",
+        r"(?:^|/)(?:tests?|examples?|hydra2|tools/(?:bootstrap/(?:ll|lsf|sge|pbs)|ckpoint))/",
+        lists=r"/errnames\.txt$",
+    ),
 }
 _TOKEN = re.compile(
     r"/\*.*?\*/|//[^\n]*|\"(?:\\.|[^\"\\\n])*\"|'(?:\\.|[^'\\\n])*'|[A-Za-z_]\w*|[(),;]|\S",
     re.DOTALL,
 )
 _SPECIFIER = re.compile(r"%[-+ #0']*(?:\*|\d+)?(?:\.(?:\*|\d+))?(?:hh|h|ll|l|j|z|t|L|q)?[a-zA-Z]")
+_ENTRY = re.compile(r"^\*\*\w[^:\n]*:(.*)$", re.MULTILINE)
+"""A line of MPICH's lists of error texts."""
+_REPORTS = re.compile(
+    r"\b(?:abort|bad|can ?not|conflict|could not|detected|died|error|exceeded|exited|fail|"
+    r"fatal|illegal|insufficient|invalid|invoked|lack|lost|malformed|mismatch|missing|"
+    r"no (?:components|hosts|longer|network)|none of|not (?:able|found|enough|included|recognized|"
+    r"supported)|refused|too (?:many|small)|unable|unexpected|unknown|unreachable|unrecognized|"
+    r"unsupported|warning|wrong|was requested|were (?:not|specified)|would cause|you have)"
+)
+_TOPIC_LINES = 6
+"""What tells a topic from the others; the rest is advice."""
+_OPENING = 160
+"""So many characters of a help topic say whether it reports something or only explains options."""
 _ESCAPE = re.compile(r"\\(?:x[0-9a-fA-F]+|[0-7]{1,3}|.)")
 
 
@@ -126,7 +164,18 @@ def _unescaped(match: re.Match[str]) -> str:
 def topics(text: str) -> Iterator[str]:
     """The topics of one help file: each its lines, with a gap where one ends."""
     for topic in re.split(r"^\[[^\]\n]+\][^\n]*$", _without_comments(text), flags=re.MULTILINE)[1:]:
-        yield f" {GAP} ".join(_plain(line) for line in topic.splitlines() if line.strip())
+        lines = [_plain(line) for line in topic.splitlines() if line.strip()]
+        if _REPORTS.search(" ".join(lines)[:_OPENING].lower()):
+            yield f" {GAP} ".join(lines[:_TOPIC_LINES])
+
+
+def entries(text: str) -> Iterator[str]:
+    """All texts of a list of error texts, in C or in MPICH's own form."""
+    found = [match[1] for match in _ENTRY.finditer(text)]
+    if not found:
+        tokens = (match[0] for match in _TOKEN.finditer(text))
+        found = [token[1:-1] for token in tokens if re.match(r'"(?![\w/]+\.h")', token)]
+    yield from map(_plain, found)
 
 
 def _without_comments(text: str) -> str:
@@ -144,9 +193,12 @@ def extracted(writer: str, repository: Path, tags: Sequence[str]) -> list[Messag
         for blob, path in _files(repository, tag):
             if paths.search(path) and not skip.search(path):
                 blobs.append((blob, path))
+        lists = {blob for blob, path in blobs if re.search(source.lists, path)}
         new = [each for each in blobs if each[0] not in known]
         for (blob, _), text in _contents(repository, new):
-            known[blob] = tuple(dict.fromkeys(filter(_is_telling, map(words, _texts(text, calls)))))
+            texts = entries(text) if blob in lists else _texts(text, calls)
+            telling = (each for each in map(words, texts) if _is_telling(each, source.least))
+            known[blob] = tuple(dict.fromkeys(telling))
         for blob, path in blobs:
             for each in known[blob]:
                 message = extract.setdefault(each, Message(each, path))
@@ -156,9 +208,10 @@ def extracted(writer: str, repository: Path, tags: Sequence[str]) -> list[Messag
     return sorted(extract.values(), key=lambda message: (message.file, message.words))
 
 
-def _is_telling(text: str) -> bool:
-    """It has two fixed words at least: what only passes on a text cannot be known by its own."""
-    return len(text.replace(GAP, "").split()) > 1
+def _is_telling(text: str, least: int) -> bool:
+    """It has so many fixed words in a row: what only passes on a text cannot be known by its own."""
+    runs = [len(run.split()) for run in text.split(GAP)]
+    return sum(runs) > 1 and max(runs) >= least
 
 
 def _texts(text: str, calls: re.Pattern[str]) -> Iterator[str]:
@@ -196,7 +249,7 @@ def _git(repository: Path, *args: str, stdin: bytes = b"") -> bytes:
 
 def unmapped(writer: str, extract: Sequence[Message]) -> list[Message]:
     """Those that the table of the writer has not."""
-    lookup = messages.lookup(writer)
+    lookup = messages.lookup(SOURCES[writer].table or writer)
     return [message for message in extract if lookup.find(message.words) is None]
 
 
@@ -231,7 +284,8 @@ def main() -> None:
     extract = extracted(options.writer, options.repository, options.tags)
     if options.words:
         options.words.write_text(fixed_words(extract))
-    has_table = any(each.writer == options.writer for each in messages.writers())
+    table = SOURCES[options.writer].table or options.writer
+    has_table = any(each.writer == table for each in messages.writers())
     missing = unmapped(options.writer, extract) if has_table else extract
     if options.missing:
         for message in missing:

@@ -211,7 +211,7 @@ def lookup(writer: str) -> Lookup:
 def meaning(writer: str, line: str) -> Message | None:
     """What the table of a writer has for a line; None = nothing: its text is unmapped.
 
-    >>> known = meaning("nccl", "gpu1:41:42 [0] init.cc:12 NCCL WARN Duplicate GPU detected : rank 0 and rank 1")
+    >>> known = meaning("nccl", "gpu1:41:42 [0] NCCL WARN rank 0 and rank 1 both on CUDA device 1000")
     >>> dict(known.group.findings)
     {'duplicate-gpu': 'strong'}
     """

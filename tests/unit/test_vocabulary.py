@@ -35,7 +35,8 @@ def hashed_lookup(writer: str) -> Lookup:
 @pytest.mark.parametrize("writer", WRITERS)
 def test_every_message_of_the_releases_that_were_read_is_in_the_table(writer: str) -> None:
     lookup = hashed_lookup(writer)
-    lines = (WORDS / f"{writer}.words").read_text().splitlines()
+    files = sorted(WORDS.glob(f"{writer}.*"))
+    lines = [line for file in files for line in file.read_text().splitlines()]
     assert lines
     assert [line for line in lines if lookup.find(line.split(" ", 2)[2]) is None] == []
 
@@ -103,3 +104,28 @@ def test_a_table_is_read_only_when_a_line_of_its_writer_is_there() -> None:
     assert messages.lookup.cache_info().currsize == 0
     findings_of(f"{PREFIX}Plaited quantum link 7 lost")
     assert messages.lookup.cache_info().currsize == 1
+
+
+DASHES = "-" * 74
+
+
+def test_a_help_topic_of_open_mpi_is_read_between_its_dashes() -> None:
+    topic = (
+        "Open MPI's OFI driver detected multiple NICs on the system but cannot select an",
+        "optimal device because the current process is not bound. This may negatively",
+    )
+    assert [name for name, _ in findings_of(DASHES, *topic, DASHES)] == ["mpi-setting-rejected"]
+
+
+def test_a_rule_of_dashes_above_the_text_of_another_program_says_nothing() -> None:
+    assert findings_of(DASHES, "My report of today", "all is well", DASHES) == []
+
+
+def test_a_slurm_error_that_only_the_vocabulary_has_gives_its_finding() -> None:
+    line = "slurmstepd: error: cgroup filesystem not mounted in /sys/fs/cgroup"
+    assert "scheduler-node-configuration" in [name for name, _ in findings_of(line)]
+
+
+def test_the_error_of_a_spank_plugin_is_no_message_of_slurm() -> None:
+    names = [name for name, _ in findings_of("slurmstepd: error: ourplugin: Plaited link 7 lost")]
+    assert "unmapped-message" not in names
