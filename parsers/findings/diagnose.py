@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from busbw import plugins
@@ -184,6 +184,8 @@ def lines_of(evidence: EvidenceSet, regex: str) -> tuple[Sighting, ...]:
 
 
 RATIOS = ("busbw_ratio", "intranode_busbw_ratio", "alltoall_ratio", "scale_ratio")
+_MOST_FAILURES = 3
+"""Lines that report a failure and whose words are looked up: later ones are consequences."""
 LOW = 0.9
 """Below this share of the expected bandwidth settings count. Published guides call 0.85 a clear
 loss; noise is within 5 %."""
@@ -238,8 +240,12 @@ def diagnose(evidence: EvidenceSet, context: Context | None = None) -> Diagnosis
         lines = dict.fromkeys(line.evidence() for line in doubts)
         unexplained = (*lines, *faults)[:3]
     by_words: tuple[Finding, ...] = ()
-    if not findings and _is_of_field(evidence):
-        by_words = _by_words(known, doubts, context)
+    says_why = any(each.id not in message_clues.RESTATEMENTS for each in findings)
+    silent = [] if says_why else _without(doubts, findings)
+    if silent and _is_of_field(evidence):
+        ids = {each.id for each in findings}
+        alike = _by_words(known, evidence, silent, context)
+        by_words = tuple(each for each in alike if each.id not in ids)
     is_clean = not doubts and not faults
     works = not failures and not stated and bool(lines_of(evidence, SUCCESS))
     healthy = works and is_clean
@@ -247,27 +253,48 @@ def diagnose(evidence: EvidenceSet, context: Context | None = None) -> Diagnosis
         fatal = (Role.CAUSE, Role.SECONDARY)
         findings = tuple(each for each in findings if known.by_id[each.id].role not in fatal)
     notes = _notes(unexplained, by_words)
-    return Diagnosis(findings or by_words, notes, unexplained, healthy, bool(by_words))
+    return Diagnosis((*findings, *by_words), notes, unexplained, healthy, bool(by_words))
 
 
 def _is_of_field(evidence: EvidenceSet) -> bool:
-    """Any line that was searched for has a word of this field."""
+    """Any line that was searched for, or one behind it, has a word of this field."""
     for text in evidence.texts:
         for hit in text.hits:
-            if any(similar.is_of_field(line.text) for line in hit.examples):
-                return True
+            for line in hit.examples:
+                if any(map(similar.is_of_field, (line.text, *line.after))):
+                    return True
     return False
 
 
+def _without(lines: Iterable[Sighting], findings: Iterable[Finding]) -> list[Sighting]:
+    """The lines that no finding shows."""
+    shown = {item for each in findings for item in each.evidence}
+    return [line for line in lines if line.evidence() not in shown]
+
+
 def _by_words(
-    known: Catalogue, failures: Iterable[Sighting], context: Context
+    known: Catalogue, evidence: EvidenceSet, failures: Sequence[Sighting], context: Context
 ) -> tuple[Finding, ...]:
-    """The entries that share words with the first failure for which there are any."""
-    for line in failures:
-        alike = similar.search(line.text, context.seen)
-        if alike:
-            clues = [line.clue(name, Weight.WEAK, "nccl-log") for name, _ in alike]
-            return tuple(possible(known.by_id[clue.symptom], clue) for clue in clues)
+    """What a failure of the first line's writer amounts to, and the entries that share words with
+    the first failures and what stands behind the first one."""
+    first = failures[0]
+    near = [each.text for each in failures[1:_MOST_FAILURES]]
+    near += _lines_behind(evidence, first)
+    writer = failure_lines.writer_of(first.text)
+    names = [name for name, _ in similar.search(first.text, context.seen, near=near)]
+    if writer is not None and writer.finding is not None:
+        stage = known.by_id[writer.finding].stage
+        names = [writer.finding, *(name for name in names if known.by_id[name].stage == stage)]
+    clues = [first.clue(name, Weight.WEAK, "nccl-log") for name in dict.fromkeys(names)]
+    return tuple(possible(known.by_id[clue.symptom], clue) for clue in clues)
+
+
+def _lines_behind(evidence: EvidenceSet, first: Sighting) -> tuple[str, ...]:
+    """The lines behind a failure, as far as they were kept: a crash names its place there."""
+    for hit in evidence.texts[first.place.text].hits:
+        for line in hit.examples:
+            if line.line_no == first.place.line_no and line.after:
+                return line.after
     return ()
 
 

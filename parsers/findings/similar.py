@@ -26,6 +26,8 @@ _LEAST_WORDS = 2
 """Words that an entry and a line must share: one is chance."""
 _LEAST_SCORE = 7
 """A word that one entry alone has weighs 5: less than one and a half of them is chance."""
+_NEAR = 0.5
+"""Weight of a word that only lines near the failure have."""
 _TITLE_WEIGHT = 3
 _MOST = 3
 _ROLES = (Role.CAUSE, Role.STATE, Role.SECONDARY)
@@ -33,6 +35,7 @@ _PATH = re.compile(r"(?:/[\w.@+-]+){2,}/?|\w+\.(?:cc|cpp|cu|cuh|c|h|py):\d+")
 _WORD = re.compile(r"[A-Za-z][A-Za-z0-9]*(?:_[A-Za-z0-9]+)*")
 _FIELD = re.compile(
     r"NCCL|RCCL|CUDA|\bGPU|NVLink|NVSwitch|Infini[Bb]and|\bibv_|\bmlx\d|\bUCX|\bMPI|mpirun|libfabric"
+    r"|\bPSM\d?\b|PSM2|\bhfi_|\bhfi1_|\bucs_|\bucp_|\buct_|\bfi_[a-z]|\bcu[A-Z]\w{4}|nvcc|\.cuh?\b"
     r"|torch|[Bb]roadcast|all_?(?:reduce|gather)|\brank\b|srun|slurm|NIC\b|RDMA|RoCE"
 )
 """Words of this field."""
@@ -52,15 +55,15 @@ class Index:
 
 def words(text: str) -> list[str]:
     """The words of a text in small letters, without paths and numbers; a name made of parts gives
-    its parts too.
+    its parts too, and is the same whether humps or underscores join them.
 
     >>> words("/opt/x/y.cc:12 ibv_reg_mr failed: socketPollConnect 12")
-    ['ibv_reg_mr', 'ibv', 'reg', 'failed', 'socketpollconnect', 'socket', 'poll', 'connect']
+    ['ibvregmr', 'ibv', 'reg', 'failed', 'socketpollconnect', 'socket', 'poll', 'connect']
     """
     kept = []
     for match in _WORD.finditer(_PATH.sub(" ", text)):
         parts = _HUMP.split(match[0])
-        kept += [match[0], *(parts if len(parts) > 1 else ())]
+        kept += [match[0].replace("_", ""), *(parts if len(parts) > 1 else ())]
     return [_stem(word.lower()) for word in kept if len(word) > 2]
 
 
@@ -80,7 +83,8 @@ def _text(symptom: Entry) -> str:
     """What an entry says of itself; its examples are its words too."""
     parts = [symptom.title] * _TITLE_WEIGHT
     parts += [symptom.id.replace("-", " "), symptom.cause, symptom.explanation, symptom.trust]
-    parts += [step.do for step in symptom.fix]
+    for step in symptom.fix:
+        parts += (step.do, *step.run)
     for signal in symptom.signals:
         parts += signal.matches
     return " ".join(parts)
@@ -104,17 +108,23 @@ def index() -> Index:
 
 
 def search(
-    line: str, fabrics: Iterable[str] = (), *, most: int = _MOST
+    line: str, fabrics: Iterable[str] = (), *, near: Iterable[str] = (), most: int = _MOST
 ) -> tuple[tuple[str, float], ...]:
     """The entries most like the line, best first, with their scores. Entries of a provider only
-    where it is one of `fabrics`."""
+    where it is one of `fabrics`.
+
+    Args:
+        near: lines that belong to it: words that only they have count less.
+    """
     known = index()
-    query = sorted(set(words(line)) & known.weights.keys())
+    shares = dict.fromkeys(words(" ".join(near)), _NEAR)
+    shares.update(dict.fromkeys(words(line), 1.0))
+    query = sorted(shares.keys() & known.weights.keys())
     scores = []
     for name, counts in known.counts:
         shared = [word for word in query if counts[word]]
         if len(shared) >= _LEAST_WORDS and _is_of(load().by_id[name], fabrics):
-            score = math.fsum(_score(word, counts, known) for word in shared)
+            score = math.fsum(shares[word] * _score(word, counts, known) for word in shared)
             if score >= _LEAST_SCORE:
                 scores.append((name, score))
     scores.sort(key=lambda pair: (-pair[1], pair[0]))

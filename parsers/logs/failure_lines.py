@@ -18,6 +18,8 @@ from busbw.parsers.logs.scan import Pattern, Scanner
 
 _KEEP = 64
 """Lines kept of each process: a harmless remark repeated often must not hide the failure behind."""
+_AFTER = 12
+"""Lines kept behind each: frames of a crash, the rest of a message."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +36,9 @@ class Writer:
     """True = general words, which count only in a line without any of `Lexicon.harmless`."""
     unless: tuple[str, ...] = ()
     """Of general words: what else makes a line harmless."""
+    finding: str | None = None
+    """The entry of the catalogue that says what such a failure amounts to, where nothing else is
+    known; None = there is none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,10 +71,10 @@ def patterns_of(writer: Writer) -> tuple[Pattern, ...]:
     """What to search texts for. A general word is tied to the absence of what makes it harmless, so
     that no harmless line takes the place of a failure."""
     if not writer.words:
-        return tuple(Pattern(each, each, keep=_KEEP) for each in writer.expressions)
+        return tuple(Pattern(each, each, keep=_KEEP, after=_AFTER) for each in writer.expressions)
     guard = f"^(?!.*(?:{'|'.join((*load().harmless, *writer.unless))}))"
     return tuple(
-        Pattern(f"{guard}.*(?:{each})", f"{guard}.*(?:{each})", keep=_KEEP)
+        Pattern(f"{guard}.*(?:{each})", f"{guard}.*(?:{each})", keep=_KEEP, after=_AFTER)
         for each in writer.expressions
     )
 
@@ -83,7 +88,15 @@ def patterns(*, words: bool | None = None) -> tuple[Pattern, ...]:
 
 def reports_failure(line: str) -> bool:
     """Whether the line reports a failure, by any wording."""
-    return any(re.search(each.regex, line, re.IGNORECASE) for each in patterns())
+    return writer_of(line) is not None
+
+
+def writer_of(line: str) -> Writer | None:
+    """Whose wording it is by which the line reports a failure; None = nobody's."""
+    for writer in load().writers:
+        if any(re.search(each.regex, line, re.IGNORECASE) for each in patterns_of(writer)):
+            return writer
+    return None
 
 
 @functools.cache

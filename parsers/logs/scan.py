@@ -168,6 +168,8 @@ class _Tally:
         """Lines of the blocks that are done."""
         self.block = b""
         """The block being searched."""
+        self.block_lines: tuple[int, list[bytes]] = (0, [])
+        """The lines of the block with this number, where some line wanted those behind it."""
         self.blocks = 0
         self.common: frozenset[int] = frozenset()
         """Patterns that have matched enough lines; see `Booking` for the two parts of it."""
@@ -319,7 +321,9 @@ class _Tally:
 
     def _behind(self, at: int, lines: int) -> bytes:
         """So many lines of the block behind the one at `at`."""
-        return b"\n".join(self.block.split(b"\n")[at + 1 : at + 1 + lines])
+        if self.block_lines[0] != self.blocks:
+            self.block_lines = self.blocks, self.block.split(b"\n")
+        return b"\n".join(self.block_lines[1][at + 1 : at + 1 + lines])
 
     def _is_new(self, index: int, process: bytes | None, line: bytes, entry: _Entry) -> bool:
         """The first line of the process with this last word. What is new makes a pattern less

@@ -8,6 +8,7 @@ from busbw.parsers.findings import similar
 from busbw.parsers.findings.catalogue import Entry, Weight, load
 from busbw.parsers.findings.diagnose import diagnose, search_patterns
 from busbw.parsers.findings.evidence import Diagnosis, EvidenceSet, Text
+from busbw.parsers.logs import failure_lines
 from busbw.parsers.logs.scan import Scanner
 
 EVERY = tuple(families())
@@ -77,3 +78,46 @@ def test_a_failure_that_no_entry_knows_gives_possible_ones_and_says_how() -> Non
 def test_a_text_of_another_field_is_not_looked_up() -> None:
     other = "[ERROR] the subnet manager and its partition table gave no answer"
     assert answer(other).findings == ()
+
+
+def test_a_crash_is_looked_up_by_its_frames() -> None:
+    crash = "!! Segfault encountered !!\n  in cuMemCreate\n  in ncclCuMemHostEnable()\n"
+    diagnosis = answer(crash + "  in initOnceFunc\n  in ncclCommInitRank\n")
+    assert diagnosis.by_words
+    assert diagnosis.findings[0].id == "cumem-host-numa"
+
+
+def test_a_failed_compilation_is_at_least_a_failed_build() -> None:
+    diagnosis = answer("collective.cu(66): error: expected a declaration before shmemPtr\n")
+    assert diagnosis.by_words
+    assert diagnosis.findings[0].id == "build-failed"
+    stages = {load().by_id[each.id].stage for each in diagnosis.findings}
+    assert stages == {"build"}
+
+
+def test_a_message_that_only_passes_an_error_on_does_not_end_the_search() -> None:
+    passed_on = (
+        "gpu1:41:42 [0] NCCL WARN [Service thread] Could not receive type from localRank 0\n"
+    )
+    assert not answer(passed_on).by_words
+    diagnosis = answer(passed_on + "[ERROR] the subnet manager and its partition table are gone\n")
+    names = [each.id for each in diagnosis.findings]
+    assert diagnosis.by_words
+    assert names[0] == "secondary-error"
+    assert len(names) > 1
+
+
+def test_an_entry_that_a_failure_amounts_to_exists() -> None:
+    names = {each.finding for each in failure_lines.load().writers} - {None}
+    assert names
+    assert names <= load().by_id.keys()
+
+
+def test_words_of_the_first_failure_count_more_than_those_near_it() -> None:
+    near = ("Error: Inappropriate ioctl for device.",)
+    line = "NET/OFI plugin: request completed with error, ioctl"
+    alone = dict(similar.search(line, EVERY, most=99))
+    both = dict(similar.search(line, EVERY, near=near, most=99))
+    whole = dict(similar.search(f"{line} {near[0]}", EVERY, most=99))
+    name = "shell-startup-noise"
+    assert alone.get(name, 0) < both.get(name, 0) < whole[name]
