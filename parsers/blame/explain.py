@@ -52,6 +52,8 @@ DECADE = 0.2
 would have shown, twice is enough."""
 CLOSE = 1 / 3
 """A group counts as slow as the part in question if it lost two thirds as much."""
+FEWEST_CLUMPS = 3
+"""Pairs with a slow rail from which on they tell whether its other rails are slow with it."""
 STANDS_OUT = 3.0
 """Standard deviations by which what many groups share must lie below its like, as both repeat from
 launch to launch (one chance in 740); more where few repeats tell the deviation."""
@@ -78,6 +80,10 @@ class Chance:
         """Position of each group that is slow by chance → share of what was predicted."""
         self._ranked: list[list[float]] = [[] for _ in _KINDS]
         """The values of `_unlucky` by kind, ascending."""
+        self._rails = Counter(map(pair_of, itertools.compress(levels, self._open)))
+        """Pair in a launch → its groups."""
+        self.clumped = 0.0
+        """Share of the other rails of a pair that are slow by chance when one is."""
 
     def learn(self, predicted: Sequence[float], short: Sequence[float]) -> None:
         """Count again with what is explained by now. `predicted`: for each level; `short`: standard
@@ -91,6 +97,15 @@ class Chance:
                 self._ranked[self.kind[index]].append(achieved)
         for ranked in self._ranked:
             ranked.sort()
+        self.clumped = self._clumped()
+
+    def _clumped(self) -> float:
+        slow = Counter(pair_of(self._levels[index]) for index in self._unlucky)
+        shares = []
+        for pair, count in slow.items():
+            if self._rails[pair] > 1:
+                shares.append((count - 1) / (self._rails[pair] - 1))
+        return statistics.fmean(shares) if len(shares) >= FEWEST_CLUMPS else 0.0
 
     @property
     def share(self) -> float:
@@ -111,6 +126,11 @@ class Chance:
             share = (others_slow + unseen) / (others + 1.0)
             bounds.append(min(MOST, -2.0 * math.log(share)))
         return tuple(bounds)
+
+
+def pair_of(level: Level) -> tuple[int, tuple[str, ...]]:
+    """The launch and the nodes, of whatever rail."""
+    return level.launch, level.sample.nodes
 
 
 def kind_of(level: Level) -> int:
@@ -185,6 +205,20 @@ def student(deviations: float, repeats: int) -> float:
     return math.sqrt(
         repeats * math.expm1((deviations * (8 * repeats + 3) / (8 * repeats + 1)) ** 2 / repeats)
     )
+
+
+HEALTHY_ACCUSED = 1 / 300
+"""Surveys of healthy clusters that may flag a part, over all parts and launches together."""
+
+
+def deviations_for(tested: float) -> float:
+    """Standard deviations that the healthiest part exceeds by chance in one of 300 surveys, where
+    so many are tested.
+
+    >>> round(deviations_for(1), 2), round(deviations_for(10_000), 2)
+    (2.71, 4.97)
+    """
+    return -statistics.NormalDist().inv_cdf(HEALTHY_ACCUSED / tested)
 
 
 COST = {
@@ -314,6 +348,11 @@ class Explainer:
         self._open = max(OPEN, 2.0 * math.log(max(len(levels), 1)))
         self._parts = self._suspicious()
         self._least = least_loss(levels, hashed=fabric.hashed)
+        pairs = {level.sample.nodes for level in levels}
+        launches = {level.launch for level in levels}
+        parts = (len(self._by_node) + len(pairs)) * (1 + self._rails)
+        self._tested = parts * (1.0 + math.log(max(len(launches), 1)))
+        """Parts; looking again after each launch counts for as many more as its logarithm."""
 
     def explain(self) -> Explanation:
         """Take part after part, the most telling first, until none is worth its cost; then look for
@@ -454,7 +493,9 @@ class Explainer:
         if self._average and part.kind not in _SHARED:
             average = statistics.fmean(self._levels[i].ratio * w for i, w in items)
             accounts.append(self._at(part, items, slow, average))
-        return max(accounts, key=lambda account: account.gain)
+        # What gains nothing in the launches of its slow groups has no group to show.
+        shown = [account for account in accounts if account.explained]
+        return max(shown, key=lambda account: account.gain, default=None)
 
     def _at(
         self,
@@ -470,13 +511,18 @@ class Explainer:
         bounds = self._chance.bounds([i for i, _ in items], depth)
         by_launch: dict[int, float] = {}
         limiting: set[int] = set()
+        rails = Counter(pair_of(self._levels[i]) for i, _ in items)
         for i, weight in items:
-            launch = self._levels[i].launch
+            level = self._levels[i]
+            launch = level.launch
             limited = portion_of(capacity, weight)
             if limited < predicted[i]:
                 limiting.add(launch)
             before = self._misfit(i, predicted[i], bounds)
             gain = before - self._misfit(i, min(predicted[i], limited), bounds)
+            # Rails of one pair that scatter together are not so many measurements.
+            common = max(level.common, self._chance.clumped)
+            gain /= 1.0 + (rails[pair_of(level)] - 1) * common
             by_launch[launch] = by_launch.get(launch, 0.0) + gain
         ratio = statistics.median(min(predicted[i], capacity / w) for i, w in slow)
         slow_in = tuple(launch for launch, gain in by_launch.items() if gain > 0)
@@ -533,9 +579,39 @@ class Explainer:
                 fewest = LAUNCHES_OF_HASHED_PATH
         if len(slow_in) < fewest or account.weight < _cost(account):
             return False
-        if 1.0 - account.ratio < self._least:
+        if 1.0 - account.ratio < self._least or not self._proved(account):
             return False
         return not shared or self._stands_out(account) >= 0
+
+    def _proved(self, account: Account) -> bool:
+        """Its groups lie further below what is predicted without it than chance makes any part of
+        so many lie, in so many launches: each launch of a pair is one measurement."""
+        pairs: dict[tuple[int, tuple[str, ...]], list[float]] = defaultdict(list)
+        worst: dict[tuple[int, tuple[str, ...]], Level] = {}
+        for index, weight in self._loaded(account.part):
+            level, predicted = self._levels[index], self._predicted[index]
+            if portion_of(account.capacity, weight) >= predicted:
+                continue
+            if account.intermittent and level.launch not in account.slow_in:
+                continue
+            pairs[pair_of(level)].append(predicted - level.ratio)
+            worst[pair_of(level)] = level
+        if not pairs:
+            return False
+        variance = 0.0
+        for pair, losses in pairs.items():
+            level = worst[pair]
+            own = level.common + (1.0 - level.common) / len(losses)
+            variance += level.noise**2 * own
+        variance /= len(pairs)
+        partners = len({nodes for _, nodes in pairs})
+        placement = max(level.placement for level in worst.values())
+        error = math.sqrt(variance * (placement / partners + (1.0 - placement) / len(pairs)))
+        loss = statistics.fmean(map(statistics.fmean, pairs.values()))
+        freedom = min(level.freedom for level in worst.values())
+        launches = len(account.slow_in) + len(account.clean_in)
+        tested = self._tested * math.comb(launches, len(account.slow_in))
+        return loss >= student(deviations_for(tested), freedom) * error
 
     def _stands_out(self, account: Account) -> float:
         """How far what many groups share lies below its like from launch to launch: other rails,

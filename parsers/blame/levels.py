@@ -9,6 +9,8 @@ launch has enough groups, inside the launch: a cluster that drifts is slow for e
 
 from __future__ import annotations
 
+import itertools
+import math
 import statistics
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -30,6 +32,15 @@ DRIFT = 0.1
 launch."""
 LEAST_NOISE = 0.01
 """Nothing is measured more finely than this."""
+EFFICIENCY = 0.4
+"""A deviation by the median distance is known as well as one by so many times the values, of a
+normal distribution: 37 %."""
+PRIOR = 3
+PLACEMENT = 1 / 3
+"""Share of the noise between groups that is taken to stay with a pair, before pairs were measured
+again."""
+USUAL_NOISE = 0.02
+"""Of a group between launches on a calm fabric."""
 FEWEST_ABOVE = 5
 """Groups above the good level from which on their distances tell the noise."""
 LEAST_LOSS = 0.05
@@ -39,6 +50,8 @@ DEVIATIONS = 4.0
 FEWEST_TO_DIFFER = 6
 DIP = 0.7
 """An iteration below this share of its group's level is a dip."""
+STEPS = 12
+"""Steps to a good level, at most."""
 _Class = tuple[str, int, int, int, bool, Medium]
 
 
@@ -60,6 +73,12 @@ class Level:
     dips: float
     """Share of its iterations below `DIP` of its own level, beyond what the launch as a whole
     had."""
+    common: float = 0.0
+    """Share of the noise's variance that all rails of a pair have in common in one launch."""
+    placement: float = 0.0
+    """Share of its variance that is the pair's own and stays from launch to launch."""
+    freedom: int = 1000
+    """Degrees of freedom of the noise: how well it is known."""
 
 
 def spread(values: Iterable[float]) -> float:
@@ -70,22 +89,89 @@ def spread(values: Iterable[float]) -> float:
 
 
 def good_level(values: Iterable[float]) -> float:
-    """The level of the good ones among them: the better half's median, then the mean of what lies
-    around it.
+    """The level of the good ones among them: the better half's median, then again and again the
+    mean of what lies around it, until it stays.
 
-    As long as a third is good it is theirs, and it is not drawn up by picking the best.
+    As long as a third is good it is theirs. The better half alone lies above it by two thirds of
+    the noise: each step takes away a part of that.
 
     >>> round(good_level([10.0, 10.1, 9.9, 10.0, 5.0, 5.1, 4.9]), 2)
+    10.0
+    >>> round(good_level([8.5, 9.0, 9.4, 9.7, 10.0, 10.3, 10.6, 11.0, 11.5]), 2)
     10.0
     """
     ranked = sorted(values, reverse=True)
     half = ranked[: max(2, (len(ranked) + 1) // 2)]
     middle = statistics.median(half)
     width = max(3 * spread(half), 0.03 * middle)
-    near = [value for value in ranked if abs(value - middle) <= width]
-    middle = statistics.median(near)
-    near = [value for value in ranked if abs(value - middle) <= width]
-    return statistics.fmean(near)
+    for _ in range(STEPS):
+        mean = statistics.fmean(value for value in ranked if abs(value - middle) <= width)
+        if mean == middle:
+            break
+        middle = mean
+    return middle
+
+
+@dataclass(frozen=True, slots=True)
+class Noise:
+    """By how much a good group of one class scatters in a launch."""
+
+    deviation: float
+    common: float
+    """Share of the variance that all rails of a pair have in common in one launch."""
+    placement: float
+    """Share of the variance that stays with a pair from launch to launch: only other partners
+    average it out."""
+    freedom: int
+    """Degrees of freedom of the deviation."""
+
+
+def _noise(samples: tuple[GroupSample, ...], ratio: dict[int, float]) -> Noise:
+    """The noise of a class, from the ratios of all its groups.
+
+    Rails of one pair differ by what is their own in a launch, launches of one pair by what does not
+    stay. A few bad parts do not move the median of such differences.
+    """
+    rails: dict[tuple[str, tuple[str, ...]], list[float]] = {}
+    launches: dict[tuple[tuple[str, ...], int | None], list[float]] = {}
+    for index in sorted(ratio, key=lambda index: samples[index].rail or 0):
+        sample = samples[index]
+        rails.setdefault((_launch(sample), sample.nodes), []).append(ratio[index])
+        launches.setdefault((tuple(sorted(sample.nodes)), sample.rail), []).append(ratio[index])
+    count = len(rails)
+    # The scatter of few groups is easily too small: as many as `PRIOR` of usual ones are added.
+    measured = _of_good_ones(ratio.values())
+    variance = (count * measured**2 + PRIOR * USUAL_NOISE**2) / (count + PRIOR)
+    _, own = _of_steps(rails.values())
+    repeats, passing = _of_steps(launches.values())
+    placement = PLACEMENT
+    if passing is not None:
+        # Rails of a pair tell it together.
+        repeats = repeats * count // len(ratio)
+        stays = max(0.0, 1.0 - passing / variance)
+        placement = (repeats * stays + PRIOR * PLACEMENT) / (repeats + PRIOR)
+    deviation = max(LEAST_NOISE, math.sqrt(variance))
+    if not samples[next(iter(ratio))].over_network:
+        repeated = between_launches((samples[i].nodes, value) for i, value in ratio.items())
+        deviation, placement = max(deviation, repeated), 0.0
+    return Noise(
+        deviation=deviation,
+        common=0.0 if own is None else max(0.0, 1.0 - own / variance),
+        placement=placement,
+        freedom=PRIOR + round(EFFICIENCY * count),
+    )
+
+
+def _of_steps(series: Iterable[list[float]]) -> tuple[int, float | None]:
+    """How many steps there are from one value to the next in all series, and the variance of a
+    value by them; None = there are none."""
+    steps: list[float] = []
+    for values in series:
+        steps += [abs(after - before) for before, after in itertools.pairwise(values)]
+    if not steps:
+        return 0, None
+    # The difference of two has twice the variance of one.
+    return len(steps), (1.4826 * statistics.median(steps)) ** 2 / 2
 
 
 def _of_good_ones(ratios: Iterable[float]) -> float:
@@ -191,9 +277,7 @@ def _of_class(
         scale[name] = own if own > (1 - DRIFT) * overall else overall
     ratio = {index: steady[index][0] / scale[_launch(samples[index])] for index in members}
     _against_crossing_peers(samples, members, crosses, ratio, leaves)
-    noise = max(LEAST_NOISE, _of_good_ones(ratio.values()))
-    if not samples[members[0]].over_network:
-        noise = max(noise, between_launches([(samples[i].nodes, ratio[i]) for i in members]))
+    noise = _noise(samples, ratio)
     of_class = {}
     for index in members:
         sample = samples[index]
@@ -202,10 +286,13 @@ def _of_class(
             sample,
             order[_moment(sample)],
             ratio[index],
-            max(noise, own_noise),
+            max(noise.deviation, own_noise),
             scale[_launch(sample)],
             crosses[index],
             dips,
+            noise.common,
+            noise.placement,
+            noise.freedom,
         )
     return of_class
 

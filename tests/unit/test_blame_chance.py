@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import random
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -26,9 +27,24 @@ from sim.cluster import Cluster, Culprit, World  # noqa: E402 — tests/ is no p
 RECORDED = TESTS / "fixtures" / "survey"
 
 
-def survey(world: World) -> tuple[BlameOutcome, int]:
+class Scattered(Cluster):
+    """A cluster whose pairs differ from launch to launch, all rails of a pair together."""
+
+    deviation = 0.08
+
+    def measure(self, groups: tuple[tuple[str, ...], ...]) -> tuple[GroupSample, ...]:
+        """One launch: every pair on every rail."""
+        samples = super().measure(groups)
+        factor = {group: max(0.1, self.random.gauss(1, self.deviation)) for group in groups}
+        return tuple(
+            replace(s, busbw_gb_s=tuple(value * factor[s.nodes] for value in s.busbw_gb_s))
+            for s in samples
+        )
+
+
+def survey(world: World, of: type[Cluster] = Cluster) -> tuple[BlameOutcome, int]:
     """The whole survey of a simulated cluster: what it says, and after how many launches."""
-    cluster = Cluster(world)
+    cluster = of(world)
     fabric = Fabric(tuple(cluster.leaf.items()), hashed=world.routing == "hashed")
     history: tuple[Round, ...] = ()
     samples: tuple[GroupSample, ...] = ()
@@ -72,6 +88,22 @@ def test_two_unlucky_launches_of_one_pair_accuse_nobody_in_a_small_cluster(
 ) -> None:
     outcome, _ = survey(World(4, 2, 2, cv=0.03, jitter=jitter, seed=seed))
     assert outcome.blames == ()
+
+
+@pytest.mark.parametrize("seed", [0, 1, 4, 7])
+def test_rails_of_a_pair_that_are_slow_together_for_a_launch_are_one_measurement(
+    seed: int,
+) -> None:
+    """With each rail counted by itself, each of these healthy clusters had a pair or nodes flagged."""
+    outcome, _ = survey(World(8, 4, 4, cv=0.02, seed=seed), Scattered)
+    assert outcome.blames == ()
+
+
+@pytest.mark.parametrize("seed", [0, 3, 6])
+def test_half_a_rail_is_named_alone_where_pairs_differ_from_launch_to_launch(seed: int) -> None:
+    bad = (Culprit("rail", ("n0003",), 0.5, 2),)
+    outcome, _ = survey(World(8, 4, 4, cv=0.02, seed=seed, culprits=bad), Scattered)
+    assert sure(outcome) == {"n0003 rail 2"}
 
 
 @pytest.mark.parametrize("seed", range(4))
