@@ -161,10 +161,10 @@ def sensitivity(samples: tuple[GroupSample, ...], outcome: BlameOutcome) -> tupl
     lines = [
         (
             f"detects: a node or a {path} that gives less than"
-            f" {1 - outcome.tolerance:.0%} of its peers ({len(samples)} groups, at least"
+            f" {1 - outcome.visible_loss:.0%} of its peers ({len(samples)} groups, at least"
             f" {iterations} iterations each, noise {noise:.1%})"
         ),
-        f"does not detect: a loss under {outcome.tolerance:.0%} of one node",
+        f"does not detect: a loss under {outcome.visible_loss:.0%} of one node",
     ]
     if unmet:
         lines.append(

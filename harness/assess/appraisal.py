@@ -243,7 +243,7 @@ def survey_watch(samples: tuple[GroupSample, ...], outcome: BlameOutcome) -> tup
     return (
         Watch(
             "pairs of nodes against each other",
-            1 - outcome.tolerance,
+            1 - outcome.visible_loss,
             statistics.median(sample.spread for sample in samples),
         ),
     )

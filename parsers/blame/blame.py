@@ -26,7 +26,16 @@ from busbw.model import (
     Medium,
     Status,
 )
-from busbw.parsers.blame.explain import COST, Account, Explainer, Explanation, Suspicion
+from busbw.parsers.blame.explain import (
+    COST,
+    Account,
+    Explainer,
+    Explanation,
+    Suspicion,
+    deviations_for,
+    student,
+    tested_parts,
+)
 from busbw.parsers.blame.levels import LEAST_LOSS, Level, good_level, least_loss, levels
 from busbw.parsers.blame.parts import Fabric
 from busbw.parsers.nccl_tests.groups import GroupSample
@@ -60,8 +69,8 @@ class BlameOutcome:
     reference_gb_s: float | None
     """Bus bandwidth of a good pair of nodes over all its rails; None = too few groups to know."""
     tolerance: float
-    """Loss, as a share of the reference, from which on these measurements would have flagged a
-    node."""
+    """Loss, as a share of the reference, from which on the launches of a node would have added up
+    to flag it."""
     cleared: tuple[str, ...]
     """Nodes that were loaded for long enough without being slow, and that are not flagged."""
     inseparable: str
@@ -75,6 +84,9 @@ class BlameOutcome:
     """Every group that had peers."""
     explained: tuple[Level, ...] = ()
     """Those of `levels` that are slow because of what is flagged."""
+    visible_loss: float = LEAST_LOSS
+    """Loss of a node, as a share of the reference, that the noise of this run does not hide: what
+    is smaller is not flagged."""
 
 
 def solve(samples: tuple[GroupSample, ...], fabric: Fabric = Fabric()) -> BlameOutcome:  # noqa: B008 — frozen
@@ -112,6 +124,7 @@ def solve(samples: tuple[GroupSample, ...], fabric: Fabric = Fabric()) -> BlameO
         open=tuple(still_open),
         levels=all_levels,
         explained=_explained(speed.flagged, all_levels),
+        visible_loss=_visible_loss(pairs),
     )
 
 
@@ -221,16 +234,32 @@ def _reference(pairs: list[Level]) -> float:
 def _tolerance(pairs: list[Level]) -> float:
     """Smallest loss of a node that its launches would have added up to flag it, in 97 of
     100 cases."""
-    launches: dict[str, set[int]] = {}
-    for level in pairs:
-        for node in level.sample.nodes:
-            launches.setdefault(node, set()).add(level.launch)
-    count = statistics.median(len(positions) for positions in launches.values())
+    count = _launches_of_a_node(pairs)
     noise = statistics.median(level.noise for level in pairs)
     return max(
         least_loss(tuple(pairs)),
         noise * (math.sqrt(COST[ComponentKind.NODE] / count) + 2 / math.sqrt(count)),
     )
+
+
+def _visible_loss(pairs: list[Level]) -> float:
+    """Smallest loss of a node that is proved in half of all cases, with as much as is known of the
+    noise; never less than what its launches add up to."""
+    worst = max(pairs, key=lambda level: level.noise**2 * level.common)
+    rails = len({level.sample.rail for level in pairs})
+    noise = statistics.median(level.noise for level in pairs)
+    error = noise * math.sqrt(worst.common + (1 - worst.common) / rails)
+    error /= math.sqrt(_launches_of_a_node(pairs))
+    proved = student(deviations_for(tested_parts(pairs)), worst.freedom) * error
+    return min(1.0, max(_tolerance(pairs), proved))
+
+
+def _launches_of_a_node(pairs: list[Level]) -> float:
+    launches: dict[str, set[int]] = {}
+    for level in pairs:
+        for node in level.sample.nodes:
+            launches.setdefault(node, set()).add(level.launch)
+    return statistics.median(len(positions) for positions in launches.values())
 
 
 def _cleared(pairs: list[Level], suspected: set[str]) -> tuple[str, ...]:

@@ -221,6 +221,16 @@ def deviations_for(tested: float) -> float:
     return -statistics.NormalDist().inv_cdf(HEALTHY_ACCUSED / tested)
 
 
+def tested_parts(levels: Sequence[Level]) -> float:
+    """Nodes, pairs and their rails that the groups test; looking again after each launch counts for
+    as many more as the logarithm of the launches."""
+    nodes = {node for level in levels for node in level.sample.nodes}
+    pairs = {level.sample.nodes for level in levels}
+    rails = 1 + max((level.sample.rail or 0 for level in levels), default=0)
+    launches = {level.launch for level in levels}
+    return (len(nodes) + len(pairs)) * (1 + rails) * (1.0 + math.log(max(len(launches), 1)))
+
+
 COST = {
     ComponentKind.INTRA_NODE: 30.0,
     ComponentKind.NODE: 30.0,
@@ -348,11 +358,7 @@ class Explainer:
         self._open = max(OPEN, 2.0 * math.log(max(len(levels), 1)))
         self._parts = self._suspicious()
         self._least = least_loss(levels, hashed=fabric.hashed)
-        pairs = {level.sample.nodes for level in levels}
-        launches = {level.launch for level in levels}
-        parts = (len(self._by_node) + len(pairs)) * (1 + self._rails)
-        self._tested = parts * (1.0 + math.log(max(len(launches), 1)))
-        """Parts; looking again after each launch counts for as many more as its logarithm."""
+        self._tested = tested_parts(levels)
 
     def explain(self) -> Explanation:
         """Take part after part, the most telling first, until none is worth its cost; then look for

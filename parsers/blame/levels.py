@@ -104,12 +104,33 @@ def good_level(values: Iterable[float]) -> float:
     half = ranked[: max(2, (len(ranked) + 1) // 2)]
     middle = statistics.median(half)
     width = max(3 * spread(half), 0.03 * middle)
+    return _settled(ranked, middle, width)
+
+
+def _settled(values: list[float], start: float, width: float) -> float:
+    """The mean of the values around `start`, then of those around that, until it stays."""
+    middle = start
     for _ in range(STEPS):
-        mean = statistics.fmean(value for value in ranked if abs(value - middle) <= width)
-        if mean == middle:
+        near = [value for value in values if abs(value - middle) <= width]
+        if not near or statistics.fmean(near) == middle:
             break
-        middle = mean
+        middle = statistics.fmean(near)
     return middle
+
+
+def _overall(values: list[float], best: list[float]) -> float:
+    """The good level of all launches: with two bad nodes of four most groups are slow and most nodes
+    are not, so it starts from the best of each node. That is good luck as well: from there it
+    settles among all groups.
+
+    >>> round(_overall([9.2, 9.5, 9.8, 10.0, 10.2, 10.5, 10.8], [10.8, 10.5, 10.8]), 1)
+    10.0
+    >>> _overall([5.0, 5.0, 5.0, 5.0, 5.0, 10.0], [10.0, 10.0, 5.0, 5.0])
+    10.0
+    """
+    top = good_level(best)
+    near = [value for value in values if abs(value - top) <= 0.2 * top] or [top]
+    return _settled(values, top, max(3 * spread(near), 0.03 * top))
 
 
 @dataclass(frozen=True, slots=True)
@@ -264,7 +285,8 @@ def _of_class(
         for index in members
     }
     inner = [index for index in members if not crosses[index]] or members
-    overall = good_level(_best(samples, steady, inner).values())
+    best = _best(samples, steady, inner)
+    overall = _overall([steady[index][0] for index in inner], list(best.values()))
     scale: dict[str, float] = {}
     for name, launched in by_launch.items():
         peers = [index for index in launched if not crosses[index]] if leaves > 1 else launched

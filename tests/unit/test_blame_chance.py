@@ -42,6 +42,19 @@ class Scattered(Cluster):
         )
 
 
+class ScatteredRails(Cluster):
+    """A cluster whose groups differ from launch to launch, each rail by itself."""
+
+    def measure(self, groups: tuple[tuple[str, ...], ...]) -> tuple[GroupSample, ...]:
+        """One launch: every pair on every rail."""
+        samples = []
+        for sample in super().measure(groups):
+            factor = max(0.1, self.random.gauss(1, Scattered.deviation))
+            values = tuple(value * factor for value in sample.busbw_gb_s)
+            samples.append(replace(sample, busbw_gb_s=values))
+        return tuple(samples)
+
+
 def survey(world: World, of: type[Cluster] = Cluster) -> tuple[BlameOutcome, int]:
     """The whole survey of a simulated cluster: what it says, and after how many launches."""
     cluster = of(world)
@@ -104,6 +117,14 @@ def test_half_a_rail_is_named_alone_where_pairs_differ_from_launch_to_launch(see
     bad = (Culprit("rail", ("n0003",), 0.5, 2),)
     outcome, _ = survey(World(8, 4, 4, cv=0.02, seed=seed, culprits=bad), Scattered)
     assert sure(outcome) == {"n0003 rail 2"}
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_the_luck_of_the_best_groups_is_not_taken_for_the_good_level(seed: int) -> None:
+    """Compared with the best launch of each node, good nodes were slow in all their launches."""
+    bad = (Culprit("node", ("n0000",), 0.5),)
+    outcome, _ = survey(World(8, 4, 8, cv=0.02, seed=seed, culprits=bad), ScatteredRails)
+    assert sure(outcome) == {"n0000"}
 
 
 @pytest.mark.parametrize("seed", range(4))

@@ -51,7 +51,7 @@ def _simulation() -> ModuleType:
 
 SIM = _simulation()
 CASE = BenchmarkCase("all-reduce", Collective.ALL_REDUCE, Sizes(8 * GIB, 8 * GIB))
-PEERS = BlameOutcome((), 380.0, 0.15, SIM.NODES, "")
+PEERS = BlameOutcome((), 380.0, 0.15, SIM.NODES, "", visible_loss=0.15)
 NO_PEERS = BlameOutcome((), None, 0.15, (), "fewer than three nodes")
 
 
