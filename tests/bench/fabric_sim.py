@@ -32,7 +32,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from sim.fabric import Launch
-from sim.fleets import HALVES, KINDS, NOISES, SIZES, Case, Point, case, points
+from sim.fleets import HALVES, KINDS, NOISES, SIZES, Case, Point, case, points, visible
 
 from busbw.model import Blame
 from busbw.parsers.blame import blame
@@ -258,7 +258,7 @@ def row(title: str, trials: list[Trial]) -> str:
     launches = sorted(one.launches for one in trials)
     minutes = statistics.median(one.minutes for one in trials)
     return (
-        f"{title:28} {len(trials):5d}  {counts}  {statistics.median(launches):5g}"
+        f"{title:34} {len(trials):5d}  {counts}  {statistics.median(launches):5g}"
         f" {launches[-1]:4d}  {minutes:6.1f}"
     )
 
@@ -274,26 +274,48 @@ def calibration(trials: list[Trial]) -> str:
     return ", ".join(texts) or "no findings"
 
 
-def table(trials: list[Trial]) -> str:
-    """Every cell, then the sums."""
+def table(trials: list[Trial], *, short: bool = False) -> str:
+    """Every cell, unless `short`, then the sums."""
     heads = "  ".join(f"{end[:5]:>5}" for end in ENDS)
-    lines = [f"{'':28} {'of':>5}  {heads}  {'launch':>6} most  minutes"]
-    cells: dict[str, list[Trial]] = {}
-    for one in trials:
-        cells.setdefault(f"{one.size} {one.noise} {one.kind}", []).append(one)
-    lines += [row(name, members) for name, members in cells.items()]
-    sums: dict[str, list[Trial]] = {}
-    for one in trials:
-        sums.setdefault(f"{one.size} {one.noise}", []).append(one)
-        sums.setdefault(f"{one.size} faulty" if one.truth else f"{one.size} healthy", []).append(
-            one
-        )
-    lines += ["", *(row(name, members) for name, members in sums.items())]
+    lines = [f"{'':34} {'of':>5}  {heads}  {'launch':>6} most  minutes"]
+    if not short:
+        cells: dict[str, list[Trial]] = {}
+        for one in trials:
+            cells.setdefault(f"{one.size} {one.noise} {one.kind}", []).append(one)
+        lines += [row(name, members) for name, members in cells.items()]
+    for sums in _sums(trials):
+        lines += ["", *(row(name, members) for name, members in sums.items())]
     lines += ["", f"calibration: {calibration(trials)}"]
     for one in trials:
         if one.end == "crash":
             lines.append(f"crash: {one.problem}: seed {one.seed}, fleet {one.index} of {one.point}")
     return "\n".join(lines)
+
+
+def _sums(trials: list[Trial]) -> tuple[dict[str, list[Trial]], ...]:
+    """By noise, by fault, by what is visible, by noise between launches."""
+    by_noise: dict[str, list[Trial]] = {}
+    by_kind: dict[str, list[Trial]] = {}
+    by_reach: dict[str, list[Trial]] = {}
+    by_cv: dict[str, list[Trial]] = {}
+    for one in trials:
+        point, size = _point(one), one.size
+        health = "faulty" if one.truth else "healthy"
+        by_noise.setdefault(f"{size} {one.noise} {health}", []).append(one)
+        by_kind.setdefault(f"{size} {one.kind}", []).append(one)
+        reach = "fault visible" if visible(point) else "fault in noise"
+        if not one.truth:
+            reach = "whole"
+        by_reach.setdefault(f"{size} {reach}", []).append(one)
+        if point.cv:
+            name = f"{size} CV {point.cv:.0%} between launches {health}"
+            by_cv.setdefault(name, []).append(one)
+    return by_noise, by_kind, by_reach, dict(sorted(by_cv.items()))
+
+
+def _point(one: Trial) -> Point:
+    own = points(one.size, one.kind, one.noise, one.half)
+    return own[one.index % len(own)]
 
 
 def main() -> None:
@@ -309,6 +331,7 @@ def main() -> None:
     parser.add_argument("--healthy", type=int, help="healthy ones of each cell, instead")
     parser.add_argument("--keep", type=Path, help="journal: goes on where it ends")
     parser.add_argument("--minutes", type=float, default=60.0, help="stop after these")
+    parser.add_argument("--short", action="store_true", help="print the sums only")
     parser.add_argument("-v", "--verbose", action="store_true", help="print what was not right")
     args = parser.parse_args()
     began = time.monotonic()
@@ -327,7 +350,7 @@ def main() -> None:
         trials.append(one)
         if args.verbose and one.end != "right":
             print(f"{one.end}: {one.point}: named {one.named}, bad {one.truth}", flush=True)
-    print(table(sorted(trials, key=_order)))
+    print(table(sorted(trials, key=_order), short=args.short))
 
 
 def _turns(args: argparse.Namespace) -> Iterable[tuple[Point, int]]:

@@ -45,6 +45,8 @@ LINE_GB_S = 48.0
 INSIDE_GB_S = 420.0
 """Of the GPUs of one good node."""
 SIZE_BYTES = 1 << 30
+ITERATIONS = 20
+"""Size and iterations as playbooks/day-one.yaml has them."""
 BUSY_STAYS = 0.7
 BUSY_COMES = 0.15
 """Of a neighbour on a leaf, from launch to launch."""
@@ -195,14 +197,13 @@ class Fleet:
         noise: Noise,
         faults: tuple[Fault, ...],
         seed: int,
-        iterations: int = 20,
     ) -> None:
         self.layout, self.noise, self.faults = layout, noise, faults
         self.nodes = tuple(f"n{i:04d}" for i in range(layout.nodes))
         self.leaf = {node: f"leaf{i // layout.per_leaf}" for i, node in enumerate(self.nodes)}
         self.leaves = tuple(dict.fromkeys(self.leaf.values()))
         self._random = random.Random(seed)
-        self._iterations = iterations
+
         self._index = {node: i for i, node in enumerate(self.nodes)}
         self._place: dict[Group, float] = {}
         self._busy: dict[str, float] = {}
@@ -241,8 +242,8 @@ class Fleet:
                     del self._busy[leaf]
             elif noise.tenants and rng.random() < BUSY_COMES:
                 self._busy[leaf] = rng.uniform(0.1, noise.tenants)
-        hiccups = [1.0] * self._iterations
-        for i in range(self._iterations):
+        hiccups = [1.0] * ITERATIONS
+        for i in range(ITERATIONS):
             if rng.random() < 0.01:
                 hiccups[i] = rng.uniform(0.5, 0.95)
         return _Wave(
@@ -256,7 +257,7 @@ class Fleet:
     def _burst(self) -> tuple[bool, ...]:
         on = self._random.random() < 0.5
         states = []
-        for _ in range(self._iterations):
+        for _ in range(ITERATIONS):
             if self._random.random() >= BURST_STAYS:
                 on = not on
             states.append(on)

@@ -9,12 +9,15 @@ from __future__ import annotations
 
 import hashlib
 import itertools
+import math
 import random
 from dataclasses import dataclass, replace
 
-from .fabric import Fault, Fleet, Layout, Noise
+from .fabric import ITERATIONS, Fault, Fleet, Layout, Noise
 
 HALVES = ("develop", "held-out")
+FRESH = 4
+"""Launches that measure a suspect again, in `visible`."""
 SIZES = {
     "8x4": (8, 4, (8, 4)),
     "16x8": (16, 8, (16, 8, 4)),
@@ -97,6 +100,19 @@ class Point:
     def half(self) -> str:
         """The half it belongs to."""
         return HALVES[hashlib.sha256(repr(self).encode()).digest()[0] & 1]
+
+
+def visible(point: Point) -> bool:
+    """The fault exceeds three times the noise of a mean of FRESH launches; False for a healthy
+    fleet, and where hashed or static flows make what leaves a leaf a matter of luck."""
+    effect = point.loss
+    if point.kind == "cable":
+        effect /= max(1, point.per_leaf // point.oversubscription)
+    if point.kind in ("cable", "uplink", "path") and point.routing != "adaptive":
+        return False
+    noise = NOISES[point.noise]
+    one = math.hypot(point.cv, noise.placement, noise.iteration / math.sqrt(ITERATIONS))
+    return effect > 3 * one / math.sqrt(FRESH)
 
 
 @dataclass(frozen=True, slots=True)

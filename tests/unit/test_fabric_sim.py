@@ -16,7 +16,7 @@ TESTS = Path(__file__).parents[1]
 sys.path.insert(0, str(TESTS))
 
 from sim.fabric import Fault, Fleet, Launch, Layout, Noise  # noqa: E402 — tests/ is no package
-from sim.fleets import HALVES, KINDS, NOISES, Case, case, points  # noqa: E402 — as above
+from sim.fleets import HALVES, KINDS, NOISES, Case, Point, case, points, visible  # noqa: E402 — as above
 
 from busbw.model import LaunchRole  # noqa: E402 — as above
 from busbw.parsers.nccl_tests.groups import GroupSample  # noqa: E402 — as above
@@ -171,3 +171,10 @@ def calm(kind: str) -> Case:
     return case(
         next(p for half in HALVES for p in points("8x4", kind, "calm", half) if p.per_leaf == 8), 0
     )
+
+
+def test_a_fault_is_visible_where_it_exceeds_three_times_the_noise_of_the_measured_mean() -> None:
+    point = Point("16x8", "node", "pair", 0.1, 0.05, 8, 1, "adaptive", 2)
+    assert visible(point)
+    assert not visible(replace(point, cv=0.08))
+    assert not visible(replace(point, kind="uplink", routing="ecmp"))
