@@ -7,13 +7,14 @@ first. Nothing of it is copied: `--words` writes a hash of each fixed word, whic
 `tests/unit/test_vocabulary.py` compares with the tables in `parsers/vocabulary`; `--missing` prints
 the messages that no table has, by their words, to be classified by hand.
 
-Read are calls of logging functions in C and C++ (`WARN("… %s")`), the topics of Open MPI's help files
-that report a failure, and lists of error texts.
+Read are calls of logging functions in C and C++ (`WARN("… %s")`, `LOG(ERROR) << "…"`), what Python
+raises and logs, the topics of Open MPI's help files that report a failure, and lists of error texts.
 """
 
 from __future__ import annotations
 
 import argparse
+import ast
 import re
 import subprocess
 import sys
@@ -40,11 +41,13 @@ class Source:
     """How many fixed words in a row a message has: more where the lines carry no prefix."""
     table: str = ""
     """The table that has them; empty = the one of this name."""
+    joins: bool = False
+    """True = all texts of a call or of a stream make one message; False = the first is a format."""
 
 
 SOURCES = {
     "nccl": Source(r"WARN", r"^src/.*\.(?:cc|h|cu)$"),
-    "rccl": Source(r"WARN", r"^src/.*\.(?:cc|h|cu|cpp)$"),
+    "rccl": Source(r"WARN", r"^src/.*\.(?:cc|h|cu|cpp)$", table="nccl"),
     "aws-ofi-nccl": Source(r"NCCL_OFI_WARN", r"^(?:src|include)/.*\.(?:c|h|cpp)$"),
     "ucx": Source(
         r"ucs_(?:error|warn|fatal|log_fatal_error|warn_once)|uct_ib_log_.*error|UCS_\w*ERROR_LOG",
@@ -87,6 +90,26 @@ SOURCES = {
         r"(?:^|/)(?:tests?|examples?|hydra2|tools/(?:bootstrap/(?:ll|lsf|sge|pbs)|ckpoint))/",
         lists=r"/errnames\.txt$",
     ),
+    "pytorch": Source(
+        r"TORCH_CHECK\w*|TORCH_WARN(?:_ONCE)?|C10_THROW_ERROR|C10D_(?:ERROR|WARNING|THROW_ERROR)"
+        r"|runtime_error|str|format|recordError|LOG\((?:ERROR|FATAL|WARNING)\)",
+        r"^torch/csrc/distributed/c10d/(?:Backend|FileStore|FlightRecorder|Gloo\w+|HashStore"
+        r"|NCCLUtils|PrefixStore|ProcessGroup(?:Gloo|NCCL|Wrapper)?|Store|TCPStore\w*|Utils|Work"
+        r"|reducer|socket)\.[ch]pp$"
+        r"|^torch/distributed/(?:distributed_c10d|rendezvous|run|launch|constants)\.py$"
+        r"|^torch/distributed/elastic/.*\.py$",
+        least=3,
+        joins=True,
+    ),
+    "linux": Source(
+        r"mlx5_core_(?:err|warn|err_rl|warn_once)|mlx5_ib_(?:err|warn)|netdev_(?:err|warn)"
+        r"|(?:ib)?dev_(?:err|warn|crit|err_ratelimited)|pci_(?:err|warn)|pr_(?:err|warn|crit)",
+        r"^drivers/(?:net/ethernet/mellanox/mlx5/core/(?:main|health|cmd|eq|events|fw|fw_reset"
+        r"|pagealloc|port|pci_irq|lag/lag|dev|hwmon|en/health|en/reporter_\w+)"
+        r"|infiniband/hw/(?:mlx5/(?:main|mr|odp|cq|qp|gsi)|efa/\w+|bnxt_re/(?:main|qplib_rcfw)"
+        r"|irdma/(?:hw|main|i40iw_if))|pci/pcie/(?:aer|dpc)|edac/(?:edac_mc|amd64_edac))\.c$",
+        least=3,
+    ),
 }
 _TOKEN = re.compile(
     r"/\*.*?\*/|//[^\n]*|\"(?:\\.|[^\"\\\n])*\"|'(?:\\.|[^'\\\n])*'|[A-Za-z_]\w*|[(),;]|\S",
@@ -106,6 +129,9 @@ _TOPIC_LINES = 6
 """What tells a topic from the others; the rest is advice."""
 _OPENING = 160
 """So many characters of a help topic say whether it reports something or only explains options."""
+_FIELD = re.compile(r"\{[\w.!]*(?::[^{}]*)?\}")
+"""An argument in a text for Python's or C++'s `format`."""
+_PYTHON_LOGS = ("warn", "warning", "error", "exception", "critical")
 _ESCAPE = re.compile(r"\\(?:x[0-9a-fA-F]+|[0-7]{1,3}|.)")
 
 
@@ -119,21 +145,40 @@ class Message:
     releases: list[str] = field(default_factory=list)
 
 
-def formats(text: str, calls: re.Pattern[str]) -> Iterator[str]:
+def formats(text: str, calls: re.Pattern[str], *, joins: bool = False) -> Iterator[str]:
     """The first text of each call of those functions, an argument within it as a gap.
 
     >>> next(formats('WARN("Bad %d " "of %s", a, b); // WARN("x")', re.compile("WARN")))
+    'Bad … of …'
+    >>> next(formats('LOG(ERROR) << "Bad " << a << " of {}";', re.compile("LOG"), joins=True))
     'Bad … of …'
     """
     tokens = []
     for match in _TOKEN.finditer(text):
         if not match[0].startswith(("/*", "//")):
             tokens.append(match[0])
-    for at in range(len(tokens) - 1):
-        if tokens[at + 1] == "(" and calls.fullmatch(tokens[at]):
-            literal = _first_text(tokens, at + 2)
+    for at in range(len(tokens) - 3):
+        name = tokens[at]
+        if tokens[at + 3] == ")":
+            name += f"({tokens[at + 2]})"
+        if tokens[at + 1] == "(" and (calls.fullmatch(tokens[at]) or calls.fullmatch(name)):
+            literal = _all_texts(tokens, at + 2) if joins else _first_text(tokens, at + 2)
             if literal is not None:
                 yield literal
+
+
+def _all_texts(tokens: Sequence[str], at: int) -> str | None:
+    """All literals of the call whose arguments begin here, or of the stream that it begins."""
+    depth, parts = 1, []
+    is_stream = False
+    while at < len(tokens) and tokens[at] != ";" and (depth > 0 or is_stream):
+        token = tokens[at]
+        parts.append(_plain(token[1:-1]) if token.startswith('"') else GAP)
+        depth += (token == "(") - (token == ")")
+        at += 1
+        is_stream = is_stream or (depth == 0 and tokens[at] == "<")
+    text = re.sub(rf"{GAP}(?:\s*{GAP})+", GAP, "".join(parts)).strip(GAP)
+    return text or None
 
 
 def _first_text(tokens: Sequence[str], at: int) -> str | None:
@@ -154,11 +199,42 @@ def _first_text(tokens: Sequence[str], at: int) -> str | None:
 
 def _plain(literal: str) -> str:
     text = literal.replace("%%", "percent")
-    return _SPECIFIER.sub(GAP, _ESCAPE.sub(_unescaped, text))
+    return _SPECIFIER.sub(GAP, _FIELD.sub(GAP, _ESCAPE.sub(_unescaped, text)))
 
 
 def _unescaped(match: re.Match[str]) -> str:
     return {"\\n": f" {GAP} ", "\\t": " ", "\\r": " "}.get(match[0], match[0][-1])
+
+
+def raised(text: str) -> Iterator[str]:
+    """What Python code raises, and what it logs as a warning or an error.
+
+    >>> next(raised('raise ValueError(f"Bad {a} of " + "lane")'))
+    'Bad … of lane'
+    """
+    for node in ast.walk(ast.parse(text)):
+        call = node.exc if isinstance(node, ast.Raise) else node
+        if not isinstance(call, ast.Call) or not call.args:
+            continue
+        name = ast.unparse(call.func).rpartition(".")[2]
+        if isinstance(node, ast.Raise) or name in _PYTHON_LOGS:
+            yield _plain(_python_text(call.args[0])).strip(GAP)
+
+
+def _python_text(node: ast.expr) -> str:
+    """Its literals, with a gap for each other part."""
+    match node:
+        case ast.Constant(value=str(text)):
+            return text
+        case ast.JoinedStr(values=parts):
+            return "".join(map(_python_text, parts))
+        case ast.BinOp(left=left, op=ast.Add(), right=right):
+            return _python_text(left) + _python_text(right)
+        case ast.BinOp(left=left, op=ast.Mod()):
+            return _python_text(left)
+        case ast.Call(func=ast.Attribute(value=text, attr="format")):
+            return _python_text(text)
+    return GAP
 
 
 def topics(text: str) -> Iterator[str]:
@@ -195,8 +271,13 @@ def extracted(writer: str, repository: Path, tags: Sequence[str]) -> list[Messag
                 blobs.append((blob, path))
         lists = {blob for blob, path in blobs if re.search(source.lists, path)}
         new = [each for each in blobs if each[0] not in known]
-        for (blob, _), text in _contents(repository, new):
-            texts = entries(text) if blob in lists else _texts(text, calls)
+        for (blob, path), text in _contents(repository, new):
+            if path.endswith(".py"):
+                texts = raised(text)
+            elif blob in lists:
+                texts = entries(text)
+            else:
+                texts = _texts(text, calls, source.joins)
             telling = (each for each in map(words, texts) if _is_telling(each, source.least))
             known[blob] = tuple(dict.fromkeys(telling))
         for blob, path in blobs:
@@ -214,9 +295,9 @@ def _is_telling(text: str, least: int) -> bool:
     return sum(runs) > 1 and max(runs) >= least
 
 
-def _texts(text: str, calls: re.Pattern[str]) -> Iterator[str]:
+def _texts(text: str, calls: re.Pattern[str], joins: bool) -> Iterator[str]:
     is_help = re.search(r"^\[[\w:. -]+\]\s*$", text, re.MULTILINE) and "#include" not in text
-    return topics(text) if is_help else formats(text, calls)
+    return topics(text) if is_help else formats(text, calls, joins=joins)
 
 
 def _files(repository: Path, tag: str) -> Iterator[tuple[str, str]]:

@@ -71,6 +71,8 @@ class Writer:
     """The repository and the releases that were read."""
     lines: str
     """Which lines carry its messages at the level of a warning or worse: Python `re`."""
+    like: str = ""
+    """The writer whose messages these lines carry; "" = its own."""
     after: int = 0
     """How many lines behind each such line belong to the message."""
     open: bool = False
@@ -205,7 +207,8 @@ def _documents(name: str) -> tuple[str, str]:
 @functools.cache
 def lookup(writer: str) -> Lookup:
     """The messages of a writer, ready to look lines up."""
-    return Lookup(messages(writer, groups(writer)))
+    like = next(each.like for each in writers() if each.writer == writer)
+    return lookup(like) if like else Lookup(messages(writer, groups(writer)))
 
 
 def meaning(writer: str, line: str) -> Message | None:

@@ -18,6 +18,8 @@ WORDS = Path(__file__).parents[1] / "fixtures" / "vocabulary"
 """One file for each writer: of each message its first and last release and the hashes of its words.
 Written by `docs/tools/vocabulary.py WRITER REPOSITORY TAG… --words FILE`."""
 WRITERS = tuple(each.writer for each in messages.writers())
+LIKE = tuple(each.writer for each in messages.writers() if each.like)
+"""Those whose lines carry the messages of another."""
 
 
 def entries(writer: str) -> tuple[Message, ...]:
@@ -32,7 +34,7 @@ def hashed_lookup(writer: str) -> Lookup:
     return Lookup(found)
 
 
-@pytest.mark.parametrize("writer", WRITERS)
+@pytest.mark.parametrize("writer", sorted({*WRITERS} - {*LIKE}))
 def test_every_message_of_the_releases_that_were_read_is_in_the_table(writer: str) -> None:
     lookup = hashed_lookup(writer)
     files = sorted(WORDS.glob(f"{writer}.*"))
@@ -45,7 +47,7 @@ def test_every_message_of_the_releases_that_were_read_is_in_the_table(writer: st
 def test_a_group_names_entries_of_the_catalogue_with_weights_of_lines(writer: str) -> None:
     known = catalogue.load().by_id
     for group in messages.groups(writer):
-        assert group.findings, group.messages
+        assert group.findings or group.kind is Kind.HARMLESS, group.messages
         for name, weight in group.findings.items():
             assert name in known
             assert Weight(weight) in (Weight.STRONG, Weight.WEAK)
@@ -128,4 +130,112 @@ def test_a_slurm_error_that_only_the_vocabulary_has_gives_its_finding() -> None:
 
 def test_the_error_of_a_spank_plugin_is_no_message_of_slurm() -> None:
     names = [name for name, _ in findings_of("slurmstepd: error: ourplugin: Plaited link 7 lost")]
+    assert "unmapped-message" not in names
+
+
+@pytest.mark.parametrize(
+    ("line", "finding"),
+    [
+        (
+            "[E1105 10:00:03.1 socket.cpp:1019] [c10d] The server could not be initialized on any"
+            " address for port=29500, family=2",
+            ("rendezvous-port-in-use", "possible"),
+        ),
+        (
+            "[W1105 10:00:03.1 TCPStore.cpp:141] [c10d] Starting store with 4096 workers but"
+            " somaxconn is 128, this might cause instability during bootstrap.",
+            ("bootstrap-timeout-scale", "likely"),
+        ),
+        (
+            "RuntimeError: DDP expects same model across all ranks, but Rank 0 has 8 params, while"
+            " rank 1 has inconsistent 9 params.",
+            ("size-mismatch", "likely"),
+        ),
+        (
+            "torch.distributed.DistBackendError: Distributed package doesn't have NCCL built in",
+            ("framework-without-nccl", "certain"),
+        ),
+        (
+            "ValueError: Group <object> is not registered, please create group with"
+            " torch.distributed.new_group API",
+            ("framework-api-misuse", "possible"),
+        ),
+    ],
+)
+def test_a_message_of_pytorch_gives_its_finding(line: str, finding: tuple[str, str]) -> None:
+    assert findings_of(line) == [finding]
+
+
+def test_a_harmless_remark_of_pytorch_is_no_finding() -> None:
+    assert (
+        findings_of(
+            "[W1105 10:00:03.1 socket.cpp:752] [c10d] The client socket has failed to connect to"
+            " [localhost]:29500 (errno: 97 - Address family not supported by protocol)."
+        )
+        == []
+    )
+
+
+@pytest.mark.parametrize(
+    ("line", "finding"),
+    [
+        (
+            "[8.1] mlx5_core 0000:5c:00.0: mlx5_pcie_event:299:(pid 2682): Detected insufficient"
+            " power on the PCIe slot (27W).",
+            ("transceiver-hot", "likely"),
+        ),
+        (
+            "[8.1] mlx5_core 0000:5c:00.0: wait_func:1136:(pid 71): MODIFY_CQ(0x403) timeout. Will"
+            " cause a leak of a command resource",
+            ("nic-stuck", "likely"),
+        ),
+        (
+            "[8.1] amdgpu 0000:c1:00.0: amdgpu: Fatal error during GPU init",
+            ("gpu-missing", "likely"),
+        ),
+        (
+            "[8.1] amdgpu: qcm fence wait loop timeout expired",
+            ("gpu-kernel-hung", "likely"),
+        ),
+        (
+            "[8.1] efa 0000:00:1d.0: Admin queue is closed",
+            ("nic-stuck", "likely"),
+        ),
+        (
+            "[8.1] NVRM: GPU0 knvlinkUpdatePostRxDetectLinkMask_IMPL: Failed to update Rx Detect"
+            " Link mask!",
+            ("nvlink-link-inactive", "likely"),
+        ),
+    ],
+)
+def test_a_message_of_the_kernel_gives_its_finding(line: str, finding: tuple[str, str]) -> None:
+    assert findings_of(line)[:1] == [finding]
+
+
+@pytest.mark.parametrize(
+    ("line", "finding"),
+    [
+        (
+            f'{PREFIX}Missing "amd_iommu=on" from kernel command line which can lead to system'
+            " instablity or hang!",
+            "iommu-translating",
+        ),
+        (f"{PREFIX}ROCm SMI init failure Generic failure", "gpu-driver-not-visible"),
+    ],
+)
+def test_a_warning_that_only_rccl_prints_gives_its_finding(line: str, finding: str) -> None:
+    assert finding in [name for name, _ in findings_of(line)]
+
+
+def test_the_warning_of_nccl_that_pytorch_quotes_as_last_error_is_read() -> None:
+    names = [
+        name
+        for name, _ in findings_of(
+            "ncclSystemError: System call (e.g. socket, malloc) or external library call failed or"
+            " device error.",
+            "Last error:",
+            "NET/IB: OOO RQ is force enabled but size 8 is less than the",
+        )
+    ]
+    assert "ooo-receive-unsupported" in names
     assert "unmapped-message" not in names
