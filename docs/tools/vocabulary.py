@@ -101,6 +101,13 @@ SOURCES = {
         least=3,
         joins=True,
     ),
+    "dcgm": Source(r"DCGM_FR_\w+_MSG", r"^dcgmlib/dcgm_errors\.h$", least=3),
+    "nvidia-persistenced": Source(
+        r"syslog|syslog_device|SYSLOG_VERBOSE",
+        r"^nvidia-persistenced\.c$",
+        least=3,
+        table="nvidia-services",
+    ),
     "linux": Source(
         r"mlx5_core_(?:err|warn|err_rl|warn_once)|mlx5_ib_(?:err|warn)|netdev_(?:err|warn)"
         r"|(?:ib)?dev_(?:err|warn|crit|err_ratelimited)|pci_(?:err|warn)|pr_(?:err|warn|crit)",
@@ -155,9 +162,11 @@ def formats(text: str, calls: re.Pattern[str], *, joins: bool = False) -> Iterat
     """
     tokens = []
     for match in _TOKEN.finditer(text):
-        if not match[0].startswith(("/*", "//")):
+        if not match[0].startswith(("/*", "//", "\\")):
             tokens.append(match[0])
     for at in range(len(tokens) - 3):
+        if tokens[at + 1].startswith('"') and calls.fullmatch(tokens[at]):
+            yield _first_text(tokens, at + 1) or ""  # a macro that stands for the text
         name = tokens[at]
         if tokens[at + 3] == ")":
             name += f"({tokens[at + 2]})"

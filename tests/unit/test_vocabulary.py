@@ -239,3 +239,32 @@ def test_the_warning_of_nccl_that_pytorch_quotes_as_last_error_is_read() -> None
     ]
     assert "ooo-receive-unsupported" in names
     assert "unmapped-message" not in names
+
+
+@pytest.mark.parametrize(
+    ("line", "finding"),
+    [
+        (
+            "| Warning | GPU 0 is running at PCI link width 8X, which is below the minimum allowed |",
+            "gpu-pcie-degraded",
+        ),
+        ('"warning" : "NVSwitch 3\'s NvLink 4 is down."', "nvlink-link-inactive"),
+        (
+            "[Jul 23 2024 07:53:55] [ERROR] [tid 841] detected NVSwitch fatal error 20034 on fid 0",
+            "nvswitch-sxid",
+        ),
+        (
+            "[Sep 17 2024 06:01:46] [ERROR] [tid 1230] failed to find the GPU handle 541 in the"
+            " multicast team request setup 613.",
+            "nvls-bind-failure",
+        ),
+        (
+            "gpu3 nvidia-persistenced[812]: Failed to query NVIDIA devices. Please ensure that",
+            "gpu-driver-not-visible",
+        ),
+    ],
+)
+def test_a_message_of_dcgm_or_a_service_of_nvidia_gives_its_finding(
+    line: str, finding: str
+) -> None:
+    assert finding in [name for name, _ in findings_of(line)]
