@@ -321,13 +321,23 @@ def _lines(text: ReadText) -> Iterator[str]:
         for number, result in enumerate(results, 1):
             label = f"run {number} of {len(results)}: " if len(results) > 1 else ""
             yield from _result_lines(result, label)
-        if not results:
+        if results:
+            yield from _problem_lines(_of_no_run(document), document.faults)
+        else:
             for label, value in document.summary:
                 yield f"  {one_line(label):<22} {one_line(value)}"
             yield from _check_lines(document)
             yield from _problem_lines(document.problems, document.faults)
     failures = tuple(f"line {each.line_no}: {each.text}" for each in text.failures)
     yield from _problem_lines(failures, failures)
+
+
+def _of_no_run(document: Document) -> tuple[str, ...]:
+    """The problems of the text as a whole."""
+    shown = {""}
+    for number, result in enumerate(_results(document), 1):
+        shown.update(result.problems, (f"run {number}: {text}" for text in result.problems))
+    return tuple(problem for problem in document.problems if problem not in shown)
 
 
 def _check_lines(document: Document) -> Iterator[str]:

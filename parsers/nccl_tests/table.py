@@ -24,7 +24,7 @@ several runs in one text and missing heads are read; what is missing is named.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from busbw.errors import UnknownLayout
 from busbw.model.benchmark import BenchmarkResult, BenchmarkRow
@@ -95,13 +95,33 @@ def document(results: tuple[BenchmarkResult, ...]) -> Document:
         problems += [label + text for text in result.problems]
         faults += [label + text for text in result.faults]
         summary += [(label + name, value) for name, value in _summary(result)]
+    apart = runs_apart(results)
     return Document(
         KIND,
         results,
         tuple(summary),
-        all(result.complete for result in results),
-        tuple(problems),
+        not apart and all(result.complete for result in results),
+        (*filter(None, [apart]), *problems),
         tuple(faults),
+    )
+
+
+def runs_apart(results: Sequence[BenchmarkResult]) -> str:
+    """That runs of one process each measured the same on different GPUs, as processes do that no
+    MPI joined; "" = they did not."""
+    places: dict[tuple[object, ...], set[frozenset[tuple[str, int, str | None]]]] = {}
+    for result in results:
+        processes = {(line.host, line.pid) for line in result.ranks}
+        if len(processes) == 1:
+            gpus = frozenset((line.host, line.device, line.bus_id) for line in result.ranks)
+            places.setdefault((result.collective, result.config), set()).add(gpus)
+    most = max(places.values(), key=len, default=set())
+    if len(most) < 2:
+        return ""
+    hosts = sorted({host for gpus in most for host, _, _ in gpus})
+    return (
+        f"{len(most)} runs of one process each that never formed one job, on {', '.join(hosts)}: a"
+        " job of all of them needs a binary built with MPI=1, and the launcher's MPI"
     )
 
 

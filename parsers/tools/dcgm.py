@@ -4,9 +4,10 @@ the middle of words."""
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 
-from busbw.parsers.logs.json_values import first_of, items, mapping, text_of
+from busbw.parsers.logs.json_values import items, mapping, text_of, values
 from busbw.parsers.tools import Tool
 from busbw.text import whole
 
@@ -45,16 +46,24 @@ def parse(text: str) -> Diag | None:
     ...       '{"name": "Denylist", "results": [{"status": "Pass"}]}]}]}}').results
     (DiagResult(test='Denylist', gpu=None, status='Pass', warning=''),)
     """
-    start = text.find("{")
-    if start < 0 or not any(f'"{root}"' in text for root in _ROOTS):
-        return None
-    try:
-        document, _ = first_of(text, start)
-    except ValueError as error:
-        return Diag(None, (), f"not whole JSON: {error}")
-    body = next(
-        (mapping(mapping(document).get(root)) for root in _ROOTS if mapping(document).get(root)), {}
-    )
+    return next(iter(parse_all(text)), None)
+
+
+def parse_all(text: str) -> tuple[Diag, ...]:
+    """Every run in a text, also documents one after another."""
+    if not any(f'"{root}"' in text for root in _ROOTS):
+        return ()
+    runs = []
+    for value in values(text):
+        document = mapping(value.tree)
+        if body := next(filter(None, (mapping(document.get(root)) for root in _ROOTS)), None):
+            runs.append(_diag(body))
+        elif value.tree is None and any(root in text[value.begin : value.end] for root in _ROOTS):
+            runs.append(Diag(None, (), "not whole JSON: the document has no end"))
+    return tuple(runs)
+
+
+def _diag(body: dict[str, object]) -> Diag:
     tests = []
     for category in items(body, "test_categories"):
         for each in items(mapping(category), "tests"):
@@ -144,10 +153,34 @@ def _errors(test: DiagTest) -> tuple[str, ...]:
     return (f"dcgmi diag: {test.name}: {test.result}",) if test.result == "Fail" else ()
 
 
-TOOL = Tool(
-    name="dcgmi diag",
-    marks=("DCGM", "dcgmi", "| Pass", "| Fail"),
-    parse=parse_diag,
-    lines=lambda test: (_line(test),),
-    errors=_errors,
+def _json_line(result: DiagResult) -> str:
+    place = "" if result.gpu is None else f" GPU {result.gpu}"
+    return f"{result.test}{place}: {result.status}" + (
+        f" ({result.warning})" if result.warning else ""
+    )
+
+
+def _json_errors(diag: Diag) -> Iterator[str]:
+    if diag.problem:
+        yield f"dcgmi diag -j: {diag.problem}"
+    for result in diag.results:
+        if result.status == "Fail":
+            yield f"dcgmi diag -j: {_json_line(result)}"
+
+
+TOOL = (
+    Tool(
+        name="dcgmi diag",
+        marks=("DCGM", "dcgmi", "| Pass", "| Fail"),
+        parse=parse_diag,
+        lines=lambda test: (_line(test),),
+        errors=_errors,
+    ),
+    Tool(
+        name="dcgmi diag -j",
+        marks=tuple(f'"{root}"' for root in _ROOTS),
+        parse=parse_all,
+        lines=lambda diag: map(_json_line, diag.results),
+        errors=_json_errors,
+    ),
 )

@@ -188,3 +188,18 @@ def test_read_prints_them_alone_and_beside_a_log_with_the_worst_status(
     assert (
         document["also"][1]["records"][0]["devices"][1]["ports"][0]["physical_state"] == "Polling"
     )
+
+
+def test_a_failed_test_of_dcgm_is_an_error_in_json_too_in_every_document() -> None:
+    head = (
+        '{"DCGM GPU Diagnostic": {"version": "3.3.5", "test_categories": [{"category": "Hardware",'
+    )
+    text = (
+        head
+        + ' "tests": [{"name": "GPU Memory", "results": [{"gpu_id": "2", "status": "%s"}]}]}]}}'
+    )
+    document = told(f"{text % 'PASS'}\n{text % 'FAIL'}\n")
+    assert document.faults == ("dcgmi diag -j: GPU Memory GPU 2: Fail",)
+    assert told(text % "PASS").faults == ()
+    cut = told((text % "PASS")[:-20])
+    assert cut.faults == ("dcgmi diag -j: not whole JSON: the document has no end",)
