@@ -51,7 +51,8 @@ SOURCES = {
     "aws-ofi-nccl": Source(r"NCCL_OFI_WARN", r"^(?:src|include)/.*\.(?:c|h|cpp)$"),
     "ucx": Source(
         r"ucs_(?:error|warn|fatal|log_fatal_error|warn_once)|uct_ib_log_.*error|UCS_\w*ERROR_LOG",
-        r"^src/.*\.(?:c|h|cc|cpp|inl|cu)$",
+        r"^src/uc[mpst]/.*\.(?:c|h|cc|cpp|inl|cu)$",
+        r"(?:^|/)(?:ugni|gaudi|ze|stats|vfs|exp)/",
     ),
     "libfabric": Source(
         r"FI_WARN(?:_ONCE|_SPARSE)?|EFA_WARN\w*|FI_LOG_WARN|vrb_warn\w*|VRB_WARN\w*",
@@ -60,7 +61,7 @@ SOURCES = {
     "rdma-core": Source(
         r"fprintf|verbs_err(?:_datapath)?|verbs_warn|mlx5_err|mlx5_dbg_err",
         r"^(?:libibverbs|librdmacm|providers/(?:mlx5|efa|bnxt_re|irdma|erdma|mlx4))/.*\.(?:c|h)$",
-        r"(?:^|/)(?:examples|tests|man)/",
+        r"(?:^|/)(?:examples|tests|man)/|dr_dbg",
     ),
     "slurm": Source(
         r"error|fatal|_error|cli_error|sattach_error",
@@ -70,6 +71,7 @@ SOURCES = {
         r"|slurm_resolv\w*|hostlist|eio|conmgr)\.c$",
         r"(?:^|/)(?:tests?|mpi/cray\w*|\w*cray_aries|switch/(?:nrt|hpe_slingshot))/",
         lists=r"/slurm_errno\.c$",
+        least=2,
     ),
     "open-mpi": Source(
         r"(?:PML|MCA_COMMON|SPML|OSC)_UCX_(?:ERROR|WARN)|BTL(?:_PEER)?_ERROR",
