@@ -49,6 +49,8 @@ class Section:
     """The checks that read it: not asked where the profile wants none of them. () = always asked,
     its facts are needed elsewhere."""
     python: bool = False
+    library: str = ""
+    """A file of `sh/` whose functions the program uses."""
     arguments: Callable[[], tuple[str, ...]] = tuple
 
     @property
@@ -58,7 +60,8 @@ class Section:
         if self.python:
             program = shlex.join(("python3", "-c", shell.load("busbw.checks", f"{self.name}.py")))
         elif not program:
-            program = shell.load("busbw.checks", f"{self.name}.sh")
+            files = (self.library, self.name) if self.library else (self.name,)
+            program = shell.load("busbw.checks", *(f"{name}.sh" for name in files))
         arguments = self.arguments()
         return f"set -- {shlex.join(arguments)}\n{program}" if arguments else program
 

@@ -30,6 +30,11 @@ def _script(label: str, files: tuple[str, ...], *arguments: str, timeout_s: floa
     return Command(argv, timeout_s=timeout_s, label=label)
 
 
+def lease_script(*files: str) -> str:
+    """Shell files behind the functions that know the lease of a node and free it."""
+    return shell.load("busbw.checks", "lease.sh") + shell.load(_PACKAGE, "free_lease.sh", *files)
+
+
 @dataclass(frozen=True, slots=True)
 class PollAnswer:
     """How far the job is."""
@@ -150,14 +155,14 @@ def sweep(job_id: str) -> Command:
 def clean(run_id: str) -> Command:
     """Ends and removes everything of a run on a node, in whatever state it was left: `killed N`,
     then `removed PATH` or `left PATH` each."""
-    files = (*_ENDING, "clean_jobs.sh", "sweep.sh", "lease.sh", "clean_folders.sh")
-    return _script("clean", files, run_id, timeout_s=90)
+    script = shell.load(_PACKAGE, *_ENDING, "clean_jobs.sh", "sweep.sh")
+    argv = ("sh", "-c", script + lease_script("clean_folders.sh"), "busbw-clean", run_id)
+    return Command(argv, timeout_s=90, label="clean")
 
 
 def end_run(run_id: str, directory: str) -> Command:
     """Removes the lease of the run and the folder of its jobs."""
-    script = shell.load(_PACKAGE, "lease.sh", "end_run.sh")
-    argv = ("sh", "-c", script, "busbw-remove", run_id, directory)
+    argv = ("sh", "-c", lease_script("end_run.sh"), "busbw-remove", run_id, directory)
     return Command(argv, timeout_s=60, label="remove")
 
 

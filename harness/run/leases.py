@@ -12,90 +12,20 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
-from datetime import UTC, datetime
 
 from busbw import shell
+from busbw.checks.leases import STALE_S, Lease, parse
 from busbw.errors import BusyError
 from busbw.inventory.hostlist import fold
 from busbw.model import Command, CommandResult, Unreachable
-from busbw.run import controller
+from busbw.run import controller, job
 from busbw.run.cleanup import why_not
 from busbw.run.context import Context
-from busbw.text import whole
 from busbw.units import format_duration
 
 RENEW_S = 300.0
-STALE_S = 1800
-"""Restic's limit for its locks, which are renewed as often. A build, meanwhile nothing is renewed,
-ends after 900 s."""
 _DEADLINE_S = 40.0
 _PACKAGE = "busbw.run"
-_LINE = re.compile(r"^lease (\S+) (\d{1,20}) (\d{1,20}) (yes|no) (\S+) ?(\S*)$", re.M)
-
-
-@dataclass(frozen=True, slots=True)
-class Lease:
-    """Another run's hold on a node."""
-
-    node: str
-    account: str
-    """Who owns it on the node."""
-    path: str
-    run_id: str
-    """Empty = the text is none of a lease."""
-    by: str
-    """Account and host of the process, as it says itself."""
-    pid: int | None
-    at: str
-    since: int | None
-    """Seconds since 1970, by the node's clock."""
-    age_s: int
-    """Since it was renewed."""
-    running: bool
-    """A process of that run is on the node."""
-
-    @property
-    def holder(self) -> str:
-        """In a few words."""
-        if not self.run_id:
-            return f"{self.path} of {self.account}, which is no lease"
-        since = (
-            datetime.fromtimestamp(self.since, UTC).strftime("%Y-%m-%d %H:%M UTC")
-            if self.since
-            else "?"
-        )
-        text = f"run {self.run_id} of {self.by} (process {self.pid}) since {since}"
-        if self.by.partition("@")[0] != self.account:
-            text += f", account {self.account} on the node"
-        return text
-
-
-def parse(node: str, text: str) -> tuple[Lease, ...]:
-    """The leases that a node lists.
-
-    >>> parse("n1", "lease ana 100 160 no /tmp/busbw-lease.7 run=r1,by=ana@login1,pid=41,at=ab.9,since=90\\n")
-    (Lease(node='n1', account='ana', path='/tmp/busbw-lease.7', run_id='r1', by='ana@login1', pid=41, at='ab.9', since=90, age_s=60, running=False),)
-    """
-    return tuple(_lease(node, *match) for match in _LINE.findall(text))
-
-
-def _lease(
-    node: str, account: str, renewed: str, now: str, running: str, path: str, text: str
-) -> Lease:
-    fields = dict(part.partition("=")[::2] for part in text.split(","))
-    return Lease(
-        node=node,
-        account=account,
-        path=path,
-        run_id=fields.get("run", ""),
-        by=fields.get("by", "?"),
-        pid=whole(fields.get("pid", "")),
-        at=fields.get("at", ""),
-        since=whole(fields.get("since", "")),
-        age_s=max(0, int(now) - int(renewed)),
-        running=running == "yes",
-    )
 
 
 def ended(leases: Iterable[Lease], process_ended: Callable[[int, str], bool]) -> Mapping[str, str]:
@@ -147,7 +77,7 @@ def take(context: Context, nodes: tuple[str, ...], root: str = "") -> dict[str, 
 
 def release(context: Context, nodes: tuple[str, ...]) -> None:
     """Give the nodes back; where the run has no lease nothing happens."""
-    script = shell.load(_PACKAGE, "lease.sh") + 'free_lease "$1"\n'
+    script = job.lease_script() + 'free_lease "$1"\n'
     argv = ("sh", "-c", script, "busbw-release", context.plan.run_id)
     _run(context, nodes, Command(argv, timeout_s=30, label="remove"))
 
@@ -162,7 +92,7 @@ class Heartbeat:
     def __call__(self) -> None:
         if time.monotonic() < self._due:
             return
-        script = shell.load(_PACKAGE, "lease.sh", "keep_lease.sh")
+        script = job.lease_script("keep_lease.sh")
         argv = ("sh", "-c", script, "busbw-renew", self._context.plan.run_id)
         _run(self._context, self._nodes, Command(argv, timeout_s=30, label="renew"))
         self._due = time.monotonic() + RENEW_S
@@ -183,7 +113,7 @@ def _answers(
     base = root.removesuffix("/.cache/busbw") if root.endswith("/.cache/busbw") else "/tmp"
     folder = (shell.load(_PACKAGE, "work_folder.sh") + "shift 2\n", root, base)
     before, *places = folder if root else ("",)
-    script = before + shell.load(_PACKAGE, "lease.sh", "take_lease.sh")
+    script = before + job.lease_script("take_lease.sh")
     own = (plan.run_id, plan.controller, " ".join(over), "force" if plan.force else "")
     argv = ("sh", "-c", script, "busbw-folder", *places, *own)
     return _run(context, nodes, Command(argv, timeout_s=30, label="folder"))

@@ -14,7 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from busbw.lab import processes
+from busbw.checks.leases import STALE_S
+from busbw.lab import enter, processes
 from busbw.lab.state import LabState
 
 pytestmark = pytest.mark.lab
@@ -97,10 +98,93 @@ def ran(words: list[str]) -> subprocess.CompletedProcess[str]:
     )
 
 
+def checked(lab: LabState, out: Path) -> dict[str, tuple[str, str]]:
+    """What `busbw check` says of who holds each node."""
+    words = ("check", "-i", f"lab:{lab.name}", "-w", "node[2-3]", "--json", "--out", str(out))
+    done = ran([sys.executable, "-m", "busbw", *words])
+    return {
+        each["node"]: (each["status"], each["seen"])
+        for each in json.loads(done.stdout)["checks"]
+        if each["check_id"] == "sw.lease"
+    }
+
+
+RENEWED_OFTEN = """
+import sys
+from busbw.cli import main
+from busbw.run import leases
+leases.RENEW_S = 1.0
+sys.exit(main())
+"""
+LONG = """
+description: A case that ends long after the test.
+checks: {required: [ssh.connect, sw.mpirun]}
+cases: [{id: first, collective: all_reduce, sizes: 1M, iterations: 50000, timeout: 15m, stall: 14m}]
+survey: {when: never}
+lab: {payload: lab, fabric: lab}
+"""
+OLD_S = 10 * STALE_S
+
+
+def test_a_long_run_keeps_its_nodes_and_a_dead_runs_lease_ends(
+    lab4: LabState, tmp_path: Path
+) -> None:
+    book = tmp_path / "long.yaml"
+    book.write_text(LONG)
+    nodes = ("-i", f"lab:{lab4.name}", "-w", "node[1-2]", "--out", str(tmp_path / "first"))
+    words = (sys.executable, "-c", RENEWED_OFTEN, "run", str(book), *nodes)
+    with subprocess.Popen(
+        enter.reexec_argv(lab4, words), stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    ) as job:
+        try:
+            wait_for(lambda: job.poll() is not None or bool(processes.ranks(lab4, lab4.nodes)))
+            assert job.poll() is None
+            grow_old(lab4)
+            wait_for(lambda: all(age_s < STALE_S for age_s in ages(lab4)))
+            held = ran(argv(lab4, tmp_path / "second", "-w", "node[2-3]"))
+            assert held.returncode == 2, "a run longer than a lease's time has its nodes still"
+        finally:
+            job.kill()
+    for rank in processes.ranks(lab4, lab4.nodes):
+        os.kill(rank.process.pid, signal.SIGKILL)
+    run_id = first(tmp_path).name
+    wait_for(lambda: not marked(run_id))
+    status, seen = checked(lab4, tmp_path / "check")["node2"]
+    assert (status, seen.partition("; ")[2]) == ("WARN", "none of its processes is there"), seen
+    grow_old(lab4)
+    status, seen = checked(lab4, tmp_path / "check")["node2"]
+    assert (status, seen.rpartition(": ")[2]) == ("PASS", "not renewed for 5 h 00 m, it has ended")
+    assert min(ages(lab4)) > STALE_S, "nobody renews it any more"
+    cleaned(first(tmp_path))
+    assert leased(lab4) == {node.name: [] for node in lab4.nodes}
+
+
+def links(lab: LabState) -> list[Path]:
+    return list((lab.path / "nodes").glob("*/tmp/busbw-lease*"))
+
+
+def grow_old(lab: LabState) -> None:
+    then = time.time() - OLD_S
+    for link in links(lab):
+        os.utime(link, (then, then), follow_symlinks=False)
+
+
+def ages(lab: LabState) -> list[float]:
+    """Seconds since each lease of the lab was renewed."""
+    return [time.time() - link.lstat().st_mtime for link in links(lab)]
+
+
 def test_a_second_run_names_the_first_and_touches_nothing(
     lab4: LabState, measuring: subprocess.Popen[bytes], tmp_path: Path
 ) -> None:
     run_id = first(tmp_path).name
+    shown = checked(lab4, tmp_path / "check")
+    assert shown["node3"] == ("PASS", "free")
+    status, seen = shown["node2"]
+    assert status == "WARN"
+    assert seen.startswith(f"run {run_id} of "), seen
+    assert f"(process {measuring.pid}) since " in seen
+    assert seen.endswith("; its processes are there"), seen
     second = ran(argv(lab4, tmp_path / "second", "-w", "node[2-3]"))
     assert second.returncode == 2, second.stderr
     error, seen, following = second.stderr.splitlines()[-3:]

@@ -15,7 +15,10 @@ from pathlib import Path
 import pytest
 from waiting import wait_until
 
-from busbw import shell
+from busbw.checks import NodeAnswer, SectionOutput
+from busbw.checks import leases as lease_check
+from busbw.checks.leases import STALE_S, Lease
+from busbw.model import CheckResult, Node, Status
 from busbw.run import controller, job, leases
 
 CONTROLLER = "by=ana@login1,pid=4711,at=0123456789ab.77"
@@ -32,8 +35,8 @@ class Place:
         """Where this account's lease is."""
         return Path(f"/tmp/busbw-lease-{self.name}.{os.getuid()}")
 
-    def run(self, files: tuple[str, ...], *arguments: str, more: str = "") -> str:
-        return self.command(shell.load("busbw.run", *files) + more, *arguments)
+    def run(self, file: str, *arguments: str) -> str:
+        return self.command(job.lease_script(file), *arguments)
 
     def command(self, script: str, *arguments: str) -> str:
         done = subprocess.run(
@@ -48,10 +51,10 @@ class Place:
         return done.stdout
 
     def take(self, run: str, ended: str = "", force: str = "") -> str:
-        return self.run(("lease.sh", "take_lease.sh"), run, CONTROLLER, ended, force)
+        return self.run("take_lease.sh", run, CONTROLLER, ended, force)
 
     def release(self, run: str) -> str:
-        return self.run(("lease.sh",), run, more='free_lease "$1"\n:')
+        return self.command(job.lease_script() + 'free_lease "$1"\n:', run)
 
 
 @pytest.fixture
@@ -66,7 +69,7 @@ def test_one_run_has_the_node_until_it_gives_it_back(place: Place) -> None:
     assert place.take("r1") == ""
     text = os.readlink(place.own)
     assert text.startswith(f"run=r1,{CONTROLLER},since=")
-    (lease,) = leases.parse("n1", place.take("r2"))
+    (lease,) = lease_check.parse("n1", place.take("r2"))
     assert (lease.run_id, lease.by, lease.pid, lease.running) == ("r1", "ana@login1", 4711, False)
     assert lease.path == str(place.own)
     assert lease.since is not None
@@ -105,10 +108,10 @@ def test_of_many_that_take_over_an_ended_runs_node_one_has_it(place: Place) -> N
 def test_a_process_of_the_run_on_the_node_shows(place: Place) -> None:
     run = f"2026-{place.name}"
     place.take(run)
-    (before,) = leases.parse("n1", place.take("r2"))
+    (before,) = lease_check.parse("n1", place.take("r2"))
     rank = subprocess.Popen(["sleep", "60"], env={"BUSBW_JOB": f"{run}/first"})
     try:
-        wait_until(lambda: leases.parse("n1", place.take("r2"))[0].running, "the rank's mark")
+        wait_until(lambda: lease_check.parse("n1", place.take("r2"))[0].running, "the rank's mark")
     finally:
         rank.kill()
         rank.wait()
@@ -118,7 +121,9 @@ def test_a_process_of_the_run_on_the_node_shows(place: Place) -> None:
         stdin=subprocess.PIPE,
     )
     try:
-        wait_until(lambda: leases.parse("n1", place.take("r2"))[0].running, "the daemon's mark")
+        wait_until(
+            lambda: lease_check.parse("n1", place.take("r2"))[0].running, "the daemon's mark"
+        )
     finally:
         daemon.kill()
         daemon.communicate()
@@ -139,7 +144,7 @@ def test_what_another_account_planted_is_named_and_never_waited_for(
         other.symlink_to("/dev/zero")
     else:
         other.symlink_to("run=$(reboot)\nlease root 1 1 no /tmp/x run=r7,`id`")
-    (lease,) = leases.parse("n1", place.take("r1"))
+    (lease,) = lease_check.parse("n1", place.take("r1"))
     assert lease.path == str(other)
     assert lease.running is False
     if plant != "text":
@@ -153,7 +158,7 @@ def test_a_lease_is_never_written_through_a_link(place: Place, tmp_path: Path) -
     target = tmp_path / "file"
     target.write_text("mine")
     place.own.symlink_to(target)
-    (lease,) = leases.parse("n1", place.take("r1"))
+    (lease,) = lease_check.parse("n1", place.take("r1"))
     assert lease.run_id == ""
     assert target.read_text() == "mine"
 
@@ -162,11 +167,11 @@ def test_a_lease_is_renewed_by_its_own_run_alone(place: Place) -> None:
     place.take("r1")
     os.utime(place.own, (1000, 1000), follow_symlinks=False)
     for run, renewed in (("r2", False), ("r1", True)):
-        place.run(("lease.sh", "keep_lease.sh"), run)
+        place.run("keep_lease.sh", run)
         assert (place.own.lstat().st_mtime > 1000) is renewed
 
 
-LEASE = leases.Lease(
+LEASE = Lease(
     "n1", "ana", "/tmp/busbw-lease.7", "r1", "ana@login1", 41, "ab.9", 90, 60, running=False
 )
 
@@ -177,7 +182,7 @@ LEASE = leases.Lease(
         ((LEASE,), False, {}),
         ((LEASE,), True, {"r1": "process 41 has ended"}),
         ((LEASE, replace(LEASE, node="n2", running=True)), True, {}),
-        ((replace(LEASE, age_s=leases.STALE_S),), False, {}),
+        ((replace(LEASE, age_s=STALE_S),), False, {}),
         ((replace(LEASE, age_s=7200),), False, {"r1": "not renewed for 2 h 00 m"}),
         ((replace(LEASE, age_s=7200), LEASE), False, {}),
         ((replace(LEASE, age_s=7200, running=True),), False, {}),
@@ -185,7 +190,7 @@ LEASE = leases.Lease(
     ],
 )
 def test_a_lease_counts_until_its_run_is_known_to_have_ended(
-    others: tuple[leases.Lease, ...], process_ended: bool, expected: dict[str, str]
+    others: tuple[Lease, ...], process_ended: bool, expected: dict[str, str]
 ) -> None:
     assert leases.ended(others, lambda pid, at: process_ended) == expected
 
@@ -197,3 +202,68 @@ def test_a_process_is_known_by_its_start_and_only_on_its_own_machine() -> None:
     assert controller.ended(pid, f"{at.partition('.')[0]}.1"), "another process of that number"
     assert not controller.ended(pid, "ffffffffffff.1"), "another machine"
     assert not controller.ended(4194305, "")
+
+
+def check(text: str, exit_status: int = 0) -> CheckResult:
+    output = SectionOutput("leases", text, "", exit_status, 1)
+    (result,) = lease_check.CHECK.judge(
+        NodeAnswer(Node("n1"), {"leases": output}, "raw/n1.txt", None)
+    )
+    return result
+
+
+def listed(text: str, renewed_s: int = 100, running: str = "no", account: str = "ana") -> str:
+    return f"lease {account} {renewed_s} 7400 {running} /tmp/busbw-lease.7 {text}\n"
+
+
+OF_RUN = "run=r1,by=ana@login1,pid=41,at=ab.9,since=3600"
+HOLDER = "run r1 of ana@login1 (process 41) since 1970-01-01 01:00 UTC"
+
+
+@pytest.mark.parametrize(
+    ("text", "status", "seen"),
+    [
+        ("", Status.PASS, "free"),
+        (
+            listed(OF_RUN, 7170, "yes"),
+            Status.WARN,
+            f"{HOLDER}, renewed at most 4 min ago; its processes are there",
+        ),
+        (
+            listed(OF_RUN, 7390, account="eva"),
+            Status.WARN,
+            f"{HOLDER}, account eva on the node, renewed at most 1 min ago;"
+            " none of its processes is there",
+        ),
+        (listed(OF_RUN), Status.PASS, f"{HOLDER}: not renewed for 2 h 01 m, it has ended"),
+        (
+            listed(OF_RUN, running="yes"),
+            Status.WARN,
+            f"{HOLDER}, renewed at most 122 min ago; its processes are there",
+        ),
+        (listed("?"), Status.WARN, "/tmp/busbw-lease.7 of ana, which is no lease"),
+    ],
+)
+def test_a_check_says_who_holds_the_node(text: str, status: Status, seen: str) -> None:
+    result = check(text)
+    assert (result.check_id, result.status, result.seen) == ("sw.lease", status, seen)
+
+
+def test_a_check_that_cannot_read_the_leases_does_not_call_the_node_free() -> None:
+    assert check("", exit_status=1).status is Status.UNKNOWN
+
+
+@pytest.mark.parametrize("since", ["9" * 12, "9" * 19, "9" * 40, "0", "-1", "\u00b2"])
+def test_a_planted_start_in_no_year_is_unknown(since: str) -> None:
+    result = check(listed(f"run=r1,by=ana@login1,pid=41,at=ab.9,since={since}", 7390))
+    assert "(process 41) since ?, renewed" in result.seen
+
+
+def test_the_probe_of_a_check_lists_the_leases_and_takes_none(place: Place) -> None:
+    (section,) = lease_check.CHECK.sections
+    assert place.command(section.shell) == ""
+    assert not place.own.is_symlink()
+    place.take("r1")
+    (lease,) = lease_check.parse("n1", place.command(section.shell))
+    assert (lease.run_id, lease.running) == ("r1", False)
+    assert os.readlink(place.own).startswith("run=r1,")

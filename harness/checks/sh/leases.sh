@@ -1,0 +1,4 @@
+# Who holds this node: the leases of all runs.
+
+list_leases
+:
