@@ -133,7 +133,7 @@ def derive(run: RunDir) -> RunResult:
         checks,
         cases,
         judged.comparisons,
-        (*judged.findings, *_change_findings(plan, diff), *interleaved.findings),
+        (*judged.findings, *_change_findings(plan, diff, raw.accepted_runs), *interleaved.findings),
         (*judged.uncovered, *earlier.uncovered(diff), *interleaved.uncovered),
         _not_run(raw),
         measuring=measuring,
@@ -297,8 +297,10 @@ def _comparable(raw: _Raw) -> tuple[ComparableRun, ...]:
     )
 
 
-def _change_findings(plan: RunPlan, diff: RunDiff | None) -> tuple[Finding, ...]:
-    slower = earlier.findings(diff)
+def _change_findings(
+    plan: RunPlan, diff: RunDiff | None, known: tuple[ComparableRun, ...]
+) -> tuple[Finding, ...]:
+    slower = (*earlier.findings(diff), *earlier.unreadable_finding(known))
     if plan.playbook.repeat is None:
         return slower
     required = frozenset(case.family for case in plan.playbook.cases if case.required)

@@ -160,6 +160,7 @@ def _past(path: Path) -> tuple[RunDir, ComparableRun]:
     from busbw.store import run_directory
 
     directory = run_directory.open_existing(path)
+    directory.require_undamaged()
     return directory, comparable.of_result(assess.derive(directory), accepted.standing(directory))
 
 

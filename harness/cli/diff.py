@@ -104,4 +104,5 @@ def _past(path: Path) -> ComparableRun:
     from busbw.store import run_directory
 
     directory = run_directory.open_existing(path)
+    directory.require_undamaged()
     return comparable.of_result(assess.derive(directory), accepted.standing(directory))

@@ -202,7 +202,7 @@ def diff(now: ComparableRun, earlier: tuple[ComparableRun, ...]) -> RunDiff:
         tuple((each.run_id, why) for each, why in reasons if why),
         shifts,
         machine_changes(now, against[-1]) if against else (),
-        _status(shifts, contrasts),
+        _status(shifts, contrasts, tuple(each for each in earlier if each.unreadable)),
         contrasts,
     )
 
@@ -245,12 +245,17 @@ def _before(number: Number, against: tuple[ComparableRun, ...]) -> Runs:
     return tuple(other.busbw_gb_s for run in against for other in run.numbers if key(other) == same)
 
 
-def _status(shifts: tuple[NumberShift, ...], contrasts: tuple[ContrastShift, ...]) -> Status:
-    """Slower anywhere is a regression; one inconclusive number, or none, leaves the run open."""
+def _status(
+    shifts: tuple[NumberShift, ...],
+    contrasts: tuple[ContrastShift, ...],
+    unread: tuple[ComparableRun, ...],
+) -> Status:
+    """Slower anywhere is a regression; one inconclusive number, none, or a run that cannot be read
+    leaves it open."""
     changes = {each.shift.change for each in shifts if each.before_gb_s is not None}
     changes |= {each.shift.change for each in contrasts if each.before is not None}
     if Change.SLOWER in changes:
         return Status.FAIL
-    if not changes or Change.INCONCLUSIVE in changes:
+    if unread or not changes or Change.INCONCLUSIVE in changes:
         return Status.UNKNOWN
     return Status.PASS

@@ -41,6 +41,11 @@ def _comparable(run: Accepted, plan: RunPlan) -> ComparableRun | None:
     if run.problem:
         return comparable.unreadable(run_id, run.problem)
     try:
+        run.run.require_undamaged()
+    except RunDirError as error:
+        why = f"{_first_line(error)}; busbw baseline revoke {run.run.path}, and accept another"
+        return comparable.unreadable(run_id, why, run.decision)
+    try:
         content = run.run.read_derived("run.json")
         result = parse_json(content, RunResult, f"{run_id}/run.json", error=RunDirError)
     except (OSError, RunDirError) as error:
@@ -92,6 +97,25 @@ def findings(diff: RunDiff | None) -> tuple[Finding, ...]:
         effect=1 - (worst.shift.ratio or 1.0),
     )
     return (filled(finding, CHANGES=machine_changes(diff)),)
+
+
+def unreadable_finding(known: tuple[ComparableRun, ...]) -> tuple[Finding, ...]:
+    """Accepted runs that nothing can be compared with: what they would have shown is not known."""
+    runs = [each for each in known if each.unreadable]
+    if not runs:
+        return ()
+    more = f" and {len(runs) - 1} more" if len(runs) > 1 else ""
+    finding = Finding(
+        id="accepted-run-unreadable",
+        status=Status.UNKNOWN,
+        title=f"accepted run {runs[0].run_id}{more}: {runs[0].unreadable}",
+        where=(),
+        evidence=tuple(
+            Evidence(f"raw/{FILE}", None, f"{each.run_id}: {each.unreadable}") for each in runs[:8]
+        ),
+        confidence=Confidence.CERTAIN,
+    )
+    return (filled(finding),)
 
 
 def machine_changes(diff: RunDiff | None) -> str:

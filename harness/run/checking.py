@@ -12,7 +12,7 @@ from busbw import assess
 from busbw.assess import headline
 from busbw.checks import CONNECT, NodeAnswer
 from busbw.codec import dump_json
-from busbw.errors import ReachError, RunDirError
+from busbw.errors import ReachError
 from busbw.model import CheckResult, Status, Uncovered, Unreachable, worst
 from busbw.parsers.verdict import EXIT_STATUS
 from busbw.reports import phrases
@@ -204,13 +204,7 @@ def conclude(run: RunDir) -> CheckReport:
     Raises:
         RunDirError: there is no plan, or an artefact is not readable.
     """
-    damage = run.damage()
-    if damage:
-        raise RunDirError(
-            f"files of run {run.run_id} are not as they were written",
-            seen=", ".join(f"raw/{each.name} ({each.why})" for each in damage[:6]),
-            next_step="copy the whole run directory again, or check the nodes again: busbw check",
-        )
+    run.require_undamaged()
     plan = assess.load_plan(run)
     reached = artefacts.load(run, "reach.json", ReachArtefact)
     with _nothing_collected():

@@ -57,6 +57,8 @@ def new_run_id(started: str, playbook: str, chance: str) -> str:
 
 LIST = "files.jsonl"
 _APPENDED = frozenset({LIST, "events.jsonl"})
+_NAMED = 4
+"""Damaged files that an error names; more are counted."""
 _MOST_UNWRITTEN = 64
 """Files that a process may be writing at once: one for each node that it talks to at a time."""
 """Files that grow while a run goes on, so that no length can be written down for them."""
@@ -227,6 +229,23 @@ class RunDir:
                 found.append(Damage(name, "other content"))
         # A name may hold bytes that are no text.
         return tuple(replace(each, name=_printable(each.name)) for each in found)
+
+    def require_undamaged(self) -> None:
+        """Nothing where `raw/` is as it was written.
+
+        Raises:
+            RunDirError: it is not; the first line names the files.
+        """
+        damage = self.damage()
+        if not damage:
+            return
+        named = ", ".join(f"raw/{each.name} ({each.why})" for each in damage[:_NAMED])
+        more = f" and {len(damage) - _NAMED} more" if len(damage) > _NAMED else ""
+        raise RunDirError(
+            f"files of run {self.run_id} are not as they were written: {named}{more}",
+            seen=f"raw/{LIST} has other lengths or SHA-256 sums",
+            next_step="copy the whole run directory again, or repeat the run",
+        )
 
     def sound(self, damage: tuple[Damage, ...]) -> RunDir:
         """The run without its damaged files: what is no evidence is not read as such."""

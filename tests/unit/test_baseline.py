@@ -12,10 +12,10 @@ import pytest
 
 from busbw import assess
 from busbw.cli import main
-from busbw.compare import accepted
+from busbw.compare import accepted, comparable, earlier
 from busbw.errors import RunDirError
 from busbw.model import RunResult, Status
-from busbw.model.history import Decision
+from busbw.model.history import ComparableRun, Decision
 from busbw.store.run_directory import RunDir
 
 FIRST = Decision("2026-11-20T10:00:00Z", "ops", "after the recabling")
@@ -24,8 +24,9 @@ BACK = Decision("2026-11-21T10:00:00Z", "ops", "gpu-7 was swapped", revoked=True
 
 def recorded_run(root: Path, name: str) -> RunDir:
     (root / name / "raw").mkdir(parents=True)
-    (root / name / "raw" / "plan.json").write_text("{}")
-    return RunDir(root / name)
+    run = RunDir(root / name)
+    run.write_raw("plan.json", "{}")
+    return run
 
 
 def test_a_decision_stays_on_record_and_the_last_one_holds(tmp_path: Path) -> None:
@@ -186,3 +187,63 @@ def test_a_run_is_not_held_against_itself(
     now = run_of(tmp_path, results, "20261121-b")
     assert main(["diff", now, now]) == 2
     assert "cannot be compared with itself" in capsys.readouterr().err
+
+
+def truncate(file: Path) -> None:
+    file.write_bytes(file.read_bytes()[:-1])
+
+
+def change_a_number(file: Path) -> None:
+    file.write_bytes(file.read_bytes().replace(b"369.4", b"309.4"))
+
+
+DAMAGE = {
+    "truncated": (truncate, "10 bytes of 11"),
+    "emptied": (lambda file: file.write_bytes(b""), "0 bytes of 11"),
+    "deleted": (Path.unlink, "missing"),
+    "one number changed": (change_a_number, "other content"),
+}
+
+
+@pytest.mark.parametrize("kind", DAMAGE)
+def test_a_damaged_run_is_named_and_no_reference(
+    kind: str, tmp_path: Path, results: dict[str, RunResult], capsys: pytest.CaptureFixture[str]
+) -> None:
+    harm, why = DAMAGE[kind]
+    good, old, now = (run_of(tmp_path, results, name) for name in ("a-good", "b-old", "c-now"))
+    RunDir(Path(old)).write_raw("stdout.txt", "busbw 369.4")
+    for run in (good, old):
+        assert main(["baseline", "accept", run]) == 0
+    capsys.readouterr()
+    harm(Path(old) / "raw" / "stdout.txt")
+    what = f"files of run b-old are not as they were written: raw/stdout.txt ({why})"
+    assert main(["diff", now]) == 3
+    printed = capsys.readouterr().out
+    assert f"not compared with b-old: {what}; busbw baseline revoke {old}" in printed
+    assert printed.startswith("c-now against a-good")
+    for words in (["diff", now, old], ["diff", old, now], ["baseline", "accept", "--anyway", old]):
+        assert main(words) == 3, "neither a reference nor what is compared with one"
+        assert what in capsys.readouterr().err
+    plan = SimpleNamespace(cluster=SimpleNamespace(nodes=("a", "b"), emulated=False))
+    (_, kept) = earlier.collect(tmp_path, plan)  # type: ignore[arg-type]  # as much of a plan as it uses
+    assert (kept.run_id, kept.numbers) == ("b-old", ())
+    assert kept.unreadable.startswith(what)
+    (finding,) = earlier.unreadable_finding((kept,))
+    assert (finding.id, finding.status) == ("accepted-run-unreadable", Status.UNKNOWN)
+    assert what in finding.title
+
+
+@pytest.mark.parametrize(("unread", "status"), [((), Status.PASS), (("x",), Status.UNKNOWN)])
+def test_a_reference_that_cannot_be_read_leaves_the_comparison_open(
+    unread: tuple[str, ...], status: Status
+) -> None:
+    now, *known = (several_launches(name) for name in ("now", "a", "b", "c"))
+    lost = tuple(comparable.unreadable(name, "gone") for name in unread)
+    assert comparable.diff(now, (*known, *lost)).status is status
+
+
+def several_launches(name: str) -> ComparableRun:
+    past = comparable.of_result(dataclasses.replace(RESULT, run_id=name))
+    values = (369.4, 369.6, 369.5, 369.3, 369.7, 369.5)
+    numbers = tuple(dataclasses.replace(each, busbw_gb_s=values) for each in past.numbers)
+    return dataclasses.replace(past, numbers=numbers)

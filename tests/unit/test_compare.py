@@ -17,6 +17,7 @@ from busbw.model import RunResult, Status
 from busbw.model.history import Change, ComparableRun, Number, Regime
 from busbw.reports import html
 from busbw.reports.compare import lines
+from busbw.store.run_directory import RunDir
 
 RUNS = SimpleNamespace(
     **runpy.run_path(str(Path(__file__).parents[1] / "fixtures" / "reports" / "runs.py"))
@@ -232,7 +233,7 @@ def test_accepted_runs_that_cannot_be_read_are_named_by_the_run_and_alone_leave_
     for name, content in (("1-torn", '{"half": '), ("2-none", None)):
         directory = tmp_path / name
         (directory / "raw").mkdir(parents=True)
-        (directory / "raw" / "plan.json").write_text("{}")
+        RunDir(directory).write_raw("plan.json", "{}")
         (directory / "accepted.json").write_text(
             '[{"at": "2026-11-20T10:00:00Z", "by": "ops", "note": ""}]'
         )
