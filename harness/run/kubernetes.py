@@ -13,6 +13,7 @@ from busbw.errors import LaunchError
 from busbw.launch import mpijob
 from busbw.launch.mpijob import MpiJob
 from busbw.model import Command, CommandResult, Node, Unreachable
+from busbw.parsers.logs.json_values import items, loaded, mapping, text_of
 from busbw.run.context import Progress
 from busbw.store import artefacts
 from busbw.store.run_directory import RunDir
@@ -24,6 +25,7 @@ READY_S = 600.0
 _FILE = "kubernetes.json"
 _ASK_S = 60.0
 _PAUSE_S = 2.0
+_LISTING = "kubectl get pods"
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,14 +121,16 @@ def _has_ended(answer: CommandResult) -> bool:
     """Whether the job is there and its pods will not come back: it ran into its deadline, or
     failed."""
     try:
-        conditions = json.loads(answer.stdout or b"{}").get("status", {}).get("conditions") or []
-        return any(
-            each["type"] in ("Succeeded", "Failed") and each["status"] == "True"
-            for each in conditions
-        )
-    except (ValueError, KeyError, TypeError, AttributeError):
+        status = mapping(mapping(loaded(answer.stdout)).get("status"))
+    except ValueError:
         # What kubectl says against the apply that follows is told there.
         return False
+    conditions = [mapping(each) for each in items(status, "conditions")]
+    return any(_is_true(each, "Succeeded") or _is_true(each, "Failed") for each in conditions)
+
+
+def _is_true(condition: dict[str, object], kind: str) -> bool:
+    return condition.get("type") == kind and condition.get("status") == "True"
 
 
 def _await_ready(job: MpiJob, prefix: tuple[str, ...], ready_s: float) -> None:
@@ -161,28 +165,35 @@ def _await_ready(job: MpiJob, prefix: tuple[str, ...], ready_s: float) -> None:
 def _states(listed: CommandResult) -> dict[str, str]:
     """What every pod waits for, empty = it is ready."""
     try:
-        items = json.loads(listed.stdout)["items"]
-        return {item["metadata"]["name"]: _waits(item.get("status", {})) for item in items}
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        return {"kubectl get pods": f"not understood: {error!r}"}
+        answer = mapping(loaded(listed.stdout))
+    except ValueError as error:
+        return {_LISTING: f"not understood: {error}"}
+    if not isinstance(answer.get("items"), list):
+        return {_LISTING: "not understood: no list of pods"}
+    return dict(_state(number, mapping(pod)) for number, pod in enumerate(items(answer, "items")))
+
+
+def _state(number: int, pod: dict[str, object]) -> tuple[str, str]:
+    """The pod's name and what it waits for."""
+    name = text_of(mapping(pod.get("metadata")), "name")
+    if name is None:
+        return f"pod {number} of the list", "not understood"
+    return name, _waits(mapping(pod.get("status")))
 
 
 def _waits(status: dict[str, object]) -> str:
-    conditions, containers = status.get("conditions") or [], status.get("containerStatuses") or []
-    if not isinstance(conditions, list) or not isinstance(containers, list):
-        raise TypeError("a pod's status has no lists of conditions and containers")
-    if any(c.get("type") == "Ready" and c.get("status") == "True" for c in conditions):
+    conditions = [mapping(each) for each in items(status, "conditions")]
+    if any(_is_true(each, "Ready") for each in conditions):
         return ""
-    reasons = [
-        str(c.get("message") or c.get("reason"))
-        for c in conditions
-        if c.get("status") == "False" and (c.get("message") or c.get("reason"))
-    ]
-    for container in containers:
-        waits = (container.get("state") or {}).get("waiting") or {}
+    for container in items(status, "containerStatuses"):
+        waits = mapping(mapping(mapping(container).get("state")).get("waiting"))
         if waits:
-            reasons.insert(0, f"{waits.get('reason')}: {waits.get('message', '')}")
-    return reasons[0] if reasons else str(status.get("phase", "unknown"))
+            return f"{text_of(waits, 'reason')}: {text_of(waits, 'message') or ''}"
+    for condition in conditions:
+        why = text_of(condition, "message") or text_of(condition, "reason")
+        if condition.get("status") == "False" and why:
+            return why
+    return text_of(status, "phase") or "unknown"
 
 
 def _kubectl(prefix: tuple[str, ...], *rest: str, stdin: bytes = b"") -> CommandResult:

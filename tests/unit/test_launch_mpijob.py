@@ -152,6 +152,46 @@ def test_a_pod_says_what_it_waits_for() -> None:
     )
 
 
+DEEP = b"[" * 200_000
+
+
+@pytest.mark.parametrize("text", [b"", b"{}", b"[]", b'{"items": 3}', b"\xff", b"9" * 5000, DEEP])
+def test_a_list_of_pods_that_cannot_be_read_is_said_and_ends_nothing(text: bytes) -> None:
+    (said,) = kubernetes._states(CommandResult("here", (), 0, text, b"", 0.1)).items()
+    assert said[0] == "kubectl get pods"
+    assert said[1].startswith("not understood: ")
+    assert not kubernetes._has_ended(CommandResult("here", (), 0, text, b"", 0.1))
+
+
+@pytest.mark.parametrize(
+    ("odd", "said"),
+    [
+        (b"7", "not understood"),
+        (b"{}", "not understood"),
+        (b'{"metadata": {"name": "b"}, "status": 7}', "unknown"),
+        (b'{"metadata": {"name": "b"}, "status": {"conditions": {"a": 1}}}', "unknown"),
+        (b'{"metadata": {"name": "b"}, "status": {"conditions": [7, null]}}', "unknown"),
+        (
+            b'{"metadata": {"name": "b"}, "status": {"containerStatuses": [{"state": 7}]}}',
+            "unknown",
+        ),
+    ],
+)
+def test_an_odd_pod_is_no_ready_one_and_takes_no_other_its_state(odd: bytes, said: str) -> None:
+    good = b'{"metadata": {"name": "a"}, "status": {"conditions": [{"type": "Ready", "status": "True"}]}}'
+    listed = CommandResult("here", (), 0, b'{"items": [' + odd + b"," + good + b"]}", b"", 0.1)
+    states = kubernetes._states(listed)
+    assert states.pop("a") == ""
+    assert list(states.values()) == [said]
+
+
+@pytest.mark.parametrize("state", ["Succeeded", "Failed"])
+def test_a_job_that_ended_is_known_among_odd_conditions(state: str) -> None:
+    conditions = [7, None, {"type": "Created"}, {"type": state, "status": "True"}]
+    text = json.dumps({"status": {"conditions": conditions}}).encode()
+    assert kubernetes._has_ended(CommandResult("here", (), 0, text, b"", 0.1))
+
+
 def test_the_manifest_against_the_whole_published_definition() -> None:
     path = os.environ.get("MPIJOB_CRD", "")
     if not path:
