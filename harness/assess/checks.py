@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+from collections.abc import Iterable
 
 from busbw.checks import NodeAnswer, Policy, frame, occupied, script, unread
 from busbw.checks import specification as demands
@@ -79,17 +80,28 @@ def answers(run: RunDir, plan: RunPlan) -> tuple[NodeAnswer, ...]:
             seconds=entry.seconds,
             problem=entry.problem,
         )
-        if entry.node not in nodes:
-            raise RunDirError(
-                f"raw/preflight.json of run {run.run_id} has an answer of {entry.node!r}",
-                seen="the plan has no such node",
-                next_step="busbw report of the run as it was made",
-            )
+        require_known(run, plan, "preflight.json", (entry.node,))
         answer = script.split(
             nodes[entry.node], result, index.boundary if index else "", entry.stdout
         )
         found.append(_readable(dataclasses.replace(answer, requirements=requirements)))
     return tuple(found)
+
+
+def require_known(run: RunDir, plan: RunPlan, name: str, nodes: Iterable[str]) -> None:
+    """Nothing where a record names nodes of the plan alone.
+
+    Raises:
+        RunDirError: it names another.
+    """
+    known = {node.name for node in plan.cluster.nodes}
+    strange = [node for node in nodes if node not in known]
+    if strange:
+        raise RunDirError(
+            f"raw/{name} of run {run.run_id} names the node {strange[0]!r}",
+            seen="the plan has no such node",
+            next_step="busbw report of the run as it was made",
+        )
 
 
 def _readable(answer: NodeAnswer) -> NodeAnswer:

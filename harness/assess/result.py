@@ -22,7 +22,7 @@ from busbw.assess import (
 )
 from busbw.assess import contract as acceptance
 from busbw.assess.appraisal import Appraisal
-from busbw.assess.checks import answers, checked, load_plan
+from busbw.assess.checks import answers, checked, load_plan, require_known
 from busbw.assess.headline import (
     check_headline,
     emulation_note,
@@ -200,6 +200,12 @@ def _read(run: RunDir, damage: tuple[Damage, ...]) -> _Raw:
     known = {answer.node.name: facts(answer) for answer in node_answers}
     failures = [artefacts.load(run, f"failure-{stage}.json", StageFailure) for stage in STAGES]
     own_launches = launches.load(run, known)
+    for launch in own_launches:
+        name = f"cases/{launch.artefact.case.id}/outcome.json"
+        require_known(run, plan, name, launch.artefact.nodes)
+    participants = artefacts.load(run, "participants.json", Participants)
+    if participants is not None:
+        require_known(run, plan, "participants.json", participants.nodes)
     return _Raw(
         plan=plan,
         damage=damage,
@@ -209,7 +215,7 @@ def _read(run: RunDir, damage: tuple[Damage, ...]) -> _Raw:
         known=known,
         checks=checked(run, plan, node_answers),
         build=artefacts.load(run, "build.json", BuildOutcome),
-        participants=artefacts.load(run, "participants.json", Participants),
+        participants=participants,
         excluded=artefacts.load(run, "excluded-nodes.json", ExcludedNodes),
         failures=tuple(failure for failure in failures if failure is not None),
         launches=own_launches,

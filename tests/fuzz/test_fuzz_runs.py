@@ -22,7 +22,7 @@ from busbw import assess
 from busbw.cli import report
 from busbw.errors import RunDirError
 from busbw.model import Status
-from busbw.store.run_directory import RunDir
+from busbw.store.run_directory import LIST, RunDir
 
 RUNS, FIRST = 200, 1
 LONG_MINUTES = 10.0
@@ -131,3 +131,18 @@ def _derive_is_restored() -> Iterator[None]:
     before = assess.derive
     yield
     assert assess.derive is before
+
+
+@pytest.mark.parametrize("name", ["participants.json", "cases/*/outcome.json"])
+def test_a_record_with_a_node_that_the_plan_lacks_is_refused_with_its_name(
+    name: str, tmp_path: Path
+) -> None:
+    (base,) = (each for each in bases.recorded() if each.name == "healthy")
+    run = base.written(tmp_path / "run")
+    # Without a list nobody knows what the files were, and they are read.
+    (run.raw / LIST).unlink()
+    file = sorted(run.raw.glob(name))[0]
+    file.write_text(file.read_text().replace('"node1"', '"node0"'))
+    with pytest.raises(RunDirError, match="names the node 'node0'") as refusal:
+        assess.derive(run)
+    assert file.relative_to(run.path).as_posix() in refusal.value.what
