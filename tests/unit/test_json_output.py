@@ -61,7 +61,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         for number in (1, 2):
             run = folder / "past" / f"2026110{number}-000000-day-one"
             (run / "raw").mkdir(parents=True)
-            (run / "raw" / "plan.json").write_text(plan)
+            RunDir(run).write_raw("plan.json", plan)
             (run / "run.json").write_text(
                 dump_json(
                     dataclasses.replace(
