@@ -14,10 +14,14 @@ import math
 import statistics
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from busbw.model import Medium
 from busbw.parsers.blame.parts import Fabric, crossing
 from busbw.parsers.nccl_tests.groups import GroupSample
+
+if TYPE_CHECKING:
+    import numpy as np
 
 FEWEST_GROUPS = 3
 """Different groups of a class from which on they can be compared: of two, either may be the slow
@@ -334,24 +338,32 @@ def _steadied(
         values = np.array([samples[index].busbw_gb_s for index in members])
         cut = count // 4
         if len(members) >= FEWEST_PEERS:
-            shape = values / np.sort(values, axis=1)[:, cut : count - cut].mean(
-                axis=1, keepdims=True
+            shape = _shares(
+                values, np.sort(values, axis=1)[:, cut : count - cut].mean(axis=1, keepdims=True)
             )
             rows = len(members) // 4
-            values = values / np.sort(shape, axis=0)[rows : len(members) - rows].mean(axis=0)
+            common = np.sort(shape, axis=0)[rows : len(members) - rows].mean(axis=0)
+            values = values / np.where(common > 0, common, 1.0)
         level = np.sort(values, axis=1)[:, cut : count - cut].mean(axis=1)
         middle = np.median(values, axis=1)
         # 1.4826 makes the median distance a standard deviation; the middle half's mean has 1.1
         # times the mean's error.
-        noise = (
-            1.1 * 1.4826 * np.median(np.abs(values - middle[:, None]), axis=1) / level / count**0.5
-        )
+        scatter = np.median(np.abs(values - middle[:, None]), axis=1)
+        noise = 1.1 * 1.4826 * _shares(scatter, level) / count**0.5
         dips = (values < DIP * level[:, None]).mean(axis=1)
         for index, *numbers in zip(
             members, level.tolist(), noise.tolist(), dips.tolist(), strict=True
         ):
             steady[index] = (numbers[0], numbers[1] if count > 2 else 0.0, numbers[2])
     return steady
+
+
+def _shares(values: np.ndarray, wholes: np.ndarray) -> np.ndarray:
+    """Values as shares of their wholes. A group that moved nothing has shares of 0."""
+    import numpy as np
+
+    moved = np.broadcast_to(wholes > 0, values.shape)
+    return np.where(moved, values / np.where(wholes > 0, wholes, 1.0), 0.0)
 
 
 def _best(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 
 import pytest
 
@@ -75,6 +76,27 @@ def test_a_rail_that_lost_half_is_named_as_a_rail_and_not_as_its_node(seed: int)
     assert named(measured(ALL_PAIRS, {("node3", "2"): 0.5}, seed=seed)) == [
         ("rail", "node3 rail 2")
     ]
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize(
+    ("dead", "name"),
+    [
+        (("node3", "2"), ("rail", "node3 rail 2")),
+        (("node3",), ("node", "node3")),
+    ],
+)
+def test_what_moves_nothing_at_all_is_named(dead: tuple[str, ...], name: tuple[str, str]) -> None:
+    assert named(measured(ALL_PAIRS, {dead: 0.0})) == [name]
+
+
+@pytest.mark.filterwarnings("error")
+def test_no_node_is_accused_where_all_groups_stand_still_in_one_iteration() -> None:
+    stopped = tuple(
+        replace(sample, busbw_gb_s=(0.0, *sample.busbw_gb_s[1:]))
+        for sample in measured(ALL_PAIRS, {})
+    )
+    assert named(stopped) == []
 
 
 @pytest.mark.parametrize("seed", range(5))
