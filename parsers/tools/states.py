@@ -22,10 +22,10 @@ class StateLine:
     is_error: bool
 
 
-def parse(text: str, subject: str, reads: str, errors: str) -> tuple[StateLine, ...]:
+def _parse(text: str, subject: str, reads: str, errors: str) -> tuple[StateLine, ...]:
     r"""The lines that `reads` matches; `subject` opens a block, `errors` matches what is wrong.
 
-    >>> [each.is_error for each in parse("state: 1: DOWN\nstate: 4: ACTIVE\n", r"^dev (\S+)", "state:", r"\bDOWN\b")]
+    >>> [each.is_error for each in _parse("state: 1: DOWN\nstate: 4: ACTIVE\n", r"^dev (\S+)", "state:", r"\bDOWN\b")]
     [True, False]
     """
     is_subject, is_read, is_error = (re.compile(each) for each in (subject, reads, errors))
@@ -54,7 +54,7 @@ def _tool(
     return Tool(
         name=name,
         marks=marks,
-        parse=partial(parse, subject=subject, reads=reads, errors=errors),
+        parse=partial(_parse, subject=subject, reads=reads, errors=errors),
         lines=_line,
         errors=reported,
     )

@@ -33,6 +33,7 @@ from busbw.errors import BusbwError, UsageError
 from busbw.inventory import hostlist, select
 from busbw.model import RunResult
 from busbw.model.counters import CounterSnapshot
+from busbw.parsers.tools import states
 from busbw.playbook import contract
 from busbw.store import plan
 from busbw.store.artefacts import CaseArtefact, PreflightArtefact
@@ -104,6 +105,10 @@ def entries() -> tuple[Entry, ...]:
             "a node's evidence",
             lambda data: offline.of_text("node1", data, "node1.txt", None, None),
             "script",
+        ),
+        *(
+            Entry(tool.name, lambda data, tool=tool: tool.parse(decoded(data)), "states")  # type: ignore[misc]
+            for tool in states.TOOL
         ),
         *(
             Entry(
