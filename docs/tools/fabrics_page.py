@@ -5,6 +5,8 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable
 
+import vendors
+
 from busbw.fabrics import fabric
 from busbw.fabrics.fabric import Harmful, MustSee, Ports, Profile, Sign
 
@@ -17,11 +19,18 @@ Generated from `harness/fabrics/*.yaml` by `python docs/tools/fabrics_page.py > 
 variable with its reason. Words in braces are facts of the cluster; where a fact is not known, the variable is left out.
 """
 
+_VENDORS = """## Beside the vendors' own files
+
+The environment of a dry run beside what the vendor ships, from `docs/vendors/*.yaml`. A test fails where the two differ and no reason is
+given. `NCCL_DEBUG` and its relatives are left out: the run's own log decides them.
+"""
+
 
 def render() -> str:
     """The page; the same text for the same profiles."""
     loaded = [fabric.load(name) for name in fabric.names()]
     parts = [_HEAD, *(_profile(each) for each in loaded), _never(loaded), _harmful(loaded)]
+    parts += [_VENDORS, *(vendors.table(file) for file in vendors.files())]
     return "\n".join(parts)
 
 
@@ -34,6 +43,7 @@ def _profile(each: Profile) -> str:
                 f" (from NCCL {var.since})" if var.since else "",
                 f" (until NCCL {var.until})" if var.until else "",
                 f" ({', '.join(var.purposes)} only)" if var.purposes else "",
+                f" (machines {_plain(', '.join(var.machines))} only)" if var.machines else "",
             )
         )
         lines.append(

@@ -37,9 +37,10 @@ FABRIC_MARKS_FAMILY = CheckFamily(
 )
 
 
-_TOPOLOGY_SIZES = re.compile(r"Standard_ND96(?:asr|amsr_A100)_v4|Standard_ND96isrf?_H100_v5", re.I)
-"""Sizes that hide the PCI tree, so that NCCL needs a topology file: Azure's ND A100 v4 and ND H100
-v5 series."""
+_TOPOLOGY_SIZES = re.compile(r"Standard_ND\w*v4|Standard_ND96is\w*_H[12]00_v5", re.I)
+"""Sizes that hide the PCI tree, so that NCCL needs a topology file: Azure's ND A100 v4, ND H100 v5
+and ND H200 v5 series, as its images' setup_sku_customizations.sh has them
+(https://github.com/Azure/azhpc-images, seen 2026-11-23)."""
 
 
 def efa_domains(providers: tuple[FabricProvider, ...]) -> RuleResult:
@@ -120,7 +121,9 @@ def _gcp(output: SectionOutput) -> tuple[RuleResult, ...]:
 
 @once
 def _azure(output: SectionOutput, virtual: bool) -> tuple[RuleResult, ...]:
-    rule = Rule("azure.topo", "a topology file in /opt/microsoft on ND A100 v4 and ND H100 v5")
+    rule = Rule(
+        "azure.topo", "a topology file in /opt/microsoft on ND A100 v4, H100 v5 and H200 v5"
+    )
     files = re.findall(r"^topo (\S+)$", output.stdout, re.M)
     size = re.search(r"^size (\S+)$", output.stdout, re.M)
     if files:
@@ -193,7 +196,7 @@ CLOUD_FAMILY = CheckFamily(
         Check(
             "azure.topo",
             "ls /opt/microsoft/*topo*.xml",
-            "none on ND A100 v4 or ND H100 v5 (VM size from the metadata service): FAIL",
+            "none on ND A100 v4, H100 v5 or H200 v5 (VM size from the metadata service): FAIL",
         ),
     ),
     sections=(

@@ -47,6 +47,8 @@ class ProfileVar:
     """First NCCL version it is no longer for; None = none."""
     purposes: tuple[str, ...] = ()
     """Purposes of a launch it is for (`proof`, `bandwidth`, …); () = all."""
+    machines: tuple[str, ...] = ()
+    """Globs of the machines it is for, as the provider names them (`BM.GPU.*A100*`); () = all."""
 
 
 @dataclass(frozen=True, slots=True)

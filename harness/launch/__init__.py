@@ -26,6 +26,9 @@ class FabricFacts:
     unknown name does no harm (`since`)."""
     log_dir: str | None = None
     """Directory on every node for NCCL's logs; None = NCCL writes to standard output."""
+    machine: str | None = None
+    """The provider's name of the machine (`BM.GPU.H100.8`), where all nodes are alike: the label
+    `machine` of the inventory; None = not stated."""
 
 
 class Mpi(StrEnum):

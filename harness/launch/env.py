@@ -242,6 +242,8 @@ def _applies(variable: ProfileVar, case: BenchmarkCase, facts: FabricFacts) -> b
     `until` does not."""
     if variable.purposes and case.purpose not in variable.purposes:
         return False
+    if variable.machines and not _any_glob(facts.machine or "", variable.machines):
+        return False
     version = facts.nccl_version
     if (
         variable.since is not None

@@ -61,13 +61,15 @@ def fabric_facts(
 ) -> FabricFacts:
     """What the profile's placeholders stand for, where all nodes agree; `log_dir` None = the ranks'
     logs stay on standard output."""
-    rails = {node.data_interfaces for node in plan.cluster.chosen(nodes)}
+    chosen = plan.cluster.chosen(nodes)
+    rails = {node.data_interfaces for node in chosen}
     return FabricFacts(
         socket_ifname=common(
             tuple(known[name].ssh_interface if name in known else None for name in nodes)
         ),
         rails=rails.pop() if len(rails) == 1 else (),
         log_dir=log_dir,
+        machine=common(tuple(dict(node.labels).get("machine") for node in chosen)),
     )
 
 

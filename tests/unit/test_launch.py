@@ -62,7 +62,7 @@ MPIRUN = LAUNCHERS["mpirun"]
 PLACES = "-np 16 -H gpu-001:8,gpu-002:8 --map-by ppr:8:node --rank-by slot --bind-to none"
 SSH_4 = "--mca plm_rsh_agent 'ssh -F /run/ssh_config' --mca plm_rsh_no_tree_spawn 1"
 SSH_5 = "--prtemca plm_ssh_agent 'ssh -F /run/ssh_config' --prtemca plm_ssh_no_tree_spawn 1"
-REST = "--mca btl '^openib,ofi,uct,usnic' --mca coll_hcoll_enable 0 --mca btl_tcp_if_include bond0"
+REST = "--mca btl '^openib,ofi,uct,usnic' --mca coll_hcoll_enable 0 --mca coll_ucc_enable 0 --mca btl_tcp_if_include bond0"
 OB1 = f"--mca pml ob1 {REST}"
 UCX = f"--mca pml ucx --mca opal_common_ucx_tls any --mca opal_common_ucx_devices any {REST}"
 OOB_4, OOB_5 = "--mca oob_tcp_if_include bond0", "--prtemca prte_if_include bond0"
@@ -182,13 +182,13 @@ GOLDEN: dict[str, tuple[str, LaunchRequest, str]] = {
     "srun": (
         "srun",
         REQUEST,
-        "env OMPI_MCA_pml=ob1 OMPI_MCA_btl=^openib,ofi,uct,usnic OMPI_MCA_coll_hcoll_enable=0"
+        "env OMPI_MCA_pml=ob1 OMPI_MCA_btl=^openib,ofi,uct,usnic OMPI_MCA_coll_hcoll_enable=0 OMPI_MCA_coll_ucc_enable=0"
         " OMPI_MCA_btl_tcp_if_include=bond0 NCCL_NET=IB NCCL_IB_HCA==mlx5_0,mlx5_1"
         " srun --jobid=8812 --overlap --mpi=pmix_v4 --nodes=2 --ntasks=16 --ntasks-per-node=8"
         " --nodelist=gpu-[001-002] --distribution=block --cpu-bind=none --mem=0"
         " --kill-on-bad-exit=1 --immediate=60 --chdir=/"
         " --export=HOME,PATH,LD_LIBRARY_PATH,USER,OMPI_MCA_pml,OMPI_MCA_btl,"
-        "OMPI_MCA_coll_hcoll_enable,OMPI_MCA_btl_tcp_if_include,NCCL_NET,NCCL_IB_HCA"
+        "OMPI_MCA_coll_hcoll_enable,OMPI_MCA_coll_ucc_enable,OMPI_MCA_btl_tcp_if_include,NCCL_NET,NCCL_IB_HCA"
         f" {PERF}",
     ),
     "MPICH": (

@@ -1,0 +1,112 @@
+"""What the vendors' own files set, beside the environment of a dry run: `docs/vendors/*.yaml`
+against the profile that each names. `fabrics_page.py` prints the tables."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from busbw import playbook
+from busbw.codec import load_yaml
+from busbw.fabrics import fabric
+from busbw.fabrics.fabric import Profile
+from busbw.launch import FabricFacts
+from busbw.launch.env import resolve_env
+
+FOLDER = Path(__file__).parents[1] / "vendors"
+LOGGING = "NCCL_DEBUG"
+"""Begins the names of the run's own log settings: no vendor's file decides them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """The cluster that the vendor's file is for."""
+
+    socket_ifname: str | None = None
+    rails: tuple[str, ...] = ()
+    nccl_version: str | None = None
+    machine: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class VendorFile:
+    """What one file of a vendor sets, and why the profile differs where it does."""
+
+    title: str
+    source: str
+    revision: str
+    seen: str
+    env: dict[str, str]
+    version: str = ""
+    facts: Facts = Facts()
+    differences: dict[str, str] = field(default_factory=dict)
+    profile: str = ""
+    name: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A variable; None = that side does not set it."""
+
+    name: str
+    ours: str | None
+    vendor: str | None
+    why: str
+
+
+def files() -> tuple[VendorFile, ...]:
+    """The files, sorted by name; a file is for the profile that its name begins with."""
+    found = []
+    for path in sorted(FOLDER.glob("*.yaml")):
+        file = load_yaml(path.read_text(encoding="utf-8"), path.name, VendorFile)
+        profile = file.profile or path.stem
+        found.append(dataclasses.replace(file, name=path.stem, profile=profile))
+    return tuple(found)
+
+
+def rows(file: VendorFile, profile: Profile) -> tuple[Row, ...]:
+    """Every variable that either side sets, sorted; what the run itself logs is left out."""
+    book = dataclasses.replace(playbook.load("quick"), env=())
+    facts = FabricFacts(**dataclasses.asdict(file.facts))
+    resolved = resolve_env(profile, book, book.cases[0], (), facts)
+    ours = {variable.name: variable.value for variable in resolved}
+    names = sorted({*ours, *file.env})
+    return tuple(
+        Row(name, ours.get(name), file.env.get(name), file.differences.get(name, ""))
+        for name in names
+        if not name.startswith(LOGGING)
+    )
+
+
+def unexplained(file: VendorFile, profile: Profile) -> list[str]:
+    """The variables in which the two differ, and nothing says why."""
+    return [each.name for each in rows(file, profile) if each.ours != each.vendor and not each.why]
+
+
+def needless(file: VendorFile, profile: Profile) -> list[str]:
+    """Explanations of differences that there are not."""
+    differing = {each.name for each in rows(file, profile) if each.ours != each.vendor}
+    return sorted(set(file.differences) - differing)
+
+
+def table(file: VendorFile) -> str:
+    """The comparison as Markdown."""
+    profile = fabric.load(file.profile)
+    version = f", {file.version}" if file.version else ""
+    lines = [
+        f"### {file.name}",
+        "",
+        f"Profile `{file.profile}` beside [{file.title}]({file.source}){version}: revision"
+        f" {file.revision}, seen {file.seen}.",
+        "",
+        "| variable | busbw | vendor | why they differ |",
+        "| --- | --- | --- | --- |",
+    ]
+    for row in rows(file, profile):
+        lines.append(f"| `{row.name}` | {_cell(row.ours)} | {_cell(row.vendor)} | {row.why} |")
+    return "\n".join(lines) + "\n"
+
+
+def _cell(value: str | None) -> str:
+    return "not set" if value is None else f"`{value}`"

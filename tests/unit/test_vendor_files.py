@@ -1,0 +1,64 @@
+"""Each profile beside the file that its vendor ships: a wrong value, a missing one, or a difference
+that nobody explains is seen."""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib.util
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from busbw.fabrics import fabric
+
+DOCS = Path(__file__).parents[2] / "docs"
+
+
+def page_tool() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("vendors", DOCS / "tools" / "vendors.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+TOOL = page_tool()
+FILES = TOOL.files()
+
+
+@pytest.mark.parametrize("name", [file.name for file in FILES])
+def test_the_profile_sets_what_the_vendors_file_sets_or_says_why_not(name: str) -> None:
+    (file,) = (each for each in FILES if each.name == name)
+
+    assert TOOL.unexplained(file, fabric.load(file.profile)) == []
+    assert TOOL.needless(file, fabric.load(file.profile)) == []
+
+
+@pytest.mark.parametrize("name", [file.name for file in FILES])
+def test_a_wrong_value_and_a_missing_one_are_seen(name: str) -> None:
+    (file,) = (each for each in FILES if each.name == name)
+    profile = fabric.load(file.profile)
+    equal = [each.name for each in TOOL.rows(file, profile) if each.ours == each.vendor]
+    assert equal
+    for planted in equal:
+        kept = tuple(variable for variable in profile.env if variable.name != planted)
+        wrong = tuple(
+            dataclasses.replace(variable, value="wrong")
+            for variable in profile.env
+            if variable.name == planted
+        )
+        missing = dataclasses.replace(profile, env=kept)
+        changed = dataclasses.replace(profile, env=(*kept, *wrong))
+        assert planted in TOOL.unexplained(file, missing)
+        assert planted in TOOL.unexplained(file, changed)
+
+
+def test_every_file_says_where_it_is_from_and_when_it_was_seen() -> None:
+    for file in FILES:
+        assert file.source.startswith("https://"), file.name
+        assert file.revision, file.name
+        assert len(file.seen) == len("2026-11-23"), file.name
