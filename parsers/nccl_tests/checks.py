@@ -238,8 +238,10 @@ def _step_is_factor(facts: RunFacts) -> bool:
 def _not_printed(facts: RunFacts, identity: Identity) -> list[int]:
     """Planned sizes without a row, over all repeats of the list."""
     plan = planned_sizes(facts)
-    if not plan or facts.copies > 1:
+    if not plan:
         return []
+    if facts.copies > 1:
+        return _not_printed_by_all(plan, facts, identity)
     missing: list[int] = []
     position, block = len(plan), None
     for printed in facts.rows:
@@ -252,6 +254,16 @@ def _not_printed(facts: RunFacts, identity: Identity) -> list[int]:
         missing += plan[position:place]
         position = place + 1
     return missing + list(plan[position:])
+
+
+def _not_printed_by_all(plan: tuple[int, ...], facts: RunFacts, identity: Identity) -> list[int]:
+    """Planned sizes with fewer rows than processes, of several processes in one text."""
+    counts = Counter(_place_in_plan(plan, printed.row, identity, 0) for printed in facts.rows)
+    missing = []
+    for place, size in enumerate(plan):
+        if not counts[place] or counts[place] % facts.copies:
+            missing.append(size)
+    return missing
 
 
 def _place_in_plan(

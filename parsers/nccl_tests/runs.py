@@ -389,6 +389,8 @@ class Run:
     """A run while it is being read."""
 
     first_line: int
+    last_line: int = 0
+    """Of its last average; 0 = none was printed."""
     phase: Phase = Phase.PREFACE
     facts: RunFacts = field(default_factory=RunFacts)
     rows: list[PrintedRow] = field(default_factory=list)
@@ -396,7 +398,8 @@ class Run:
     ranks: list[RankLine] = field(default_factory=list)
     logged_ranks: Counter[int] = field(default_factory=Counter)
     layout: Layout | None = None
-    footers: int = 0
+    parts: Counter[str] = field(default_factory=Counter)
+    """How many lines of each kind were read that a process prints once."""
     is_table: bool = False
     """Something of a table was seen, not only a version or a program's name."""
 
@@ -404,12 +407,16 @@ class Run:
         """Replaces fields of `facts`."""
         self.facts = replace(self.facts, **changes)  # type: ignore[arg-type]  # dataclasses.replace cannot type a field by its name
 
-    def writers(self) -> int:
+    def device_lists(self) -> int:
         """How many processes say that they are the first one: device lists that name the same
         rank."""
-        return max(Counter(entry.rank for entry in self.ranks).values(), default=1)
+        return max(Counter(entry.rank for entry in self.ranks).values(), default=0)
 
-    def parts(self) -> frozenset[str]:
+    def footers(self) -> int:
+        """How many processes printed their average."""
+        return self.parts["average"]
+
+    def has(self) -> frozenset[str]:
         """Which parts of a run it has."""
         facts = self.facts
         present = {
@@ -417,9 +424,54 @@ class Run:
             "devices": bool(self.ranks),
             "names": self.layout is not None,
             "rows": bool(self.rows),
-            "footer": self.footers > 0 or facts.out_of_bounds is not None,
+            "footer": self.footers() > 0 or facts.out_of_bounds is not None,
         }
         return frozenset(name for name, is_present in present.items() if is_present)
+
+    def processes(self) -> int:
+        """How many whole tables it has: every line that a process prints once is there as often, or
+        in none of them; 0 = their numbers differ, or no row is there."""
+        counts = {count for count in self.parts.values() if count}
+        copies = self.parts["names"]
+        if counts != {copies} or not self.footers() or not self.rows:
+            return 0
+        return copies if self.device_lists() in (0, copies) else 0
+
+    def absorb(self, other: Run) -> None:
+        """Takes all that another part of the same text has."""
+        self.parts.update(other.parts)
+        self.rows += other.rows
+        self.torn += other.torn
+        self.ranks += other.ranks
+        self.logged_ranks = self.logged_ranks + other.logged_ranks
+        self.layout = self.layout or other.layout
+        self.phase = max(self.phase, other.phase)
+        self.is_table |= other.is_table
+        mine, its = self.facts, other.facts
+        out_of_bounds = [n for n in (mine.out_of_bounds, its.out_of_bounds) if n is not None]
+        versions = mine.nccl_versions
+        for version in its.nccl_versions:
+            versions = _with(versions, version)
+        average_gb_s = its.average_gb_s if mine.average_gb_s is None else mine.average_gb_s
+        self.set(
+            config=mine.config or its.config,
+            program=mine.program or its.program,
+            tests_version=mine.tests_version or its.tests_version,
+            headers_code=mine.headers_code or its.headers_code,
+            library_code=mine.library_code or its.library_code,
+            nccl_versions=versions,
+            out_of_bounds=max(out_of_bounds, default=None),
+            out_of_bounds_failed=mine.out_of_bounds_failed or its.out_of_bounds_failed,
+            average_gb_s=average_gb_s,
+            average_failed=mine.average_failed or its.average_failed,
+            average_may_be_cut=its.average_may_be_cut,
+            reduced_to_bytes=mine.reduced_to_bytes or its.reduced_to_bytes,
+            not_finite=(*mine.not_finite, *its.not_finite)[:_MOST_QUOTED],
+            failures=(*mine.failures, *its.failures)[:_MOST_QUOTED],
+            notes=(*mine.notes, *its.notes)[:_MOST_QUOTED],
+            last_error=its.last_error or mine.last_error,
+            ended=True,
+        )
 
     def one_placement(self) -> bool:
         """Whether its rows can be of one placement: none of them has two."""
@@ -498,7 +550,8 @@ class RunReader:
         self._close()
         self.runs += self.heads
         self.heads = []
-        return sorted((run for run in self.runs if run.is_table), key=lambda run: run.first_line)
+        runs = _fused(sorted(self.runs, key=lambda run: run.first_line))
+        return [run for run in runs if run.is_table]
 
     # --- runs ---
 
@@ -562,17 +615,20 @@ class RunReader:
         if (
             run is not None
             and run.phase in (Phase.HEADER, Phase.ROWS)
-            and (not run.rows or self.heads or run.writers() > run.facts.copies)
+            and (not run.rows or self.heads or run.device_lists() > run.facts.copies)
         ):
             if self.heads:
                 other = self.heads.pop(0)
                 run.ranks += other.ranks
+                run.parts.update(other.parts)
                 run.first_line = min(run.first_line, other.first_line)
+            run.parts["names"] += 1
             run.set(copies=run.facts.copies + 1)
             return
         has_header = run is not None and run.phase >= Phase.HEADER
         run = self._run(line, Phase.HEADER, repeated=has_header)
         run.layout, run.is_table = layout, True
+        run.parts["names"] += 1
 
     # --- rows ---
 
@@ -585,7 +641,7 @@ class RunReader:
 
     def _run_of_rows(self, line: Line) -> Run:
         run = self.current
-        if run is None or run.phase < Phase.OUT_OF_BOUNDS or run.footers >= run.facts.copies:
+        if run is None or run.phase < Phase.OUT_OF_BOUNDS or run.footers() >= run.facts.copies:
             run = self._run(line, Phase.ROWS)
         run.is_table = True
         return run
@@ -620,7 +676,9 @@ class RunReader:
                 and current is not None
                 and current.facts.tests_version is not None
             )
-            self._run(line, Phase.PREFACE, repeated).set(
+            run = self._run(line, Phase.PREFACE, repeated)
+            run.parts["version"] += 1
+            run.set(
                 tests_version=match[1] or match[4],
                 headers_code=_int(match[2]),
                 library_code=_int(match[3]),
@@ -628,10 +686,12 @@ class RunReader:
         elif "nThread" in text and len(pairs := _CONFIG.findall(text)) >= 3:
             repeated = current is not None and bool(current.facts.config)
             run = self._run(line, Phase.PREFACE, repeated)
+            run.parts["configuration"] += 1
             run.set(config=tuple((name, value + unit) for name, value, unit in pairs))
             run.is_table = True
         elif "Collective test starting" in text:
             run = self._run(line, Phase.PREFACE)
+            run.parts["start"] += 1
             run.set(program=program_of(text) or run.facts.program)
             run.is_table = True
         elif "Using devices" in text:
@@ -657,6 +717,7 @@ class RunReader:
         text = line.text
         if "bounds" in text and (match := _OUT_OF_BOUNDS.search(text)):
             run = self._run_of_footer(line, Phase.OUT_OF_BOUNDS)
+            run.parts["out of bounds"] += 1
             run.set(
                 out_of_bounds=max(int(match[1]), run.facts.out_of_bounds or 0),
                 out_of_bounds_failed=run.facts.out_of_bounds_failed or match[2] == "FAILED",
@@ -672,7 +733,8 @@ class RunReader:
 
     def _average(self, line: Line, match: re.Match[str]) -> None:
         run = self._run_of_footer(line, Phase.AVERAGE)
-        run.footers += 1
+        run.parts["average"] += 1
+        run.last_line = line.number
         average_gb_s = run.facts.average_gb_s
         if average_gb_s is None and math.isfinite(float(match[1])):
             average_gb_s = float(match[1])
@@ -681,17 +743,20 @@ class RunReader:
             average_gb_s=average_gb_s,
             average_failed=run.facts.average_failed or match[3] == "FAILED",
             average_may_be_cut=not line.ended and not match[2] and digits < 6,
-            ended=run.footers >= run.facts.copies,
+            ended=run.footers() >= run.facts.copies,
         )
-        if run.footers >= run.facts.copies:
-            if run.facts.copies == 1:
-                self.runs += self.heads
+        if run.footers() >= run.facts.copies:
+            self.runs += self.heads
             self.heads = []
 
     def _run_of_footer(self, line: Line, phase: Phase) -> Run:
         self._give_up()
         run = self.current
-        if run is not None and run.phase >= Phase.OUT_OF_BOUNDS and run.footers < run.facts.copies:
+        if (
+            run is not None
+            and run.phase >= Phase.OUT_OF_BOUNDS
+            and run.footers() < run.facts.copies
+        ):
             run.phase = max(phase, run.phase)
         else:
             run = self._run(line, phase, repeated=run is not None and run.phase >= phase)
@@ -757,6 +822,47 @@ def _with(known: tuple[str, ...], new: str) -> tuple[str, ...]:
 
 def _int(text: str | None) -> int | None:
     return int(text) if text is not None else None
+
+
+# The tables of several processes in one stream. Which process a row is of is printed nowhere, so
+# that all rows become those of one run. Lines that begin a run late, or end one that has none, leave
+# it in pieces; these are one mixture where together they have each line of a process equally often.
+
+_MOST_PIECES = 200
+
+
+def _fused(runs: list[Run]) -> list[Run]:
+    """The runs, with one in the place of the pieces of a mixture."""
+    fused: list[Run] = []
+    at = 0
+    while at < len(runs):
+        pieces = _pieces_of_mixture(runs[at : at + _MOST_PIECES])
+        run = runs[at]
+        for piece in runs[at + 1 : at + pieces]:
+            run.absorb(piece)
+        if pieces > 1:
+            run.set(copies=run.footers())
+        fused.append(run)
+        at += pieces
+    return fused
+
+
+def _pieces_of_mixture(runs: Sequence[Run]) -> int:
+    """How many runs, from the first one on, are pieces of one mixture; 1 = it is a run by itself."""
+    total = Run(0)
+    for number, run in enumerate(runs, 1):
+        total.parts.update(run.parts)
+        total.ranks += run.ranks
+        total.rows += run.rows
+        total.last_line = max(total.last_line, run.last_line)
+        if number < len(runs) and runs[number].first_line < total.last_line:
+            continue  # the next one began inside
+        copies = total.processes()
+        if copies > 1 or (copies == 1 and number == 1):
+            return number
+        if total.footers() > total.parts["names"]:
+            return 1
+    return 1
 
 
 # The lines of one process. Launchers say it in front of each line. Where they do not, or where
@@ -835,12 +941,12 @@ def _share(readers: list[RunReader], runs_by_tag: list[list[Run]]) -> None:
 def _pieces(runs_by_tag: list[list[Run]]) -> tuple[int, int]:
     """How badly tables are in pieces: fewer whole ones is worse, then more runs."""
     runs = [run for runs in runs_by_tag for run in runs]
-    return -sum({"names", "rows", "footer"} <= run.parts() for run in runs), len(runs)
+    return -sum({"names", "rows", "footer"} <= run.has() for run in runs), len(runs)
 
 
 def _has_torn_tables(runs_by_tag: list[list[Run]]) -> bool:
     """Whether runs of two writers have no part in common, so that they are pieces of one."""
-    parts = [(number, run.parts()) for number, runs in enumerate(runs_by_tag) for run in runs]
+    parts = [(number, run.has()) for number, runs in enumerate(runs_by_tag) for run in runs]
     for number, mine in parts:
         if "rows" not in mine:
             continue
