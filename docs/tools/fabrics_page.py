@@ -46,15 +46,17 @@ def _profile(each: Profile) -> str:
                 f" (machines {_plain(', '.join(var.machines))} only)" if var.machines else "",
             )
         )
-        lines.append(
-            f"| `{var.name}` | `{_code(var.value)}` | {_cell(var.why)}{when} |"
-            f" {_link(var.source)} |"
-        )
+        value = "unset" if var.value is None else f"`{_code(var.value)}`"
+        lines.append(f"| `{var.name}` | {value} | {_cell(var.why)}{when} | {_link(var.source)} |")
     for option in each.mpi:
         lines.append(
             f"| `--mca {option.name}` | `{_code(option.value)}` | {_cell(option.why)} |"
             f" {_link(option.source)} |"
         )
+    if each.setup is not None:
+        need = ", where the node has it" if each.setup.optional else ""
+        why = f"{_plain(each.setup.why)} ({_link(each.setup.source)})"
+        lines += ["", f"Each rank sources `{each.setup.path}`{need}: {why}."]
     lines += ["", f"A proof launch must show: {_must_see(each.must_see)}."]
     shown_by = [_sign(sign) for sign in fabric.signs()[each.name]]
     if shown_by:

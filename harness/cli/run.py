@@ -370,6 +370,13 @@ def register(parser: argparse.ArgumentParser) -> None:
         help="a variable over the profile's; may be repeated",
     )
     what.add_argument(
+        "--unset",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="a variable that no rank may have, whoever sets it; may be repeated",
+    )
+    what.add_argument(
         "--contract",
         type=Path,
         metavar="FILE",

@@ -35,9 +35,9 @@ class ProfileVar:
     """A variable that the profile sets."""
 
     name: str
-    value: str
+    value: str | None
     """May hold `{socket_ifname}`, `{rails}` and `{log_dir}`: facts of the cluster. Where the fact
-    is not known the variable is left out."""
+    is not known the variable is left out. None = the variable is taken away from the ranks."""
     why: str
     source: str
     """Title and address that the reason rests on."""
@@ -49,6 +49,18 @@ class ProfileVar:
     """Purposes of a launch it is for (`proof`, `bandwidth`, …); () = all."""
     machines: tuple[str, ...] = ()
     """Globs of the machines it is for, as the provider names them (`BM.GPU.*A100*`); () = all."""
+
+
+@dataclass(frozen=True, slots=True)
+class Setup:
+    """A script that the provider or the site ships for the ranks' environment; it wins over the
+    profile's variables, except those of NCCL's log."""
+
+    path: str
+    why: str
+    source: str
+    optional: bool = True
+    """False = no rank starts on a node without it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,6 +251,8 @@ class Profile:
     """None = not known, taken as no."""
     link_tool: LinkTool = LinkTool.NONE
     """What measures its link baseline."""
+    setup: Setup | None = None
+    """None = no script is sourced."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -269,6 +283,7 @@ class _File:
     carrier: Carrier | None = None
     flow_hashing: FlowHashing | None = None
     link_tool: LinkTool | None = None
+    setup: Setup | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -349,10 +364,11 @@ def _load(name: str) -> Profile:
         carrier=_with_source(file.carrier) or base.carrier,
         flow_hashing=_with_source(file.flow_hashing) or base.flow_hashing,
         link_tool=file.link_tool or base.link_tool,
+        setup=_with_source(file.setup) or base.setup,
     )
 
 
-_Fact = TypeVar("_Fact", Carrier, FlowHashing)
+_Fact = TypeVar("_Fact", Carrier, FlowHashing, Setup)
 
 
 def _with_source(fact: _Fact | None) -> _Fact | None:

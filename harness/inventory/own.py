@@ -11,6 +11,8 @@ all.
     defaults: {gpus: 8, rails: [mlx5_0, mlx5_3]}
     head: gpu-001
     fabric: infiniband
+    env: {NCCL_IB_TC: 106, NCCL_NET: null}   # over the profile's; null takes a variable away from the ranks
+    setup: /opt/site/nccl-env.sh             # a script on the nodes that every rank sources
     specification: {gpus: 8, nics: 8, nic_rate: 400, driver: ">= 550.54"}   # of every node
 """
 
@@ -25,6 +27,7 @@ from pathlib import Path
 from busbw.codec import Document, Problem, Tree, from_tree, refuse, unknown
 from busbw.errors import InventoryError
 from busbw.inventory.hostlist import LEGAL_NAME, expand, fold, illegal
+from busbw.launch import variables
 from busbw.launch.choose import launchers
 from busbw.model import Cluster, Node
 from busbw.playbook import specification
@@ -177,6 +180,11 @@ class Inventory:
     launcher: str | None = None
     ssh_config: str | None = None
     """For `ssh -F`; relative to this file."""
+    env: dict[str, str | None] = field(default_factory=dict)
+    """Variables of every launch, over the profile's; a name without a value takes it away from the
+    ranks."""
+    setup: str | None = None
+    """Absolute path of a script on the nodes, sourced by every rank."""
     specification: dict[str, str] = field(default_factory=dict)
     """What every node must have, by the keys of `specification.FIELDS`."""
 
@@ -230,6 +238,7 @@ def read(tree: Tree) -> Cluster:
     ssh_config = _ssh_config(file.ssh_config, tree.path)
     if ssh_config is not None and not Path(ssh_config).is_file():
         problems.append(document.problem(("ssh_config",), f"no file {ssh_config}"))
+    problems += _bad_environment(document)
     problems += [
         document.problem(("specification", key), what)
         for key, what in specification.problems(file.specification)
@@ -242,8 +251,21 @@ def read(tree: Tree) -> Cluster:
         fabric=file.fabric,
         launcher=file.launcher,
         ssh_config=ssh_config,
+        env=tuple(sorted(file.env.items())),
+        setup=file.setup,
         requirements=specification.requirements(file.specification, "inventory"),
     )
+
+
+def _bad_environment(document: Document[Inventory]) -> Iterator[Problem]:
+    file = document.value
+    for name, value in file.env.items():
+        what = variables.fault(name, value or "")
+        if what is not None:
+            yield document.problem(("env", name), what, key=True)
+    bad_script = variables.script_fault(file.setup) if file.setup is not None else None
+    if bad_script is not None:
+        yield document.problem(("setup",), bad_script)
 
 
 def _ssh_config(written: str | None, inventory: str) -> str | None:

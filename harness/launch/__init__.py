@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from busbw.fabrics.fabric import MpiOption
-from busbw.model import BenchmarkCase, Invocation, Node, ResolvedVar
+from busbw.model import BenchmarkCase, Invocation, Node, ResolvedVar, SetupScript, UnsetVar
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +85,8 @@ class LaunchRequest:
     """For a case that does not say: None = the nodes' own slots or GPUs."""
     slurm: SlurmFacts | None = None
     """For launchers that start ranks through Slurm; None = there is no allocation."""
+    unset: tuple[UnsetVar, ...] = ()
+    setup: SetupScript | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from string import Formatter
 from busbw.errors import UsageError
 from busbw.fabrics.fabric import Harmful, MpiOption, NeverSet, Profile, ProfileVar
 from busbw.launch import FabricFacts, variables
-from busbw.model import BenchmarkCase, ResolvedVar
+from busbw.model import BenchmarkCase, ResolvedVar, Settings, SetupScript, UnsetVar
 from busbw.playbook import Playbook
 
 # What carries MPI's own few words: ob1 over TCP, as the profiles have it, or UCX, for an MPI that
@@ -113,18 +113,21 @@ def hpcx(mpirun: str) -> str | None:
 STRAY_PREFIXES = ("NCCL_", "UCX_", "OMPI_", "PRTE_", "PMIX_MCA_", "FI_", "RDMAV_")
 """Variables with these beginnings steer NCCL or MPI: found in the caller's shell, they are named
 and not passed on."""
+_LOGGING = "NCCL_DEBUG"
+"""Begins the names of the log's settings: the proof needs them as the profile has them."""
 _PLACES = ("NCCL_HOME", "NCCL_ROOT")
 """Say where NCCL lies, to builds; they steer nothing."""
 
 
-def parse_overrides(items: Iterable[str]) -> tuple[tuple[str, str], ...]:
-    """The (name, value) pairs of `--env NAME=VALUE` options, in the order given.
+def parse_overrides(items: Iterable[str], unset: Iterable[str] = ()) -> Settings:
+    """The (name, value) pairs of `--env NAME=VALUE` options, in the order given; None = `--unset
+    NAME`.
 
     Raises:
         UsageError: one has no `=`, is no legal name, holds a control character, is given twice with
         two values, or looks like a secret.
     """
-    overrides: dict[str, str] = {}
+    overrides: dict[str, str | None] = {}
     for item in items:
         name, equals, value = item.partition("=")
         if not equals:
@@ -132,16 +135,27 @@ def parse_overrides(items: Iterable[str]) -> tuple[tuple[str, str], ...]:
                 f"--env {item!r}: expected NAME=VALUE",
                 next_step="for example --env NCCL_IB_QPS_PER_CONNECTION=4",
             )
-        what = variables.fault(name, value)
-        if what is not None:
-            raise UsageError(f"--env: {what}", next_step="leave it out")
+        _demand_legal("--env", name, value)
         if overrides.get(name, value) != value:
             raise UsageError(
                 f"--env {name} is given twice, as {overrides[name]!r} and {value!r}",
                 next_step="give it once",
             )
         overrides[name] = value
+    for name in unset:
+        _demand_legal("--unset", name, "")
+        if overrides.get(name) is not None:
+            raise UsageError(
+                f"{name} is given to --env and to --unset", next_step="leave one of them out"
+            )
+        overrides[name] = None
     return tuple(overrides.items())
+
+
+def _demand_legal(option: str, name: str, value: str) -> None:
+    what = variables.fault(name, value)
+    if what is not None:
+        raise UsageError(f"{option}: {what}", next_step="leave it out")
 
 
 def stray(environ: Mapping[str, str]) -> tuple[str, ...]:
@@ -162,39 +176,109 @@ def resolve_env(
     profile: Profile,
     playbook: Playbook,
     case: BenchmarkCase,
-    overrides: tuple[tuple[str, str], ...],
+    overrides: Settings,
     facts: FabricFacts,
+    site: Settings = (),
 ) -> tuple[ResolvedVar, ...]:
     """The variables of a launch, sorted by name. A case wins over `--env`, that over the playbook,
-    that over the profile.
+    that over the inventory (`site`), that over the profile.
 
-    A profile's value with a placeholder whose fact is not known is left out: `left_out` says
+    A profile's value with a placeholder whose fact is not known is left out: `excluded` says
     which."""
-    resolved: dict[str, ResolvedVar] = {}
+    resolved = _resolved(profile, playbook, case, overrides, facts, site)
+    return tuple(each for each in resolved if isinstance(each, ResolvedVar))
+
+
+def resolve_unset(
+    profile: Profile,
+    playbook: Playbook,
+    case: BenchmarkCase,
+    overrides: Settings,
+    facts: FabricFacts,
+    site: Settings = (),
+) -> tuple[UnsetVar, ...]:
+    """The variables that no rank of a launch may have, sorted by name; the same order decides."""
+    resolved = _resolved(profile, playbook, case, overrides, facts, site)
+    return tuple(each for each in resolved if isinstance(each, UnsetVar))
+
+
+def _resolved(
+    profile: Profile,
+    playbook: Playbook,
+    case: BenchmarkCase,
+    overrides: Settings,
+    facts: FabricFacts,
+    site: Settings,
+) -> list[ResolvedVar | UnsetVar]:
+    resolved: dict[str, ResolvedVar | UnsetVar] = {}
     for variable in profile.env:
-        value = _filled(variable.value, facts)
-        if value is not None and _applies(variable, case, facts):
-            resolved[variable.name] = ResolvedVar(
-                variable.name, value, f"profile {profile.name}", variable.why, variable.source
-            )
+        if _applies(variable, case, facts):
+            found = _of_profile(variable, profile, facts)
+            if found is not None:
+                resolved[variable.name] = found
+    split = (("NCCL_TESTS_SPLIT", case.split),) if case.split is not None else ()
+    given = "given on the command line"
     layers = (
+        (site, "inventory", "set by the inventory for its nodes"),
         (playbook.env, f"playbook {playbook.name}", "set by the playbook for all its cases"),
-        (overrides, "--env", "given on the command line"),
+        (tuple(pair for pair in overrides if pair[1] is not None), "--env", given),
+        (tuple(pair for pair in overrides if pair[1] is None), "--unset", given),
         (case.env, f"case {case.id}", "set by the case"),
-        (
-            (("NCCL_TESTS_SPLIT", case.split),) if case.split is not None else (),
-            f"case {case.id}",
-            "cuts the ranks into groups",
-        ),
+        (split, f"case {case.id}", "cuts the ranks into groups"),
     )
     for pairs, origin, why in layers:
         for name, value in pairs:
-            before = resolved.get(name)
-            reason = why
-            if before is not None and before.value != value:
-                reason += f"; instead of {before.value!r} from {before.origin}"
-            resolved[name] = ResolvedVar(name, value, origin, reason)
-    return tuple(resolved[name] for name in sorted(resolved))
+            resolved[name] = _layered(name, value, origin, why, resolved.get(name))
+    return [resolved[name] for name in sorted(resolved)]
+
+
+def _of_profile(
+    variable: ProfileVar, profile: Profile, facts: FabricFacts
+) -> ResolvedVar | UnsetVar | None:
+    """None = a fact that the value needs is not known."""
+    origin = f"profile {profile.name}"
+    if variable.value is None:
+        return UnsetVar(variable.name, origin, variable.why, variable.source)
+    value = _filled(variable.value, facts)
+    if value is None:
+        return None
+    return ResolvedVar(
+        variable.name,
+        value,
+        origin,
+        variable.why,
+        variable.source,
+        yields=not variable.name.startswith(_LOGGING),
+    )
+
+
+def _layered(
+    name: str, value: str | None, origin: str, why: str, before: ResolvedVar | UnsetVar | None
+) -> ResolvedVar | UnsetVar:
+    """The value of a higher layer, which says what it replaces."""
+    if value is None:
+        why = why.replace("set by", "unset by")
+        return UnsetVar(name, origin, why)
+    if isinstance(before, UnsetVar):
+        why += f"; {before.origin} unsets it"
+    elif before is not None and before.value != value:
+        why += f"; instead of {before.value!r} from {before.origin}"
+    return ResolvedVar(name, value, origin, why)
+
+
+def setup_script(
+    profile: Profile, playbook: Playbook, site: str | None = None
+) -> SetupScript | None:
+    """The script that every rank sources: the playbook's, else the inventory's (`site`), else the
+    profile's; None = none."""
+    if playbook.setup is not None:
+        return SetupScript(playbook.setup, f"playbook {playbook.name}")
+    if site is not None:
+        return SetupScript(site, "inventory")
+    if profile.setup is not None:
+        setup = profile.setup
+        return SetupScript(setup.path, f"profile {profile.name}", optional=setup.optional)
+    return None
 
 
 def mpi_options(profile: Profile, facts: FabricFacts) -> tuple[MpiOption, ...]:
@@ -206,9 +290,8 @@ def mpi_options(profile: Profile, facts: FabricFacts) -> tuple[MpiOption, ...]:
 
 def excluded(profile: Profile, facts: FabricFacts) -> tuple[str, ...]:
     """What the profile would set and does not for want of a fact, as sentences."""
-    settings = [(item.name, item.value) for item in profile.env] + [
-        (item.name, item.value) for item in profile.mpi
-    ]
+    settings = [(item.name, item.value) for item in profile.env if item.value is not None]
+    settings += [(item.name, item.value) for item in profile.mpi]
     missing = [(name, value) for name, value in settings if _filled(value, facts) is None]
     return tuple(
         f"{name} is not set: {value} is not known" for name, value in dict.fromkeys(missing)

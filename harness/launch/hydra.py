@@ -41,8 +41,8 @@ def build(request: LaunchRequest) -> Invocation:
     argv += ["-bind-to", "none", "-genvnone"]
     for variable in request.env:
         argv += ["-genv", variable.name, variable.value]
-    argv += [request.binary, *arguments(case, request.json_path)]
-    return Invocation(case.id, tuple(argv), request.env, names, case.timeout_s, len(names) * ranks)
+    argv += [*placing.program(request), *arguments(case, request.json_path)]
+    return placing.invocation(request, argv, ranks)
 
 
 LAUNCHER = Launcher(

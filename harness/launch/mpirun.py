@@ -105,8 +105,8 @@ def compose(
         argv += [flag, name, value]
     for variable in request.env:
         argv += ["-x", f"{variable.name}={variable.value}"]
-    argv += [request.binary, *arguments(case, request.json_path)]
-    return Invocation(case.id, tuple(argv), request.env, names, case.timeout_s, len(names) * ranks)
+    argv += [*placing.program(request), *arguments(case, request.json_path)]
+    return placing.invocation(request, argv, ranks)
 
 
 def _placement(names: tuple[str, ...], ranks: int, *, by_rail: bool, seq: bool) -> list[str]:

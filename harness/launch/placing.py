@@ -6,6 +6,7 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from busbw import shell
@@ -13,7 +14,7 @@ from busbw.errors import UsageError
 from busbw.fabrics.fabric import MpiOption
 from busbw.inventory.hostlist import LEGAL_NAME, fold, illegal
 from busbw.launch import LaunchRequest, MpiFacts
-from busbw.model import Node
+from busbw.model import Invocation, Node
 
 _AGENT = "BUSBW_AGENT"
 
@@ -127,6 +128,37 @@ def options(request: LaunchRequest) -> tuple[MpiOption, ...]:
                 next_step="give it once",
             )
     return tuple(values.values())
+
+
+def program(request: LaunchRequest) -> tuple[str, ...]:
+    """The words that start a rank's program: `env -u` where a variable must be taken away, a shell
+    where a script is sourced first.
+
+    A launcher can only add variables: what a login shell, an image or, on the head, its own
+    environment sets would stay.
+    """
+    away = tuple(word for each in request.unset for word in ("-u", each.name))
+    if request.setup is None:
+        return (*(("env", *away) if away else ()), request.binary)
+    script = shell.load("busbw.launch", "setup.sh")
+    need = "optional" if request.setup.optional else "required"
+    own = tuple(f"{each.name}={each.value}" for each in request.env if not each.yields)
+    return ("bash", "-c", script, "setup", request.setup.path, need, *away, *own, request.binary)
+
+
+def invocation(request: LaunchRequest, argv: Iterable[str], ranks: int) -> Invocation:
+    """The launch of `ranks` ranks a node with these words."""
+    nodes = names(request)
+    return Invocation(
+        case_id=request.case.id,
+        argv=tuple(argv),
+        env=request.env,
+        nodes=nodes,
+        timeout_s=request.case.timeout_s,
+        nranks=len(nodes) * ranks,
+        unset=request.unset,
+        setup=request.setup,
+    )
 
 
 def _own_ranks(node: Node) -> int | None:

@@ -27,6 +27,17 @@ def render(invocation: Invocation, options: tuple[MpiOption, ...] = ()) -> str:
         reason = f"from {variable.origin}: {variable.why}{_title(variable.source)}"
         lines.append(_comment(f"{variable.name}={variable.value}  {reason}"))
     values = _mca_values(invocation.argv)
+    for each in invocation.unset:
+        lines.append(
+            _comment(f"{each.name} is unset  from {each.origin}: {each.why}{_title(each.source)}")
+        )
+    if invocation.setup is not None:
+        need = "where it is there" if invocation.setup.optional else "required on every node"
+        lines.append(
+            _comment(
+                f"each rank sources {invocation.setup.path}, {need}  from {invocation.setup.origin}"
+            )
+        )
     for option in options:
         if option.name in values:
             reason = f"{option.why}{_title(option.source)}"

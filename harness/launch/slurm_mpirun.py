@@ -7,6 +7,8 @@ allocation, wherever it is started.
 
 from __future__ import annotations
 
+import dataclasses
+
 from busbw.inventory.hostlist import fold
 from busbw.launch import Launcher, LaunchRequest, placing
 from busbw.launch.mpirun import compose
@@ -37,7 +39,7 @@ def build(request: LaunchRequest) -> Invocation:
     }
     plain = compose(request, (("plm", "slurm"),), in_order=in_slurms_order(names, slurm))
     argv = ("env", *(f"{name}={value}" for name, value in variables.items()), *plain.argv)
-    return Invocation(plain.case_id, argv, plain.env, plain.nodes, plain.timeout_s, plain.nranks)
+    return dataclasses.replace(plain, argv=argv)
 
 
 LAUNCHER = Launcher(

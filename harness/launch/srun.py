@@ -109,8 +109,8 @@ def build(request: LaunchRequest) -> Invocation:
         "--chdir=/",
         f"--export={','.join(passed)}",
     ]
-    argv += [request.binary, *arguments(case, request.json_path)]
-    return Invocation(case.id, tuple(argv), request.env, names, case.timeout_s, len(names) * ranks)
+    argv += [*placing.program(request), *arguments(case, request.json_path)]
+    return placing.invocation(request, argv, ranks)
 
 
 def allocation(request: LaunchRequest, names: tuple[str, ...]) -> SlurmFacts:

@@ -9,6 +9,17 @@ from busbw.credentials import masked, secret_name
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 
 
+def script_fault(path: str) -> str | None:
+    """What is wrong with the path of a setup script; None = nothing.
+
+    >>> script_fault("/opt/site/nccl-env.sh"), script_fault("nccl-env.sh")
+    (None, "'nccl-env.sh' is not the absolute path of a script on the nodes")
+    """
+    if path.startswith("/") and path.isprintable():
+        return None
+    return f"{path!r} is not the absolute path of a script on the nodes"
+
+
 def fault(name: str, value: str) -> str | None:
     """What is wrong with a variable; None = nothing. The value is never repeated: it may be a
     secret.

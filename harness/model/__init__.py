@@ -13,7 +13,10 @@ from busbw.model.benchmark import (
     ProcessTimes,
     RankLine,
     ResolvedVar,
+    Settings,
+    SetupScript,
     Sizes,
+    UnsetVar,
     busbw_factor,
 )
 from busbw.model.cluster import Cluster, LinkRate, Node
@@ -152,6 +155,8 @@ __all__ = [
     "Requirement",
     "ResolvedVar",
     "RunResult",
+    "Settings",
+    "SetupScript",
     "Sizes",
     "StallStory",
     "Status",
@@ -162,6 +167,7 @@ __all__ = [
     "TuningChoice",
     "Uncovered",
     "Unreachable",
+    "UnsetVar",
     "WarningRole",
     "WatchdogEvent",
     "WatchdogLog",

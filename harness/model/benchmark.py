@@ -5,6 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+Settings = tuple[tuple[str, str | None], ...]
+"""Variables by name; None takes the variable away from the ranks."""
+
 
 class Collective(StrEnum):
     """The operations nccl-tests has a binary for (`<value>_perf`)."""
@@ -153,7 +156,7 @@ class BenchmarkCase:
     by_rail: bool = False
     """Ranks go round the nodes, the first rank of every node before the second of any: `DIV 2` then
     makes pairs of nodes rail by rail."""
-    env: tuple[tuple[str, str], ...] = ()
+    env: Settings = ()
     """Variables of this case alone, over the profile's."""
     timeout_s: float = 600.0
     """Limit of the whole launch; nccl-tests' own -T does not cover initialisation."""
@@ -188,6 +191,29 @@ class ResolvedVar:
     why: str
     source: str = ""
     """Title or address that the reason rests on; empty = this project's own decision."""
+    yields: bool = False
+    """True = what a setup script sets wins over it: a profile's value."""
+
+
+@dataclass(frozen=True, slots=True)
+class UnsetVar:
+    """An environment variable that no rank may have, whatever the node or its image sets."""
+
+    name: str
+    origin: str
+    why: str
+    source: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class SetupScript:
+    """A script on the nodes that every rank sources before it starts."""
+
+    path: str
+    origin: str
+    """`profile gcp-gib`, `inventory`, `playbook day-one`."""
+    optional: bool = False
+    """True = a node without it starts its ranks all the same."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,6 +226,9 @@ class Invocation:
     nodes: tuple[str, ...]
     timeout_s: float
     nranks: int
+    unset: tuple[UnsetVar, ...] = ()
+    setup: SetupScript | None = None
+    """None = no script is sourced."""
 
 
 @dataclass(frozen=True, slots=True)

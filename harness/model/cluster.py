@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from busbw.model.benchmark import Settings
 from busbw.model.requirement import Requirement
 
 
@@ -68,6 +69,10 @@ class Cluster:
     """Path of an ssh_config file to use instead of the user's own (`ssh -F`); None = the user's."""
     notes: tuple[str, ...] = ()
     """What reading the inventory noticed and the user should see."""
+    env: Settings = ()
+    """Variables of every launch, over the profile's."""
+    setup: str | None = None
+    """Script on the nodes that every rank sources, in the place of the profile's."""
     requirements: tuple[Requirement, ...] = ()
     """The `specification:` block of the inventory; () = nodes are compared with each other only."""
 

@@ -16,7 +16,7 @@ from busbw.codec import read_yaml, refuse, unknown
 from busbw.errors import PlaybookError
 from busbw.fabrics.fabric import ChecksPlan, of_emulated_hosts
 from busbw.files import read_given
-from busbw.model import BenchmarkCase, Requirement
+from busbw.model import BenchmarkCase, Requirement, Settings
 from busbw.playbook import specification
 from busbw.playbook.contract import Contract
 from busbw.playbook.form import (
@@ -97,8 +97,11 @@ class Playbook:
     survey: SurveyPlan
     payload: str
     """`nccl-tests`, or `lab`: the host-memory benchmark over MPI."""
-    env: tuple[tuple[str, str], ...] = ()
+    env: Settings = ()
     """Variables of all cases, over the profile's."""
+    setup: str | None = None
+    """Script on the nodes that every rank sources, in the place of the inventory's and the
+    profile's."""
     contract: Contract | None = None
     needs_contract: bool = False
     """Without the numbers of a contract there is nothing to decide."""
@@ -166,6 +169,7 @@ def parse(text: str, path: str, name: str, *, emulated: bool = False) -> Playboo
         ),
         payload=file.lab.payload if emulated else file.payload,
         env=tuple(sorted(file.env.items())),
+        setup=file.setup,
         contract=file.contract,
         needs_contract=file.needs_contract,
         repeat=_repeat(chosen(file.lab.repeat, file.repeat) if emulated else file.repeat),

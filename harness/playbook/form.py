@@ -108,7 +108,8 @@ class CaseForm:
     per_iteration: bool = False
     json: bool = True
     split: str | None = None
-    env: dict[str, str] = field(default_factory=dict)
+    env: dict[str, str | None] = field(default_factory=dict)
+    """A name without a value: no rank may have that variable."""
     timeout: Seconds = 600.0
     stall: Seconds = 120.0
     required: bool = True
@@ -195,7 +196,9 @@ class PlaybookForm:
     survey: SurveyForm = SurveyForm()
     fabric: str | None = None
     payload: Payload = "nccl-tests"
-    env: dict[str, str] = field(default_factory=dict)
+    env: dict[str, str | None] = field(default_factory=dict)
+    setup: str | None = None
+    """Absolute path of a script on the nodes, sourced by every rank."""
     contract: Contract | None = None
     needs_contract: bool = False
     """True = without the numbers of a contract, here or with --contract, there is nothing to
@@ -239,6 +242,9 @@ def problems(document: Document[PlaybookForm]) -> Iterator[Problem]:
             for steps, what in contract.problems(file.contract, known)
         )
     yield from _bad_env(document, ("env",), file.env)
+    bad_script = variables.script_fault(file.setup) if file.setup is not None else None
+    if bad_script is not None:
+        yield document.problem(("setup",), bad_script)
     for steps, fabric in ((("fabric",), file.fabric), (("lab", "fabric"), file.lab.fabric)):
         if fabric is not None and fabric not in profile.names():
             yield document.problem(steps, unknown("fabric profile", fabric, profile.names()))
@@ -332,10 +338,10 @@ def _bad_gate(document: Document[PlaybookForm], where: Path, gate: GateForm) -> 
 
 
 def _bad_env(
-    document: Document[PlaybookForm], where: Path, env: dict[str, str]
+    document: Document[PlaybookForm], where: Path, env: dict[str, str | None]
 ) -> Iterator[Problem]:
     for name, value in env.items():
-        what = variables.fault(name, value)
+        what = variables.fault(name, value or "")
         if what is not None:
             yield document.problem((*where, name), what, key=True)
 

@@ -147,10 +147,11 @@ def make(
     facts = fabric_facts(
         plan, nodes, place.known, f"{directory}.nccl" if case.purpose == PROOF else None
     )
+    given = (plan.profile, plan.playbook, case, plan.overrides, facts, plan.cluster.env)
     env = (
         *pml.ucx_variables(
             plan.pml,
-            resolve_env(plan.profile, plan.playbook, case, plan.overrides, facts),
+            resolve_env(*given),
             facts,
             mpi.path,
         ),
@@ -174,6 +175,8 @@ def make(
         odd_shells=odd_shells((place.head, *nodes), place.known),
         ranks_per_node=plan.ranks_per_node or _listed_gpus(plan, nodes, place.known),
         slurm=place.slurm,
+        unset=pml.resolve_unset(*given),
+        setup=pml.setup_script(plan.profile, plan.playbook, plan.cluster.setup),
     )
     invocation = launcher.build(request)
     logs = any(variable.name == "NCCL_DEBUG_FILE" for variable in env)

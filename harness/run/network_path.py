@@ -38,7 +38,12 @@ def attempt(context: Context, known: Mapping[str, NodeFacts]) -> ProbeArtefact:
     resolved = {
         v.name: v.value
         for v in resolve_env(
-            context.plan.profile, context.plan.playbook, _CASE, context.plan.overrides, facts
+            context.plan.profile,
+            context.plan.playbook,
+            _CASE,
+            context.plan.overrides,
+            facts,
+            context.plan.cluster.env,
         )
     }
     interface = resolved.get("NCCL_SOCKET_IFNAME")

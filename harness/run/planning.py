@@ -56,6 +56,7 @@ class RunOptions:
     ranks_per_node: int | None = None
     env: tuple[str, ...] = ()
     """`NAME=VALUE` each."""
+    unset: tuple[str, ...] = ()
     contract: Path | None = None
     nccl_tests: str | None = None
     survey: bool = False
@@ -185,7 +186,7 @@ def new_plan(options: RunOptions, *, started: str = "") -> RunPlan:
         playbook=book,
         profile=fabric,
         transport=options.transport,
-        overrides=env.parse_overrides(options.env),
+        overrides=env.parse_overrides(options.env, options.unset),
         stray=env.stray(os.environ),
         ranks_per_node=options.ranks_per_node,
         forks=options.forks,
@@ -304,7 +305,10 @@ def cautions(plan: RunPlan) -> list[str]:
         text
         for case in plan.playbook.cases
         for text in env.cautions(
-            plan.profile, env.resolve_env(plan.profile, plan.playbook, case, plan.overrides, facts)
+            plan.profile,
+            env.resolve_env(
+                plan.profile, plan.playbook, case, plan.overrides, facts, plan.cluster.env
+            ),
         )
     ]
     return list(dict.fromkeys(texts))

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from busbw.errors import RunDirError
 from busbw.fabrics.fabric import Profile
-from busbw.model import BenchmarkCase, Cluster, Requirement
+from busbw.model import BenchmarkCase, Cluster, Requirement, Settings
 from busbw.parsers.logs.json_values import loaded
 from busbw.playbook import Playbook, specification
 from busbw.store.run_directory import RunDir
@@ -49,8 +49,8 @@ class RunPlan:
     playbook: Playbook
     profile: Profile
     transport: str
-    overrides: tuple[tuple[str, str], ...] = ()
-    """`--env NAME=VALUE`, in the order given."""
+    overrides: Settings = ()
+    """`--env NAME=VALUE` and `--unset NAME`, in the order given."""
     stray: tuple[str, ...] = ()
     """NCCL, UCX and MPI variables found in the caller's shell and ignored."""
     ranks_per_node: int | None = None

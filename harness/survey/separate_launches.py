@@ -11,7 +11,7 @@ import dataclasses
 import shlex
 
 from busbw.assess import launches
-from busbw.model import BenchmarkCase, Invocation, Sizes
+from busbw.model import BenchmarkCase, Sizes
 from busbw.parsers.nccl_tests import groups, proof
 from busbw.run.context import Context
 from busbw.run.launching import Place, make
@@ -88,12 +88,10 @@ def launch(
         for number, each in enumerate(single)
     ]
     first = single[0].invocation
-    invocation = Invocation(
-        case_id=case.id,
+    invocation = dataclasses.replace(
+        first,
         argv=("sh", "-c", "".join((_ONE, *starts, _ALL))),
-        env=first.env,
         nodes=round_.order(),
-        timeout_s=first.timeout_s,
         nranks=sum(each.invocation.nranks for each in single),
     )
     return dataclasses.replace(

@@ -94,9 +94,11 @@ def test_what_the_published_fabrics_travel_on() -> None:
         "gcp-tcpx": (Wire.UNFRAMED, "tcpx"),
         "gcp-tcpxo": (Wire.UNFRAMED, "tcpxo"),
         "infiniband": (Wire.INFINIBAND, "infiniband"),
+        "infiniband-sharp": (Wire.INFINIBAND, "infiniband"),
         "nvlink-only": (Wire.UNFRAMED, "intra-node"),
         "rocev2": (Wire.ROCE, "roce"),
         "spectrum-x": (Wire.ROCE, "spectrum-x"),
+        "spectrum-x-plugin": (Wire.ROCE, "spectrum-x"),
         "tcp": (Wire.TCP, "tcp"),
     }
 

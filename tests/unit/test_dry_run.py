@@ -60,6 +60,46 @@ def test_the_fabric_and_the_playbook_decide_what_would_follow(
     assert expected in printed(capsys, *options)
 
 
+def test_sharp_leaves_the_network_to_the_plugin_on_every_rank(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    text = printed(capsys, "-p", "infiniband-sharp", "--unset", "NCCL_ALGO")
+
+    assert "-x NCCL_NET=" not in text
+    assert "-x NCCL_COLLNET_ENABLE=1" in text
+    assert "# NCCL_NET is unset  from profile infiniband-sharp: IB excludes every" in text
+    assert "# NCCL_ALGO is unset  from --unset: given on the command line" in text
+    words = [line.strip(" \\") for line in text.splitlines()]
+    for name in ("NCCL_ALGO", "NCCL_NET", "NCCL_NET_PLUGIN", "NCCL_IBEXT_DISABLE"):
+        assert f"-u {name}" in words
+
+
+def test_the_providers_script_is_sourced_by_every_rank_where_it_is_there(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    text = printed(capsys, "-p", "gcp-gib")
+
+    path = "/usr/local/gib/scripts/set_nccl_env.sh"
+    assert f"# each rank sources {path}, where it is there  from profile gcp-gib" in text
+    assert f"  {path} \\\n  optional \\\n" in text
+
+
+def test_an_inventory_sets_unsets_and_names_a_script(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    site = tmp_path / "site.yaml"
+    site.write_text(
+        'nodes: ["n[1-2]"]\nfabric: rocev2\nsetup: /opt/site/env.sh\n'
+        "env: {NCCL_IB_TC: 106, NCCL_NET: null}\n"
+    )
+    assert cli.main(["run", "quick", "-i", str(site), "--nccl-tests", "/opt/nt", "--dry-run"]) == 0
+    text = capsys.readouterr().out
+    assert "# NCCL_IB_TC=106  from inventory: set by the inventory for its nodes" in text
+    assert "# NCCL_NET is unset  from inventory: unset by the inventory for its nodes" in text
+    assert "# each rank sources /opt/site/env.sh, required on every node  from inventory" in text
+    assert "  NCCL_IB_TC=106 \\\n" in text, "wins over the script"
+
+
 def test_a_sweep_shows_the_launches_of_one_round(capsys: pytest.CaptureFixture[str]) -> None:
     text = printed(capsys, "-p", "infiniband", "--sweep", "NCCL_IB_QPS_PER_CONNECTION=2,4")
 

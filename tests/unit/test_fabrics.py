@@ -18,8 +18,12 @@ from busbw.errors import PlaybookError
 from busbw.fabrics import fabric as profile
 from busbw.fabrics.fabric import Profile
 
-VALIDATED = {("gcp-tcpxo", "NCCL_PROTO"), ("gcp-tcpx", "NCCL_BUFFSIZE")}
-"""Values of a vendor's own set that are known to do harm, or nothing, elsewhere."""
+VALIDATED = {
+    ("gcp-tcpxo", "NCCL_PROTO"),
+    ("gcp-tcpx", "NCCL_BUFFSIZE"),
+    ("infiniband-sharp", "NCCL_COLLNET_ENABLE"),
+}
+"""Values that do harm, or nothing, without what the profile is for: a vendor's plugin, SHARP."""
 PLACEHOLDERS = {"socket_ifname", "rails", "log_dir"}
 PROFILES = [profile.load(name) for name in profile.names()]
 
@@ -36,10 +40,12 @@ def test_these_fabrics_are_known() -> None:
         "gcp-tcpx",
         "gcp-tcpxo",
         "infiniband",
+        "infiniband-sharp",
         "lab",
         "nvlink-only",
         "rocev2",
         "spectrum-x",
+        "spectrum-x-plugin",
         "tcp",
     )
 
@@ -66,7 +72,8 @@ def test_no_profile_sets_a_value_that_is_known_to_do_harm(fabric: Profile) -> No
         hits = [
             bad
             for bad in common
-            if bad.name == item.name and any(fnmatchcase(item.value, glob) for glob in bad.values)
+            if bad.name == item.name
+            and any(fnmatchcase(item.value or "", glob) for glob in bad.values)
         ]
         # On these machines eth0 is the provider's own name for the control network, and the
         # provider validated the other values with its plugin.
@@ -77,9 +84,8 @@ def test_no_profile_sets_a_value_that_is_known_to_do_harm(fabric: Profile) -> No
 @pytest.mark.parametrize("fabric", PROFILES, ids=ids)
 def test_placeholders_are_known_and_names_are_set_once(fabric: Profile) -> None:
     for item in (*fabric.env, *fabric.mpi):
-        assert {
-            name for _, name, _, _ in Formatter().parse(item.value) if name is not None
-        } <= PLACEHOLDERS
+        parts = Formatter().parse(item.value or "")
+        assert {name for _, name, _, _ in parts if name is not None} <= PLACEHOLDERS
     keys = [(item.name, item.purposes, item.machines) for item in fabric.env]
     assert len(keys) == len(set(keys))
     options = [(item.name, item.since, item.until) for item in fabric.mpi]
@@ -119,10 +125,12 @@ def test_a_fabric_over_rdma_refuses_to_run_over_tcp() -> None:
         "gcp-tcpx": ["GPUDirectTCPX_v7"],
         "gcp-tcpxo": [],
         "infiniband": ["IB"],
+        "infiniband-sharp": [None],
         "lab": [],
         "nvlink-only": [],
         "rocev2": ["IB"],
         "spectrum-x": ["IB"],
+        "spectrum-x-plugin": [None],
         "tcp": ["Socket"],
     }
 

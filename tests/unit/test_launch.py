@@ -22,7 +22,7 @@ from busbw.launch import FabricFacts, LaunchRequest, Mpi, MpiFacts, SlurmFacts, 
 from busbw.launch.mpirun import NOISE, ssh_agent
 from busbw.launch.nccl_tests import arguments
 from busbw.launch.render import render
-from busbw.model import BenchmarkCase, Collective, Invocation, Node, ResolvedVar, Sizes
+from busbw.model import BenchmarkCase, Collective, Invocation, Node, ResolvedVar, Sizes, UnsetVar
 from busbw.parsers.tools.open_mpi import parse_version
 from busbw.run.launching import mpi_of
 
@@ -191,6 +191,11 @@ GOLDEN: dict[str, tuple[str, LaunchRequest, str]] = {
         "OMPI_MCA_coll_hcoll_enable,OMPI_MCA_coll_ucc_enable,OMPI_MCA_btl_tcp_if_include,NCCL_NET,NCCL_IB_HCA"
         f" {PERF}",
     ),
+    "unset": (
+        "mpirun",
+        replace(REQUEST, unset=(UnsetVar("NCCL_NET_PLUGIN", "--unset", "w"),)),
+        f"/usr/bin/mpirun {PLACES} {SSH_4} {OB1} {OOB_4} {ENV} env -u NCCL_NET_PLUGIN {PERF}",
+    ),
     "MPICH": (
         "hydra",
         REQUEST,
@@ -229,7 +234,9 @@ def test_the_command_line(launcher: str, request_: LaunchRequest, expected: str)
     names = tuple(node.name for node in request_.nodes)
     ranks = 4 if request_ is LAB else 16
     words = tuple(shlex.split(expected))
-    assert invocation == Invocation("all-reduce", words, request_.env, names, 1200.0, ranks)
+    assert invocation == Invocation(
+        "all-reduce", words, request_.env, names, 1200.0, ranks, request_.unset
+    )
 
 
 ABC = SlurmFacts("1", ("a", "b", "c"), "pmix")

@@ -11,8 +11,17 @@ from busbw.errors import UsageError
 from busbw.fabrics import fabric
 from busbw.fabrics.fabric import ProfileVar
 from busbw.launch import FabricFacts
-from busbw.launch.env import cautions, excluded, mpi_options, parse_overrides, resolve_env, stray
-from busbw.model import BenchmarkCase, Collective, ResolvedVar, Sizes
+from busbw.launch.env import (
+    cautions,
+    excluded,
+    mpi_options,
+    parse_overrides,
+    resolve_env,
+    resolve_unset,
+    setup_script,
+    stray,
+)
+from busbw.model import BenchmarkCase, Collective, ResolvedVar, SetupScript, Sizes, UnsetVar
 
 IB = fabric.load("infiniband")
 BOOK = dataclasses.replace(playbook.load("quick"), env=())
@@ -46,6 +55,7 @@ def test_every_value_says_where_it_comes_from_and_why() -> None:
             "NCCL user guide for 2.30 (environment variables),"
             " https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html"
         ),
+        yields=True,
     )
 
 
@@ -81,6 +91,60 @@ def test_a_case_wins_over_the_command_line_that_over_the_playbook_that_over_the_
             "set by the playbook for all its cases; instead of 'IB' from profile infiniband",
         ),
     ]
+
+
+def test_a_value_of_none_takes_the_variable_away_and_a_higher_layer_sets_it_again() -> None:
+    book = dataclasses.replace(BOOK, env=(("NCCL_NET", None), ("NCCL_IB_HCA", None)))
+    args = (IB, book, CASE, (("NCCL_IB_HCA", "=mlx5_9"), ("NCCL_CROSS_NIC", None)), FACTS)
+
+    assert "NCCL_NET" not in values(resolve_env(*args))
+    assert values(resolve_env(*args))["NCCL_IB_HCA"] == "=mlx5_9"
+    assert resolve_unset(*args) == (
+        UnsetVar("NCCL_CROSS_NIC", "--unset", "given on the command line"),
+        UnsetVar("NCCL_NET", "playbook quick", "unset by the playbook for all its cases"),
+    )
+
+
+def test_the_inventory_wins_over_the_profile_and_yields_to_the_playbook() -> None:
+    book = dataclasses.replace(BOOK, env=(("A", "playbook"),))
+    resolved = resolve_env(IB, book, CASE, (), FACTS, (("A", "site"), ("NCCL_NET", "site")))
+    assert [(item.value, item.origin) for item in resolved if item.name in ("A", "NCCL_NET")] == [
+        ("playbook", "playbook quick"),
+        ("site", "inventory"),
+    ]
+
+
+def test_only_a_profiles_values_yield_to_a_setup_script_and_never_those_of_the_log() -> None:
+    resolved = resolve_env(IB, BOOK, CASE, (("NCCL_CROSS_NIC", "0"),), FACTS)
+    assert {item.name for item in resolved if item.yields} == {
+        "NCCL_IB_HCA",
+        "NCCL_NET",
+        "NCCL_SOCKET_IFNAME",
+    }
+
+
+def test_the_playbooks_setup_script_wins_over_the_inventorys_that_over_the_profiles() -> None:
+    gib = fabric.load("gcp-gib")
+    book = dataclasses.replace(BOOK, setup="/opt/book.sh")
+    assert setup_script(IB, BOOK) is None
+    assert setup_script(gib, BOOK) == SetupScript(
+        "/usr/local/gib/scripts/set_nccl_env.sh", "profile gcp-gib", optional=True
+    )
+    assert setup_script(gib, BOOK, "/opt/site.sh") == SetupScript("/opt/site.sh", "inventory")
+    assert setup_script(gib, book, "/opt/site.sh") == SetupScript("/opt/book.sh", "playbook quick")
+
+
+@pytest.mark.parametrize(
+    ("unset", "what"),
+    [
+        (("A B",), "--unset: 'A B' is not the name of a variable"),
+        (("A",), "A is given to --env and to --unset"),
+    ],
+)
+def test_a_variable_cannot_be_set_and_unset_at_once(unset: tuple[str, ...], what: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        parse_overrides(("A=1",), unset)
+    assert caught.value.what == what
 
 
 def test_groups_are_cut_by_the_case_alone() -> None:
