@@ -89,6 +89,9 @@ def test_every_value_has_a_reason_and_a_source(name: str) -> None:
 def test_what_the_published_fabrics_travel_on() -> None:
     assert {name: (each.wire, each.published) for name, each in carrier_by_fabric().items()} == {
         "azure-ib": (Wire.INFINIBAND, "infiniband"),
+        "coreweave-ib": (Wire.INFINIBAND, "infiniband"),
+        "coreweave-roce": (Wire.ROCE, "spectrum-x"),
+        "crusoe-ib": (Wire.INFINIBAND, "infiniband"),
         "efa": (Wire.UNFRAMED, "efa"),
         "gcp-gib": (Wire.ROCE, "roce"),
         "gcp-tcpx": (Wire.UNFRAMED, "tcpx"),
@@ -96,17 +99,19 @@ def test_what_the_published_fabrics_travel_on() -> None:
         "infiniband": (Wire.INFINIBAND, "infiniband"),
         "infiniband-sharp": (Wire.INFINIBAND, "infiniband"),
         "nvlink-only": (Wire.UNFRAMED, "intra-node"),
+        "oci": (Wire.ROCE, "roce"),
         "rocev2": (Wire.ROCE, "roce"),
         "spectrum-x": (Wire.ROCE, "spectrum-x"),
         "spectrum-x-plugin": (Wire.ROCE, "spectrum-x"),
         "tcp": (Wire.TCP, "tcp"),
+        "tcp-100g": (Wire.TCP, "tcp"),
     }
 
 
 def test_flows_are_hashed_on_plain_ethernet_only() -> None:
     loaded = [fabric.load(name) for name in fabric.names()]
     hashed = {each.name for each in loaded if each.flow_hashing and each.flow_hashing.value}
-    assert hashed == {"gcp-gib", "gcp-tcpx", "gcp-tcpxo", "lab", "rocev2", "tcp"}
+    assert hashed == {"gcp-gib", "gcp-tcpx", "gcp-tcpxo", "lab", "oci", "rocev2", "tcp", "tcp-100g"}
     assert fabric.load("nvlink-only").link_tool is LinkTool.NONE
 
 

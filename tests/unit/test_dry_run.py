@@ -100,6 +100,19 @@ def test_an_inventory_sets_unsets_and_names_a_script(
     assert "  NCCL_IB_TC=106 \\\n" in text, "wins over the script"
 
 
+def test_the_machine_of_the_inventory_decides_the_providers_values(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    site = tmp_path / "oci.yaml"
+    site.write_text(
+        'nodes: ["n[1-2]"]\nfabric: oci\ndefaults: {gpus: 8, labels: {machine: BM.GPU.B300.8}}\n'
+    )
+    assert cli.main(["run", "quick", "-i", str(site), "--nccl-tests", "/opt/nt", "--dry-run"]) == 0
+    text = capsys.readouterr().out
+    assert "-x NCCL_IB_HCA==mlx5_0,mlx5_1,mlx5_7," in text
+    assert "-x NCCL_IB_TC=41" in text
+
+
 def test_a_sweep_shows_the_launches_of_one_round(capsys: pytest.CaptureFixture[str]) -> None:
     text = printed(capsys, "-p", "infiniband", "--sweep", "NCCL_IB_QPS_PER_CONNECTION=2,4")
 

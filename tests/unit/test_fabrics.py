@@ -35,6 +35,9 @@ def ids(item: Profile) -> str:
 def test_these_fabrics_are_known() -> None:
     assert profile.names() == (
         "azure-ib",
+        "coreweave-ib",
+        "coreweave-roce",
+        "crusoe-ib",
         "efa",
         "gcp-gib",
         "gcp-tcpx",
@@ -43,10 +46,12 @@ def test_these_fabrics_are_known() -> None:
         "infiniband-sharp",
         "lab",
         "nvlink-only",
+        "oci",
         "rocev2",
         "spectrum-x",
         "spectrum-x-plugin",
         "tcp",
+        "tcp-100g",
     )
 
 
@@ -86,7 +91,10 @@ def test_placeholders_are_known_and_names_are_set_once(fabric: Profile) -> None:
     for item in (*fabric.env, *fabric.mpi):
         parts = Formatter().parse(item.value or "")
         assert {name for _, name, _, _ in parts if name is not None} <= PLACEHOLDERS
-    keys = [(item.name, item.purposes, item.machines) for item in fabric.env]
+    # A value made of the cluster's facts may follow the plain one that it replaces.
+    keys = [
+        (item.name, item.purposes, item.machines, "{" in (item.value or "")) for item in fabric.env
+    ]
     assert len(keys) == len(set(keys))
     options = [(item.name, item.since, item.until) for item in fabric.mpi]
     assert len(options) == len(set(options))
@@ -120,6 +128,9 @@ def test_a_fabric_over_rdma_refuses_to_run_over_tcp() -> None:
     }
     assert nets == {
         "azure-ib": ["IB"],
+        "coreweave-ib": ["IB"],
+        "coreweave-roce": ["IB"],
+        "crusoe-ib": ["IB"],
         "efa": ["AWS Libfabric"],
         "gcp-gib": ["gIB"],
         "gcp-tcpx": ["GPUDirectTCPX_v7"],
@@ -128,10 +139,12 @@ def test_a_fabric_over_rdma_refuses_to_run_over_tcp() -> None:
         "infiniband-sharp": [None],
         "lab": [],
         "nvlink-only": [],
+        "oci": ["IB"],
         "rocev2": ["IB"],
         "spectrum-x": ["IB"],
         "spectrum-x-plugin": [None],
         "tcp": ["Socket"],
+        "tcp-100g": ["Socket"],
     }
 
 

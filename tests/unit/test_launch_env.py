@@ -147,6 +147,25 @@ def test_a_variable_cannot_be_set_and_unset_at_once(unset: tuple[str, ...], what
     assert caught.value.what == what
 
 
+@pytest.mark.parametrize(
+    ("machine", "rails", "expected"),
+    [
+        ("BM.GPU.A100-v2.8", (), ("4", "=mlx5_1,")),
+        ("BM.GPU.H200.8", (), (None, "=mlx5_0,mlx5_3,")),
+        ("BM.GPU.H200.8", ("mlx5_7",), (None, "=mlx5_7")),
+        (None, (), (None, "")),
+    ],
+)
+def test_a_value_for_named_machines_is_set_on_those_alone(
+    machine: str | None, rails: tuple[str, ...], expected: tuple[str | None, str]
+) -> None:
+    facts = dataclasses.replace(FACTS, machine=machine, rails=rails)
+    found = values(resolve_env(fabric.load("oci"), BOOK, CASE, (), facts))
+    assert found["NCCL_IB_TC"] == "41"
+    assert found.get("NCCL_IB_QPS_PER_CONNECTION") == expected[0]
+    assert found.get("NCCL_IB_HCA", "").startswith(expected[1])
+
+
 def test_groups_are_cut_by_the_case_alone() -> None:
     resolved = resolve_env(
         fabric.load("lab"),

@@ -26,16 +26,23 @@ from busbw.transport.recorder import RecordingTransport
 RDMA, VPC, TCP = ("mlx5_0", "mlx5_3"), ("rdmap16s27", "rdmap32s27"), ("eth1", "eth2")
 TOOLS = {
     "azure-ib": ("ib_write_bw", RDMA),
+    "coreweave-ib": ("ib_write_bw", RDMA),
+    "coreweave-roce": ("ib_write_bw", RDMA),
+    "crusoe-ib": ("ib_write_bw", RDMA),
     "efa": (None, VPC),
     "gcp-gib": ("ib_write_bw", RDMA),
     "gcp-tcpx": ("iperf3", TCP),
     "gcp-tcpxo": ("iperf3", TCP),
     "infiniband": ("ib_write_bw", RDMA),
+    "infiniband-sharp": ("ib_write_bw", RDMA),
     "lab": ("iperf3", TCP),
     "nvlink-only": (None, ()),
+    "oci": ("ib_write_bw", RDMA),
     "rocev2": ("ib_write_bw", RDMA),
     "spectrum-x": ("ib_write_bw", RDMA),
+    "spectrum-x-plugin": ("ib_write_bw", RDMA),
     "tcp": ("iperf3", TCP),
+    "tcp-100g": ("iperf3", TCP),
 }
 PERFTEST = Path(__file__).parents[1] / "fixtures/bandwidth/ib_write_bw.txt"
 IPERF3 = (
