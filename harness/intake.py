@@ -31,6 +31,7 @@ from typing import IO, Protocol
 
 from busbw import files
 from busbw.errors import ReadError, UsageError
+from busbw.parsers.logs import exports
 from busbw.parsers.logs.json_values import unwrapped
 
 CHUNK_BYTES = 120 << 10
@@ -111,7 +112,36 @@ class Reading:
                     break
                 chunks = self._expanded(kind, chunks)
             head, chunks = _peek(chunks)
-            yield from self._limited(unwrapped(_utf8(head, chunks)))
+            yield from self._limited(unwrapped(self._lines(_utf8(head, chunks))))
+
+    def _lines(self, chunks: Iterable[bytes]) -> Iterator[bytes]:
+        """The chunks; of a store's export, which is one JSON document, the lines in it."""
+        document = bytearray()
+        is_export: bool | None = None
+        for chunk in chunks:
+            if is_export is False:
+                yield chunk
+                continue
+            document += chunk
+            start = bytes(document[: exports.HEAD_BYTES]).lstrip()
+            if is_export is None and (
+                start[:1] not in (b"{", b"[") or len(document) >= exports.HEAD_BYTES
+            ):
+                is_export = exports.begins(start)
+            if len(document) > exports.MOST_BYTES:
+                is_export = False
+                limit = exports.MOST_BYTES >> 20
+                self.problem = f"more than {limit} MiB of JSON: no log lines looked for in it"
+            if is_export is False:
+                yield from _pieces(document)
+        if is_export is False:
+            return
+        text = bytes(document)
+        export = exports.text_of(text) if exports.begins(text) else None
+        if export is not None:
+            self.problem = self.problem or export.problem
+            text = export.text
+        yield from _pieces(text)
 
     def _raw(self) -> Iterator[bytes]:
         while chunk := self._file.read(CHUNK_BYTES):
@@ -141,6 +171,12 @@ class Reading:
                     next_step="if the file is right, expand it yourself and read the result",
                 )
             yield chunk
+
+
+def _pieces(data: bytes | bytearray) -> Iterator[bytes]:
+    """The data in chunks of bounded size."""
+    for begin in range(0, len(data), CHUNK_BYTES):
+        yield bytes(data[begin : begin + CHUNK_BYTES])
 
 
 class _Damaged(Exception):

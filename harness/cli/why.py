@@ -175,7 +175,9 @@ def read_one(source: intake.Source) -> _TextReading:
     if not scan.first_line:
         return _TextReading(Text(source.name, ()), records, (f"{source.name}: the text is empty",))
     if reading.problem:
-        problems.append(f"{source.name}: {reading.problem}")
+        gap = f"{source.name}: {reading.problem}"
+        problems.append(gap)
+        records = replace(records, gaps=(*records.gaps, gap))
     return _TextReading(Text(source.name, scan.hits, scan.lines), records, tuple(problems))
 
 
@@ -306,7 +308,7 @@ def document(diagnosis: Diagnosis, shown: tuple[Finding, ...], reading: Reading)
         "healthy": diagnosis.healthy,
         "unexplained": [_line(line) for line in diagnosis.unexplained],
         "notes": list(diagnosis.notes),
-        "problems": [*reading.problems, *reading.gaps],
+        "problems": list(dict.fromkeys((*reading.problems, *reading.gaps))),
         "read": [{"file": text.artefact, "lines": text.lines} for text in texts],
     }
 

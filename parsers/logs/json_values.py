@@ -137,8 +137,22 @@ def flag(value: dict[str, object], key: str) -> bool | None:
 
 # Log lines that a collector wrapped in JSON.
 
-_KEYS = ("log", "message", "msg", "MESSAGE", "line", "text")
+_KEYS = (
+    "log",
+    "message",
+    "msg",
+    "MESSAGE",
+    "line",
+    "text",
+    "textPayload",
+    "@message",
+    "_raw",
+    "body",
+)
 """Where the line stands; the first of these that is text."""
+_PAYLOADS = ("jsonPayload", "_source", "result", "body")
+"""Objects in which it stands, in records of Google Cloud Logging, Elasticsearch, Splunk,
+OpenTelemetry."""
 _LONGEST = 1 << 20
 """Bytes of a first line without an end that are awaited."""
 
@@ -185,8 +199,17 @@ def _text_of(line: bytes) -> bytes | None:
         return None
     if not isinstance(record, dict):
         return None
-    text = next((value for key in _KEYS if isinstance(value := record.get(key), str)), None)
+    text = message_of(record)
     if text is None:
         return None
     partial = "log" in record and "stream" in record
     return (text if partial or text.endswith("\n") else text + "\n").encode("utf-8", "replace")
+
+
+def message_of(record: dict[str, object]) -> str | None:
+    """The line inside a collector's record; None = there is none."""
+    for values in (record, *(mapping(record.get(key)) for key in _PAYLOADS)):
+        for key in (*_KEYS, "stringValue"):
+            if isinstance(value := values.get(key), str):
+                return value
+    return None
