@@ -3,9 +3,10 @@ its groups beside the plan, the settings beside NCCL's log, and what an earlier 
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterable, Iterator
 
-from busbw.assess import detection, proof
+from busbw.assess import detection, proof, sharp
 from busbw.assess.appraisal import Appraisal
 from busbw.assess.launches import Launch
 from busbw.checks import NodeAnswer
@@ -237,14 +238,13 @@ def _settings_without_effect(run: RunDir, launches: tuple[Launch, ...]) -> Itera
 def _collnet(settings: dict[str, str], log: NcclLog, artefact: str) -> Iterator[Finding]:
     wanted = settings.get("NCCL_COLLNET_ENABLE", "") not in _OFF
     wanted = wanted or "collnet" in settings.get("NCCL_ALGO", "").lower()
-    used = any(
-        connection.transport == "COLLNET"
-        for process in log.processes
-        for connection in process.connections
-    )
-    if wanted and not used:
-        title = "SHARP is requested (NCCL_COLLNET_ENABLE), and no channel goes over CollNet"
-        yield _finding("sharp-not-used", Status.FAIL, title, artefact)
+    if not wanted or sharp.used(log):
+        return
+    reason, lines = sharp.why_unused(log)
+    title = f"SHARP is requested, and no channel goes over CollNet: {reason}"
+    finding = _finding("sharp-not-used", Status.FAIL, title, artefact)
+    shown = tuple(Evidence(artefact, None, line) for line in lines)
+    yield dataclasses.replace(finding, evidence=shown or finding.evidence)
 
 
 def _nvls(

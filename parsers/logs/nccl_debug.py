@@ -417,7 +417,8 @@ _FACTS: tuple[tuple[str, str, int, _Take], ...] = (
     ("nvls", r"NVLS multicast support is (?P<no>not )?available", 2, _nvls),
     (
         "collnet",
-        r"CollNet \d|CollNet node|Connected CollNet|COLLNET/|initialize CollNet|SHARP coll",
+        r"CollNet \d|CollNet node|CollNet device|Connected CollNet|COLLNET/|initialize CollNet"
+        r"|SHARP coll|SHARP: |SHARP group|SHARP rank|Sharp rank",
         8,
         _collnet,
     ),

@@ -266,8 +266,10 @@ def test_unknown_hardware_still_gets_its_limits(capsys: pytest.CaptureFixture[st
             ("--gpu", "H100", "--nodes", "8", "--nics", "8x400"),
             (
                 (
-                    "busbw: error: 8 nodes need a fabric; known: azure-ib, efa, gcp-gib,"
-                    " gcp-tcpx, gcp-tcpxo, infiniband, rocev2, spectrum-x, tcp"
+                    "busbw: error: 8 nodes need a fabric; known: azure-ib,"
+                    " coreweave-ib, coreweave-roce, crusoe-ib, efa, gcp-gib, gcp-tcpx, gcp-tcpxo,"
+                    " infiniband, infiniband-sharp, oci, rocev2, spectrum-x, spectrum-x-plugin,"
+                    " tcp, tcp-100g"
                 ),
                 "busbw: next: --fabric infiniband",
             ),
