@@ -36,7 +36,9 @@ _WORD = re.compile(r"[A-Za-z][A-Za-z0-9]*(?:_[A-Za-z0-9]+)*")
 _FIELD = re.compile(
     r"NCCL|RCCL|CUDA|\bGPU|NVLink|NVSwitch|Infini[Bb]and|\bibv_|\bmlx\d|\bUCX|\bMPI|mpirun|libfabric"
     r"|\bPSM\d?\b|PSM2|\bhfi_|\bhfi1_|\bucs_|\bucp_|\buct_|\bfi_[a-z]|\bcu[A-Z]\w{4}|nvcc|\.cuh?\b"
-    r"|torch|[Bb]roadcast|all_?(?:reduce|gather)|\brank\b|srun|slurm|NIC\b|RDMA|RoCE"
+    r"|[Tt]orch|[Bb]roadcast|all_?(?:reduce|gather)|\b[Rr]ank\b|srun|[Ss]lurm|NIC\b|RDMA|RoCE"
+    r"|[Nn][Vv][Ii][Dd][Ii][Aa]|ROCm|\bHIP\b|amdgpu|\bPML\b|\borted\b|\bprted\b|c10d|[Gg]loo\b"
+    r"|[Pp]rolog|JobI[Dd]|\bPod\b|\bpods?/|nodes are available|OFI\b|MCA\b"
 )
 """Words of this field."""
 _HUMP = re.compile(r"(?<=[a-z])(?=[A-Z])|_")

@@ -24,6 +24,7 @@ _ERRORS: Mapping[str, str] = {
     "full": r"No space left on device",
     "address": r"Bad address",
     "in-use": r"Address already in use",
+    "no-device": r"No such device\b(?! or)",
     "read-only": r"Read-only file system|Stale file handle|Input/output error",
 }
 """Kind of error → the words of the C library for it."""
@@ -90,20 +91,34 @@ _SUBJECTS = (
             "address": (("peermem-missing", _WEAK),),
         },
     ),
+    _Subject(
+        r"create_ah|modify_qp",
+        {"no-device": (("rdma-netns-mismatch", _WEAK), ("gid-index-forced", _WEAK))},
+    ),
     _Subject(r"\bbind\b|\blisten\b", {"in-use": (("rendezvous-port-in-use", _WEAK),)}),
 )
 """In order: the first subject that has a cause for the error counts."""
 
 _FAILED = Watch("failed", "|".join(_ERRORS.values()))
+_OTHER = Watch(
+    "other",
+    r"\bibv_\w+\b.*failed.*(?:No such device|Invalid argument|No route to host|timed out"
+    r"|not supported|Protocol not|Bad address)",
+)
 _KINDS = tuple((kind, re.compile(words, re.IGNORECASE)) for kind, words in _ERRORS.items())
 
 
 def _judge(view: View) -> Iterator[Clue]:
+    lacks_memory = False
     for line in view.sightings(_FAILED.name):
         if " INFO " in line.text:
             continue
         for entry, weight in _causes(line.text):
+            lacks_memory = lacks_memory or entry == "memlock-limit"
             yield line.clue(entry, weight, "nccl-log", places(line.text))
+    if not lacks_memory:
+        for line in view.sightings(_OTHER.name)[:1]:
+            yield line.clue("memlock-limit", Weight.EXCLUDES, "nccl-log")
 
 
 def _causes(line: str) -> tuple[tuple[str, Weight], ...]:
@@ -124,7 +139,7 @@ RULE = Rule(
         "The file, device or call that a line names, and the error of the system behind it, give "
         "the cause together."
     ),
-    watches=(_FAILED,),
+    watches=(_FAILED, _OTHER),
     judge=_judge,
     fires=(
         Fires(
@@ -138,6 +153,11 @@ RULE = Rule(
         Fires(
             "open /dev/infiniband/uverbs0: Permission denied\n",
             (("container-no-ib-devices", "strong"),),
+        ),
+        Fires(
+            "a:1:2 [0] ibvwrap.cc:205 NCCL WARN Call to ibv_create_ah failed with error No such "
+            "device\n",
+            (("rdma-netns-mismatch", "weak"), ("memlock-limit", "excludes")),
         ),
     ),
     silent=(
