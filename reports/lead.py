@@ -78,13 +78,29 @@ def subject(result: RunResult) -> str:
         figure = phrases.bandwidth(compared.measured_gb_s)
         if compared.ratio is not None:
             figure = phrases.percent(compared.ratio)
-        return f"{collective(result, compared)} {figure}"
+        return f"{_culprit(result)}{collective(result, compared)} {figure}"
     findings = ordered_findings(result)
     if findings:
         return findings[0].title
     if result.unreachable and result.verdict in (Status.FAIL, Status.UNKNOWN):
         return f"{phrases.nodes(u.node for u in result.unreachable)} not reached"
     return "could not measure" if result.verdict is Status.UNKNOWN else "measured"
+
+
+def _culprit(result: RunResult) -> str:
+    """What is to blame for the number that follows, with its separator; empty = nothing is blamed."""
+    blamed = {name for blame in result.blame for name in blame.component.names}
+    for finding in ordered_findings(result):
+        places = [place for place in finding.where if place.partition(" ")[0] in blamed]
+        if places and finding.required and finding.status is result.verdict:
+            return f"{phrases.where(_narrowest(places))} ({finding.id}); "
+    return ""
+
+
+def _narrowest(places: list[str]) -> tuple[str, ...]:
+    """Without a node of which a rail or an interface is named."""
+    whole = {place.partition(" ")[0] for place in places if " " in place}
+    return tuple(place for place in places if place not in whole)
 
 
 def nodes_of(result: RunResult) -> str:
@@ -98,17 +114,18 @@ def nodes_of(result: RunResult) -> str:
 
 
 def title(result: RunResult) -> str:
-    """The page's title, read in a tab bar: `FAIL – all_reduce 52% – gpu-[000-015]`."""
+    """The page's title, read in a tab bar: `FAIL – gpu-005 rail 3 (slow-rail); all_reduce 52% – gpu-[000-015]`."""
     return f"{result.verdict.value} – {subject(result)} – {nodes_of(result)}"
 
 
 def last_line(result: RunResult, run_dir: str) -> str:
-    """The greppable line: `busbw: FAIL all_reduce 192/372 GB/s (52%) gpu-[000-015] runs/2026…`."""
+    """The greppable line, what is to blame first:
+    `busbw: FAIL gpu-005 rail 3 (slow-rail); all_reduce 192/372 GB/s (52%) gpu-[000-015] runs/…`."""
     compared = lead(result)
     if result.acceptance is not None:
         decision = subject(result)
     elif compared is not None and (compared.status is result.verdict or not result.findings):
-        decision = f"{collective(result, compared)} {phrases.against(compared)}"
+        decision = f"{_culprit(result)}{collective(result, compared)} {phrases.against(compared)}"
     elif result.verdict is Status.UNKNOWN:
         decision = f"could not measure: {subject(result)}"
     else:

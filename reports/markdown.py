@@ -100,6 +100,9 @@ def _finding(finding: Finding, number: int) -> str:
     lines = [f"## F{number:02d} {state}: {markdown(finding.title)}", "", " · ".join(facts), ""]
     if finding.cause:
         lines += [markdown(finding.cause), ""]
+    lines += _list("Ruled out:", finding.ruled_out)
+    if finding.cost:
+        lines += [f"Cost: {markdown(finding.cost)}", ""]
     for evidence in finding.evidence:
         lines += [f"Seen in {markdown_code(phrases.location(evidence))}:", ""]
         lines.append(markdown_block(phrases.cut(evidence.text, _EVIDENCE_CHARACTERS)))

@@ -69,10 +69,11 @@ def verdict_lines(result: RunResult, run_dir: str | None = None) -> tuple[Line, 
     lines += _unreachable(result)
     if findings:
         lines += _first(findings[0])
-        lines += [_brief(finding) for finding in findings[1 : 1 + _MORE_FINDINGS]]
-    hidden = len(findings) - 1 - _MORE_FINDINGS
-    if hidden > 0:
-        lines.append(Line(f"ALSO  {phrases.count(hidden, 'more finding')} in the report"))
+        others = [each for each in findings[1:] if each.id not in findings[0].explains]
+        lines += [_brief(finding) for finding in others[:_MORE_FINDINGS]]
+        hidden = len(others) - _MORE_FINDINGS
+        if hidden > 0:
+            lines.append(Line(f"ALSO  {phrases.count(hidden, 'more finding')} in the report"))
     lines += _layers(findings)
     lines += _gaps(result)
     lines.append(Line(lead.last_line(result, run_dir or f"runs/{result.run_id}"), unbroken=True))
@@ -129,6 +130,9 @@ def _first(finding: Finding) -> list[Line]:
     lines = [Line(f"{_label(finding)}  {finding.title}   [{finding.id}]")]
     if finding.cause:
         lines.append(Line(f"      {phrases.cut(finding.cause, 2 * _TEXT)}"))
+    lines += [Line(f"NOT   {text}") for text in finding.ruled_out]
+    if finding.cost:
+        lines.append(Line(f"COST  {finding.cost}"))
     for number, fix in enumerate(finding.fixes, 1):
         head = "DO" if number == 1 else "  "
         lines.append(Line(f"{head}    {phrases.fix_step(number, fix)}"))

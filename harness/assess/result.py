@@ -51,7 +51,7 @@ from busbw.model import (
 )
 from busbw.model.history import ComparableRun, RunDiff
 from busbw.parsers import contract, verdict
-from busbw.parsers.blame import blame, layer_breakdown, loss
+from busbw.parsers.blame import blame, layer_breakdown, loss, narrow
 from busbw.parsers.blame import findings as blame_findings
 from busbw.parsers.blame.blame import BlameOutcome
 from busbw.parsers.blame.confirm import confirmation
@@ -334,15 +334,22 @@ def _suspect_findings(
     """
     if not outcome.blames:
         return ()
-    measured = {node for sample in samples for node in sample.nodes}
-    nodes = tuple(node.name for node in plan.cluster.nodes if node.name in measured)
+    surveyed = {node for sample in samples for node in sample.nodes}
+    nodes = tuple(node.name for node in plan.cluster.nodes if node.name in surveyed)
+    interfaces = {node.name: node.data_interfaces for node in plan.cluster.nodes}
+    family = plan.profile.family.name if plan.profile.family else ""
+    measured = narrow.Measurements(samples, links, interfaces, family)
     cannot = dict(confirming(nodes, wiring, outcome).cannot)
     return tuple(
-        blame_findings.blame_finding(
+        narrow.narrowed(
+            blame_findings.blame_finding(
+                suspect,
+                confirmation(suspect, part, samples, wiring, cannot.get(part, "")),
+                layer_breakdown.evidence(links, suspect.component),
+                loss.evidence(carried, part, outcome.flagged, wiring),
+            ),
             suspect,
-            confirmation(suspect, part, samples, wiring, cannot.get(part, "")),
-            layer_breakdown.evidence(links, suspect.component),
-            loss.evidence(carried, part, outcome.flagged, wiring),
+            measured,
         )
         for suspect, part in zip(outcome.blames, outcome.flagged, strict=True)
     )

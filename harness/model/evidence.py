@@ -159,3 +159,7 @@ class Finding:
     """Share of the expected bandwidth it costs, 0..1, for ordering; 0 = not known."""
     explains: tuple[str, ...] = ()
     """Ids of findings and symptoms that follow from it, and were seen."""
+    ruled_out: tuple[str, ...] = ()
+    """What it is not, each with the measurement that excludes it."""
+    cost: str = ""
+    """What it costs the job, in measured numbers; empty = not measured."""

@@ -236,6 +236,14 @@ class Signal:
     """Lines it must match."""
 
 
+class EveryFabric(StrEnum):
+    """Words in the place of a family: what nodes of every fabric have."""
+
+    ANY = "any"
+    NVLINK = "nvlink"
+    PCIE = "pcie"
+
+
 @dataclass(frozen=True, slots=True)
 class Step:
     """One step of a repair."""
@@ -244,18 +252,12 @@ class Step:
     do: str
     run: tuple[str, ...] = ()
     disruptive: bool = False
+    fabrics: tuple[str, ...] = (EveryFabric.ANY,)
+    """Names of families whose nodes have the tools of this step."""
 
     def fix(self) -> Fix:
         """The step as the record that findings carry."""
         return Fix(self.do, self.run, self.needs, self.disruptive)
-
-
-class EveryFabric(StrEnum):
-    """Words in the place of a family: what nodes of every fabric have."""
-
-    ANY = "any"
-    NVLINK = "nvlink"
-    PCIE = "pcie"
 
 
 @dataclass(frozen=True, slots=True)
@@ -380,14 +382,16 @@ def entry(finding_id: str) -> Entry:
     return load().get(finding_id)
 
 
-def fixes(finding_id: str, **values: str) -> tuple[Fix, ...]:
+def fixes(finding_id: str, family: str = "", **values: str) -> tuple[Fix, ...]:
     """The fix steps of an entry for a finding. A word in capitals that `values` names is replaced in
     texts and commands: `fixes("slow-node", NODE="gpu7")`.
+
+    `family`: of the fabric; steps for other ones are left out. Empty = it is not known.
 
     Raises:
         KeyError: no such entry.
     """
-    steps = (step.fix() for step in entry(finding_id).fix)
+    steps = (step.fix() for step in entry(finding_id).fix if _fits(step, family))
     return tuple(
         replace(
             step,
@@ -396,6 +400,10 @@ def fixes(finding_id: str, **values: str) -> tuple[Fix, ...]:
         )
         for step in steps
     )
+
+
+def _fits(step: Step, family: str) -> bool:
+    return not family or EveryFabric.ANY in step.fabrics or family in step.fabrics
 
 
 def _with_values(text: str, values: Mapping[str, str]) -> str:

@@ -21,6 +21,8 @@ pytestmark = [pytest.mark.lab, pytest.mark.slurm]
 
 BOOK = str(Path(__file__).with_name("launchers.yaml"))
 ASKED = ("--partition", "lab", "--time", "5")
+SLOW_NODE = ("slow-node", "slow-network-side", "slow-link")
+"""By what else a run measured besides its survey."""
 
 
 @pytest.fixture(scope="module")
@@ -83,7 +85,7 @@ def test_every_launcher_ends_in_the_same_verdict(
 ) -> None:  # type: ignore[type-arg]
     result = measured(slow3, tmp_path / "runs", *options)
     assert result["verdict"] == "FAIL", result["findings"]
-    assert result["findings"][0]["id"] == "slow-node", result["findings"][0]
+    assert result["findings"][0]["id"] in SLOW_NODE, result["findings"][0]
     # A busy machine may scatter others; what is slow all the time is the one.
     assert [
         blame["component"]["names"] for blame in result["blame"] if blame["state"] == "slow"

@@ -19,8 +19,13 @@ SHOWN = re.compile(
     rf"""(?: {{2,}}\[|"id": ")({ID.pattern})(?:, (?:certain|likely|possible))?(?:\]|",)"""
 )
 """How the terminal, transcripts and run.json show the id of a finding."""
-RECORDS = {"Finding": ("id", 0), "Suspect": ("id", 0), "CheckResult": ("check_id", 0)}
-"""Record → (name, position) of its id."""
+RECORDS = {
+    "Finding": ("id", 0),
+    "Suspect": ("id", 0),
+    "CheckResult": ("check_id", 0),
+    "replace": ("id", 9),
+}
+"""Record, or the function that changes one → (name, position) of its id."""
 
 
 def sources() -> Iterator[tuple[Path, ast.Module]]:
@@ -34,6 +39,10 @@ def argument(call: ast.Call, name: str, position: int) -> ast.expr | None:
     if named is not None:
         return named
     return call.args[position] if len(call.args) > position else None
+
+
+def _is_finding(changed: ast.expr) -> bool:
+    return isinstance(changed, ast.Name) and changed.id == "finding"
 
 
 class Module:
@@ -60,6 +69,8 @@ class Module:
     def _found(self) -> Iterator[str]:
         for call in self.calls:
             record = call.func.id if isinstance(call.func, ast.Name) else ""
+            if record == "replace" and not _is_finding(call.args[0]):
+                continue
             if record in RECORDS:
                 given = argument(call, *RECORDS[record])
                 if given is not None:

@@ -96,9 +96,9 @@ def test_the_same_run_gives_the_same_bytes(name: str) -> None:
     ("name", "title"),
     [
         ("healthy", "PASS – all_reduce 100.2% – gpu-[000-015]"),
-        ("failing", "FAIL – all_reduce 52% – gpu-[000-015]"),
+        ("failing", "FAIL – gpu-005 rail 3 (slow-rail); all_reduce 52% – gpu-[000-015]"),
         ("unreachable", "UNKNOWN – gpu-[001,003] not reached – gpu-[000-003]"),
-        ("emulated", "FAIL – all_reduce 20% – node[2-3]"),
+        ("emulated", "FAIL – node3 (slow-node); all_reduce 20% – node[2-3]"),
     ],
 )
 def test_the_title_begins_with_the_verdict(name: str, title: str) -> None:

@@ -50,7 +50,7 @@ def test_verdict_then_cause_then_fix_then_evidence() -> None:
             "  [gid-rocev1-or-no-ipv4]"
         ),
         "NOT CHECKED  bit error rate of the links; sustained load over 60 minutes",
-        "busbw: FAIL all_reduce 192/371 GB/s (52%) gpu-[000-015] runs/20261120-0212-3f9c",
+        "busbw: FAIL gpu-005 rail 3 (slow-rail); all_reduce 192/371 GB/s (52%) gpu-[000-015] runs/20261120-0212-3f9c",
     )
 
 
@@ -80,7 +80,10 @@ def test_unreachable_nodes_come_with_what_was_seen_and_what_to_do() -> None:
             "unreachable",
             "busbw: UNKNOWN could not measure: gpu-[001,003] not reached gpu-[000-003] out/r1",
         ),
-        ("emulated", "busbw: FAIL all_reduce 0.0203/0.1 GB/s (20%) node[2-3] out/r1 (emulated)"),
+        (
+            "emulated",
+            "busbw: FAIL node3 (slow-node); all_reduce 0.0203/0.1 GB/s (20%) node[2-3] out/r1 (emulated)",
+        ),
     ],
 )
 def test_the_last_line_can_be_grepped(name: str, line: str) -> None:
