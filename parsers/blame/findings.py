@@ -63,7 +63,7 @@ def blame_finding(
     cause, fixes = catalogue.entry(finding_id).cause, _fixes(finding_id, part)
     if loss_evidence:
         cause += " " + catalogue.entry("packets-lost").cause
-        fixes += catalogue.fixes("packets-lost")
+        fixes += _fixes("packets-lost", part)
     settle = filter(None, (confirmed.would_settle, _settles(blame)))
     return Finding(
         id=finding_id,

@@ -174,7 +174,7 @@ class Breakdown:
     everything: Ring
     ranks_per_node: int
     no_baseline: str = ""
-    """Why the link baseline was not measured; empty = it was, or no tool answered."""
+    """Why the link baseline was not measured, as a tool says it; empty = no tool said anything."""
     no_intra_node: str = ""
     """Why these nodes have no NVLink to measure; empty = they may have."""
 
@@ -289,7 +289,8 @@ def rows(layers: Breakdown) -> tuple[LayerRow, ...]:
 def _link_rows(layers: Breakdown) -> list[LayerRow]:
     slowest = layers.slowest_link
     if slowest is None or layers.link_share is None:
-        reason = layers.no_baseline or "no tool answered"
+        silent = "no tool answered" if layers.links else "the run did not get to it"
+        reason = layers.no_baseline or silent
         table_rows = [LayerRow("link baseline", f"not measured: {reason}", "run.json", True)]
     else:
         below = "line rate" if layers.line_gb_s else "the best one"

@@ -94,6 +94,9 @@ def narrowed(finding: Finding, suspect: Blame, measured: Measurements) -> Findin
     if suspect.also or part.kind not in (ComponentKind.NODE, ComponentKind.RAIL):
         return finding
     node = part.nodes[0]
+    interface = _interface(node, part.rail, measured.interfaces)
+    if interface:
+        finding = replace(finding, fixes=catalogue.with_values(finding.fixes, INTERFACE=interface))
     link, best_gb_s = _slowest(node, part.rail, measured.links)
     answers = _Answers(finding.effect, _alone(node, measured.samples), link, best_gb_s)
     finding = replace(finding, ruled_out=_ruled_out(answers))
@@ -108,6 +111,14 @@ def narrowed(finding: Finding, suspect: Blame, measured: Measurements) -> Findin
     return finding
 
 
+def _interface(node: str, rail: int | None, interfaces: Mapping[str, tuple[str, ...]]) -> str:
+    """The interface that is meant: of the rail, or the only one. Empty = there are several."""
+    names = interfaces.get(node, ())
+    if rail is not None and rail < len(names):
+        return names[rail]
+    return names[0] if len(names) == 1 else ""
+
+
 def _as(
     finding_id: str, finding: Finding, node: str, answers: _Answers, measured: Measurements
 ) -> Finding:
@@ -118,11 +129,12 @@ def _as(
     if answers.of_link is not Answer.UNKNOWN:
         settle = ()
     if answers.of_link is Answer.SLOW and link is not None:
-        name, names = f"rail {link.rail}", measured.interfaces.get(node, ())
+        names = measured.interfaces.get(node, ())
         if link.rail < len(names):
-            name = values["INTERFACE"] = names[link.rail]
-        where = (f"{node} {name}",)
-        title = f"{node} {name} carries {_gbit(link.baseline_gb_s)} of {_gbit(answers.best_gb_s)}"
+            values["INTERFACE"] = names[link.rail]
+        part = f"{node} {_link_name(link.rail, names)}"
+        where = (part,)
+        title = f"{part} carries {_gbit(link.baseline_gb_s)} of {_gbit(answers.best_gb_s)}"
         # Two kinds of measurement agree: the survey's groups, and a tool that knows no NCCL.
         confidence = Confidence.LIKELY
     return replace(
@@ -137,6 +149,19 @@ def _as(
         would_settle=settle,
         explains=(*finding.explains, "layer-breakdown"),
     )
+
+
+def _link_name(rail: int, interfaces: tuple[str, ...]) -> str:
+    """The interface; with its rail where the node has several.
+
+    >>> _link_name(0, ("eth0",)), _link_name(1, ("eth0", "eth1")), _link_name(2, ())
+    ('eth0', 'rail 1 (eth1)', 'rail 2')
+    """
+    if rail >= len(interfaces):
+        return f"rail {rail}"
+    if len(interfaces) == 1:
+        return interfaces[0]
+    return f"rail {rail} ({interfaces[rail]})"
 
 
 def _deciding_first(evidence: tuple[Evidence, ...], link: RailLink | None) -> tuple[Evidence, ...]:

@@ -392,6 +392,11 @@ def fixes(finding_id: str, family: str = "", **values: str) -> tuple[Fix, ...]:
         KeyError: no such entry.
     """
     steps = (step.fix() for step in entry(finding_id).fix if _fits(step, family))
+    return with_values(tuple(steps), **values)
+
+
+def with_values(steps: tuple[Fix, ...], **values: str) -> tuple[Fix, ...]:
+    """Fix steps with each word in capitals that `values` names replaced."""
     return tuple(
         replace(
             step,

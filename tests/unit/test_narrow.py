@@ -15,6 +15,7 @@ from busbw.model import (
     LaunchRole,
     Status,
 )
+from busbw.parsers.blame.findings import blame_finding
 from busbw.parsers.blame.layer_breakdown import RailLink
 from busbw.parsers.blame.narrow import Measurements, narrowed
 from busbw.parsers.nccl_tests.groups import GroupSample
@@ -146,3 +147,32 @@ def test_the_cost_is_the_ring_with_and_without_the_suspects() -> None:
 def test_one_link_alone_is_neither_good_nor_slow() -> None:
     only = Measurements((), measured(link=0.4).links[:1], {}, "tcp")
     assert narrowed(finding(0.4), suspect(0.4), only).id == "slow-node"
+
+
+def test_one_rail_of_several_is_named_with_its_interface() -> None:
+    rails = dict.fromkeys(("n1", "n2", "n3", "n4"), ("eth0", "eth1"))
+    links = tuple(
+        RailLink(nodes, rail, "iperf3", 50 * share, 49 * share, LINK)
+        for nodes, rail, share in (
+            (("n3", "n4"), 0, 1.0),
+            (("n3", "n4"), 1, 0.4),
+            (("n1", "n2"), 0, 1.0),
+            (("n1", "n2"), 1, 1.0),
+        )
+    )
+    narrow = narrowed(finding(0.4), suspect(0.4), Measurements((), links, rails, "tcp"))
+    assert narrow.title == "n3 rail 1 (eth1) carries 160 Gb/s of 400 Gb/s"
+    assert any(
+        "INTERFACE" not in command and "eth1" in command for command in narrow.fixes[0].commands
+    )
+
+
+def test_steps_against_lost_packets_name_node_and_interface_where_nothing_is_narrowed() -> None:
+    lost = Evidence("raw/counters", None, "n3 retransmits")
+    reported = blame_finding(suspect(0.4), loss_evidence=(lost,))
+    names = {"n3": ("eth0",)}
+    narrow = narrowed(reported, suspect(0.4), Measurements((), (), names, "tcp"))
+    commands = " ; ".join(command for fix in narrow.fixes for command in fix.commands)
+    assert narrow.id == "slow-node"
+    assert "ssh n3 tc -s qdisc show dev eth0" in commands
+    assert "INTERFACE" not in commands
