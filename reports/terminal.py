@@ -68,7 +68,7 @@ def verdict_lines(result: RunResult, run_dir: str | None = None) -> tuple[Line, 
     lines += _criteria(result)
     lines += _unreachable(result)
     if findings:
-        lines += _first(findings[0])
+        lines += _first(findings[0], result.headline)
         others = [each for each in findings[1:] if each.id not in findings[0].explains]
         lines += [_brief(finding) for finding in others[:_MORE_FINDINGS]]
         hidden = len(others) - _MORE_FINDINGS
@@ -126,10 +126,15 @@ def unreachable_by_reason(result: RunResult) -> tuple[tuple[Unreachable, ...], .
     return tuple(tuple(u for u in result.unreachable if u.reason == reason) for reason in reasons)
 
 
-def _first(finding: Finding) -> list[Line]:
-    lines = [Line(f"{_label(finding)}  {finding.title}   [{finding.id}]")]
-    if finding.cause:
-        lines.append(Line(f"      {phrases.cut(finding.cause, 2 * _TEXT)}"))
+def _first(finding: Finding, headline: str) -> list[Line]:
+    cause = phrases.cut(finding.cause, 2 * _TEXT)
+    texts = [finding.title, cause]
+    if finding.title.startswith(headline):
+        # The line above says it already.
+        texts = [cause, finding.title.removeprefix(headline).lstrip(",;: ")]
+    first, *others = filter(None, texts)
+    lines = [Line(f"{_label(finding)}  {first}   [{finding.id}]")]
+    lines += [Line(f"      {text}") for text in others]
     lines += [Line(f"NOT   {text}") for text in finding.ruled_out]
     if finding.cost:
         lines.append(Line(f"COST  {finding.cost}"))
@@ -179,4 +184,6 @@ def _gaps(result: RunResult) -> list[Line]:
         gaps = "; ".join(gap.what for gap in result.uncovered[:_GAPS])
         more = " …" if len(result.uncovered) > _GAPS else ""
         lines.append(Line(f"NOT CHECKED  {gaps}{more}"))
+        open_suspects = (gap for gap in result.uncovered if gap.what.startswith("suspected: "))
+        lines += [Line(f"SETTLE  {gap.would_settle}", unbroken=True) for gap in open_suspects]
     return lines

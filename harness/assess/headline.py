@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from busbw.inventory.hostlist import fold
@@ -11,6 +12,7 @@ from busbw.model import (
     Cluster,
     Comparison,
     Confidence,
+    Finding,
     Status,
     Uncovered,
 )
@@ -23,6 +25,11 @@ if TYPE_CHECKING:
     from busbw.parsers.verdict import Verdict
     from busbw.store.plan import RunPlan
 
+WORDS = 12
+"""Of a headline at most: it is read in a tab, a chat line and a subject line."""
+_CLAUSE = re.compile(r"(?=[,;:] | \()")
+_FREQUENCY = re.compile(r", slow in \d")
+"""In how many launches is for the evidence."""
 EMULATED = (
     "Emulated: host memory over MPI in an embedded lab; no number here says anything about real"
     " hardware."
@@ -42,27 +49,59 @@ def run_headline(
     outcome: BlameOutcome,
     comparisons: tuple[Comparison, ...],
 ) -> str:
-    """One sentence: what is wrong first; without anything wrong, the number and what it was
-    compared with."""
+    """What is wrong and where, in `WORDS` words; without anything wrong, the number and what is
+    suspected."""
     number = _number(launches)
     status = decided.status
     leading = [f for f in decided.findings if f.required and f.status is status]
     if status is not Status.PASS and leading:
-        return "; ".join(filter(None, (leading[0].title, number)))
+        return headline_of(leading[0])
     short = next((c for c in comparisons if c.status is status), None)
     if status is Status.UNKNOWN:
-        judged = "; ".join(filter(None, ("not enough was measured to tell", number)))
+        likely = _likely(decided)
+        if likely is not None:
+            return shortened(f"{headline_of(likely)}; not enough measured to tell")
+        if outcome.open:
+            return shortened(f"possible: {_suspected(outcome)}, in too few launches to prove it")
         if short is not None:
-            judged = _short_of(short)
-        return "; ".join((*_likely(decided), judged))
-    if status is Status.FAIL and short is not None:
+            return _short_of(short)
+        return "; ".join(filter(None, ("not enough measured to tell", number)))
+    if status in (Status.FAIL, Status.WARN) and short is not None:
         return _short_of(short)
-    headline = f"{number or 'nothing measured'}{_compared(outcome)}"
-    if outcome.open:
-        headline += f"; not settled: {_suspected(outcome)}"
-    if status is Status.WARN and short is not None:
-        headline += f"; {' + '.join(short.nodes)} in {short.case_id}: {short.reason}"
-    return headline
+    return f"{number or 'nothing measured'}{_compared(outcome)}"
+
+
+def headline_of(finding: Finding) -> str:
+    """A finding's title in `WORDS` words, with the place it is about.
+
+    >>> headline_of(Finding("x", Status.FAIL, "n1 is slow: 2 of 4 GB/s (50%), slow in 3 of 3 launches", ("n1",), ()))
+    'n1 is slow: 2 of 4 GB/s (50%)'
+    >>> headline_of(Finding("x", Status.FAIL, "A rank died and the others wait", ("n2",), ()))
+    'A rank died and the others wait: n2'
+    """
+    missing = finding.where and all(place not in finding.title for place in finding.where)
+    if not missing:
+        return shortened(finding.title)
+    place = fold(finding.where)
+    return f"{shortened(finding.title, WORDS - len(place.split()))}: {place}"
+
+
+def shortened(text: str, limit: int = WORDS) -> str:
+    """The text up to the last comma, semicolon, colon or bracket within `limit` words.
+
+    >>> shortened("all_reduce at 8 GiB: 20 GB/s, under 48 GB/s, where the fabric begins to be good")
+    'all_reduce at 8 GiB: 20 GB/s, under 48 GB/s'
+    """
+    text = _FREQUENCY.split(text)[0]
+    if len(text.split()) <= limit:
+        return text
+    kept, *clauses = _CLAUSE.split(text)
+    for clause in clauses:
+        if len(f"{kept}{clause}".split()) > limit:
+            break
+        kept += clause
+    words = kept.split()
+    return " ".join(words) if len(words) <= limit else f"{' '.join(words[:limit])} …"
 
 
 def _number(launches: tuple[Launch, ...]) -> str:
@@ -76,34 +115,34 @@ def _number(launches: tuple[Launch, ...]) -> str:
     return f"{launch.artefact.case.collective} {busbw} at {size} on {count} nodes"
 
 
-def _likely(decided: Verdict) -> tuple[str, ...]:
+def _likely(decided: Verdict) -> Finding | None:
     """The first finding that is likely at least: it leads, though a verdict needs more."""
     for finding in decided.findings:
         warns = finding.required and finding.status is Status.WARN
         if warns and finding.confidence is not Confidence.POSSIBLE:
-            return (finding.title,)
-    return ()
+            return finding
+    return None
 
 
 def _short_of(comparison: Comparison) -> str:
+    """What was short: the nodes of a group, the case, the number and what it should be."""
     measured = format_bandwidth(comparison.measured_gb_s)
     expected = format_bandwidth(comparison.reference.busbw_gb_s)
-    return (
-        f"{comparison.case_id} at {format_size(comparison.size_bytes)}: {measured}, compared with"
-        f" {expected} ({comparison.reference.source}): {comparison.reason}"
-    )
+    place = f"{fold(comparison.nodes)} in " if comparison.nodes else ""
+    return f"{place}{comparison.case_id}: {measured} instead of {expected}"
 
 
 def _compared(outcome: BlameOutcome) -> str:
-    """How many nodes the groups cover. One that was loaded too little, or is suspected, is not
-    cleared."""
+    """What the groups tell of the nodes. One that was loaded too little is not cleared."""
+    if outcome.open:
+        return f"; possible: {_suspected(outcome)}"
     cleared = len(outcome.cleared)
     measured = len({node for level in outcome.levels for node in level.sample.nodes})
     if not cleared:
         return ""
     if cleared < measured:
-        return f"; {cleared} of {measured} nodes cleared by comparison with each other"
-    return f"; {cleared} nodes compared with each other, none slow"
+        return f"; {cleared} of {measured} cleared"
+    return "; none slow"
 
 
 def _suspected(outcome: BlameOutcome) -> str:

@@ -10,7 +10,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from busbw.model import RunResult, Status
+from busbw.model import RunResult, Status, Uncovered
 from busbw.reports import terminal
 
 RUNS = SimpleNamespace(
@@ -149,3 +149,32 @@ def test_a_narrow_terminal_breaks_prose_and_never_a_command_or_the_last_line() -
 
 def test_columns_of_the_shipped_doctests() -> None:
     assert doctest.testmod(terminal).failed == 0
+
+
+def test_a_headline_that_is_the_findings_title_is_not_said_twice() -> None:
+    failing = RUNS.failing().result
+    first = next(finding for finding in failing.findings if finding.id == "slow-rail")
+    title = "gpu-005 is slow: 23.9 GB/s instead of 48.1 GB/s (50%)"
+    slow = replace(first, title=f"{title}, slow in 3 of 3 launches")
+    run = replace(failing, headline=title, findings=(slow,))
+    lines = verdict_lines(run)
+    assert lines[:3] == (
+        f"FAIL  {title}",
+        (
+            "CAUSE (likely)  Every ring crosses the slow rail, so the whole job runs at that rail's"
+            " speed.   [slow-rail]"
+        ),
+        "      slow in 3 of 3 launches",
+    )
+    assert sum(title in line for line in lines) == 1
+
+
+def test_what_settles_a_suspicion_is_printed_below_it() -> None:
+    suspected = Uncovered(
+        "suspected: gpu-007", "too few launches", "busbw run --survey --budget 20m"
+    )
+    lines = verdict_lines(replace(RUNS.healthy().result, uncovered=(suspected,)))
+    assert lines[-3:-1] == (
+        "NOT CHECKED  suspected: gpu-007",
+        "SETTLE  busbw run --survey --budget 20m",
+    )
