@@ -12,6 +12,7 @@ from busbw.assess import (
     appraisal,
     builds,
     busy,
+    commands,
     diagnosis,
     evidence,
     fabric,
@@ -177,8 +178,8 @@ def derive(run: RunDir) -> RunResult:
         cases=cases,
         comparisons=judged.comparisons,
         blame=judged.outcome.blames,
-        findings=decided.findings,
-        uncovered=decided.uncovered,
+        findings=commands.completed(decided.findings, plan),
+        uncovered=commands.settling(decided.uncovered, plan),
         sensitivity=judged.appraised.sensitivity if measuring else sensitivity(checks),
         versions=versions,
         commands=(

@@ -16,6 +16,7 @@ from busbw.building import recipe, sources
 from busbw.building.recipe import Benchmark
 from busbw.compare import earlier
 from busbw.compare import plan as interleaving_plan
+from busbw.credentials import masked
 from busbw.errors import PlaybookError, UsageError
 from busbw.fabrics import fabric as profile
 from busbw.fabrics.fabric import Profile
@@ -199,7 +200,42 @@ def new_plan(options: RunOptions, *, started: str = "") -> RunPlan:
         mpi_plugin=options.mpi,
         pml=options.pml,
         interleaving=interleaving,
+        words=_words(options),
+        run_words=_run_words(options),
     )
+
+
+def _words(options: RunOptions) -> tuple[str, ...]:
+    """What of the options a printed command repeats to be about the same nodes."""
+    words = _given(
+        ("-i", options.inventory),
+        ("-w", options.nodes),
+        ("-x", options.exclude),
+        ("-p", options.profile),
+    )
+    return words if options.transport == "ssh" else (*words, "--transport", options.transport)
+
+
+def _run_words(options: RunOptions) -> tuple[str, ...]:
+    """What it repeats to measure the same."""
+    environment = [word for each in options.env for word in ("--env", each)]
+    return (
+        options.playbook,
+        *_given(
+            ("--nccl-tests", options.nccl_tests),
+            ("--contract", options.contract),
+            ("--launcher", options.launcher),
+            ("--ranks-per-node", options.ranks_per_node),
+            ("--partition", options.partition),
+            ("--time", options.time),
+        ),
+        *environment,
+    )
+
+
+def _given(*pairs: tuple[str, object]) -> tuple[str, ...]:
+    """Both of each pair that has a value; an address may hold a password."""
+    return tuple(masked(str(word)) for pair in pairs if pair[1] is not None for word in pair)
 
 
 def _what(options: RunOptions, cluster: Cluster) -> tuple[Profile, Playbook, Interleaving | None]:

@@ -75,6 +75,10 @@ class RunPlan:
     """`--pml`: what carries MPI's own traffic; None = the profile's choice."""
     interleaving: Interleaving | None = None
     """None = the playbook's cases alone are measured."""
+    words: tuple[str, ...] = ()
+    """The options of the command line that name nodes, fabric and how they are reached."""
+    run_words: tuple[str, ...] = ()
+    """The playbook as it was given, then the options that only `busbw run` has."""
 
     @property
     def head(self) -> str:

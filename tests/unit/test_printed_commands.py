@@ -1,0 +1,106 @@
+"""Commands of findings can be pasted: they name the nodes, the fabric, and how to reach a node."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from busbw.assess import commands
+from busbw.fabrics import fabric
+from busbw.model import Cluster, Finding, Fix, Node, Status, Uncovered
+from busbw.playbook import load
+from busbw.run.planning import RunOptions, new_plan
+from busbw.store.plan import RunPlan
+
+NODES = (
+    Node("n1"),
+    Node("n2", address="10.0.0.2", user="ops", port=2222, identity_file="/k/id"),
+    Node("n3", ssh_options=(("ProxyJump", "bastion"),)),
+)
+
+
+def plan(**changes: object) -> RunPlan:
+    cluster = Cluster(NODES, "n1", "cluster.yaml")
+    made = RunPlan(
+        "busbw.store.plan/4",
+        "0",
+        "r",
+        "",
+        cluster,
+        load("quick"),
+        fabric.undetected(),
+        "ssh",
+        words=("-i", "cluster.yaml", "-p", "tcp"),
+        run_words=("quick", "--nccl-tests", "~/nccl-tests"),
+    )
+    return replace(made, **changes)
+
+
+@pytest.mark.parametrize(
+    ("printed", "whole"),
+    [
+        ("busbw check", "busbw check -i cluster.yaml -p tcp"),
+        (
+            "busbw run --survey --budget 20m",
+            "busbw run quick -i cluster.yaml -p tcp --nccl-tests '~/nccl-tests' --survey --budget 20m",
+        ),
+        ("busbw run -w n1,n2", "busbw run -w n1,n2"),
+        (
+            "busbw check --sudo   # needs root",
+            "busbw check -i cluster.yaml -p tcp --sudo   # needs root",
+        ),
+        ("busbw run --resume r", "busbw run --resume r"),
+        ("busbw diff", "busbw diff"),
+        ("the switch's counters: busbw run", "the switch's counters: busbw run"),
+        ("ssh n1 uptime", "ssh n1 uptime"),
+        ("ssh n2 uptime", "ssh -p 2222 -i /k/id -l ops 10.0.0.2 uptime"),
+        ("ssh n3 uptime", "ssh -o ProxyJump=bastion n3 uptime"),
+        ("ssh other uptime", "ssh other uptime"),
+    ],
+)
+def test_a_command_is_printed_whole(printed: str, whole: str) -> None:
+    assert commands.of(printed, plan()) == whole
+
+
+def test_a_node_of_a_lab_is_reached_through_the_lab() -> None:
+    lab = Cluster(NODES, "n1", "lab demo (emulated)", emulated=True)
+    assert (
+        commands.of("ssh n2 ip -s link", plan(cluster=lab))
+        == "busbw lab exec --name demo n2 -- ip -s link"
+    )
+
+
+def test_every_command_of_a_finding_and_of_a_gap_is_completed() -> None:
+    finding = Finding(
+        "x",
+        Status.FAIL,
+        "n2 is slow",
+        ("n2",),
+        (),
+        fixes=(Fix("Look", ("ssh n2 uptime",)),),
+        verify=("busbw run --survey",),
+        would_settle=("busbw check",),
+    )
+    (whole,) = commands.completed((finding,), plan())
+    assert whole.fixes[0].commands == ("ssh -p 2222 -i /k/id -l ops 10.0.0.2 uptime",)
+    assert whole.verify[0].startswith("busbw run quick -i cluster.yaml")
+    assert whole.would_settle == ("busbw check -i cluster.yaml -p tcp",)
+    (gap,) = commands.settling((Uncovered("x", "y", "busbw check"),), plan())
+    assert gap.would_settle == "busbw check -i cluster.yaml -p tcp"
+
+
+def test_a_plan_keeps_the_words_that_name_its_nodes_and_no_password() -> None:
+    made = new_plan(
+        RunOptions(
+            "quick",
+            nodes="n[1-4]",
+            exclude="n3",
+            profile="tcp",
+            nccl_tests="https://ada:Zq7secret@git.example.org/nccl-tests",
+            env=("NCCL_DEBUG=INFO",),
+        )
+    )
+    assert made.words == ("-w", "n[1-4]", "-x", "n3", "-p", "tcp")
+    assert "Zq7secret" not in " ".join(made.run_words)
+    assert made.run_words[-2:] == ("--env", "NCCL_DEBUG=INFO")
