@@ -88,7 +88,7 @@ def appraise(
         comparisons=comparisons,
         findings=(
             *proof.findings(proven, logged=_logs(plan)),
-            *_compared_with_nothing(comparisons),
+            *compared_with_nothing(launches, comparisons),
             *_slow_launches(plan, launches, comparisons),
             *_scatter(plan, launches, outlooks),
         ),
@@ -152,12 +152,22 @@ def _logs(plan: RunPlan) -> bool:
     return any(case.purpose == "proof" for case in plan.playbook.cases)
 
 
-def _compared_with_nothing(comparisons: tuple[Comparison, ...]) -> tuple[Finding, ...]:
-    """Required numbers for which there is no reference at all, as one finding."""
+def compared_with_nothing(
+    launches: tuple[Launch, ...], comparisons: tuple[Comparison, ...]
+) -> tuple[Finding, ...]:
+    """Required numbers for which there is no reference at all, as one finding. A launch that broke
+    says itself why it has no number to compare."""
+    broken = {
+        launch.artefact.case.id
+        for launch in launches
+        if launch.findings and launch.outcome.status is not Status.PASS
+    }
     open_ = [
         each
         for each in comparisons
-        if each.status is Status.UNKNOWN and each.reference.busbw_gb_s is None
+        if each.status is Status.UNKNOWN
+        and each.reference.busbw_gb_s is None
+        and each.case_id not in broken
     ]
     cases = tuple(dict.fromkeys(each.case_id for each in open_))
     if not cases:

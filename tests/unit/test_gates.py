@@ -21,6 +21,7 @@ from busbw.model import (
     BenchmarkCase,
     Collective,
     Comparison,
+    Finding,
     NcclLog,
     Node,
     Reference,
@@ -193,6 +194,22 @@ def test_too_few_samples_or_no_reference_is_unknown(
 def test_a_number_that_nothing_judges_never_passes() -> None:
     (gate_result,) = gates.compare(book(), launches(375.0), NO_PEERS)  # type: ignore[arg-type]  # as above
     assert (gate_result.status, gate_result.reason) == (Status.UNKNOWN, "compared with nothing")
+
+
+def test_a_launch_that_broke_is_not_reported_as_compared_with_nothing_besides() -> None:
+    (launch,) = launches(375.0)
+    compared = gates.compare(book(), (launch,), NO_PEERS)  # type: ignore[arg-type]  # as above
+    (finding,) = appraisal.compared_with_nothing((launch,), compared)  # type: ignore[arg-type]  # as above
+    assert finding.id == "not-compared"
+    died = Finding("dead-process", Status.UNKNOWN, "a rank died", ("n2",), ())
+    broken = replace(
+        launch,  # type: ignore[type-var]  # as above
+        findings=(died,),
+        outcome=replace(launch.outcome, status=Status.UNKNOWN),  # type: ignore[attr-defined]  # as above
+    )
+    assert appraisal.compared_with_nothing((broken,), compared) == ()
+    whole = replace(launch, findings=(died,))  # type: ignore[type-var]  # as above
+    assert appraisal.compared_with_nothing((whole,), compared) == (finding,)
 
 
 def test_the_level_is_shown_beside_the_gate_and_counts_only_where_it_is_bad() -> None:
