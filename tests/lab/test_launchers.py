@@ -86,10 +86,12 @@ def test_every_launcher_ends_in_the_same_verdict(
     result = measured(slow3, tmp_path / "runs", *options)
     assert result["verdict"] == "FAIL", result["findings"]
     assert result["findings"][0]["id"] in SLOW_NODE, result["findings"][0]
-    # A busy machine may scatter others; what is slow all the time is the one.
-    assert [
-        blame["component"]["names"] for blame in result["blame"] if blame["state"] == "slow"
-    ] == [["node3"]]
+    # Other work on the machine may scatter another node; the run then says what it was measured
+    # beside, and what is slow all the time comes first.
+    slow = [blame["component"]["names"] for blame in result["blame"] if blame["state"] == "slow"]
+    beside = [each["id"] for each in result["findings"] if each["id"] == "measured-while-busy"]
+    assert result["findings"][0]["where"][0].split()[0] == "node3", result["findings"][0]
+    assert slow == [["node3"]] or (beside and ["node3"] in slow), slow
     case = json.loads(
         ((tmp_path / "runs/latest").resolve() / "raw/cases/all-reduce/outcome.json").read_text()
     )
