@@ -17,6 +17,23 @@ Generated from `harness/fabrics/*.yaml` by `python docs/tools/fabrics_page.py > 
 
 `--env NAME=VALUE` wins over everything here. The caller's own `NCCL_*` variables are listed and ignored. `busbw run --dry-run` shows each
 variable with its reason. Words in braces are facts of the cluster; where a fact is not known, the variable is left out.
+
+## A site's own profile
+
+`-p ./mine.yaml`, or `fabric: ./mine.yaml` in the inventory (beside it), extends a profile of this page:
+
+```yaml
+inherits: rocev2
+env:
+  - {name: NCCL_IB_TC, value: "106", why: DSCP 26 is our lossless class, source: our network team}
+  - {name: NCCL_NET, value: null, why: our plugin has a name of its own, source: our network team}
+setup: {path: /opt/site/nccl-env.sh, why: paths of our plugin, source: our network team, optional: false}
+```
+
+- The form is that of busbw's own files: every value has a reason and a source; `since`, `until`, `purposes` and `machines` limit it.
+- `value: null` takes a variable away from the ranks. `setup:` names a script on the nodes that each rank sources.
+- Limits and published figures stay those of the profile that it extends. The run keeps the file's path and SHA-256.
+- A value for some machines needs `labels: {machine: NAME}` in the inventory, with the provider's name of the machine.
 """
 
 _VENDORS = """## Beside the vendors' own files

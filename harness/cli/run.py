@@ -353,7 +353,8 @@ def register(parser: argparse.ArgumentParser) -> None:
         "--profile",
         metavar="NAME",
         help=(
-            "fabric profile, such as infiniband or rocev2 (default: the inventory's, else detected)"
+            "fabric profile, such as infiniband or rocev2, or a file that extends one, such as"
+            " ./mine.yaml (default: the inventory's, else detected)"
         ),
     )
     what.add_argument(

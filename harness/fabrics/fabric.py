@@ -9,14 +9,18 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from importlib import resources
+from pathlib import Path
 from typing import TypeVar
 
 from busbw.codec import load_yaml, unknown
 from busbw.errors import PlaybookError
+from busbw.files import read_given
+from busbw.text import decoded
 
 
 class LinkTool(StrEnum):
@@ -49,6 +53,8 @@ class ProfileVar:
     """Purposes of a launch it is for (`proof`, `bandwidth`, …); () = all."""
     machines: tuple[str, ...] = ()
     """Globs of the machines it is for, as the provider names them (`BM.GPU.*A100*`); () = all."""
+    site_file: str = ""
+    """The site's file that sets it; empty = a profile of busbw's own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,6 +235,15 @@ class ChecksPlan:
 
 
 @dataclass(frozen=True, slots=True)
+class SiteFile:
+    """A site's own file, as it was when the run was planned."""
+
+    path: str
+    """As given to `-p` or written in the inventory."""
+    sha256: str
+
+
+@dataclass(frozen=True, slots=True)
 class Profile:
     """One kind of fabric."""
 
@@ -253,6 +268,8 @@ class Profile:
     """What measures its link baseline."""
     setup: Setup | None = None
     """None = no script is sourced."""
+    site: SiteFile | None = None
+    """The file of a site that extends it; None = it is as busbw ships it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -260,8 +277,8 @@ class _File:
     """A profile as written; lists add to those of the profile it inherits, an entry of the same
     name replaces."""
 
-    title: str
-    applies_to: str
+    title: str = ""
+    applies_to: str = ""
     inherits: str | None = None
     abstract: bool = False
     """True = only there to be inherited."""
@@ -323,11 +340,14 @@ def names() -> tuple[str, ...]:
 
 
 def load(name: str) -> Profile:
-    """The profile of that name, with what it inherits.
+    """The profile of that name, or of a site's file (a text with `/` or ending in `.yaml` or
+    `.yml`), with what it inherits.
 
     Raises:
         PlaybookError: there is none of that name (the known ones are listed), or its file is wrong.
     """
+    if is_path(name):
+        return _of_site(Path(name))
     if name not in names():
         raise PlaybookError(
             unknown("fabric profile", name, names()),
@@ -344,6 +364,47 @@ def _load(name: str) -> Profile:
         if file.inherits is not None
         else Profile(name, "", "", (), (), (), (), MustSee(), ChecksPlan(), (), ())
     )
+    return _extended(base, file, name)
+
+
+def is_path(name: str) -> bool:
+    """Whether it names a site's file instead of a profile.
+
+    >>> is_path("./mine.yaml"), is_path("rocev2")
+    (True, False)
+    """
+    return "/" in name or name.endswith((".yaml", ".yml"))
+
+
+def _of_site(path: Path) -> Profile:
+    """The profile that the file extends, under the same name, so that its limits and published
+    figures hold."""
+    try:
+        content = read_given(path)
+    except OSError as error:
+        raise PlaybookError(
+            f"{path}: cannot be read ({error.strerror or error})",
+            next_step=f"give a file, or one of: {', '.join(names())}",
+        ) from error
+    file = load_yaml(decoded(content), str(path), _File, error=PlaybookError)
+    if file.inherits is None or file.inherits not in names():
+        raise PlaybookError(
+            f"{path}: inherits must name the profile that it extends",
+            seen=f"inherits: {file.inherits}",
+            next_step=f"one of: {', '.join(names())}",
+        )
+    own = tuple(dataclasses.replace(variable, site_file=str(path)) for variable in file.env)
+    base = _load(file.inherits)
+    extended = _extended(base, dataclasses.replace(file, env=own), base.name)
+    return dataclasses.replace(
+        extended,
+        title=file.title or base.title,
+        applies_to=file.applies_to or base.applies_to,
+        site=SiteFile(str(path), hashlib.sha256(content).hexdigest()),
+    )
+
+
+def _extended(base: Profile, file: _File, name: str) -> Profile:
     return Profile(
         name=name,
         title=file.title,
@@ -449,7 +510,10 @@ def _sourced(items: tuple[_Item, ...]) -> tuple[_Item, ...]:
 
 
 def _source(key: str) -> str:
+    """Title and address of a key; a site's file may say in words what it rests on."""
     sources = _sources()
+    if " " in key:
+        return key
     if key not in sources:
         raise PlaybookError("fabrics/sources.yaml: " + unknown("source", key, sources))
     return f"{sources[key].title}, {sources[key].address}"

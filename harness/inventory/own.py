@@ -26,6 +26,7 @@ from pathlib import Path
 
 from busbw.codec import Document, Problem, Tree, from_tree, refuse, unknown
 from busbw.errors import InventoryError
+from busbw.fabrics.fabric import is_path
 from busbw.inventory.hostlist import LEGAL_NAME, expand, fold, illegal
 from busbw.launch import variables
 from busbw.launch.choose import launchers
@@ -248,7 +249,7 @@ def read(tree: Tree) -> Cluster:
         nodes=tuple(nodes),
         head=file.head or nodes[0].name,
         source=f"{tree.path} (busbw inventory)",
-        fabric=file.fabric,
+        fabric=_fabric(file.fabric, tree.path),
         launcher=file.launcher,
         ssh_config=ssh_config,
         env=tuple(sorted(file.env.items())),
@@ -266,6 +267,13 @@ def _bad_environment(document: Document[Inventory]) -> Iterator[Problem]:
     bad_script = variables.script_fault(file.setup) if file.setup is not None else None
     if bad_script is not None:
         yield document.problem(("setup",), bad_script)
+
+
+def _fabric(written: str | None, inventory: str) -> str | None:
+    """The profile's name; a file of the site's own starts beside the inventory."""
+    if written is None or not is_path(written):
+        return written
+    return str(Path(inventory).parent / Path(written).expanduser())
 
 
 def _ssh_config(written: str | None, inventory: str) -> str | None:

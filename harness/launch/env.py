@@ -236,7 +236,7 @@ def _of_profile(
     variable: ProfileVar, profile: Profile, facts: FabricFacts
 ) -> ResolvedVar | UnsetVar | None:
     """None = a fact that the value needs is not known."""
-    origin = f"profile {profile.name}"
+    origin = variable.site_file or f"profile {profile.name}"
     if variable.value is None:
         return UnsetVar(variable.name, origin, variable.why, variable.source)
     value = _filled(variable.value, facts)

@@ -22,7 +22,7 @@ from busbw.parsers.tools.open_mpi import MpiVersion
 from busbw.run import launching
 from busbw.run.launching import Place
 from busbw.run.measure import Launch
-from busbw.run.planning import cautions
+from busbw.run.planning import cautions, profile_note
 from busbw.store.plan import RunPlan
 from busbw.survey import link_baseline
 from busbw.survey import measure as survey
@@ -53,8 +53,8 @@ def dry_run(plan: RunPlan, benchmark: Benchmark, *, verbose: bool = False) -> st
     nodes = tuple(node.name for node in plan.cluster.nodes)
     place = _place(plan, benchmark, nodes)
     lines = [
-        f"# {plan.playbook.name} on {len(nodes)} nodes from {plan.cluster.source}; profile"
-        f" {plan.profile.name}; nothing was contacted",
+        f"# {plan.playbook.name} on {len(nodes)} nodes from {plan.cluster.source};"
+        f" {profile_note(plan)}; nothing was contacted",
         f"# assumed: {choose_launcher(plan.cluster.launcher).mpi} 4.1 on the head; no interface"
         f" names; paths relative to the home directory; {ASSUMED_GPUS} GPUs per node where the"
         " inventory does not say",
@@ -67,6 +67,7 @@ def dry_run(plan: RunPlan, benchmark: Benchmark, *, verbose: bool = False) -> st
     lines += [f"# caution: {text}" for text in cautions(plan)]
     facts = launching.fabric_facts(plan, nodes, place.known, "JOB.nccl")
     lines += [f"# {text}" for text in env.excluded(plan.profile, facts)]
+    lines += [f"# {text}" for text in _trials(plan)]
     ranks_per_node = 0
     for order, case in enumerate(plan.playbook.cases):
         launch = launching.make(plan, place, case, nodes, order=order)
@@ -75,6 +76,12 @@ def dry_run(plan: RunPlan, benchmark: Benchmark, *, verbose: bool = False) -> st
     lines += _interleaved(plan, place, nodes)
     lines += _survey(plan, place, nodes, ranks_per_node, verbose=verbose)
     return "\n".join(lines) + "\n"
+
+
+def _trials(plan: RunPlan) -> Iterator[str]:
+    """What the profile holds worth a try on some sites, and does not set."""
+    for trial in plan.profile.trials:
+        yield f"may help, not set: {trial.name}={trial.value}: {trial.when}; {trial.why}"
 
 
 def _place(plan: RunPlan, benchmark: Benchmark, nodes: tuple[str, ...]) -> Place:

@@ -148,7 +148,7 @@ def prepare(options: RunOptions, started: str, stack: ExitStack) -> Prepared:
     notes = [
         (
             f"{fold(node.name for node in plan.cluster.nodes)} from {plan.cluster.source}; head"
-            f" {plan.head}; {_profile_note(plan)}"
+            f" {plan.head}; {profile_note(plan)}"
         ),
         *plan.cluster.notes,
         *_benchmark_notes(payload),
@@ -328,10 +328,14 @@ def _seconds(option: str, text: str) -> float:
     return seconds
 
 
-def _profile_note(plan: RunPlan) -> str:
+def profile_note(plan: RunPlan) -> str:
+    """The profile in words, with the site's file that extends it."""
     if plan.profile.name == profile.UNDETECTED:
         return "the fabric profile is detected from the nodes' answers"
-    return f"profile {plan.profile.name}"
+    site = plan.profile.site
+    if site is None:
+        return f"profile {plan.profile.name}"
+    return f"profile {plan.profile.name} extended by {site.path} (SHA-256 {site.sha256[:12]})"
 
 
 def cautions(plan: RunPlan) -> list[str]:

@@ -57,6 +57,8 @@ def test_these_fabrics_are_known() -> None:
 
 @pytest.mark.parametrize("fabric", PROFILES, ids=ids)
 def test_every_value_has_a_reason_and_a_source(fabric: Profile) -> None:
+    assert fabric.title
+    assert fabric.applies_to
     for item in (*fabric.env, *fabric.trials, *fabric.never_set, *fabric.harmful, *fabric.mpi):
         assert item.why.strip(), item
         assert re.fullmatch(r".+, (https://\S+|docs/\S+)", item.source), item
