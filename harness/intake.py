@@ -1,5 +1,5 @@
 """Where the bytes of a text come from: files, directories, globs, standard input, plain or
-compressed, always in chunks of bounded size.
+compressed, the files of tar and zip archives too, always in chunks of bounded size.
 
 Compression is recognised by the first bytes, not by the name: gzip, zstd, xz, bzip2, also nested.
 zstd is read by the `zstandard` package (`pip install busbw[zstd]`) or the `zstd` program. UTF-16
@@ -15,8 +15,10 @@ from __future__ import annotations
 
 import bz2
 import codecs
+import functools
 import glob
 import importlib
+import io
 import logging
 import lzma
 import shutil
@@ -25,11 +27,11 @@ import sys
 import tempfile
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO, Protocol
 
-from busbw import files
+from busbw import archives, files
 from busbw.errors import ReadError, UsageError
 from busbw.parsers.logs import exports
 from busbw.parsers.logs.json_values import unwrapped
@@ -66,6 +68,10 @@ class Source:
     folder: Path | None = None
     """The directory that was walked: no link below it is followed; None = somebody named the
     file."""
+    member: int | None = None
+    """Which file of an archive, from 0; None = the file itself."""
+    problem: str = ""
+    """Why the text is not whole; "" = nothing is known to be missing."""
 
     def open(self) -> Reading:
         """A new reading from the start.
@@ -76,7 +82,11 @@ class Source:
             missing.
         """
         try:
-            return Reading(self.name, self._file())
+            if self.member is None:
+                return Reading(self.name, self._file(), self.problem)
+            whole = Source("", self.path, self.folder)
+            data = _archive(whole, _state(self.path)).members[self.member].data
+            return Reading(self.name, io.BytesIO(data), self.problem)
         except OSError as error:
             raise UsageError(
                 f"{self.name} cannot be read",
@@ -94,16 +104,21 @@ class Source:
 class Reading:
     """The chunks of one text. After the last one `problem` says whether the text was damaged."""
 
-    def __init__(self, name: str, file: IO[bytes]) -> None:
+    def __init__(self, name: str, file: IO[bytes], problem: str = "") -> None:
         self.name = name
-        self.problem = ""
+        self.problem = problem
         """Why the text ended early; "" = it did not."""
-        self._file = file
+        self.file = file
         self._read = 0
         self._given = 0
 
     def __iter__(self) -> Iterator[bytes]:
-        with self._file:
+        head, chunks = _peek(self.plain())
+        yield from unwrapped(self._lines(_utf8(head, chunks)))
+
+    def plain(self) -> Iterator[bytes]:
+        """The chunks without compression, and otherwise as they are."""
+        with self.file:
             chunks: Iterable[bytes] = self._raw()
             for _ in range(_DEEPEST):
                 head, chunks = _peek(chunks)
@@ -111,8 +126,7 @@ class Reading:
                 if kind is None:
                     break
                 chunks = self._expanded(kind, chunks)
-            head, chunks = _peek(chunks)
-            yield from self._limited(unwrapped(self._lines(_utf8(head, chunks))))
+            yield from self._limited(chunks)
 
     def _lines(self, chunks: Iterable[bytes]) -> Iterator[bytes]:
         """The chunks; of a store's export, which is one JSON document, the lines in it."""
@@ -144,7 +158,7 @@ class Reading:
         yield from _pieces(text)
 
     def _raw(self) -> Iterator[bytes]:
-        while chunk := self._file.read(CHUNK_BYTES):
+        while chunk := self.file.read(CHUNK_BYTES):
             self._read += len(chunk)
             yield chunk
 
@@ -222,7 +236,7 @@ def expand(arguments: Sequence[str]) -> tuple[Source, ...]:
                 seen=_what_is_at(path),
                 next_step="check the path; `-` reads standard input",
             )
-        sources += texts
+        sources += [source for text in texts for source in _in_archive(text)]
         if len(sources) > MOST_FILES:
             raise UsageError(
                 f"more than {MOST_FILES} files at {argument}", next_step="name fewer of them"
@@ -258,14 +272,72 @@ def _texts(folder: Path) -> list[Source]:
     """The regular files below a directory. Links are named once: what they lead to may be anywhere."""
     listing = files.listing(folder)
     if listing.links:
-        count = "1 link" if len(listing.links) == 1 else f"{len(listing.links)} links"
-        _LOG.warning(
-            "%s: %s not followed: %s; to read what a link leads to, name it",
-            folder,
-            count,
-            ", ".join(listing.links[:_SHOWN]),
-        )
+        _warn_of_links(str(folder), listing.links)
     return [Source(str(folder / name), folder / name, folder) for name in listing.files]
+
+
+def _warn_of_links(where: str, links: tuple[str, ...]) -> None:
+    count = "1 link" if len(links) == 1 else f"{len(links)} links"
+    _LOG.warning(
+        "%s: %s not followed: %s; to read what a link leads to, name it",
+        where,
+        count,
+        ", ".join(links[:_SHOWN]),
+    )
+
+
+def _in_archive(source: Source) -> list[Source]:
+    """The files of an archive; of any other file, itself."""
+    if not _archive_in(source):
+        return [source]
+    archive = _archive(Source("", source.path, source.folder), _state(source.path))
+    if archive.others:
+        _warn_of_links(source.name, archive.others)
+    sources = []
+    for number, member in enumerate(archive.members):
+        name = f"{source.name}/{member.name}"
+        member_source = replace(source, name=name, member=number, problem=member.problem)
+        if kind := _archive_in(member_source):
+            problem = f"a {kind} archive inside an archive is not opened: expand it and name it"
+            member_source = replace(member_source, problem=problem)
+        sources.append(member_source)
+    if not sources:
+        problem = archive.problem or "an archive without files"
+        return [replace(source, problem=problem)]
+    if archive.problem and not sources[-1].problem:
+        sources[-1] = replace(sources[-1], problem=archive.problem)
+    return sources
+
+
+def _archive_in(source: Source) -> str:
+    """Which archive a file is; "" = none, or it cannot be read, as whoever reads it reports."""
+    head = b""
+    try:
+        for chunk in source.open().plain():
+            head += chunk
+            if len(head) >= archives.HEAD_BYTES:
+                break
+    except (UsageError, ReadError):
+        return ""
+    return archives.kind_of(head)
+
+
+def _state(path: Path) -> tuple[int, int]:
+    """When a file was last written, and its size."""
+    status = path.stat()
+    return status.st_mtime_ns, status.st_size
+
+
+@functools.lru_cache(maxsize=1)
+def _archive(source: Source, state: tuple[int, int]) -> archives.Archive:
+    """The files of an archive, which are read one after another: those of the last one are kept,
+    for as long as the file stays in this state."""
+    with source.open().file as file:
+        if archives.kind_of(file.read(archives.HEAD_BYTES)) == "zip":
+            return archives.of_zip(file)
+    reading = source.open()
+    archive = archives.of_tar(reading.plain())
+    return replace(archive, problem=archive.problem or reading.problem)
 
 
 def _spool() -> Path:

@@ -73,6 +73,7 @@ FLOORS = (
     ("busbw.transport", 4),
     ("busbw.store", 4),
     ("busbw.intake", 4),
+    ("busbw.archives", 4),
     ("busbw.building.sources", 4),
     ("busbw.survey", 4),
     ("busbw.compare", 4),

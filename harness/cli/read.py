@@ -72,7 +72,7 @@ def read_one(source: intake.Source) -> ReadText:
     head = intake.head_of(source, HEAD_BYTES)
     binary = intake.is_binary(head)
     documents: list[tuple[Format, Document]] = []
-    first_line = ""
+    first_line = damage = ""
     for entry in formats_for(head, binary=binary):
         if documents and not documents[-1][0].embedded:
             break  # a whole text of one kind: nothing else stands in it
@@ -81,13 +81,15 @@ def read_one(source: intake.Source) -> ReadText:
             document = entry.read(reading)
         except UnknownLayout as error:
             first_line = first_line or error.seen
+            damage = damage or reading.problem
             continue
         if reading.problem:
             problems = (*document.problems, reading.problem)
             document = replace(document, complete=False, problems=problems)
         documents.append((entry, document))
     if not documents:
-        return ReadText(source.name, "", (), _unknown(head, binary, first_line))
+        problem = source.problem or damage or _unknown(head, binary, first_line)
+        return ReadText(source.name, "", (), problem)
     documents.sort(key=lambda pair: pair[1].kind != KIND)
     title = documents[0][0].title
     read = tuple(document for _, document in documents)

@@ -162,9 +162,11 @@ def read_one(source: intake.Source) -> _TextReading:
         binary = intake.is_binary(head)
         records = _records(source, head, binary=binary)
         if binary and records == _Records():
-            return _TextReading(
-                None, records, (f"{source.name}: binary data, not searched as a log",)
-            )
+            if source.problem:
+                problem = f"{source.name}: {source.problem}"
+                return _TextReading(None, replace(records, gaps=(problem,)), (problem,))
+            problem = f"{source.name}: binary data, not searched as a log"
+            return _TextReading(None, records, (problem,))
         if binary:
             return _TextReading(Text(source.name, ()), records, ())
         reading = source.open()
@@ -172,12 +174,12 @@ def read_one(source: intake.Source) -> _TextReading:
     except (ReadError, UsageError) as error:
         return _TextReading(None, _Records(), (f"{source.name}: {error.what}",))
     problems = [f"{source.name}: {problem}" for problem in scan.problems]
-    if not scan.first_line:
-        return _TextReading(Text(source.name, ()), records, (f"{source.name}: the text is empty",))
     if reading.problem:
         gap = f"{source.name}: {reading.problem}"
         problems.append(gap)
         records = replace(records, gaps=(*records.gaps, gap))
+    if not scan.first_line:
+        problems.append(f"{source.name}: the text is empty")
     return _TextReading(Text(source.name, scan.hits, scan.lines), records, tuple(problems))
 
 
@@ -626,7 +628,11 @@ def _diagnose(args: argparse.Namespace) -> int:
         )
     if not reading.evidence.facts and not any(text.lines for text in texts):
         verb = "is" if len(args.what) == 1 else "are"
-        raise ReadError(f"{', '.join(args.what)} {verb} empty: nothing to diagnose")
+        raise ReadError(
+            f"{', '.join(args.what)} {verb} empty: nothing to diagnose",
+            seen="\n".join(reading.problems),
+            next_step="give a log, a directory of logs, a table or a run",
+        )
     diagnosis = diagnose(reading.evidence, Context(family))
     diagnosis = with_findings(diagnosis, reading.findings)
     if reading.gaps:
