@@ -20,14 +20,16 @@ _VERDICTS = {Status.FAIL: "SLOWER", Status.UNKNOWN: "INCONCLUSIVE", Status.PASS:
 def lines(diff: RunDiff) -> tuple[str, ...]:
     """The lines to print, the verdict last, for grep."""
     now, against = diff.now, diff.against
-    rows = [f"{now.run_id} against {_named(diff)}"]
+    rows = [f"{_VERDICTS[diff.status]}  {_headline(diff)}", f"{now.run_id} against {_named(diff)}"]
     for run_id, why in diff.excluded:
         rows.append(f"  not compared with {run_id}: {'; '.join(why)}")
     if against:
-        columns = f"  {'':<27}{'before':>14}{'now':>14}"
-        rows += ["", f"{columns}   change, with its interval; n = launches before/now"]
-        rows += [_number(each) for each in diff.shifts]
-        rows += [_contrast(each) for each in diff.contrasts]
+        reasons = _reasons(diff)
+        columns = f"  {'':<27}{'before':>14}{'now':>14}{'change':>9}"
+        rows += ["", f"{columns}   with its interval; n = launches before/now"]
+        rows += [_number(each, reasons) for each in diff.shifts]
+        rows += [_contrast(each, reasons) for each in diff.contrasts]
+        rows += [f"  ({mark}) {reason}" for reason, mark in reasons.items()]
         rows += _without_before(diff)
         machine = "nothing that the checks cover has changed"
         if diff.machine:
@@ -79,24 +81,70 @@ def _name(number: Number) -> str:
     return f"{number.collective} {format_size(number.size_bytes)}"
 
 
-def _number(each: NumberShift) -> str:
+def _headline(diff: RunDiff) -> str:
+    """The number that changed most in the direction of the verdict, and why it decides nothing
+    where it does not."""
+    wanted = {Status.FAIL: Change.SLOWER, Status.UNKNOWN: Change.INCONCLUSIVE}.get(diff.status)
+    named = [(_name(each.number), _share(each), each.shift) for each in diff.shifts]
+    for contrast in diff.contrasts:
+        named.append((_treated(contrast), contrast.shift.ratio, contrast.shift))
+    known = [
+        (share, name, shift)
+        for name, share, shift in named
+        if share is not None and wanted in (None, shift.change)
+    ]
+    if not known:
+        return "nothing to compare with" if not diff.against else "no number was measured in both"
+    share, name, shift = min(known, key=lambda each: each[0])
+    why = f" ({shift.reason})" if wanted is Change.INCONCLUSIVE else ""
+    lead = "worst: " if wanted is None else ""
+    return f"{lead}{name} {share - 1:+.1%}{why}"
+
+
+def _share(each: NumberShift) -> float | None:
+    """Now over before; None = one of them was not measured."""
+    if not each.before_gb_s or each.now_gb_s is None:
+        return None
+    return each.now_gb_s / each.before_gb_s
+
+
+def _reasons(diff: RunDiff) -> dict[str, str]:
+    """Reasons that several numbers have in common, with the mark that stands for each."""
+    all_reasons = [each.shift.reason for each in (*diff.shifts, *diff.contrasts)]
+    common = [reason for reason in dict.fromkeys(all_reasons) if all_reasons.count(reason) > 1]
+    return {reason: chr(ord("a") + place) for place, reason in enumerate(common[:26])}
+
+
+def _number(each: NumberShift, reasons: dict[str, str]) -> str:
     name, shift = _name(each.number), each.shift
     before, now = format_bandwidth(each.before_gb_s), format_bandwidth(each.now_gb_s)
     counted = f"  n={shift.launches[0]}/{shift.launches[1]}"
-    return f"{_columns(name, before, now, shift)}{counted}"
+    return f"{_columns(name, before, now, _share(each), shift, reasons)}{counted}"
 
 
-def _contrast(each: ContrastShift) -> str:
-    contrast = each.contrast
-    name = f"{', '.join(contrast.treatment)} over others"
+def _treated(each: ContrastShift) -> str:
+    return f"{', '.join(each.contrast.treatment)} over others"
+
+
+def _contrast(each: ContrastShift, reasons: dict[str, str]) -> str:
     before = phrases.shown(each.before, "{:.1%}".format, "not measured")
-    now = f"{statistics.median(contrast.ratios):.1%}"
-    return _columns(name, before, now, each.shift)
+    now = f"{statistics.median(each.contrast.ratios):.1%}"
+    return _columns(_treated(each), before, now, each.shift.ratio, each.shift, reasons)
 
 
-def _columns(name: str, before: str, now: str, shift: Shift) -> str:
-    columns = f"{_SIGNS[shift.change]} {name:<27}{before:>14}{now:>14}"
-    return f"{columns}   {shift.change.value}: {shift.reason}"
+def _columns(
+    name: str,
+    before: str,
+    now: str,
+    share: float | None,
+    shift: Shift,
+    reasons: dict[str, str],
+) -> str:
+    percent = phrases.shown(share, lambda value: f"{value - 1:+.1%}", "")
+    columns = f"{_SIGNS[shift.change]} {name:<27}{before:>14}{now:>14}{percent:>9}"
+    mark = reasons.get(shift.reason)
+    reason = f": {shift.reason}" if mark is None else f" ({mark})"
+    return f"{columns}   {shift.change.value}{reason}"
 
 
 def _counts(diff: RunDiff) -> str:
@@ -105,7 +153,8 @@ def _counts(diff: RunDiff) -> str:
     if not changes:
         return "nothing to compare with"
     counted = [f"{changes.count(change)} {change.value}" for change in Change if change in changes]
-    shifts = [each.shift for each in diff.shifts] + [each.shift for each in diff.contrasts]
-    ratios = [shift.ratio for shift in shifts if shift.ratio is not None]
-    least = f", worst {min(ratios) - 1:+.1%}" if ratios else ""
+    shares = [_share(each) for each in diff.shifts]
+    shares += [each.shift.ratio for each in diff.contrasts]
+    known = [share for share in shares if share is not None]
+    least = f", worst {min(known) - 1:+.1%}" if known else ""
     return f"{', '.join(counted)} of {len(changes)} numbers{least}, floor {FLOOR:.0%}"

@@ -59,7 +59,8 @@ def shift(
     # launch to launch is contained.
     if launches[0] < FEWEST or not after or (launches[1] < FEWEST and len(runs) < FEWEST):
         reason = (
-            f"{launches[0]} launches before and {launches[1]} now; {FEWEST} on either side are"
+            f"{launches[0]} {'launch' if launches[0] == 1 else 'launches'} before and"
+            f" {launches[1]} now; {FEWEST} on either side are"
             f" needed, or {FEWEST} accepted runs"
         )
         return Shift(Change.INCONCLUSIVE, None, None, None, launches, len(runs), reason)

@@ -67,7 +67,7 @@ def test_a_slower_run_is_reported_with_the_change_of_the_machine_that_coincides(
     assert only.shift.change is Change.SLOWER
     assert difference.machine == (("rdma.firmware", "28.43.2026 on 16", "28.45.1020 on 16"),)
     text = lines(difference)
-    assert text[0] == "now against 3 runs, good-0 to good-2"
+    assert text[:2] == ("SLOWER  all_reduce 8 GiB -7.2%", "now against 3 runs, good-0 to good-2")
     assert any(
         line.startswith("✖ all_reduce 8 GiB") and "slower" in line and "n=12/4" in line
         for line in text
@@ -81,6 +81,22 @@ def test_the_same_again_is_no_regression_and_too_few_launches_are_inconclusive()
     one = diff(run("now", 371.0), GOOD[:1])
     assert one.status is Status.UNKNOWN
     assert lines(one)[-1].startswith("busbw: INCONCLUSIVE ")
+
+
+def test_inconclusive_numbers_show_their_change_and_a_common_reason_once() -> None:
+    sizes = tuple(1 << power for power in (31, 32, 33))
+    now, before = (
+        dataclasses.replace(
+            one,
+            numbers=tuple(dataclasses.replace(one.numbers[0], size_bytes=size) for size in sizes),
+        )
+        for one in (run("now", 180.0), run("before", 371.0))
+    )
+    text = lines(diff(now, (before,)))
+    reason = "1 launch before and 1 now; 3 on either side are needed, or 3 accepted runs"
+    assert text[0] == f"INCONCLUSIVE  all_reduce 2 GiB -51.5% ({reason})"
+    assert sum("-51.5%" in line and "inconclusive (a)" in line for line in text) == 3
+    assert text.count(f"  (a) {reason}") == 1
 
 
 def test_runs_of_another_regime_are_left_out_with_the_reason_and_nothing_is_compared_with_nothing() -> (

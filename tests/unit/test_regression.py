@@ -88,7 +88,7 @@ def test_single_launches_of_several_accepted_runs_are_enough_and_of_one_are_not(
     assert shift(singles, (370.5,)).change is Change.SAME
     alone = shift(((370.0,),), (300.0,))
     assert (alone.change, alone.ratio) == (Change.INCONCLUSIVE, None)
-    assert "1 launches before and 1 now" in alone.reason
+    assert "1 launch before and 1 now" in alone.reason
 
 
 def test_equal_digits_of_a_coarse_table_do_not_divide_by_zero() -> None:
