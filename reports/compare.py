@@ -110,7 +110,8 @@ def _share(each: NumberShift) -> float | None:
 
 def _reasons(diff: RunDiff) -> dict[str, str]:
     """Reasons that several numbers have in common, with the mark that stands for each."""
-    all_reasons = [each.shift.reason for each in (*diff.shifts, *diff.contrasts)]
+    all_reasons = [each.shift.reason for each in diff.shifts]
+    all_reasons += [each.shift.reason for each in diff.contrasts]
     common = [reason for reason in dict.fromkeys(all_reasons) if all_reasons.count(reason) > 1]
     return {reason: chr(ord("a") + place) for place, reason in enumerate(common[:26])}
 
