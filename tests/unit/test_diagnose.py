@@ -404,3 +404,57 @@ def test_a_setting_that_a_log_echoes_is_no_symptom(scanner: Scanner) -> None:
     joined = "a:1:2 [0] NCCL INFO NCCL_NET set by environment to IB. " + RETRY
     assert told(ask(scanner, joined))[0][0] == "retry-exceeded-at-start"
     assert ("gid-index-forced", "possible") in told(ask(scanner, setting))
+
+
+@pytest.mark.parametrize(
+    ("line", "cause"),
+    [
+        (
+            "a:1:2 [0] misc/nvmlwrap.cc:183 NCCL WARN nvmlDeviceGetHandleByPciBusId() failed: Not"
+            " Found",
+            "scheduler-cgroup-limits",
+        ),
+        (
+            "a:1:2 [0] misc/socket.cc:9 NCCL WARN socketStartConnect: Connect to 127.0.1.1<38411>"
+            " failed : Connection refused",
+            "hostname-resolves-loopback",
+        ),
+        (
+            "a:1:2 [0] include/shm.h:48 NCCL WARN Error while creating shared memory segment x (size"
+            " 9)\na:1:2 [0] include/shm.h:27 NCCL WARN Call to shm_open failed : Permission denied",
+            "shm-permission-denied",
+        ),
+        ("srun: error: execve(): prted: No such file or directory", "orted-not-found"),
+        (
+            "a:1:2 [0] transport/nvls.cc: NCCL WARN Cuda failure 801 'operation not supported'",
+            "nvls-bind-failure",
+        ),
+        (
+            "ibvwrap.cc:205 NCCL WARN Call to ibv_create_qp failed with error Cannot allocate memory",
+            "memlock-limit",
+        ),
+    ],
+)
+def test_what_failed_and_why_together_decide_between_neighbouring_causes(
+    scanner: Scanner, line: str, cause: str
+) -> None:
+    assert ask(scanner, f"{line}\n").findings[0].id == cause
+
+
+def test_an_error_of_ibverbs_that_is_not_about_memory_is_no_memory_limit(scanner: Scanner) -> None:
+    line = "a:1:2 [0] ibvwrap.cc:205 NCCL WARN Call to ibv_create_ah failed with error No such device\n"
+    assert "memlock-limit" not in [each.id for each in ask(scanner, line).findings]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "nvidia-container-cli: initialization error: WSL environment detected but no adapters",
+        "slurmctld: error: Prolog launch failure, JobId=4711",
+        "  2 node(s) had untolerated taint(s), 3 Insufficient nvidia.com/gpu",
+        "mlx5_core 0000:00:02.0: wait_func_handle_exec_timeout:1113: cmd[0]: CREATE_CQ(0x400)",
+        "MPIDI_OFI_mpi_init_hook(986): OFI addrinfo() failed (ofi_init.c:986: No data available)",
+    ],
+)
+def test_a_failure_of_a_neighbour_of_nccl_is_not_passed_over(scanner: Scanner, line: str) -> None:
+    assert ask(scanner, f"{line}\n").findings

@@ -60,7 +60,7 @@ _SUBJECTS = (
         r"/dev/nvidia|/dev/kfd|/dev/dri\b|nvidia-uvm|nvidia-caps",
         {
             "access": (("gpu-driver-not-visible", _STRONG),),
-            "missing": (("gpu-driver-not-visible", _STRONG),),
+            "missing": (("gpu-driver-not-visible", _WEAK), ("gpu-missing", _WEAK)),
         },
     ),
     _Subject(
@@ -95,7 +95,7 @@ _SUBJECTS = (
         r"create_ah|modify_qp",
         {"no-device": (("rdma-netns-mismatch", _WEAK), ("gid-index-forced", _WEAK))},
     ),
-    _Subject(r"\bbind\b|\blisten\b", {"in-use": (("rendezvous-port-in-use", _WEAK),)}),
+    _Subject(r"^(?!.*UDS).*\b(?:bind|listen)\b", {"in-use": (("rendezvous-port-in-use", _WEAK),)}),
 )
 """In order: the first subject that has a cause for the error counts."""
 
