@@ -15,11 +15,13 @@ from busbw.inventory.hostlist import fold
 from busbw.model import Confidence, Evidence, Finding, NcclLog, ProcessFacts, Status
 from busbw.parsers.findings.catalogue import filled
 from busbw.store import artefacts
-from busbw.store.artefacts import CaseArtefact, Participants
+from busbw.store.artefacts import CaseArtefact, Participants, SetupArtefact
 from busbw.store.plan import RunPlan
 from busbw.store.run_directory import RunDir
 
 _OFF = ("", "0")
+_OF_ONE_NODE = ("_IFNAME", "_HCA", "_CTRL_DEV", "_DEVICES", "_BINDINGS")
+"""Ends of the names of variables that name devices: they may differ between nodes."""
 
 
 def findings(
@@ -42,6 +44,7 @@ def findings(
         *_retried(run, launches),
         *_other_fabric(plan, answers),
         *_settings_without_effect(run, launches),
+        *setup_scripts(run),
     )
 
 
@@ -207,6 +210,29 @@ def _other_fabric(plan: RunPlan, answers: tuple[NodeAnswer, ...]) -> Iterator[Fi
         yield _finding(
             "profile-not-detected", Status.WARN, title, "raw/plan.json", (), Confidence.LIKELY
         )
+
+
+def setup_scripts(run: RunDir) -> Iterator[Finding]:
+    """A setup script that is not the same everywhere, or does not set the same."""
+    kept = artefacts.load(run, "setup.json", SetupArtefact)
+    if kept is None:
+        return
+    answered = [node for node in kept.nodes if not node.problem]
+    absent = [node.node for node in answered if node.sha256 is None]
+    path = kept.script.path
+    if absent and (not kept.script.optional or len(absent) < len(answered)):
+        title = f"the setup script {path} is not on {fold(absent)}"
+        yield _finding("setup-script-missing", Status.FAIL, title, "raw/setup.json", absent)
+    effects: dict[tuple[object, ...], list[str]] = {}
+    for node in answered:
+        if node.sha256 is not None:
+            shared = tuple(pair for pair in node.variables if not pair[0].endswith(_OF_ONE_NODE))
+            effects.setdefault((node.sha256, shared), []).append(node.node)
+    if len(effects) > 1:
+        groups = sorted(effects.values(), key=len, reverse=True)
+        others = [node for group in groups[1:] for node in group]
+        title = f"the setup script {path} is another, or sets other values, on {fold(others)}"
+        yield _finding("setup-script-differs", Status.WARN, title, "raw/setup.json", others)
 
 
 def _settings_without_effect(run: RunDir, launches: tuple[Launch, ...]) -> Iterator[Finding]:

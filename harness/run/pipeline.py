@@ -14,7 +14,7 @@ from busbw.errors import BusbwError, BusyError, ReachError
 from busbw.model import RunResult
 from busbw.reports import phrases
 from busbw.run import allocation as slurm
-from busbw.run import build, cleanup, keys, launching, leases, participants
+from busbw.run import build, cleanup, keys, launching, leases, participants, setup_script
 from busbw.run.context import Context, End, Progress, logged
 from busbw.run.launching import Place
 from busbw.run.measure import measure
@@ -106,6 +106,7 @@ def _on_nodes(context: Context, benchmark: Benchmark) -> None:
         place = Place(
             head=chosen.head, directory=root, binaries=binaries, known=known, slurm=allocation
         )
+        setup_script.record(context, nodes)
         context = replace(context, heartbeat=leases.Heartbeat(context, chosen.nodes))
         with keys.access(context, place, nodes) as (ready, ready_nodes):
             _cases(context, ready, ready_nodes)

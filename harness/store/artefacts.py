@@ -12,7 +12,7 @@ from typing import TypeVar
 
 from busbw.codec import dump_json, parse_json
 from busbw.errors import RunDirError
-from busbw.model import BenchmarkCase, Invocation, Node, Unreachable
+from busbw.model import BenchmarkCase, Invocation, Node, SetupScript, Unreachable
 from busbw.store.run_directory import RunDir
 
 _T = TypeVar("_T")
@@ -118,6 +118,26 @@ class CountersArtefact:
     moment: str
     """`before` or `after`."""
     files: tuple[CounterFile, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SetupNode:
+    """A setup script as one node has it."""
+
+    node: str
+    sha256: str | None
+    """None = it is not there, or cannot be read; `problem` says where the node did not answer."""
+    variables: tuple[tuple[str, str], ...] = ()
+    """Of the network libraries: what it sets or changes, sorted by name."""
+    problem: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class SetupArtefact:
+    """`raw/setup.json`: the script that every rank sources."""
+
+    script: SetupScript
+    nodes: tuple[SetupNode, ...]
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,12 +4,15 @@ and the values of a setup script that lies on the nodes."""
 from __future__ import annotations
 
 import dataclasses
+import json
 import os
 import re
 import shlex
 import shutil
 import subprocess
+import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -112,3 +115,55 @@ def test_a_required_script_that_is_missing_ends_the_ranks_and_an_optional_one_do
     ran = on_node(lab4, "node1", argv, timeout_s=60.0)
     assert ran.exit_status != 0
     assert f"setup script {gone.path} cannot be read" in ran.out + ran.err
+
+
+BOOK = f"""\
+description: One short case, for the environment of its ranks.
+checks:
+  required: [ssh.connect, sw.mpirun]
+setup: {SETUP}
+env: {{NCCL_NET_PLUGIN: null}}
+cases:
+  - {{id: all-reduce, collective: all_reduce, sizes: 64K..128K, iterations: 2, warmup: 1, timeout: 1m, stall: 20s}}
+survey: {{when: never}}
+lab: {{payload: lab, fabric: lab}}
+"""
+
+
+def test_a_run_keeps_what_its_script_is_and_sets_and_names_the_node_with_another(
+    lab4: LabState, on_node: OnNode, tmp_path: Path
+) -> None:
+    text = "NCCL_IB_TC=106; [ $(hostname) != node3 ] || NCCL_IB_TC=96; export NCCL_IB_TC"
+    for node in lab4.nodes:
+        written = on_node(
+            lab4, node.name, f"printf %s {shlex.quote(text)} > {SETUP}", timeout_s=20.0
+        )
+        assert written.exit_status == 0
+    book = tmp_path / "book.yaml"
+    book.write_text(BOOK)
+    argv = [sys.executable, "-m", "busbw", "run", str(book), "-i", f"lab:{lab4.name}"]
+    done = subprocess.run(
+        [*argv, "--out", str(tmp_path / "runs")],
+        capture_output=True,
+        text=True,
+        timeout=400,
+        check=False,
+        stdin=subprocess.DEVNULL,
+    )
+    for node in lab4.nodes:
+        on_node(lab4, node.name, f"rm -f {SETUP}", timeout_s=20.0)
+    run = (tmp_path / "runs/latest").resolve()
+    kept = json.loads((run / "raw/setup.json").read_text())
+    assert {node["node"]: dict(node["variables"]) for node in kept["nodes"]} == {
+        "node1": {"NCCL_IB_TC": "106"},
+        "node2": {"NCCL_IB_TC": "106"},
+        "node3": {"NCCL_IB_TC": "96"},
+        "node4": {"NCCL_IB_TC": "106"},
+    }, done.stderr
+    result = json.loads((run / "run.json").read_text())
+    (finding,) = [each for each in result["findings"] if each["id"] == "setup-script-differs"]
+    assert finding["where"] == ["node3"]
+    case = json.loads((run / "raw/cases/all-reduce/outcome.json").read_text())
+    assert case["state"] == "ended", done.stderr
+    assert case["exit_status"] == 0, done.stderr
+    assert case["invocation"]["unset"][0]["name"] == "NCCL_NET_PLUGIN"
