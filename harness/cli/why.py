@@ -180,6 +180,7 @@ def read_one(source: intake.Source) -> _TextReading:
         records = replace(records, gaps=(*records.gaps, gap))
     if not scan.first_line:
         problems.append(f"{source.name}: the text is empty")
+        return _TextReading(Text(source.name, ()), records, tuple(problems))
     return _TextReading(Text(source.name, scan.hits, scan.lines), records, tuple(problems))
 
 
