@@ -197,6 +197,37 @@ def test_a_slow_link_fails_and_the_first_finding_names_its_node_with_the_measure
     assert "node3" in (ended.run / "report.html").read_text()
 
 
+def test_every_command_of_a_finding_runs_as_it_is_printed(
+    slowed_run: Ended, healed: LabState, tmp_path: Path
+) -> None:
+    first = slowed_run.first
+    commands = [command for fix in first["fixes"] for command in fix["commands"]]
+    commands += first["verify"] + first["would_settle"]
+    program = f"{sys.executable} -m busbw"
+    tried = []
+    for command in commands:
+        words = command.replace("busbw ", f"{program} ", 1)
+        if command.startswith("busbw run "):
+            words += " --dry-run"
+        elif not command.startswith("busbw "):
+            assert not command.startswith("ssh "), command
+            continue
+        done = subprocess.run(
+            ["bash", "-c", words],
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            timeout=LIMIT_S,
+            check=False,
+            stdin=subprocess.DEVNULL,
+        )
+        # 1: a check that fails, or grep that sees nothing. 2 is the exit status of wrong usage.
+        assert done.returncode in (0, 1, 3), (command, done)
+        tried.append(command)
+    for kind in ("busbw run", "busbw check", "busbw lab exec"):
+        assert any(command.startswith(kind) for command in tried), (kind, tried)
+
+
 def test_a_report_is_the_same_bytes_every_time_and_a_replay_needs_no_node(
     healthy_run: Ended, tmp_path: Path
 ) -> None:
