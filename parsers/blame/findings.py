@@ -105,7 +105,7 @@ def _fixes(finding_id: str, part: Component) -> tuple[Fix, ...]:
 def _settles(blame: Blame) -> str:
     if blame.also:
         return "busbw run --survey --budget 20m"
-    return "the link baseline, rail by rail: ib_write_bw or iperf3"
+    return "busbw run day-one   # measures the links without NCCL, too"
 
 
 def _confidence(blame: Blame) -> Confidence:
