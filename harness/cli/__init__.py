@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from types import ModuleType
 
 import busbw
-from busbw.cli import environment
+from busbw.cli import environment, examples
 from busbw.errors import BusbwError, UsageError
 
 COMMANDS = {
@@ -61,7 +61,13 @@ def build_parser(*, options: bool = True) -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"busbw {busbw.__version__}")
     subparsers = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
     for name, help_line in COMMANDS.items():
-        subparser = subparsers.add_parser(name, help=help_line, description=help_line)
+        subparser = subparsers.add_parser(
+            name,
+            help=help_line,
+            description=help_line,
+            epilog=examples.text(name),
+            formatter_class=examples.Formatter,
+        )
         if options:
             _module(name).register(subparser)
     return parser
@@ -128,7 +134,12 @@ def _parse(name: str, command: ModuleType, words: Sequence[str]) -> argparse.Nam
     Raises:
         UsageError: an option that the command does not have, or one argument too many.
     """
-    parser = argparse.ArgumentParser(prog=f"busbw {name}", description=COMMANDS[name])
+    parser = argparse.ArgumentParser(
+        prog=f"busbw {name}",
+        description=COMMANDS[name],
+        epilog=examples.text(name),
+        formatter_class=examples.Formatter,
+    )
     command.register(parser)
     values = environment.apply(parser, os.environ)
     args, unknown = parser.parse_known_args(words)

@@ -1,0 +1,36 @@
+"""Every command's help ends with examples, and each of them parses."""
+
+from __future__ import annotations
+
+import re
+import shlex
+
+import pytest
+
+from busbw import cli
+from busbw.cli import examples
+
+LINES = [(name, line) for name, rows in examples.EXAMPLES.items() for line, _ in rows]
+
+
+def test_every_command_has_examples() -> None:
+    assert list(examples.EXAMPLES) == [*cli.COMMANDS]
+
+
+@pytest.mark.parametrize(("name", "line"), LINES, ids=lambda value: value)
+def test_an_example_parses_as_its_command(name: str, line: str) -> None:
+    ours = re.search(r"busbw .*", line)
+    assert ours is not None
+    words = shlex.split(ours[0])[1:]
+    assert words[0] == name
+    assert cli.build_parser().parse_args(words).command == name
+
+
+def test_examples_stand_at_the_end_of_the_help_line_by_line(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with pytest.raises(SystemExit):
+        cli.main(["run", "--help"])
+    text = capsys.readouterr().out
+    for line, purpose in examples.EXAMPLES["run"]:
+        assert f"  {line}\n      {purpose}\n" in text
