@@ -40,6 +40,18 @@ def load(name: str | None = None) -> Cluster:
     return replace(cluster, fabric=lab.persona.fabric, invented=shown)
 
 
+def _labels(lab: state.LabState, leaf: str) -> tuple[tuple[str, str], ...]:
+    """The node's leaf, and how wide the lab built its uplinks: unshaped ones never limit."""
+    labels = [("leaf", leaf), ("rack", leaf.replace("leaf", "rack"))]
+    below = sum(node.leaf == leaf for node in lab.nodes)
+    if lab.uplink_rate_bit_s is None:
+        labels.append(("oversubscription", "1"))
+    elif lab.rate_bit_s is not None:
+        ratio = below * lab.rate_bit_s / lab.uplink_rate_bit_s
+        labels.append(("oversubscription", f"{ratio:.3g}"))
+    return tuple(sorted(labels))
+
+
 def _node(lab: state.LabState, lab_node: state.LabNode) -> Node:
     node = Node(
         name=lab_node.name,
@@ -47,7 +59,7 @@ def _node(lab: state.LabState, lab_node: state.LabNode) -> Node:
         user=lab.user,
         port=lab_node.ssh_port,
         identity_file=str(files.identity(lab)),
-        labels=(("leaf", lab_node.leaf), ("rack", lab_node.leaf.replace("leaf", "rack"))),
+        labels=_labels(lab, lab_node.leaf),
     )
     links = tuple(rail.interface for rail in lab_node.rails)
     if lab.persona is None:

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from busbw.model import ComponentKind, LaunchRole
 from busbw.parsers.blame.blame import BlameOutcome
 from busbw.parsers.blame.explain import Suspicion
-from busbw.parsers.blame.findings import Course, courses
+from busbw.parsers.blame.findings import courses
 from busbw.parsers.blame.parts import Fabric
 from busbw.survey.schedule import Round, across_leaves, circle, inside_leaves
 
@@ -165,16 +165,19 @@ def most_rounds(nodes: tuple[str, ...], limits: SurveyLimits) -> int:
 def again_alone(
     nodes: tuple[str, ...], outcome: BlameOutcome, count: int, limits: SurveyLimits = SurveyLimits()
 ) -> Round | None:
-    """Every node by itself once more, where the inside of one is suspected, or was slow and not good
-    again: a single launch flags nobody. `count`: such launches so far."""
+    """Every node by itself once more, where the inside of one is suspected, or lost what is looked
+    for in its only launch, or was slow and not good again: a single launch flags nobody. `count`:
+    such launches so far."""
+    least = WORTH * limits.target_loss
     suspects = [
         s.account.part.names[0]
         for s in outcome.open
-        if s.account.part.kind is ComponentKind.INTRA_NODE
-        and 1 - s.account.ratio >= WORTH * limits.target_loss
+        if s.account.part.kind is ComponentKind.INTRA_NODE and 1 - s.account.ratio >= least
     ]
-    slow = [course.nodes[0] for course in courses(outcome) if _alone_unsettled(course)]
-    suspects += [node for node in slow if node not in suspects]
+    for course in courses(outcome):
+        lost_once = len(course.levels) == 1 and 1 - course.levels[0].ratio >= least
+        if len(course.nodes) == 1 and (course.unsettled or lost_once):
+            suspects.append(course.nodes[0])
     if not suspects or count >= MOST_ALONE:
         return None
     suspects = list(dict.fromkeys(suspects))
@@ -184,10 +187,6 @@ def again_alone(
     groups = tuple((node,) for node in nodes)
     why = f"{names}: the inside again"
     return Round(f"alone-{count + 1}", groups, why=why, role=LaunchRole.ALONE)
-
-
-def _alone_unsettled(course: Course) -> bool:
-    return course.unsettled and len(course.nodes) == 1
 
 
 def _worth(doubt: Suspicion, fabric: Fabric, limits: SurveyLimits) -> bool:

@@ -17,9 +17,14 @@ GROUPING = ("leaf", "switch", "rack", "group")
 """Labels that say which nodes share a switch, the closest first."""
 
 
+OVERSUBSCRIPTION = "oversubscription"
+"""The label that says what the nodes of a leaf can send over what its uplinks carry, by design: `2`
+or `2:1`."""
+
+
 def fabric_of(cluster: Cluster, hashing: FlowHashing | None) -> Fabric:
     """The leaves by the first label of `GROUPING` that every node has; without one, nothing is
-    known of them."""
+    known of them. With the design of those whose nodes state it."""
     # An emulated leaf has one uplink a rail: there is nothing to spread flows over.
     hashed = hashing is not None and hashing.value and not cluster.emulated
     for label in GROUPING:
@@ -30,7 +35,7 @@ def fabric_of(cluster: Cluster, hashing: FlowHashing | None) -> Fabric:
             if name == label
         )
         if len(leaf_of) == len(cluster.nodes):
-            return Fabric(leaf_of, hashed)
+            return Fabric(leaf_of, hashed, _designs(cluster, dict(leaf_of)))
     return Fabric((), hashed)
 
 
@@ -40,6 +45,30 @@ def completed(fabric: Fabric, topology: Topology | None, nodes: tuple[str, ...])
     if fabric.leaf_of or topology is None:
         return fabric
     return dataclasses.replace(fabric, leaf_of=cabling.sharing(topology, nodes))
+
+
+def _designs(cluster: Cluster, leaf: dict[str, str]) -> tuple[tuple[str, float], ...]:
+    """The oversubscription of each leaf, by the first of its nodes that states one."""
+    designs: dict[str, float] = {}
+    for node in cluster.nodes:
+        ratio = _ratio(dict(node.labels).get(OVERSUBSCRIPTION, ""))
+        if ratio is not None:
+            designs.setdefault(leaf[node.name], ratio)
+    return tuple(designs.items())
+
+
+def _ratio(text: str) -> float | None:
+    """The number of a label; None = it is none.
+
+    >>> _ratio("2:1"), _ratio("1.5"), _ratio("7:2"), _ratio("high"), _ratio("0")
+    (2.0, 1.5, 3.5, None, None)
+    """
+    first, _, second = text.partition(":")
+    try:
+        ratio = float(first) / float(second or 1)
+    except (ValueError, ZeroDivisionError):
+        return None
+    return ratio if ratio > 0 else None
 
 
 NVLINK_DOMAIN = "nvlink_domain"

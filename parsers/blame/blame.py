@@ -36,7 +36,14 @@ from busbw.parsers.blame.explain import (
     student,
     tested_parts,
 )
-from busbw.parsers.blame.levels import LEAST_LOSS, Level, good_level, least_loss, levels
+from busbw.parsers.blame.levels import (
+    DISTANCE,
+    LEAST_LOSS,
+    Level,
+    good_level,
+    least_loss,
+    levels,
+)
 from busbw.parsers.blame.parts import Fabric
 from busbw.parsers.nccl_tests.groups import GroupSample
 from busbw.units import format_bandwidth
@@ -87,6 +94,9 @@ class BlameOutcome:
     visible_loss: float = LEAST_LOSS
     """Loss of a node, as a share of the reference, that the noise of this run does not hide: what
     is smaller is not flagged."""
+    across: float | None = None
+    """What pairs between the only two leaves get of those inside, where the design of the uplinks is
+    not stated and that is less than the longer way explains."""
 
 
 def solve(samples: tuple[GroupSample, ...], fabric: Fabric = Fabric()) -> BlameOutcome:  # noqa: B008 — frozen
@@ -125,7 +135,21 @@ def solve(samples: tuple[GroupSample, ...], fabric: Fabric = Fabric()) -> BlameO
         levels=all_levels,
         explained=_explained(speed.flagged, all_levels),
         visible_loss=_visible_loss(pairs),
+        across=_across(pairs, fabric),
     )
+
+
+def _across(pairs: list[Level], fabric: Fabric) -> float | None:
+    leaves = set(dict(fabric.leaf_of).values())
+    if len(leaves) != 2 or leaves <= set(dict(fabric.oversubscription)):
+        return None
+    launches: dict[int, list[float]] = {}
+    for level in pairs:
+        if level.crosses:
+            launches.setdefault(level.launch, []).append(level.expected)
+    # In launches where fewer left their leaf, the uplinks may have been wide enough.
+    least = min(map(statistics.median, launches.values()), default=1.0)
+    return least if least < 1 - DISTANCE else None
 
 
 def _between_nodes(all_levels: tuple[Level, ...]) -> list[Level]:
@@ -172,6 +196,7 @@ def steadiness(all_levels: tuple[Level, ...]) -> tuple[Level, ...]:
                 level,
                 ratio=min(1.0, (1 - level.dips) / (1 - share)),
                 noise=max(LEAST_UNSTEADY, noise),
+                expected=1.0,
             )
         )
     return tuple(shares)

@@ -113,8 +113,8 @@ def _path(blame: Blame, part: Component, samples: tuple[GroupSample, ...]) -> Co
     if not again or not all(exchanged):
         return _unsettled(evidence, "not all of its launches could be made", _LONGER)
     good = statistics.median(pair.busbw_gb_s for pairs in exchanged for pair in pairs)
-    share = f"{again[0].busbw_gb_s / good:.0%}"
-    if again[0].busbw_gb_s >= _halfway(blame, good):
+    share = f"{again[0].busbw_gb_s / good:.0%}" if good else "none"
+    if good and again[0].busbw_gb_s >= _halfway(blame, good):
         text = f"not confirmed: the pair was good this time, {share} of its ends with others"
         return _conclusion(evidence, text, against=True)
     slow_ends = []

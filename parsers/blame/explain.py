@@ -254,8 +254,6 @@ ROUGH = 0.06
 """Noise, at least, of what a group that is slow anyway achieves."""
 EVEN = 0.02
 """Noise, at least, by which a group of a slow part may be faster than others of it."""
-LEAST_FLICKER = 0.2
-"""Smallest loss of an intermittent part while it is bad."""
 OPEN = 8.0
 """Misfit, at least, from which on a part is worth another launch: more than the most that chance
 makes among so many groups (2 ln n)."""
@@ -265,7 +263,7 @@ a passing disturbance."""
 ALIKE = 10.0
 """Two explanations whose misfits differ by less cannot be separated: five standard deviations
 would be 25."""
-SMALL_LEAF = 4
+SMALL_LEAF = 2
 """Nodes of a leaf up to which all of them being bad is no stranger than the leaf."""
 LAUNCHES_OF_SHARED = 3
 """What many groups share is slow for all of them at once: a passing load looks like that in one
@@ -279,6 +277,8 @@ _SHARED = (
     ComponentKind.LEAF_PAIR,
     ComponentKind.RAIL_PLANE,
 )
+_INSIDE_LEAVES = (ComponentKind.NODE, ComponentKind.RAIL, ComponentKind.LEAF)
+"""What groups inside a leaf load."""
 _UPLINKS = (ComponentKind.UPLINK, ComponentKind.LEAF_PAIR)
 """What groups that leave their leaf fill together."""
 _OF_LEAVES = (ComponentKind.LEAF, *_UPLINKS)
@@ -370,11 +370,34 @@ class Explainer:
             # another part must not be flagged in its place.
             (flagged if self._can_flag(best) else suspected).append(best)
             self._apply(best)
+        flagged = self._merged(flagged)
         everything = (*flagged, *suspected)
         suspicions = [
             Suspicion(account, self._alike(account, everything)) for account in everything
         ]
         return Explanation(tuple(suspicions[: len(flagged)]), tuple(suspicions[len(flagged) :]))
+
+    def _merged(self, flagged: list[Account]) -> list[Account]:
+        """With a node in place of its rails where all of them are flagged."""
+        rails: dict[str, list[Account]] = defaultdict(list)
+        for account in flagged:
+            if account.part.kind is ComponentKind.RAIL:
+                rails[account.part.names[0]].append(account)
+        for name, own in rails.items():
+            if len(own) < max(2, self._rails):
+                continue
+            others = [account for account in flagged if account not in own]
+            self._predict(others)
+            whole = self._account(Component(ComponentKind.NODE, (name,)))
+            if whole is not None and self._can_flag(whole):
+                flagged = [*others, whole]
+        return flagged
+
+    def _predict(self, accounts: Sequence[Account]) -> None:
+        """What these parts leave of every group, and no others."""
+        self._predicted, self._learnt = [1.0] * len(self._levels), False
+        for account in accounts:
+            self._apply(account)
 
     def _best(self, accounts: Sequence[Account]) -> Account | None:
         """The part that explains most of what is not explained yet, of those that are to be flagged
@@ -445,14 +468,14 @@ class Explainer:
         if part.kind not in _UPLINKS:
             yield from ((index, 1.0) for index in members)
             return
-        # Each rail has uplinks of its own: groups share them with groups of the same rail.
-        together: dict[tuple[int, int | None], float] = defaultdict(float)
-        for index in members:
+        # A pair loads all rails alike, also those of which nothing was recorded.
+        whole = Component(part.kind, part.names)
+        together: dict[int, dict[tuple[str, ...], float]] = defaultdict(dict)
+        for index in self._groups_of(whole):
             level = self._levels[index]
-            together[level.launch, level.sample.rail] += self._shares(index)[part]
+            together[level.launch][level.sample.nodes] = self._shares(index)[whole]
         for index in members:
-            level = self._levels[index]
-            yield index, together[level.launch, level.sample.rail]
+            yield index, math.fsum(together[self._levels[index].launch].values())
 
     def _groups_of(self, part: Component) -> list[int]:
         """Positions of the groups that load the part."""
@@ -486,7 +509,7 @@ class Explainer:
         slow = [(i, w) for i, w in items if self._short(i, self._predicted[i]) > SUSPICIOUS]
         if not slow:
             return None
-        carried = sorted(self._levels[i].ratio * w for i, w in slow)
+        carried = sorted(self._carried(i, w) for i, w in slow)
         # Where chance slows groups further, what the part carries shows in the better ones; where
         # it slows others too, in the worse.
         levels = {
@@ -497,11 +520,23 @@ class Explainer:
         }
         accounts = [self._at(part, items, slow, capacity) for capacity in levels]
         if self._average and part.kind not in _SHARED:
-            average = statistics.fmean(self._levels[i].ratio * w for i, w in items)
+            average = statistics.fmean(self._carried(i, w) for i, w in items)
             accounts.append(self._at(part, items, slow, average))
         # What gains nothing in the launches of its slow groups has no group to show.
-        shown = [account for account in accounts if account.explained]
+        shown = [account for account in accounts if self._shows(account)]
         return max(shown, key=lambda account: account.gain, default=None)
+
+    def _shows(self, account: Account) -> bool:
+        """It explains a group, and not only such as leave their leaf where others that stay inside
+        load it, too: those are slow by their uplinks."""
+        explained = account.explained
+        if account.part.kind not in (ComponentKind.LEAF, ComponentKind.RAIL_PLANE):
+            return bool(explained)
+        if any(not self._levels[i].crosses for i in explained):
+            return True
+        return bool(explained) and all(
+            self._levels[i].crosses for i, _ in self._loaded(account.part)
+        )
 
     def _at(
         self,
@@ -513,7 +548,8 @@ class Explainer:
         """The same for one assumption of what the part carries."""
         self._learn()
         predicted = self._predicted
-        depth = statistics.median(min(1.0, capacity / w / predicted[i]) for i, w in slow)
+        left = {i: min(predicted[i], self._limited(i, capacity, w)) for i, w in slow}
+        depth = statistics.median(left[i] / predicted[i] for i in left)
         bounds = self._chance.bounds([i for i, _ in items], depth)
         by_launch: dict[int, float] = {}
         limiting: set[int] = set()
@@ -521,7 +557,7 @@ class Explainer:
         for i, weight in items:
             level = self._levels[i]
             launch = level.launch
-            limited = portion_of(capacity, weight)
+            limited = self._limited(i, capacity, weight)
             if limited < predicted[i]:
                 limiting.add(launch)
             before = self._misfit(i, predicted[i], bounds)
@@ -530,7 +566,7 @@ class Explainer:
             common = max(level.common, self._chance.clumped)
             gain /= 1.0 + (rails[pair_of(level)] - 1) * common
             by_launch[launch] = by_launch.get(launch, 0.0) + gain
-        ratio = statistics.median(min(predicted[i], capacity / w) for i, w in slow)
+        ratio = statistics.median(left.values())
         slow_in = tuple(launch for launch, gain in by_launch.items() if gain > 0)
         clean_in = tuple(
             launch for launch, gain in by_launch.items() if launch in limiting and not gain > 0
@@ -539,11 +575,20 @@ class Explainer:
         steady = math.fsum(by_launch.values())
         in_slow = [by_launch[launch] for launch in slow_in]
         flickering = sum(in_slow) - FLICKER - PATTERN * len(clean_in)
-        if steady >= flickering or 1.0 - ratio < LEAST_FLICKER:
+        if steady >= flickering:
             bounded = math.fsum(min(MOST, gain) for gain in by_launch.values())
             return Account(part, capacity, ratio, steady, bounded, slow_in, (), explained)
         bounded = math.fsum(min(MOST, gain) for gain in in_slow) - FLICKER
         return Account(part, capacity, ratio, flickering, bounded, slow_in, clean_in, explained)
+
+    def _carried(self, index: int, weight: float) -> float:
+        """What a part that limits the group carries for all that it carries at once."""
+        level = self._levels[index]
+        return level.ratio * level.expected * weight
+
+    def _limited(self, index: int, capacity: float, weight: float) -> float:
+        """What a part of this capacity leaves of what the group is expected to get."""
+        return min(1.0, portion_of(capacity, weight) / self._levels[index].expected)
 
     def _learn(self) -> None:
         """Count what is slow by chance, if anything was explained since."""
@@ -573,9 +618,9 @@ class Explainer:
         slow_in = set(account.slow_in)
         explained = [self._levels[i] for i in account.explained]
         if self._fabric.hashed and any(level.crosses for level in explained):
-            if account.part.kind in (ComponentKind.NODE, ComponentKind.RAIL):
-                # Colliding flows make any node look bad now and then: only its own leaf, where
-                # nothing is hashed, speaks against it.
+            if account.part.kind in _INSIDE_LEAVES:
+                # Colliding flows make any node look bad now and then: only groups inside its leaf,
+                # where nothing is hashed, speak against it.
                 slow_in = {level.launch for level in explained if not level.crosses}
             elif account.intermittent or shared:
                 # Uplinks that flows are hashed onto are judged by the switches' counters; here they
@@ -596,7 +641,7 @@ class Explainer:
         worst: dict[tuple[int, tuple[str, ...]], Level] = {}
         for index, weight in self._loaded(account.part):
             level, predicted = self._levels[index], self._predicted[index]
-            if portion_of(account.capacity, weight) >= predicted:
+            if self._limited(index, account.capacity, weight) >= predicted:
                 continue
             if account.intermittent and level.launch not in account.slow_in:
                 continue
@@ -624,15 +669,17 @@ class Explainer:
         other leaves, other ways across leaves."""
         part = account.part
         # Where too few groups shared it to fill it, they say nothing of it.
-        portions = {i: portion_of(account.capacity, weight) for i, weight in self._loaded(part)}
-        own = {i for i, portion in portions.items() if portion < 1.0}
+        portions = {i: self._limited(i, account.capacity, w) for i, w in self._loaded(part)}
+        halfway = (1.0 + account.ratio) / 2
+        own = {i for i, portion in portions.items() if portion < halfway}
         only = part.kind is ComponentKind.LEAF_PAIR and self._leaves == 2
         across = part.kind in _UPLINKS and not only
         scale = statistics.median(level.reference_gb_s for level in self._levels)
         ours: dict[int, list[float]] = defaultdict(list)
         theirs: dict[int, list[float]] = defaultdict(list)
         for index, level in enumerate(self._levels):
-            if len(level.sample.nodes) == 1 or portions.get(index, 0.0) >= 1.0:
+            hashed = self._fabric.hashed and level.crosses
+            if len(level.sample.nodes) == 1 or hashed or portions.get(index, 0.0) >= halfway:
                 continue
             same_rail = part.rail in (None, level.sample.rail)
             of_rail = same_rail or part.kind is ComponentKind.RAIL_PLANE
@@ -661,7 +708,7 @@ class Explainer:
         for index, weight in self._loaded(account.part):
             if account.intermittent and self._levels[index].launch not in account.slow_in:
                 continue
-            limited = portion_of(account.capacity, weight)
+            limited = self._limited(index, account.capacity, weight)
             if limited < self._predicted[index]:
                 self._predicted[index] = limited
                 self._learnt = False
@@ -670,10 +717,7 @@ class Explainer:
 
     def _alike(self, account: Account, flagged: Sequence[Account]) -> tuple[Component, ...]:
         """Parts that, flagged in its place, would leave about the same misfit."""
-        self._predicted, self._learnt = [1.0] * len(self._levels), False
-        for other in flagged:
-            if other is not account:
-                self._apply(other)
+        self._predict([other for other in flagged if other is not account])
         parts = {part for index in account.explained for part in self._shares(index)}
         parts -= {other.part for other in flagged}
         own = self._account(account.part)

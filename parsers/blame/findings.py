@@ -245,7 +245,8 @@ def _why(status: Status, course: Course) -> str:
 
 def slow_groups(outcome: BlameOutcome, artefacts: Set[str]) -> tuple[Finding, ...]:
     """The groups that are slow and that no suspect explains: a warning for those that repeat or were
-    measured once, a note for those that did not repeat.
+    measured once, and for all across two leaves whose design is not stated; a note for those that
+    did not repeat.
 
     Args:
         artefacts: of the launches of this run; what only earlier runs measured is theirs.
@@ -260,7 +261,28 @@ def slow_groups(outcome: BlameOutcome, artefacts: Set[str]) -> tuple[Finding, ..
     return (
         *_of_groups("slow-group", Status.WARN, repeated),
         *_of_groups("slow-group-once", Status.WARN, passing),
+        *_narrow_uplinks(outcome, artefacts),
     )
+
+
+def _narrow_uplinks(outcome: BlameOutcome, artefacts: Set[str]) -> tuple[Finding, ...]:
+    if outcome.across is None:
+        return ()
+    title = f"pairs across the two leaves reach {outcome.across:.0%} of pairs inside a leaf"
+    used = {level.sample.artefact for level in outcome.levels if level.crosses}
+    evidence = [Evidence(each, None, title) for each in sorted(used & artefacts)]
+    if not evidence:
+        return ()
+    finding = Finding(
+        id="narrow-uplinks",
+        status=Status.WARN,
+        title=f"{title}; no design of the uplinks is stated to compare with",
+        where=(),
+        evidence=tuple(evidence[:12]),
+        confidence=Confidence.POSSIBLE,
+        effect=1 - outcome.across,
+    )
+    return (catalogue.filled(finding),)
 
 
 _SHOWN = 4

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from busbw.model import Medium
-from busbw.parsers.blame.parts import Fabric, crossing
+from busbw.parsers.blame.parts import Fabric, crossing, narrowest
 from busbw.parsers.nccl_tests.groups import GroupSample
 
 if TYPE_CHECKING:
@@ -83,6 +83,9 @@ class Level:
     """Share of its variance that is the pair's own and stays from launch to launch."""
     freedom: int = 1000
     """Degrees of freedom of the noise: how well it is known."""
+    expected: float = 1.0
+    """What a good group on its way gets of one inside a leaf: less where uplinks are narrower than
+    nodes by design."""
 
 
 def spread(values: Iterable[float]) -> float:
@@ -105,10 +108,17 @@ def good_level(values: Iterable[float]) -> float:
     10.0
     """
     ranked = sorted(values, reverse=True)
-    half = ranked[: max(2, (len(ranked) + 1) // 2)]
-    middle = statistics.median(half)
-    width = max(3 * spread(half), 0.03 * middle)
-    return _settled(ranked, middle, width)
+    middle = statistics.median(_better_half(ranked))
+    return _settled(ranked, middle, _width(ranked, middle))
+
+
+def _better_half(values: list[float]) -> list[float]:
+    return sorted(values, reverse=True)[: max(2, (len(values) + 1) // 2)]
+
+
+def _width(values: list[float], middle: float) -> float:
+    """How far good ones lie from their level: what is bad must not widen it."""
+    return max(3 * spread(_better_half(values)), 0.03 * middle)
 
 
 def _settled(values: list[float], start: float, width: float) -> float:
@@ -134,7 +144,7 @@ def _overall(values: list[float], best: list[float]) -> float:
     """
     top = good_level(best)
     near = [value for value in values if abs(value - top) <= 0.2 * top] or [top]
-    return _settled(values, top, max(3 * spread(near), 0.03 * top))
+    return _settled(values, top, _width(near, top))
 
 
 @dataclass(frozen=True, slots=True)
@@ -248,7 +258,7 @@ def levels(samples: tuple[GroupSample, ...], fabric: Fabric) -> tuple[Level, ...
     by_index: dict[int, Level] = {}
     for members in by_class.values():
         if len({frozenset(samples[i].nodes) for i in members}) >= FEWEST_GROUPS:
-            by_index |= _of_class(samples, members, order, leaf, len(set(leaf.values())))
+            by_index |= _of_class(samples, members, order, leaf, fabric)
     return tuple(by_index[index] for index in sorted(by_index))
 
 
@@ -276,8 +286,9 @@ def _of_class(
     members: list[int],
     order: dict[str, int],
     leaf: dict[str, str],
-    leaves: int,
+    fabric: Fabric,
 ) -> dict[int, Level]:
+    leaves = len(set(leaf.values()))
     by_launch: dict[str, list[int]] = {}
     for index in members:
         by_launch.setdefault(_launch(samples[index]), []).append(index)
@@ -302,8 +313,14 @@ def _of_class(
         # below the others: bad ends are, drift is not.
         scale[name] = own if own > (1 - DRIFT) * overall else overall
     ratio = {index: steady[index][0] / scale[_launch(samples[index])] for index in members}
-    _against_crossing_peers(samples, members, crosses, ratio, leaves)
-    noise = _noise(samples, ratio)
+    least = {i: narrowest(samples[i].nodes, leaf, fabric) for i in members if crosses[i]}
+    blind = fabric.hashed or None in least.values()
+    expected = _across_leaves(samples, least, ratio, only=leaves == 2, blind=blind)
+    for index, share in expected.items():
+        ratio[index] /= share
+    # What is expected of groups over narrow uplinks follows what they got: no noise shows there.
+    wide = [index for index in members if (least.get(index) or 1.0) >= 1.0] or members
+    noise = _noise(samples, {index: ratio[index] for index in wide})
     of_class = {}
     for index in members:
         sample = samples[index]
@@ -319,6 +336,7 @@ def _of_class(
             noise.common,
             noise.placement,
             noise.freedom,
+            expected.get(index, 1.0),
         )
     return of_class
 
@@ -380,36 +398,51 @@ def _best(
     return best
 
 
-def _against_crossing_peers(
+def _across_leaves(
     samples: tuple[GroupSample, ...],
-    members: list[int],
-    crosses: dict[int, bool],
+    least: dict[int, float | None],
     ratio: dict[int, float],
-    leaves: int,
-) -> None:
-    """Groups that leave their leaf are compared with each other, launch by launch: uplinks may be
-    narrower than nodes by design.
+    *,
+    only: bool,
+    blind: bool,
+) -> dict[int, float]:
+    """What each group that leaves its leaf is expected to get of one inside: uplinks may be narrower
+    than nodes by design.
 
-    Between two leaves all of them share the same uplinks, and have no peers if these are slow: then
-    only a little is put down to the distance.
+    Each is compared with the others of its launch. Between two leaves all of them share the same
+    uplinks, and only the design says whether these are slow.
+
+    Args:
+        least: what each gets at least by design; None = not stated.
+        only: there are two leaves.
+        blind: the design is not stated, or a hash decides. Between two leaves, groups are then
+            compared with those of launches in which as many left their leaf.
     """
-    by_launch: dict[str, list[int]] = {}
-    for index in members:
-        if crosses[index]:
-            by_launch.setdefault(_launch(samples[index]), []).append(index)
-    overall = (
-        good_level(ratio[i] for launched in by_launch.values() for i in launched)
-        if by_launch
-        else 1.0
-    )
-    for launched in by_launch.values():
-        own = good_level(ratio[i] for i in launched) if len(launched) >= FEWEST_PEERS else overall
-        # A launch in which all leave by the slow uplinks has no good level of its own.
-        level = own if own > (1 - DRIFT) * overall else overall
-        if leaves == 2 and overall < 1 - DISTANCE:
+    expected: dict[int, float] = {}
+    launches: dict[str, list[int]] = {}
+    for index, share in least.items():
+        # How many nodes send at once, and whether their flows share a cable, is not known: anything
+        # between a part of the uplinks and a whole line is as designed.
+        expected[index] = 1.0 if share is None else min(1.0, max(share, ratio[index]))
+        launches.setdefault(_launch(samples[index]), []).append(index)
+    alike: dict[int, list[list[int]]] = {}
+    for launched in launches.values():
+        count = len({samples[i].nodes for i in launched}) if only and blind else 0
+        alike.setdefault(count, []).append(launched)
+    for likes in alike.values():
+        overall = good_level(ratio[i] / expected[i] for launched in likes for i in launched)
+        if only and not blind and overall < 1 - DISTANCE:
             continue
-        for index in launched:
-            ratio[index] /= min(level, 1.0)
+        for launched in likes:
+            level = overall
+            if len(launched) >= FEWEST_PEERS:
+                level = good_level(ratio[i] / expected[i] for i in launched)
+            # A launch in which all leave by the slow uplinks has no good level of its own.
+            if level <= (1 - DRIFT) * overall:
+                level = overall
+            for index in launched:
+                expected[index] *= min(level, 1.0)
+    return expected
 
 
 def least_loss(levels: tuple[Level, ...], *, hashed: bool = False) -> float:
@@ -428,5 +461,5 @@ def least_loss(levels: tuple[Level, ...], *, hashed: bool = False) -> float:
     # The higher median: with two launches one bad partner must not make a rail look bad.
     scatter = 0.0
     if len(ratios) >= FEWEST_TO_DIFFER:
-        scatter = spread(statistics.median_high(values) for values in ratios.values())
+        scatter = _of_good_ones(statistics.median_high(values) for values in ratios.values())
     return max(LEAST_LOSS, DEVIATIONS * scatter)

@@ -30,6 +30,9 @@ class Fabric:
     hashed: bool = False
     """Flows are spread over uplinks by a hash of their addresses: they collide at random, anew in
     each launch."""
+    oversubscription: tuple[tuple[str, float], ...] = ()
+    """(leaf, what its nodes can send over what its uplinks carry, by design); of a leaf that is not
+    named nobody states it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +60,20 @@ def crossing(nodes: tuple[str, ...], leaf: dict[str, str]) -> bool:
     """The group leaves its leaf; False where a leaf is not known."""
     leaves = {leaf.get(node) for node in nodes}
     return len(leaves) > 1 and None not in leaves
+
+
+def narrowest(nodes: tuple[str, ...], leaf: dict[str, str], fabric: Fabric) -> float | None:
+    """What a group across leaves gets of a node's rate, at least, where its leaves' uplinks are as
+    designed; None = the design of one of them is not stated.
+
+    >>> fabric = Fabric((("a", "leaf1"), ("b", "leaf2")), False, (("leaf1", 2.0), ("leaf2", 1.0)))
+    >>> narrowest(("a", "b"), dict(fabric.leaf_of), fabric)
+    0.5
+    """
+    stated = dict(fabric.oversubscription)
+    ratios = [stated.get(leaf[node]) for node in nodes]
+    known = [ratio for ratio in ratios if ratio is not None]
+    return None if len(known) < len(ratios) else 1.0 / max(1.0, *known)
 
 
 def loads(sample: GroupSample, leaf: dict[str, str], leaves: int) -> tuple[Load, ...]:

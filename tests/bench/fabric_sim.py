@@ -32,7 +32,18 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from sim.fabric import Launch
-from sim.fleets import HALVES, KINDS, NOISES, SIZES, Case, Point, case, points, visible
+from sim.fleets import (
+    HALVES,
+    KINDS,
+    NOISES,
+    SIZES,
+    Case,
+    Point,
+    case,
+    design_stated,
+    points,
+    visible,
+)
 
 from busbw.model import Blame
 from busbw.parsers.blame import blame
@@ -89,8 +100,13 @@ class Survey:
     def __init__(self, surveyed: Case) -> None:
         self._fleet = surveyed.fleet
         self.nodes = surveyed.fleet.nodes
+        layout = self._fleet.layout
+        ratio = layout.per_leaf / layout.cables
+        stated = self._fleet.leaves if design_stated(surveyed.seed) else ()
         self.fabric = Fabric(
-            tuple(self._fleet.leaf.items()), hashed=self._fleet.layout.routing == "ecmp"
+            tuple(self._fleet.leaf.items()),
+            hashed=layout.routing == "ecmp",
+            oversubscription=tuple((leaf, ratio) for leaf in stated),
         )
         self.samples: tuple[GroupSample, ...] = ()
         self.launches = 0
@@ -303,7 +319,9 @@ def _sums(trials: list[Trial]) -> tuple[dict[str, list[Trial]], ...]:
         health = "faulty" if one.truth else "healthy"
         by_noise.setdefault(f"{size} {one.noise} {health}", []).append(one)
         by_kind.setdefault(f"{size} {one.kind}", []).append(one)
-        reach = "fault visible" if visible(point) else "fault in noise"
+        reach = "fault in noise"
+        if visible(point, stated=design_stated(one.seed)):
+            reach = "fault visible"
         if not one.truth:
             reach = "whole"
         by_reach.setdefault(f"{size} {reach}", []).append(one)
@@ -328,6 +346,7 @@ def main() -> None:
     parser.add_argument("--noises", default=",".join(NOISES))
     parser.add_argument("--half", choices=HALVES, default="develop")
     parser.add_argument("--fleets", type=int, default=10, help="of each cell")
+    parser.add_argument("--first", type=int, default=0, help="index of the first, for new seeds")
     parser.add_argument("--healthy", type=int, help="healthy ones of each cell, instead")
     parser.add_argument("--keep", type=Path, help="journal: goes on where it ends")
     parser.add_argument("--minutes", type=float, default=60.0, help="stop after these")
@@ -363,9 +382,10 @@ def _turns(args: argparse.Namespace) -> Iterable[tuple[Point, int]]:
                 if kind == "none" and args.healthy is not None:
                     count = args.healthy
                 cells.append((count, points(size, kind, noise, args.half)))
-    for index in range(max(count for count, _ in cells)):
+    for number in range(max(count for count, _ in cells)):
+        index = args.first + number
         for count, own in cells:
-            if index < count and own:
+            if number < count and own:
                 yield own[index % len(own)], index
 
 

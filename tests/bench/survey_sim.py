@@ -54,7 +54,8 @@ class Trial:
 def survey(world: World, most_launches: int, limits: SurveyLimits) -> Trial:
     """One survey from its first launch to its end."""
     cluster = Cluster(world)
-    fabric = Fabric(tuple(cluster.leaf.items()), hashed=world.routing == "hashed")
+    stated = tuple((leaf, 1 / world.uplinks) for leaf in dict.fromkeys(cluster.leaf.values()))
+    fabric = Fabric(tuple(cluster.leaf.items()), world.routing == "hashed", stated)
     history: tuple[Round, ...] = ()
     samples: tuple[GroupSample, ...] = ()
     outcome: BlameOutcome | None = None

@@ -202,7 +202,7 @@ def test_the_inventory_names_every_node_and_that_it_is_emulated(
         identity_file=str(files.identity(lab4)),
         gpus=2,
         rails=("eth0",),
-        labels=(("leaf", "leaf1"), ("rack", "rack1")),
+        labels=(("leaf", "leaf1"), ("oversubscription", "1"), ("rack", "rack1")),
     )
 
 

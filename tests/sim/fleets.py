@@ -102,10 +102,19 @@ class Point:
         return HALVES[hashlib.sha256(repr(self).encode()).digest()[0] & 1]
 
 
-def visible(point: Point) -> bool:
+def design_stated(seed: int) -> bool:
+    """The inventory of this fleet says how wide the uplinks are: that of every other fleet."""
+    return seed % 2 == 0
+
+
+def visible(point: Point, *, stated: bool = True) -> bool:
     """The fault exceeds three times the noise of a mean of FRESH launches; False for a healthy
-    fleet, and where hashed or static flows make what leaves a leaf a matter of luck."""
+    fleet, where hashed or static flows make what leaves a leaf a matter of luck, and for the only
+    uplinks of a fleet whose design is not stated."""
     effect = point.loss
+    only = SIZES[point.size][0] == 2 * point.per_leaf
+    if only and point.kind in ("uplink", "path") and not stated:
+        return False
     if point.kind == "cable":
         effect /= max(1, point.per_leaf // point.oversubscription)
     if point.kind in ("cable", "uplink", "path") and point.routing != "adaptive":
@@ -180,7 +189,8 @@ def case(point: Point, index: int) -> Case:
     noise = replace(NOISES[point.noise], launch=point.cv, shared=shared)
     faults = _faults(point, layout, rng)
     fleet = Fleet(layout, noise, faults, rng.randrange(1 << 30))
-    return Case(point, index, seed, fleet, tuple(_truth(fault, fleet) for fault in faults))
+    truths = tuple(_truth(fault, fleet) for fault in faults)
+    return Case(point, index, seed, fleet, truths)
 
 
 def _faults(point: Point, layout: Layout, rng: random.Random) -> tuple[Fault, ...]:

@@ -14,7 +14,10 @@ from busbw.parsers.nccl_tests.groups import GroupSample
 from busbw.survey.schedule import Round, across_leaves, inside_leaves, pair_rounds
 
 EIGHT = tuple(f"node{i}" for i in range(1, 9))
-TWO_LEAVES = Fabric(tuple((node, "leaf1" if i < 4 else "leaf2") for i, node in enumerate(EIGHT)))
+TWO_LEAVES = Fabric(
+    tuple((node, "leaf1" if i < 4 else "leaf2") for i, node in enumerate(EIGHT)),
+    oversubscription=(("leaf1", 1.0), ("leaf2", 1.0)),
+)
 TWELVE = tuple(f"node{i}" for i in range(1, 13))
 THREE_LEAVES = Fabric(tuple((node, f"leaf{1 + i // 4}") for i, node in enumerate(TWELVE)))
 LINE = 10.0
@@ -218,26 +221,64 @@ def test_the_slow_uplinks_of_one_leaf_of_three_are_named_as_such() -> None:
     assert named(tuple(samples), THREE_LEAVES) == [("uplink", "uplinks of leaf3")]
 
 
-def test_between_two_leaves_the_ends_are_not_told_apart_and_a_longer_way_is_no_fault() -> None:
+def across(factor: float) -> tuple[GroupSample, ...]:
+    """All pairs of two leaves, where those that leave their leaf reach a share of the line."""
     leaves = (EIGHT[:4], EIGHT[4:])
     rounds = (
         *(Round(f"in-{i}", inside_leaves(leaves, i)) for i in range(3)),
         *(Round(f"ac-{i}", across_leaves(leaves, i)) for i in range(4)),
     )
+    found = []
+    for sample in measured(rounds, {}):
+        share = factor if sample.launch.startswith("ac") else 1.0
+        found.append(replace(sample, busbw_gb_s=tuple(v * share for v in sample.busbw_gb_s)))
+    return tuple(found)
 
-    def across(factor: float) -> tuple[GroupSample, ...]:
-        return tuple(
-            GroupSample(
-                s.nodes,
-                s.size_bytes,
-                tuple(v * (factor if s.launch.startswith("ac") else 1.0) for v in s.busbw_gb_s),
-                s.artefact,
-                launch=s.launch,
-                rail=s.rail,
-            )
-            for s in measured(rounds, {})
+
+def designed(*ratios: float) -> Fabric:
+    """The two leaves, each with the oversubscription that the inventory states."""
+    return replace(
+        TWO_LEAVES, oversubscription=tuple(zip(("leaf1", "leaf2"), ratios, strict=False))
+    )
+
+
+def test_uplinks_that_carry_what_they_were_built_for_are_no_fault() -> None:
+    assert named(across(0.5), designed(2.0, 2.0)) == []
+    assert named(across(0.5), designed(2.0, 1.0)) == [], "the narrower leaf decides"
+    assert named(across(0.35), designed(2.0, 2.0)) == [
+        ("leaf-pair", "uplinks between leaf1 and leaf2")
+    ]
+
+
+@pytest.mark.parametrize("design", [(), (2.0,)])
+def test_the_only_uplinks_are_not_flagged_without_a_stated_design_but_reported(
+    design: tuple[float, ...],
+) -> None:
+    outcome = blame.solve(across(0.5), designed(*design))
+    assert outcome.blames == ()
+    assert "leaf-pair" not in {doubt.account.part.kind.value for doubt in outcome.open}
+    artefacts = {level.sample.artefact for level in outcome.levels}
+    (finding,) = findings.slow_groups(outcome, artefacts)
+    assert (finding.id, finding.status) == ("narrow-uplinks", Status.WARN)
+    assert finding.title == (
+        "pairs across the two leaves reach 49% of pairs inside a leaf; no design of the uplinks is"
+        " stated to compare with"
+    )
+    assert len(finding.evidence) == 4
+    assert findings.slow_groups(blame.solve(across(0.92), designed(*design)), artefacts) == ()
+
+
+def test_a_bad_rail_is_named_where_nobody_states_how_wide_the_uplinks_are() -> None:
+    samples = []
+    for sample in across(0.5):
+        bad = "node3" in sample.nodes and sample.rail == 2
+        samples.append(
+            replace(sample, busbw_gb_s=tuple(v * 0.5 for v in sample.busbw_gb_s)) if bad else sample
         )
+    assert named(tuple(samples), designed()) == [("rail", "node3 rail 2")]
 
+
+def test_between_two_leaves_the_ends_are_not_told_apart_and_a_longer_way_is_no_fault() -> None:
     assert named(across(0.5)) == [("leaf-pair", "uplinks between leaf1 and leaf2")]
     assert named(across(0.92)) == []
 

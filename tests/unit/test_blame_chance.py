@@ -58,7 +58,8 @@ class ScatteredRails(Cluster):
 def survey(world: World, of: type[Cluster] = Cluster) -> tuple[BlameOutcome, int]:
     """The whole survey of a simulated cluster: what it says, and after how many launches."""
     cluster = of(world)
-    fabric = Fabric(tuple(cluster.leaf.items()), hashed=world.routing == "hashed")
+    stated = tuple((leaf, 1 / world.uplinks) for leaf in dict.fromkeys(cluster.leaf.values()))
+    fabric = Fabric(tuple(cluster.leaf.items()), world.routing == "hashed", stated)
     history: tuple[Round, ...] = ()
     samples: tuple[GroupSample, ...] = ()
     outcome: BlameOutcome | None = None
@@ -327,7 +328,11 @@ def test_what_a_loaded_machine_measured_names_who_was_slowed_and_nobody_else(
         )
         for launch, nodes, rail, values in recorded["samples"]
     )
-    leaves = Fabric(tuple((f"node{i}", f"leaf{1 + (i > 4)}") for i in range(1, 9)))
+    # The lab's uplinks carry twice what the nodes below them send.
+    leaves = Fabric(
+        tuple((f"node{i}", f"leaf{1 + (i > 4)}") for i in range(1, 9)),
+        oversubscription=(("leaf1", 0.5), ("leaf2", 0.5)),
+    )
     outcome = blame.solve(samples, leaves)
     assert {b.component.label for b in outcome.blames} == named
     assert all(not b.also for b in outcome.blames)

@@ -3,9 +3,10 @@ every rail."""
 
 from __future__ import annotations
 
+from busbw.model import Cluster, Node
 from busbw.model.topology import Topology, TopologyNic
 from busbw.parsers.blame.parts import Fabric
-from busbw.survey.places import completed
+from busbw.survey.places import completed, fabric_of
 
 NODES = ("a", "b", "c", "d")
 
@@ -35,3 +36,15 @@ def test_labels_win_and_a_rail_that_nobody_knows_leaves_the_leaves_unknown() -> 
     assert completed(labelled, wired, NODES) == labelled
     assert completed(Fabric(hashed=True), wired, NODES) == Fabric(hashed=True)
     assert completed(Fabric(), None, NODES) == Fabric()
+
+
+def test_labels_state_how_narrow_the_uplinks_of_a_leaf_were_built() -> None:
+    labels = {
+        "a": (("leaf", "s1"), ("oversubscription", "2:1")),
+        "b": (("leaf", "s1"),),
+        "c": (("leaf", "s2"), ("oversubscription", "wide")),
+    }
+    nodes = tuple(Node(name, labels=own) for name, own in labels.items())
+    fabric = fabric_of(Cluster(nodes=nodes, head="a", source="test"), None)
+    assert fabric.leaf_of == (("a", "s1"), ("b", "s1"), ("c", "s2"))
+    assert fabric.oversubscription == (("s1", 2.0),), "what is no number states nothing"
