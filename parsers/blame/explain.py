@@ -112,6 +112,11 @@ class Chance:
         """Share of the groups that are slow for no known reason."""
         return len(self._unlucky) / max(1, len(self._levels))
 
+    def across(self, members: Sequence[int], most: float) -> bool:
+        """A group of no member that leaves its leaf reaches no more for no known reason."""
+        others = self._unlucky.keys() - set(members)
+        return any(self._levels[i].crosses and self._unlucky[i] <= most for i in others)
+
     def bounds(self, members: Sequence[int], depth: float) -> tuple[float, ...]:
         """What one slow group of a part can say, by `kind_of` the group. `depth`: share of what was
         predicted that it leaves."""
@@ -527,16 +532,15 @@ class Explainer:
         return max(shown, key=lambda account: account.gain, default=None)
 
     def _shows(self, account: Account) -> bool:
-        """It explains a group, and not only such as leave their leaf where others that stay inside
-        load it, too: those are slow by their uplinks."""
-        explained = account.explained
-        if account.part.kind not in (ComponentKind.LEAF, ComponentKind.RAIL_PLANE):
-            return bool(explained)
-        if any(not self._levels[i].crosses for i in explained):
-            return True
-        return bool(explained) and all(
-            self._levels[i].crosses for i, _ in self._loaded(account.part)
-        )
+        """It explains a group; what many share, not only such as leave their leaf."""
+        shared = account.part.kind in (ComponentKind.LEAF, ComponentKind.RAIL_PLANE)
+        return bool(account.explained) and not (shared and self._only_across(account))
+
+    def _only_across(self, account: Account) -> bool:
+        """What is slow with it leaves its leaf, and what stays inside is not: so are uplinks."""
+        if any(not self._levels[i].crosses for i in account.explained):
+            return False
+        return any(not self._levels[i].crosses for i, _ in self._loaded(account.part))
 
     def _at(
         self,
@@ -617,8 +621,14 @@ class Explainer:
         fewest = LAUNCHES_OF_SHARED if shared else 2
         slow_in = set(account.slow_in)
         explained = [self._levels[i] for i in account.explained]
+        of_nodes = account.part.kind in _INSIDE_LEAVES
+        if of_nodes and account.intermittent and self._only_across(account):
+            # Collisions and neighbours on the uplinks come and go, and slow others as well.
+            own = [i for i, _ in self._loaded(account.part)]
+            if self._chance.across(own, (1.0 + account.ratio) / 2):
+                return False
         if self._fabric.hashed and any(level.crosses for level in explained):
-            if account.part.kind in _INSIDE_LEAVES:
+            if of_nodes:
                 # Colliding flows make any node look bad now and then: only groups inside its leaf,
                 # where nothing is hashed, speak against it.
                 slow_in = {level.launch for level in explained if not level.crosses}

@@ -161,7 +161,9 @@ class Noise:
     """Degrees of freedom of the deviation."""
 
 
-def _noise(samples: tuple[GroupSample, ...], ratio: dict[int, float]) -> Noise:
+def _noise(
+    samples: tuple[GroupSample, ...], ratio: dict[int, float], crosses: dict[int, bool]
+) -> Noise:
     """The noise of a class, from the ratios of all its groups.
 
     Rails of one pair differ by what is their own in a launch, launches of one pair by what does not
@@ -175,7 +177,7 @@ def _noise(samples: tuple[GroupSample, ...], ratio: dict[int, float]) -> Noise:
         launches.setdefault((tuple(sorted(sample.nodes)), sample.rail), []).append(ratio[index])
     count = len(rails)
     # The scatter of few groups is easily too small: as many as `PRIOR` of usual ones are added.
-    measured = _of_good_ones(ratio.values())
+    measured = max(_of_good_ones(ratio.values()), _from_launch_to_launch(samples, ratio, crosses))
     variance = (count * measured**2 + PRIOR * USUAL_NOISE**2) / (count + PRIOR)
     _, own = _of_steps(rails.values())
     repeats, passing = _of_steps(launches.values())
@@ -217,6 +219,28 @@ def _of_good_ones(ratios: Iterable[float]) -> float:
     if len(above) < FEWEST_ABOVE:
         return spread(near)
     return 1.4826 * statistics.median(above)
+
+
+def _from_launch_to_launch(
+    samples: tuple[GroupSample, ...], ratio: dict[int, float], crosses: dict[int, bool]
+) -> float:
+    """Standard deviation by what the groups of one node differ by from launch to launch.
+
+    The few groups of a launch settle its good level themselves, and scatter about that too little.
+    A bad node is bad in each of its launches, and makes few of the smaller half of all steps.
+    """
+    series: dict[tuple[str, int | None, bool], dict[str, float]] = {}
+    for index, value in ratio.items():
+        for node in samples[index].nodes:
+            own = series.setdefault((node, samples[index].rail, crosses[index]), {})
+            own[_launch(samples[index])] = value
+    steps: list[float] = []
+    for values in series.values():
+        steps += [abs(after - before) for before, after in itertools.pairwise(values.values())]
+    if len(steps) < FEWEST_ABOVE:
+        return 0.0
+    # A quarter of the differences of two normal values lies within 0.45 of their deviation.
+    return statistics.quantiles(steps, n=4)[0] / 0.4506
 
 
 def between_launches(ratios: Iterable[tuple[tuple[str, ...], float]]) -> float:
@@ -320,7 +344,7 @@ def _of_class(
         ratio[index] /= share
     # What is expected of groups over narrow uplinks follows what they got: no noise shows there.
     wide = [index for index in members if (least.get(index) or 1.0) >= 1.0] or members
-    noise = _noise(samples, {index: ratio[index] for index in wide})
+    noise = _noise(samples, {index: ratio[index] for index in wide}, crosses)
     of_class = {}
     for index in members:
         sample = samples[index]
