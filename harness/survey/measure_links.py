@@ -47,11 +47,12 @@ def pairs(outcome: BlameOutcome, nodes: tuple[str, ...]) -> tuple[tuple[str, str
     """The slowest explained pair, and a pair without any suspect; pairs that the survey measured, so
     that both can be compared."""
     explained = [level for level in outcome.explained if len(level.sample.nodes) == 2]
-    suspects = {name for part in outcome.flagged for name in part.names}
-    for doubt in outcome.open:
-        suspects |= set(doubt.account.part.names)
+    flagged = {name for part in outcome.flagged for name in part.names}
+    doubtful = {name for doubt in outcome.open for name in doubt.account.part.names}
     others = [level for level in outcome.levels if len(level.sample.nodes) == 2]
-    good = [level for level in others if not suspects & set(level.sample.nodes)]
+    good = [level for level in others if not (flagged | doubtful) & set(level.sample.nodes)]
+    if not good:
+        good = [level for level in others if not flagged & set(level.sample.nodes)]
     if not good:
         good = [level for level in others if all(level is not each for each in explained)]
     picked = sorted(explained, key=_rank)[:1] + sorted(good, key=_rank)[-1:]

@@ -468,6 +468,15 @@ class Explainer:
             portions = self._portions[part] = tuple(self._portions_of(part))
         return portions
 
+    def _telling(self, part: Component) -> tuple[tuple[int, float], ...]:
+        """Those of `_loaded` that speak for or against it: colliding flows make any node look bad
+        now and then, and nothing is hashed inside a leaf."""
+        loaded = self._loaded(part)
+        if not self._fabric.hashed or part.kind not in _INSIDE_LEAVES:
+            return loaded
+        inside = tuple((i, weight) for i, weight in loaded if not self._levels[i].crosses)
+        return inside or loaded
+
     def _portions_of(self, part: Component) -> Iterator[tuple[int, float]]:
         members = self._groups_of(part)
         if part.kind not in _UPLINKS:
@@ -510,7 +519,7 @@ class Explainer:
         How much it carries is taken from the groups that are slow or, for an average, from all of
         its groups, whichever explains more.
         """
-        items = self._loaded(part)
+        items = self._telling(part)
         slow = [(i, w) for i, w in items if self._short(i, self._predicted[i]) > SUSPICIOUS]
         if not slow:
             return None
@@ -619,7 +628,6 @@ class Explainer:
     def _can_flag(self, account: Account) -> bool:
         shared = account.part.kind in _SHARED
         fewest = LAUNCHES_OF_SHARED if shared else 2
-        slow_in = set(account.slow_in)
         explained = [self._levels[i] for i in account.explained]
         of_nodes = account.part.kind in _INSIDE_LEAVES
         if of_nodes and account.intermittent and self._only_across(account):
@@ -627,18 +635,16 @@ class Explainer:
             own = [i for i, _ in self._loaded(account.part)]
             if self._chance.across(own, (1.0 + account.ratio) / 2):
                 return False
+        if shared and account.intermittent:
+            # Neighbours load a leaf or its uplinks for some minutes.
+            return False
         if self._fabric.hashed and any(level.crosses for level in explained):
-            if of_nodes:
-                # Colliding flows make any node look bad now and then: only groups inside its leaf,
-                # where nothing is hashed, speak against it.
-                slow_in = {level.launch for level in explained if not level.crosses}
-            elif account.intermittent or shared:
+            if account.part.kind is not ComponentKind.PAIR:
                 # Uplinks that flows are hashed onto are judged by the switches' counters; here they
                 # stay suspected.
                 return False
-            else:
-                fewest = LAUNCHES_OF_HASHED_PATH
-        if len(slow_in) < fewest or account.weight < _cost(account):
+            fewest = LAUNCHES_OF_HASHED_PATH
+        if len(account.slow_in) < fewest or account.weight < _cost(account):
             return False
         if 1.0 - account.ratio < self._least or not self._proved(account):
             return False
@@ -649,7 +655,7 @@ class Explainer:
         so many lie, in so many launches: each launch of a pair is one measurement."""
         pairs: dict[tuple[int, tuple[str, ...]], list[float]] = defaultdict(list)
         worst: dict[tuple[int, tuple[str, ...]], Level] = {}
-        for index, weight in self._loaded(account.part):
+        for index, weight in self._telling(account.part):
             level, predicted = self._levels[index], self._predicted[index]
             if self._limited(index, account.capacity, weight) >= predicted:
                 continue
