@@ -635,7 +635,8 @@ class Explainer:
             own = [i for i, _ in self._loaded(account.part)]
             if self._chance.across(own, (1.0 + account.ratio) / 2):
                 return False
-        if shared and account.intermittent:
+        slow, clean = len(account.slow_in), len(account.clean_in)
+        if shared and slow < ALWAYS * (slow + clean):
             # Neighbours load a leaf or its uplinks for some minutes.
             return False
         if self._fabric.hashed and any(level.crosses for level in explained):
