@@ -13,15 +13,11 @@ from dataclasses import dataclass, replace
 
 from busbw.errors import UnknownLayout
 from busbw.model import LauncherFailure, LauncherLog, WarningRole
-from busbw.parsers.logs import Document
+from busbw.parsers.logs import Document, tags
 from busbw.parsers.logs.scan import Line, Pattern, Scan
 
 _HELP_LINES = 24
 _LONGEST_TEXT = 600
-_TAG = re.compile(
-    r"^\s*(?:\[?[A-Z][a-z]{2} [A-Z][a-z]{2} +\d+ [\d:]{8}"
-    r" \d{4}\]?)?(?:\[[^\]]{1,80}\]){0,2}<std\w+>: ?"
-)
 _GROUPS = ("rank", "node", "code", "detail")
 
 
@@ -94,13 +90,14 @@ def _failure(rule: Rule, line: Line) -> LauncherFailure:
 
 def _message(line: Line) -> str:
     """The help message from its first line to the closing line of dashes, in one line."""
-    lines = [line.text]
+    form = tags.form_of(line.text)
+    lines = [tags.untagged(line.text, form)]
     for following in line.after:
-        text = _TAG.sub("", following)
+        text = tags.untagged(following, form)
         if text.startswith("-----"):
             break
         lines.append(text)
-    return " ".join(" ".join(_TAG.sub("", text) for text in lines).split())
+    return " ".join(" ".join(lines).split())
 
 
 def document(

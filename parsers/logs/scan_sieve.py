@@ -10,6 +10,8 @@ from functools import cache, cached_property
 from itertools import compress
 from typing import Protocol
 
+from busbw.parsers.logs import tags
+
 # Blocks of whole, clean lines: no ANSI sequences, carriage returns or NULs, no line cut in two.
 
 BLOCK_BYTES = 120 * 1024
@@ -396,10 +398,6 @@ _CUT = re.compile(
     rb" \d+)?|[,:;(=-]|\b(?:with|to|for|on|and|of|the|in|from|is|error))\s*$"
 )
 _SECOND = re.compile(rb"[a-z(]|This is usually caused|Disable NVLS|Do not force-enable")
-_TAG = re.compile(
-    rb"^(?:\[?[A-Z][a-z]{2} [A-Z][a-z]{2} +\d+ [\d:]{8} \d{4}\]?)?(?:\[[^\]]{1,80}\]){0,2}<std\w+>:"
-    rb" ?|^\[(?:rank|default)\d+\]: ?"
-)
 
 
 @dataclass(frozen=True)
@@ -691,8 +689,9 @@ def _wrapped_warnings(text: bytes) -> Iterator[tuple[int, bytes, int]]:
             return
         following = text[end + 1 : end + 1 + _CONTINUATION_BYTES].split(b"\n")
         parts = [text[text.rfind(b"\n", 0, start) + 1 : end]]
+        form = tags.form_of_bytes(parts[0])
         for line in following[:_CONTINUATION_LINES]:
-            untagged = _TAG.sub(b"", line)
+            untagged = tags.untagged_bytes(line, form)
             if not _continues(parts[-1], untagged):
                 break
             parts.append(untagged)
