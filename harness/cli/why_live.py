@@ -319,7 +319,7 @@ def _once(
     console = Console(quiet=args.json)
     for note in cluster.notes:
         console.progress("note", note)
-    run = run_directory.create(args.out, now(), "live")
+    run = run_directory.create(args.out, now(), "live", link="latest-live")
     transport = make(args.transport, ssh_config=cluster.ssh_config)
     limits = collect.Limits(connect_s=args.connect_timeout, forks=args.forks)
     requested = RequestedJob(slurm=args.job, pid=args.pid)

@@ -286,8 +286,11 @@ class RunDir:
             raise _refused(path, error) from error
 
 
-def create(root: Path, started: str, playbook: str) -> RunDir:
+def create(root: Path, started: str, playbook: str, *, link: str = "latest") -> RunDir:
     """Make the directory of a new run below `root` and point `root/latest` at it.
+
+    Args:
+        link: instead of `latest`, for what is not a run that can be compared or resumed.
 
     Raises:
         RunDirError: the directory cannot be made.
@@ -297,7 +300,7 @@ def create(root: Path, started: str, playbook: str) -> RunDir:
         path = root / new_run_id(started, playbook, secrets.token_hex(3))
         path.mkdir(mode=MODE_DIRECTORY)
         (path / "raw").mkdir(mode=MODE_DIRECTORY)
-        _point_latest(root, path.name)
+        _point(root, link, path.name)
     except OSError as error:
         raise RunDirError(
             f"cannot make a run directory in {root}",
@@ -420,13 +423,12 @@ def _inside(name: str) -> str:
     return name
 
 
-def _point_latest(root: Path, name: str) -> None:
-    """Move the link `latest`, leaving no moment without it. A file system without links does
-    without it."""
-    temporary = root / f".latest-{os.getpid()}"
+def _point(root: Path, link: str, name: str) -> None:
+    """Move the link, leaving no moment without it. A file system without links does without it."""
+    temporary = root / f".{link}-{os.getpid()}"
     try:
         temporary.unlink(missing_ok=True)
         temporary.symlink_to(name)
-        os.replace(temporary, root / "latest")
+        os.replace(temporary, root / link)
     except OSError:
         temporary.unlink(missing_ok=True)

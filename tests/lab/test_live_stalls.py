@@ -127,7 +127,7 @@ def test_the_node_without_a_link_is_named_and_the_same_verdict_comes_from_the_di
     assert answer["culprit_nodes"] == [NODE]
     assert answer["drain"][0].startswith(f"scontrol update nodename={NODE} state=drain reason=")
     again = subprocess.run(
-        [sys.executable, "-m", "busbw", "why", str(tmp_path / "runs" / "latest"), "--json"],
+        [sys.executable, "-m", "busbw", "why", str(tmp_path / "runs" / "latest-live"), "--json"],
         capture_output=True,
         text=True,
     )
@@ -180,7 +180,7 @@ def test_a_watcher_looks_until_the_job_stalls_and_keeps_that_evidence_alone(
     # The last look that moved, and the stall.
     kept = [path for path in runs.iterdir() if path.is_dir() and not path.is_symlink()]
     assert len(kept) == 2, kept
-    assert (runs / "latest/raw/live" / f"{NODE}.txt").is_file()
+    assert (runs / "latest-live/raw/live" / f"{NODE}.txt").is_file()
 
 
 def test_what_a_site_collected_by_its_own_means_gives_the_same_verdict(

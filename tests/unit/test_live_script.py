@@ -243,7 +243,7 @@ def test_the_whole_command_writes_into_its_run_directory_alone(
     answer, found = traced(argv, b"", tmp_path / "trace", runs)
     assert b"busbw: " in answer
     assert found == []
-    assert (runs / "latest/raw/live.json").is_file()
+    assert (runs / "latest-live/raw/live.json").is_file()
     assert rank.poll() is None
 
 

@@ -179,3 +179,10 @@ def test_an_answer_whose_file_never_came_is_forgotten_at_resume_and_other_files_
     assert len(run.damage()) == 2
     run.forget_unwritten()
     assert [each.name for each in run.damage()] == ["cases/a/outcome.json"]
+
+
+def test_a_look_at_a_hung_job_does_not_take_the_place_of_the_newest_run(tmp_path: Path) -> None:
+    run = run_directory.create(tmp_path, "2026-11-23T00:00:00Z", "day-one")
+    look = run_directory.create(tmp_path, "2026-11-23T00:10:00Z", "live", link="latest-live")
+    assert (tmp_path / "latest").resolve() == run.path
+    assert (tmp_path / "latest-live").resolve() == look.path
