@@ -6,7 +6,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable, Iterator
 
-from busbw.assess import detection, proof, sharp
+from busbw.assess import detection, proof, sharp, traffic_class
 from busbw.assess.appraisal import Appraisal
 from busbw.assess.launches import Launch
 from busbw.checks import NodeAnswer
@@ -45,6 +45,7 @@ def findings(
         *_other_fabric(plan, answers),
         *_settings_without_effect(run, launches),
         *setup_scripts(run),
+        *_traffic_class(run, plan, launches, answers),
     )
 
 
@@ -235,6 +236,27 @@ def setup_scripts(run: RunDir) -> Iterator[Finding]:
         yield _finding("setup-script-differs", Status.WARN, title, "raw/setup.json", others)
 
 
+def _traffic_class(
+    run: RunDir, plan: RunPlan, launches: tuple[Launch, ...], answers: tuple[NodeAnswer, ...]
+) -> Iterator[Finding]:
+    """The class that was measured is not the one for which the adapters have flow control."""
+    if plan.cluster.emulated or not launches:
+        return
+    setup = artefacts.load(run, "setup.json", SetupArtefact)
+    for each in traffic_class.mismatches(plan.profile, _settings(launches), setup, answers):
+        yield _finding("tc-not-lossless", Status.WARN, each.text, "raw/preflight.json", each.nodes)
+
+
+def _settings(launches: tuple[Launch, ...]) -> dict[str, str]:
+    """The variables of the launches over all nodes."""
+    return {
+        variable.name: variable.value
+        for launch in launches
+        if not launch.artefact.groups
+        for variable in launch.artefact.invocation.env
+    }
+
+
 def _settings_without_effect(run: RunDir, launches: tuple[Launch, ...]) -> Iterator[Finding]:
     """What the environment asks of NCCL, and what NCCL logged in the proof launch."""
     logged = next(
@@ -250,12 +272,7 @@ def _settings_without_effect(run: RunDir, launches: tuple[Launch, ...]) -> Itera
     log = proof.log_of(run, logged)
     if log is None:
         return
-    settings = {
-        variable.name: variable.value
-        for launch in launches
-        if not launch.artefact.groups
-        for variable in launch.artefact.invocation.env
-    }
+    settings = _settings(launches)
     artefact = logged.artefact.stdout or _record(logged)
     yield from _collnet(settings, log, artefact)
     yield from _nvls(settings, log.processes, artefact)

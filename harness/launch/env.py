@@ -213,9 +213,9 @@ def _resolved(
     resolved: dict[str, ResolvedVar | UnsetVar] = {}
     for variable in profile.env:
         if _applies(variable, case, facts):
-            found = _of_profile(variable, profile, facts)
-            if found is not None:
-                resolved[variable.name] = found
+            setting = _of_profile(variable, profile, facts)
+            if setting is not None:
+                resolved[variable.name] = setting
     split = (("NCCL_TESTS_SPLIT", case.split),) if case.split is not None else ()
     given = "given on the command line"
     layers = (
