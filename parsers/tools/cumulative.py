@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 
-from busbw.parsers.tools import Tool
+from busbw.parsers.tools import Tool, ToolFact
 
 MOST_SHARE = 1e-12 * 8 * 4096
 """Packets lost of all: 4 KiB at the bit error ratio that a link may have, 1e-12 (IEEE 802.3, 100 and
@@ -36,6 +36,8 @@ class Form:
     """Names of the counters of what was lost."""
     packets: str
     """Names of the counters of all packets."""
+    loss: str
+    """How a packet is lost that they count: `physical` on the link, `transport` on its way."""
     words: str = r"(?!)"
     """Names of the counters of words of 4 bytes, where there are none of packets."""
 
@@ -62,9 +64,9 @@ class ErrorCount:
         count, packets = self.value, self.packets
         if self.rise is not None:
             count, packets = self.rise, self.risen_packets
-        if not packets:
+        if packets is None:
             return self.rise is not None and count > 0
-        return count / packets > MOST_SHARE
+        return count > packets * MOST_SHARE
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +121,7 @@ def _packets(values: dict[str, int], form: Form) -> int | None:
     if packets:
         return max(packets)
     words = [value for name, value in values.items() if re.fullmatch(form.words, name)]
-    return max(words) // _WORDS_PER_PACKET if words else None
+    return (max(words) // _WORDS_PER_PACKET or None) if words else None
 
 
 def _line(count: ErrorCount) -> Iterator[str]:
@@ -140,11 +142,18 @@ def _tool(form: Form, *marks: str) -> Tool[ErrorCount]:
         if count.is_error:
             yield f"{form.name}: {_text(count)}"
 
+    def facts(counts: tuple[ErrorCount, ...]) -> Iterator[ToolFact]:
+        for count in counts:
+            if count.is_error:
+                values = (("loss", form.loss), ("rose", count.rise is not None))
+                yield ToolFact("port.errors", values, count.name)
+
     return Tool(
         name=form.name,
         marks=marks,
         parse=partial(parse, form=form),
         lines=_line,
+        facts=facts,
         errors=reported,
     )
 
@@ -155,6 +164,7 @@ ETHTOOL = Form(
     counter=r"^\s+(\w+): (\d+)\s*$",
     errors=r"rx_crc_errors(?:_phy)?|rx_symbol_err_phy|rx_discards_phy|link_down_events_phy|[rt]x_errors",
     packets=r"[rt]x_packets(?:_phy)?",
+    loss="physical",
 )
 PERFQUERY = Form(
     name="perfquery",
@@ -163,6 +173,7 @@ PERFQUERY = Form(
     errors=r"SymbolError\w*|LinkErrorRecovery\w*|LinkDowned\w*|PortRcvErrors|LocalLinkIntegrity\w*"
     r"|ExcessiveBufferOverrun\w*|PortXmitDiscards|PortRcvRemotePhysicalErrors",
     packets=r"Port(?:Xmit|Rcv)Pkts",
+    loss="physical",
     words=r"Port(?:Xmit|Rcv)Data",
 )
 RDMA = Form(
@@ -171,6 +182,7 @@ RDMA = Form(
     counter=r"\b([a-z]\w+) (\d+)\b",
     errors=r"packet_seq_err|local_ack_timeout_err|rnr_nak_retry_err|req_cqe_error",
     packets=r"rx_\w+_requests",
+    loss="transport",
 )
 
 TOOL = (

@@ -4,11 +4,11 @@ the middle of words."""
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from busbw.parsers.logs.json_values import items, mapping, text_of, values
-from busbw.parsers.tools import Tool
+from busbw.parsers.tools import Tool, ToolFact
 from busbw.text import whole
 
 # What `dcgmi diag -r N -j` prints: per test and GPU a status and its warnings (DCGM 2.4 to 4.2).
@@ -168,12 +168,27 @@ def _json_errors(diag: Diag) -> Iterator[str]:
             yield f"dcgmi diag -j: {_json_line(result)}"
 
 
+def _failed(names: Iterable[str]) -> Iterator[ToolFact]:
+    for name in dict.fromkeys(names):
+        yield ToolFact("dcgm.diag", (("status", "fail"),), name)
+
+
+def _facts(tests: tuple[DiagTest, ...]) -> Iterable[ToolFact]:
+    return _failed(test.name for test in tests if test.result == "Fail")
+
+
+def _json_facts(runs: tuple[Diag, ...]) -> Iterable[ToolFact]:
+    results = (result for run in runs for result in run.results)
+    return _failed(result.test for result in results if result.status == "Fail")
+
+
 TOOL = (
     Tool(
         name="dcgmi diag",
         marks=("DCGM", "dcgmi", "| Pass", "| Fail"),
         parse=parse_diag,
         lines=lambda test: (_line(test),),
+        facts=_facts,
         errors=_errors,
     ),
     Tool(
@@ -181,6 +196,7 @@ TOOL = (
         marks=tuple(f'"{root}"' for root in _ROOTS),
         parse=parse_all,
         lines=lambda diag: map(_json_line, diag.results),
+        facts=_json_facts,
         errors=_json_errors,
     ),
 )

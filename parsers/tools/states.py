@@ -4,11 +4,11 @@ are errors. A line without a value that is known to be wrong is only read."""
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
 
-from busbw.parsers.tools import Tool
+from busbw.parsers.tools import Tool, ToolFact
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +23,8 @@ class StateLine:
 
 
 def _parse(text: str, subject: str, reads: str, errors: str) -> tuple[StateLine, ...]:
-    r"""The lines that `reads` matches; `subject` opens a block, `errors` matches what is wrong.
+    r"""The lines that `reads` matches; `subject` opens a block, `errors` matches what is wrong in
+    the block's name with the line behind it.
 
     >>> [each.is_error for each in _parse("state: 1: DOWN\nstate: 4: ACTIVE\n", r"^dev (\S+)", "state:", r"\bDOWN\b")]
     [True, False]
@@ -36,7 +37,7 @@ def _parse(text: str, subject: str, reads: str, errors: str) -> tuple[StateLine,
         if opening is not None:
             name = opening[1]
         if is_read.search(line) is not None:
-            lines.append(StateLine(name, line.strip(), is_error.search(line) is not None))
+            lines.append(StateLine(name, line.strip(), is_error.search(name + line) is not None))
     return tuple(lines)
 
 
@@ -45,7 +46,12 @@ def _line(state: StateLine) -> Iterator[str]:
 
 
 def _tool(
-    name: str, marks: tuple[str, ...], subject: str, reads: str, errors: str
+    name: str,
+    marks: tuple[str, ...],
+    subject: str,
+    reads: str,
+    errors: str,
+    facts: Callable[[tuple[StateLine, ...]], Iterable[ToolFact]] | None = None,
 ) -> Tool[StateLine]:
     def reported(state: StateLine) -> Iterator[str]:
         if state.is_error:
@@ -56,12 +62,23 @@ def _tool(
         marks=marks,
         parse=partial(_parse, subject=subject, reads=reads, errors=errors),
         lines=_line,
+        facts=facts,
         errors=reported,
     )
 
 
+def _ports_down(states: tuple[StateLine, ...]) -> Iterator[ToolFact]:
+    for state in states:
+        if state.is_error and " Down/" in state.line:
+            yield ToolFact("rdma.port_state", (("state", "DOWN"),), state.line)
+
+
 _NO_SUBJECT = r"^()$(?!)"
 _LOST = r"No devices were found|NVIDIA-SMI has failed|GPU is lost|\bERR!|initialize NVML: "
+_FABRIC_MANAGER = (
+    r"NVSwitch fatal error|fatal error occurred: .*NVSwitch|fabric manager .* don.t match with"
+    r"|fabricmanager\S*: Failed with result|aborting fabric manager"
+)
 _GPU = r"^(GPU [0-9A-Fa-f]{4,8}:[0-9A-Fa-f:.]+)"
 
 TOOL = (
@@ -93,7 +110,7 @@ TOOL = (
         ("Infiniband device '",),
         r"^Infiniband device '([^']+)'",
         r"^\s*(?:phys state|state):",
-        r"^\s*state:\s+\d+: (?!ACTIVE)\w+",
+        r"(?<!phys )\bstate:\s+\d+: (?!ACTIVE)\w+",
     ),
     _tool(
         "mlxlink",
@@ -112,9 +129,10 @@ TOOL = (
     _tool(
         "iblinkinfo",
         (")==> ",),
-        r"(?:Switch|CA): .*?\s(\S+?):$",
+        r"^((?:Switch|CA): .*?):$",
         r"\)==> ",
-        r"Could be |Initialize/|Armed/",
+        r"Could be |Initialize/|Armed/|^CA: .*\bDown/",
+        _ports_down,
     ),
     _tool(
         "ibping",
@@ -129,6 +147,27 @@ TOOL = (
         _NO_SUBJECT,
         r"^\| .*\| *(?:Healthy|Warning|Failure) *\|",
         r"\| *(?:Warning|Failure) *\|",
+    ),
+    _tool(
+        "fabric manager",
+        ("NVSwitch", "abric manager", "fabricmanager"),
+        _NO_SUBJECT,
+        _FABRIC_MANAGER,
+        _FABRIC_MANAGER,
+    ),
+    _tool(
+        "hydra",
+        ("BAD TERMINATION OF ONE OF",),
+        _NO_SUBJECT,
+        r"BAD TERMINATION OF ONE OF|RUNNING AT|EXIT (?:CODE|STRING): ",
+        r"BAD TERMINATION OF ONE OF",
+    ),
+    _tool(
+        "kubectl events",
+        ("FailedScheduling",),
+        _NO_SUBJECT,
+        r"\bFailedScheduling\b",
+        r"\bFailedScheduling\b",
     ),
     _tool(
         "lspci LnkSta",
