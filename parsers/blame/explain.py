@@ -298,7 +298,7 @@ class Account:
     capacity: float
     """Share of its peers' level that it was seen to carry; for uplinks, of all groups' together."""
     ratio: float
-    """Median of the slow groups' share of their peers' level."""
+    """What it leaves of their peers' level to the slow groups in which it shows most."""
     gain: float
     """Misfit it takes away, uncapped over the launches, less the misfit it makes."""
     weight: float
@@ -469,10 +469,10 @@ class Explainer:
         return portions
 
     def _telling(self, part: Component) -> tuple[tuple[int, float], ...]:
-        """Those of `_loaded` that speak for or against it: colliding flows make any node look bad
-        now and then, and nothing is hashed inside a leaf."""
+        """Those of `_loaded` that speak for or against it: nothing is hashed inside a leaf, and where
+        flows collide across leaves, a leaf looks good in some launches."""
         loaded = self._loaded(part)
-        if not self._fabric.hashed or part.kind not in _INSIDE_LEAVES:
+        if not self._fabric.hashed or part.kind is not ComponentKind.LEAF:
             return loaded
         inside = tuple((i, weight) for i, weight in loaded if not self._levels[i].crosses)
         return inside or loaded
@@ -579,7 +579,8 @@ class Explainer:
             common = max(level.common, self._chance.clumped)
             gain /= 1.0 + (rails[pair_of(level)] - 1) * common
             by_launch[launch] = by_launch.get(launch, 0.0) + gain
-        ratio = statistics.median(left.values())
+        # Where uplinks are narrow, a part below them shows little: inside its leaf it shows in full.
+        ratio = min(self._limited(i, capacity, w) for i, w in slow)
         slow_in = tuple(launch for launch, gain in by_launch.items() if gain > 0)
         clean_in = tuple(
             launch for launch, gain in by_launch.items() if launch in limiting and not gain > 0
@@ -639,13 +640,19 @@ class Explainer:
         if shared and slow < ALWAYS * (slow + clean):
             # Neighbours load a leaf or its uplinks for some minutes.
             return False
+        slow_in = set(account.slow_in)
         if self._fabric.hashed and any(level.crosses for level in explained):
-            if account.part.kind is not ComponentKind.PAIR:
+            if of_nodes:
+                # Colliding flows make any node look bad now and then: only groups inside its leaf,
+                # where nothing is hashed, speak against it.
+                slow_in = {level.launch for level in explained if not level.crosses}
+            elif shared:
                 # Uplinks that flows are hashed onto are judged by the switches' counters; here they
                 # stay suspected.
                 return False
-            fewest = LAUNCHES_OF_HASHED_PATH
-        if len(account.slow_in) < fewest or account.weight < _cost(account):
+            else:
+                fewest = LAUNCHES_OF_HASHED_PATH
+        if len(slow_in) < fewest or account.weight < _cost(account):
             return False
         if 1.0 - account.ratio < self._least or not self._proved(account):
             return False

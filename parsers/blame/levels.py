@@ -161,9 +161,7 @@ class Noise:
     """Degrees of freedom of the deviation."""
 
 
-def _noise(
-    samples: tuple[GroupSample, ...], ratio: dict[int, float], crosses: dict[int, bool]
-) -> Noise:
+def _noise(samples: tuple[GroupSample, ...], ratio: dict[int, float], least: float) -> Noise:
     """The noise of a class, from the ratios of all its groups.
 
     Rails of one pair differ by what is their own in a launch, launches of one pair by what does not
@@ -177,7 +175,7 @@ def _noise(
         launches.setdefault((tuple(sorted(sample.nodes)), sample.rail), []).append(ratio[index])
     count = len(rails)
     # The scatter of few groups is easily too small: as many as `PRIOR` of usual ones are added.
-    measured = max(_of_good_ones(ratio.values()), _from_launch_to_launch(samples, ratio, crosses))
+    measured = max(_of_good_ones(ratio.values()), least)
     variance = (count * measured**2 + PRIOR * USUAL_NOISE**2) / (count + PRIOR)
     _, own = _of_steps(rails.values())
     repeats, passing = _of_steps(launches.values())
@@ -344,7 +342,10 @@ def _of_class(
         ratio[index] /= share
     # What is expected of groups over narrow uplinks follows what they got: no noise shows there.
     wide = [index for index in members if (least.get(index) or 1.0) >= 1.0] or members
-    noise = _noise(samples, {index: ratio[index] for index in wide}, crosses)
+    # Where flows collide, that shows in every step across leaves.
+    even = [index for index in wide if not (fabric.hashed and crosses[index])] or wide
+    steps = _from_launch_to_launch(samples, {index: ratio[index] for index in even}, crosses)
+    noise = _noise(samples, {index: ratio[index] for index in wide}, steps)
     of_class = {}
     for index in members:
         sample = samples[index]

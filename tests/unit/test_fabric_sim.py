@@ -178,3 +178,19 @@ def test_a_fault_is_visible_where_it_exceeds_three_times_the_noise_of_the_measur
     assert visible(point)
     assert not visible(replace(point, cv=0.08))
     assert not visible(replace(point, kind="uplink", routing="ecmp"))
+
+
+def test_a_suspect_is_measured_again_with_partners_it_has_not_met_until_it_is_proved() -> None:
+    """At 5 % between launches one launch proves nothing."""
+    point = Point("8x4", "node", "pair", 0.2, 0.05, 8, 1, "adaptive", 2)
+    each = case(point, 0)
+    (bad,) = each.truths[0].akin
+    survey = BENCH.Survey(each)
+    outcome = survey.run()
+    assert [blame.component.label for blame in outcome.blames] == [bad]
+    partners: list[str] = []
+    for launch in dict.fromkeys(s.launch for s in survey.samples if s.role is LaunchRole.PAIRS):
+        pairs = {s.nodes for s in survey.samples if s.launch == launch and bad in s.nodes}
+        partners += [node for pair in pairs for node in pair if node != bad]
+    # The first slow pair is measured a second time, to tell its route from its ends.
+    assert len(set(partners[:8])) == 7, partners
