@@ -93,7 +93,7 @@ def choose(
     seek = _seeks_paths(nodes, limits)
     waits = frozenset(pair for pair in met if _may_wait(nodes, pair, met)) if seek else frozenset()
     forced, why = _forced(nodes, outcome, doubts, met, leaf, waits) if outcome else ([], [])
-    if outcome is not None and not doubts and _enough(nodes, outcome, history, limits, leaf):
+    if outcome is not None and not doubts and _enough(nodes, outcome, history, limits, fabric):
         return None
     # Only what leaves its leaf tells of uplinks, and the same pairs tell as much again.
     uplinks = any(
@@ -211,8 +211,9 @@ def _enough(
     outcome: BlameOutcome,
     history: tuple[Round, ...],
     limits: SurveyLimits,
-    leaf: dict[str, str],
+    fabric: Fabric,
 ) -> bool:
+    leaf = dict(fabric.leaf_of)
     if _seeks_paths(nodes, limits):
         # Few nodes meet in few rounds: they go on until a loss that is looked for would have been
         # seen.
@@ -223,7 +224,11 @@ def _enough(
     if len(set(leaf.values())) > 1 and done.across < 2:
         return False
     counts: dict[str, set[int]] = {}
-    for level in outcome.levels:
+    telling = outcome.levels
+    if fabric.hashed and min(Counter(leaf.values()).values(), default=1) > 1:
+        # Colliding flows hide what nodes lose.
+        telling = tuple(level for level in telling if not level.crosses)
+    for level in telling:
         for node in level.sample.nodes:
             counts.setdefault(node, set()).add(level.launch)
     noise = 0.05
