@@ -17,6 +17,7 @@ from busbw.inventory.hostlist import fold
 from busbw.parsers.tools import mlnx_qos
 from busbw.parsers.tools.mlnx_qos import Qos
 from busbw.store.artefacts import SetupArtefact
+from busbw.text import whole
 
 _VARIABLE = "NCCL_IB_TC"
 _USUAL = 26
@@ -78,9 +79,9 @@ def _classes(answer: NodeAnswer) -> Iterator[Qos]:
 
 
 def _texts(value: str | None, classes: Iterator[Qos]) -> Iterator[str]:
-    if value is not None and not value.isdecimal():
+    number = whole(value or "0")
+    if number is None:
         return
-    number = int(value or "0")
     dscp = number >> 2
     written = f"{_VARIABLE}={number}" if value is not None else f"{_VARIABLE} is not set, so 0"
     for qos in classes:

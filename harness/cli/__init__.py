@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from types import ModuleType
 
 import busbw
-from busbw.cli import environment, examples
+from busbw.cli import environment
 from busbw.errors import BusbwError, UsageError
 
 COMMANDS = {
@@ -61,14 +61,9 @@ def build_parser(*, options: bool = True) -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"busbw {busbw.__version__}")
     subparsers = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
     for name, help_line in COMMANDS.items():
-        subparser = subparsers.add_parser(
-            name,
-            help=help_line,
-            description=help_line,
-            epilog=examples.text(name),
-            formatter_class=examples.Formatter,
-        )
+        subparser = subparsers.add_parser(name, help=help_line, description=help_line)
         if options:
+            _add_examples(subparser, name)
             _module(name).register(subparser)
     return parser
 
@@ -134,12 +129,9 @@ def _parse(name: str, command: ModuleType, words: Sequence[str]) -> argparse.Nam
     Raises:
         UsageError: an option that the command does not have, or one argument too many.
     """
-    parser = argparse.ArgumentParser(
-        prog=f"busbw {name}",
-        description=COMMANDS[name],
-        epilog=examples.text(name),
-        formatter_class=examples.Formatter,
-    )
+    parser = argparse.ArgumentParser(prog=f"busbw {name}", description=COMMANDS[name])
+    if not {"-h", "--help"}.isdisjoint(words):
+        _add_examples(parser, name)
     command.register(parser)
     values = environment.apply(parser, os.environ)
     args, unknown = parser.parse_known_args(words)
@@ -147,6 +139,13 @@ def _parse(name: str, command: ModuleType, words: Sequence[str]) -> argparse.Nam
         raise UsageError(_unknown(name, parser, words, unknown))
     environment.settle(args, values)
     return args
+
+
+def _add_examples(parser: argparse.ArgumentParser, name: str) -> None:
+    """Only help shows them, so that no other command pays for them."""
+    from busbw.cli import examples
+
+    parser.epilog, parser.formatter_class = examples.text(name), examples.Formatter
 
 
 def _unknown(

@@ -128,6 +128,7 @@ OTHER_VOCABULARIES = {
     "harness/inventory/select.py": {"lab": "an inventory"},
     "harness/cli/why_live.py": {"lab": "an inventory"},
     "harness/cli/__init__.py": {"lab": "a command"},
+    "harness/cli/examples.py": {"lab": "a command"},
     "parsers/expect/cluster.py": {"tcp": "a fabric of the published tables"},
     "parsers/expect/baselines.py": {"tcp": "a fabric of the published tables"},
 }

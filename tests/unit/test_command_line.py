@@ -60,5 +60,5 @@ def test_a_start_imports_the_named_command_and_no_other(words: list[str]) -> Non
         [sys.executable, "-c", code, *words], capture_output=True, text=True, timeout=60, check=True
     )
     loaded = done.stdout.partition("LOADED ")[2].split()
-    named = [f"busbw.cli.{words[0]}"] if len(words) > 1 else []
+    named = [f"busbw.cli.{words[0]}", "busbw.cli.examples"] if len(words) > 1 else []
     assert loaded == sorted(["busbw.cli", "busbw.cli.environment", "busbw.errors", *named])
