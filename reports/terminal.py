@@ -132,7 +132,7 @@ def _first(finding: Finding, headline: str) -> list[Line]:
     if finding.title.startswith(headline):
         # The line above says it already.
         texts = [cause, finding.title.removeprefix(headline).lstrip(",;: ")]
-    first, *others = filter(None, texts)
+    first, *others = [text for text in texts if text] or [finding.title]
     lines = [Line(f"{_label(finding)}  {first}   [{finding.id}]")]
     lines += [Line(f"      {text}") for text in others]
     lines += [Line(f"NOT   {text}") for text in finding.ruled_out]

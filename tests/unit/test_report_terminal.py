@@ -167,6 +167,8 @@ def test_a_headline_that_is_the_findings_title_is_not_said_twice() -> None:
         "      slow in 3 of 3 launches",
     )
     assert sum(title in line for line in lines) == 1
+    bare = replace(run, findings=(replace(slow, title=title, cause=""),))
+    assert verdict_lines(bare)[1] == f"CAUSE (likely)  {title}   [slow-rail]"
 
 
 def test_what_settles_a_suspicion_is_printed_below_it() -> None:
