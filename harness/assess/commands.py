@@ -8,6 +8,7 @@ import shlex
 from collections.abc import Iterable
 from dataclasses import replace
 
+from busbw.errors import BusbwError
 from busbw.inventory.hostlist import expand, fold
 from busbw.model import Cluster, Finding, Node, Uncovered
 from busbw.store.plan import RunPlan
@@ -70,10 +71,15 @@ def _of_busbw(command: str, words: list[str], plan: RunPlan) -> str:
         playbook = words.pop(0)
     selection = list(plan.words)
     if "-x" in words and "-x" in selection:
-        at = words.index("-x")
-        where = selection.index("-x") + 1
-        selection[where] = fold((*expand(selection[where]), *expand(words[at + 1])))
-        del words[at : at + 2]
+        own, other = selection.index("-x"), words.index("-x")
+        try:
+            nodes = (*expand(selection[own + 1]), *expand(words[other + 1]))
+        except (BusbwError, IndexError):
+            # Of a plan that somebody changed: both stand there as they are.
+            nodes = ()
+        if nodes:
+            selection[own + 1] = fold(nodes)
+            del words[other : other + 2]
     known = [shlex.quote(word) for word in (playbook, *selection, *measures) if word]
     return " ".join(["busbw", command, *known, *words])
 

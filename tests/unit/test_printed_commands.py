@@ -63,6 +63,11 @@ def test_a_command_is_printed_whole(printed: str, whole: str) -> None:
     assert commands.of(printed, plan()) == whole
 
 
+@pytest.mark.parametrize("words", [("-x",), ("-x", "gpu-["), ("-x", "n2")])
+def test_a_plan_that_somebody_changed_ends_in_no_traceback(words: tuple[str, ...]) -> None:
+    assert "n3" in commands.of("busbw run -x n3", plan(words=words)).replace("[2-3]", "3")
+
+
 def test_a_node_of_a_lab_is_reached_through_the_lab() -> None:
     lab = Cluster(NODES, "n1", "lab demo (emulated)", emulated=True)
     assert (
