@@ -41,7 +41,7 @@ command -v iperf3 >/dev/null 2>&1 || { echo 'no iperf3'; exit 0; }
 while read -r i a p; do for way in '' -R; do n=0
 while :; do
 out=$(timeout 30 iperf3 -c "$a" -p "$p" -t SECONDS -P STREAMS -J $way 2>&1 </dev/null)
-case $out in *'unable to connect'*|*'server is busy'*|*'control message'*|*'control socket'*) n=$((n + 1)); [ $n -lt 25 ] && sleep 0.2 && continue;; esac
+case $out in *'unable to connect'*|*'server is busy'*|*'control '[ms]*) n=$((n + 1)); [ $n -lt 25 ] && sleep 0.2 && continue;; esac
 break; done
 echo "@@ $i tcp$way"; printf '%s\\n' "$out"; done; done
 """
