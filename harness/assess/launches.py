@@ -29,6 +29,7 @@ from busbw.parsers.stall.evidence import LaunchPlan, StallVerdict
 from busbw.parsers.stall.iteration import place
 from busbw.store import artefacts
 from busbw.store.artefacts import CaseArtefact
+from busbw.store.plan import RunPlan
 from busbw.store.run_directory import RunDir
 from busbw.text import decoded
 from busbw.triage import own_launch
@@ -49,15 +50,26 @@ class Launch:
     """None = it made progress until its end."""
 
 
-def load(run: RunDir, known: Mapping[str, NodeFacts]) -> tuple[Launch, ...]:
-    """All launches of a run, in the order they were made."""
+def load(
+    run: RunDir, known: Mapping[str, NodeFacts], on_head: frozenset[str] = frozenset()
+) -> tuple[Launch, ...]:
+    """All launches of a run, in the order they were made. `on_head`: nodes whose CPUs are the
+    head's (`on_head_of`)."""
     names = (
         [name for name in run.raw_names("cases") if name.endswith("/outcome.json")]
         if (run.raw / "cases").is_dir()
         else []
     )
     kept = [artefact for name in names if (artefact := artefacts.load(run, name, CaseArtefact))]
-    return tuple(read(run, artefact, known) for artefact in sorted(kept, key=lambda a: a.order))
+    kept.sort(key=lambda artefact: artefact.order)
+    return tuple(read(run, artefact, known, on_head) for artefact in kept)
+
+
+def on_head_of(plan: RunPlan, head: str) -> frozenset[str]:
+    """The nodes of which the load of `head` tells: itself and, where nodes are emulated, all."""
+    if plan.cluster.emulated:
+        return frozenset(node.name for node in plan.cluster.nodes)
+    return frozenset((head,))
 
 
 def over_all_nodes(launches: Iterable[Launch], family: str | None = None) -> tuple[Launch, ...]:
@@ -71,7 +83,12 @@ def over_all_nodes(launches: Iterable[Launch], family: str | None = None) -> tup
     return tuple(chosen)
 
 
-def read(run: RunDir, artefact: CaseArtefact, known: Mapping[str, NodeFacts]) -> Launch:
+def read(
+    run: RunDir,
+    artefact: CaseArtefact,
+    known: Mapping[str, NodeFacts],
+    on_head: frozenset[str] = frozenset(),
+) -> Launch:
     """One launch that was kept."""
     results, problem = _results(run, artefact)
     name_of = _names(known)
@@ -125,19 +142,23 @@ def read(run: RunDir, artefact: CaseArtefact, known: Mapping[str, NodeFacts]) ->
     )
     samples: tuple[GroupSample, ...] = ()
     if artefact.groups and results and not any(f.status is Status.FAIL for f in verdict.findings):
-        samples = _samples(artefact, results[-1], known)
+        samples = _samples(artefact, results[-1], known, on_head)
     # A stall explains why output is missing: the missing output is not a second cause.
     findings = verdict.findings if stall is None else stall.findings
     return Launch(artefact, results, outcome, findings, samples, stall)
 
 
 def _samples(
-    artefact: CaseArtefact, result: BenchmarkResult, known: Mapping[str, NodeFacts]
+    artefact: CaseArtefact,
+    result: BenchmarkResult,
+    known: Mapping[str, NodeFacts],
+    on_head: frozenset[str],
 ) -> tuple[GroupSample, ...]:
     """The groups as planned nodes; a group that ran on other hosts than planned is left out, never
     believed."""
     name_of = _names(known)
     planned = {frozenset(group) for group in artefact.groups}
+    busy = on_head if artefact.load is not None and artefact.load.busy else frozenset()
     samples = []
     for sample in groups.group_samples(result, artefact.json or artefact.stdout or ""):
         nodes = tuple(name_of.get(host, host) for host in sample.nodes)
@@ -150,6 +171,7 @@ def _samples(
                     role=artefact.case.role,
                     concurrent_with=artefact.concurrent_with,
                     medium=artefact.case.medium or sample.medium,
+                    busy=not busy.isdisjoint(nodes),
                 )
             )
     return tuple(samples)

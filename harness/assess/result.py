@@ -200,11 +200,12 @@ def _read(run: RunDir, damage: tuple[Damage, ...]) -> _Raw:
     node_answers = answers(run, plan)
     known = {answer.node.name: facts(answer) for answer in node_answers}
     failures = [artefacts.load(run, f"failure-{stage}.json", StageFailure) for stage in STAGES]
-    own_launches = launches.load(run, known)
+    participants = artefacts.load(run, "participants.json", Participants)
+    head = participants.head if participants is not None else ""
+    own_launches = launches.load(run, known, launches.on_head_of(plan, head))
     for launch in own_launches:
         name = f"cases/{launch.artefact.case.id}/outcome.json"
         require_known(run, plan, name, launch.artefact.nodes)
-    participants = artefacts.load(run, "participants.json", Participants)
     if participants is not None:
         require_known(run, plan, "participants.json", participants.nodes)
     return _Raw(
@@ -244,10 +245,12 @@ def _judge(run: RunDir, raw: _Raw) -> _Judged:
         *(comparison for launch in raw.launches for comparison in _groups(launch, outcome)),
     )
     by_case = {launch.artefact.case.id: launch for launch in raw.launches}
+    own = {sample.artefact for sample in samples}
     findings: tuple[Finding, ...] = (
         *(finding for launch in raw.launches for finding in launch.findings),
         *_suspect_findings(plan, wiring, outcome, samples, links, counted.pairs),
-        *blame_findings.slow_groups(outcome, {sample.artefact for sample in samples}),
+        *blame_findings.slow_groups(outcome, own),
+        *blame_findings.open_suspicions(outcome, own),
         *((layer_breakdown.finding(layers),) if layers is not None else ()),
         *spikes.findings(samples),
         *retransmitted.findings(counted.pairs, outcome, wiring),

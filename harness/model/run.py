@@ -265,11 +265,21 @@ class Blame:
     """Launches that loaded it and were slow."""
     launches: int = 0
     """Launches that loaded it."""
+    busy_launches: int = 0
+    """Those of `slow_launches` that ran while others used the CPUs."""
+
+    @property
+    def only_when_busy(self) -> bool:
+        """Others used the CPUs in each launch in which it was slow: that may be all there is."""
+        return 0 < self.slow_launches == self.busy_launches
 
     @property
     def frequency(self) -> str:
         """How often it was slow; empty = it is not known."""
-        return f"slow in {self.slow_launches} of {self.launches} launches" if self.launches else ""
+        if not self.launches:
+            return ""
+        text = f"slow in {self.slow_launches} of {self.launches} launches"
+        return f"{text}, each on busy CPUs" if self.only_when_busy else text
 
 
 @dataclass(frozen=True, slots=True)

@@ -260,13 +260,21 @@ def measure_together(context: Context, launches: tuple[Launch, ...]) -> tuple[Ca
     return tuple(artefact for artefact in done.values() if artefact is not None)
 
 
-def wait_until_quiet(context: Context, head: str, case_id: str) -> float:
-    """Where that launch ran while others used the head's CPUs: wait for them to end, for a while; the
-    seconds it took."""
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """How a wait for free CPUs ended."""
+
+    seconds: float
+    free: bool
+    """No more tasks of others want the CPUs than there are, as far as the node can tell."""
+
+
+def wait_until_quiet(context: Context, head: str, case_id: str) -> Wait:
+    """Where that launch ran while others used the head's CPUs: wait for them to end, for a while."""
     before = artefacts.load(context.run, f"cases/{case_id}/outcome.json", CaseArtefact)
     session = context.fleet.sessions.get(head)
     if session is None or before is None or before.load is None or not before.load.busy:
-        return 0.0
+        return Wait(0.0, free=True)
     answer = session.run(job.quiet())
     load = job.parse_load(answer.stdout)
     still = f"; now {load.tasks_per_cpu:.1f}" if load is not None else ""
@@ -275,7 +283,7 @@ def wait_until_quiet(context: Context, head: str, case_id: str) -> float:
         f"others used the CPUs of {head}, {before.load.tasks_per_cpu:.1f} tasks for each CPU: waited"
         f" {format_duration(answer.seconds)} before measuring again{still}",
     )
-    return answer.seconds
+    return Wait(answer.seconds, free=load is None or not load.busy)
 
 
 def _forget_earlier(context: Context, launch: Launch, head: Session) -> None:

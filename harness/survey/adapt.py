@@ -28,6 +28,8 @@ MOST_EXTRA = 4
 """Rounds that suspicions may take beyond those."""
 MOST_AGAIN = 4
 """Rounds that groups slow in their only launch may take beyond those."""
+MOST_WHEN_FREE = 2
+"""Rounds that suspects known from launches on busy CPUs alone may take beyond those."""
 MOST_ALONE = 4
 """Launches of every node by itself."""
 ALL_PATHS_UP_TO = 16
@@ -141,6 +143,40 @@ def again_slow(
     return Round(f"pairs-{len(history) + 1}", tuple(groups), idle, "; ".join(why))
 
 
+def again_when_free(
+    nodes: tuple[str, ...], history: tuple[Round, ...], outcome: BlameOutcome
+) -> Round | None:
+    """What only launches on busy CPUs name, once more; None = there is nothing like that, or no pair
+    tells of it."""
+    flagged = zip(outcome.blames, outcome.flagged, strict=True)
+    parts = [part for blame, part in flagged if blame.only_when_busy]
+    parts += [each.account.part for each in outcome.open if each.account.only_when_busy]
+    parts = [part for part in parts if part.kind is not ComponentKind.INTRA_NODE]
+    if not parts:
+        return None
+    met = Counter(frozenset(group) for number in history for group in number.groups)
+    groups: list[tuple[str, str]] = []
+    for part in parts:
+        if part.kind is ComponentKind.PAIR and _free(part.names, groups):
+            groups.append((part.names[0], part.names[1]))
+    suspects = {name for part in parts for name in part.names}
+    for suspect in sorted(suspects & set(nodes)):
+        good = [node for node in nodes if node not in suspects and _free((node,), groups)]
+        if good and _free((suspect,), groups):
+            partner = min(good, key=lambda node: met[frozenset((suspect, node))])
+            groups.append((suspect, partner))
+    names = ", ".join(dict.fromkeys(part.label for part in parts))
+    groups = _fill(nodes, groups, (), met, {}, seek=False)
+    used = {node for group in groups for node in group}
+    idle = tuple(node for node in nodes if node not in used)
+    why = f"{names} again on free CPUs"
+    return Round(f"pairs-{len(history) + 1}", tuple(groups), idle, why)
+
+
+def _free(names: tuple[str, ...], groups: list[tuple[str, str]]) -> bool:
+    return all(name not in group for name in names for group in groups)
+
+
 def _purpose(base: tuple[tuple[str, str], ...], leaf: dict[str, str]) -> str:
     if any(leaf.get(a, "") != leaf.get(b, "") for a, b in base):
         return "across leaves"
@@ -174,6 +210,10 @@ def again_alone(
         for s in outcome.open
         if s.account.part.kind is ComponentKind.INTRA_NODE and 1 - s.account.ratio >= least
     ]
+    flagged = zip(outcome.blames, outcome.flagged, strict=True)
+    for blame, part in flagged:
+        if blame.only_when_busy and part.kind is ComponentKind.INTRA_NODE:
+            suspects.append(part.names[0])
     for course in courses(outcome):
         lost_once = len(course.levels) == 1 and 1 - course.levels[0].ratio >= least
         if len(course.nodes) == 1 and (course.unsettled or lost_once):

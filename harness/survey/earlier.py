@@ -14,6 +14,7 @@ from busbw.errors import UsageError
 from busbw.model import LaunchRole
 from busbw.parsers.nccl_tests.groups import GroupSample
 from busbw.store import artefacts, run_directory
+from busbw.store.artefacts import Participants
 from busbw.store.plan import RunPlan
 from busbw.store.run_directory import RunDir
 
@@ -90,11 +91,12 @@ def of_run(run: RunDir) -> tuple[GroupSample, ...]:
     Raises:
         RunDirError: it has no plan, or an artefact is not readable.
     """
-    known = {answer.node.name: facts(answer) for answer in answers(run, load_plan(run))}
-    return (
-        *load(run),
-        *(sample for launch in launches.load(run, known) for sample in launch.samples),
-    )
+    plan = load_plan(run)
+    known = {answer.node.name: facts(answer) for answer in answers(run, plan)}
+    participants = artefacts.load(run, "participants.json", Participants)
+    head = participants.head if participants is not None else ""
+    own = launches.load(run, known, launches.on_head_of(plan, head))
+    return (*load(run), *(sample for launch in own for sample in launch.samples))
 
 
 def carry(recording: Path, run: RunDir) -> None:

@@ -23,7 +23,14 @@ from busbw.run.measure import Launch, measure_together, wait_until_quiet
 from busbw.store.artefacts import CaseArtefact
 from busbw.store.plan import RunPlan
 from busbw.survey import earlier, layer_breakdown, separate_launches
-from busbw.survey.adapt import SurveyLimits, again_alone, again_slow, choose
+from busbw.survey.adapt import (
+    MOST_WHEN_FREE,
+    SurveyLimits,
+    again_alone,
+    again_slow,
+    again_when_free,
+    choose,
+)
 from busbw.survey.confirm import MOST_NODES, Confirming, confirming
 from busbw.survey.measure_links import measure_links
 from busbw.survey.places import nvlink_domains, rails_of
@@ -171,6 +178,8 @@ class _Survey:
         self._launches = 0
         self._last = ""
         """Id of the newest launch's case."""
+        self._waits = 0
+        """For free CPUs, because of suspects that only launches on busy ones name."""
         self._ended: set[str] = set()
         """Rounds whose launch ended well."""
 
@@ -193,7 +202,8 @@ class _Survey:
         """What the launches so far show."""
         run = self._context.run
         samples = list(earlier.load(run))
-        for launch in launches.load(run, self._place.known):
+        on_head = launches.on_head_of(self._context.plan, self._place.head)
+        for launch in launches.load(run, self._place.known, on_head):
             samples += launch.samples
         return blame.solve(tuple(samples), self._fabric)
 
@@ -232,12 +242,20 @@ class _Survey:
             round_ = again_slow(self._nodes, history, outcome)
             if round_ is not None:
                 self._pause()
+        if round_ is None and outcome is not None and self._waits < MOST_WHEN_FREE:
+            round_ = again_when_free(self._nodes, history, outcome)
+            self._waits += 1
+            if round_ is not None and not self._pause():
+                self._progress(f"not measured: {round_.why}")
+                return None
         return round_
 
-    def _pause(self) -> None:
+    def _pause(self) -> bool:
         """Before what was slow is measured again: until the machine of the last launch is quiet, for
-        a while. Part of the budget."""
-        self._spent_s += wait_until_quiet(self._context, self._place.head, self._last)
+        a while. Part of the budget. False = it is still busy."""
+        wait = wait_until_quiet(self._context, self._place.head, self._last)
+        self._spent_s += wait.seconds
+        return wait.free
 
     def _reserved(self, outcome: BlameOutcome | None) -> int:
         """Launches to keep for confirmation and layer breakdown."""

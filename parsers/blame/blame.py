@@ -308,7 +308,8 @@ def _inseparable(blames: list[Blame]) -> str:
     return f"cannot be separated by these measurements: {'; '.join(doubtful)}"
 
 
-def _evidence(level: Level) -> Evidence:
+def quoted(level: Level) -> Evidence:
+    """A group with its number and that of its peers."""
     measured = format_bandwidth(level.ratio * level.reference_gb_s)
     expected = format_bandwidth(level.reference_gb_s)
     return _quoted_sample(
@@ -345,7 +346,7 @@ def _quoted(
         without_it = names.isdisjoint(nodes) and not partners.isdisjoint(nodes)
         if without_it and level.ratio > 1 - 2.5 * level.noise:
             contrast.append(level)
-    return tuple(map(_evidence, (*against[:EVIDENCE], *contrast[:_CONTRAST])))
+    return tuple(map(quoted, (*against[:EVIDENCE], *contrast[:_CONTRAST])))
 
 
 def _nodes_of(own: list[Level]) -> set[str]:
@@ -371,6 +372,7 @@ def _blame(suspicion: Suspicion, all_levels: tuple[Level, ...], speed: Explanati
         also=suspicion.alike,
         slow_launches=len(account.slow_in),
         launches=len(account.slow_in) + len(account.clean_in),
+        busy_launches=len(account.busy_in),
     )
 
 
@@ -396,6 +398,7 @@ def _unsteady(
         also=suspicion.alike,
         slow_launches=len(account.slow_in),
         launches=len(account.slow_in) + len(account.clean_in),
+        busy_launches=len(account.busy_in),
     )
 
 

@@ -309,11 +309,20 @@ class Account:
     """Launches in which it was loaded and not slow."""
     explained: tuple[int, ...]
     """Positions of the levels it explains."""
+    busy_in: tuple[int, ...] = ()
+    """Those of `slow_in` that ran while others used the CPUs."""
+    good_when_free: int = 0
+    """Launches on free CPUs that would have shown it, and in which it was good."""
 
     @property
     def intermittent(self) -> bool:
         """Slow in some launches, good in others."""
         return bool(self.clean_in)
+
+    @property
+    def only_when_busy(self) -> bool:
+        """Others used the CPUs in each launch in which it was slow: that may be all there is."""
+        return bool(self.slow_in) and self.busy_in == self.slow_in
 
 
 @dataclass(frozen=True, slots=True)
@@ -566,6 +575,7 @@ class Explainer:
         bounds = self._chance.bounds([i for i, _ in items], depth)
         by_launch: dict[int, float] = {}
         limiting: set[int] = set()
+        busy = {self._levels[i].launch for i, _ in items if self._levels[i].sample.busy}
         rails = Counter(pair_of(self._levels[i]) for i, _ in items)
         for i, weight in items:
             level = self._levels[i]
@@ -586,14 +596,28 @@ class Explainer:
             launch for launch, gain in by_launch.items() if launch in limiting and not gain > 0
         )
         explained = tuple(i for i, _ in slow if by_launch[self._levels[i].launch] > 0)
+        busy_in = tuple(launch for launch in slow_in if launch in busy)
+        when_free = len(set(clean_in) - busy)
         steady = math.fsum(by_launch.values())
         in_slow = [by_launch[launch] for launch in slow_in]
         flickering = sum(in_slow) - FLICKER - PATTERN * len(clean_in)
+        gain = flickering
+        bounded = math.fsum(min(MOST, each) for each in in_slow) - FLICKER
         if steady >= flickering:
-            bounded = math.fsum(min(MOST, gain) for gain in by_launch.values())
-            return Account(part, capacity, ratio, steady, bounded, slow_in, (), explained)
-        bounded = math.fsum(min(MOST, gain) for gain in in_slow) - FLICKER
-        return Account(part, capacity, ratio, flickering, bounded, slow_in, clean_in, explained)
+            gain, clean_in = steady, ()
+            bounded = math.fsum(min(MOST, each) for each in by_launch.values())
+        return Account(
+            part,
+            capacity,
+            ratio,
+            gain,
+            bounded,
+            slow_in,
+            clean_in,
+            explained,
+            busy_in,
+            when_free,
+        )
 
     def _carried(self, index: int, weight: float) -> float:
         """What a part that limits the group carries for all that it carries at once."""
@@ -627,6 +651,8 @@ class Explainer:
         return (predicted - level.ratio) / max(level.noise, least_noise)
 
     def _can_flag(self, account: Account) -> bool:
+        if account.only_when_busy and account.good_when_free:
+            return False
         shared = account.part.kind in _SHARED
         fewest = LAUNCHES_OF_SHARED if shared else 2
         explained = [self._levels[i] for i in account.explained]
@@ -720,9 +746,10 @@ class Explainer:
         return stands_out(ours, theirs)
 
     def _doubtful(self, account: Account) -> bool:
-        """Worth another launch; what was bad once and good again and again since then has
-        passed."""
+        """Worth another launch; what was bad once and good again and again since then has passed,
+        and what was bad on busy CPUs alone and good again and again on free ones."""
         passed = len(account.slow_in) <= 1 and len(account.clean_in) >= PASSED
+        passed |= account.only_when_busy and account.good_when_free >= PASSED
         # What being bad at times costs counts against a flag, not against another launch.
         weight = account.weight + (FLICKER if account.intermittent else 0.0)
         loss = 1.0 - account.ratio

@@ -21,8 +21,9 @@ from busbw.model import (
     Reference,
     Status,
 )
-from busbw.parsers.blame.blame import BlameOutcome
+from busbw.parsers.blame.blame import BlameOutcome, quoted
 from busbw.parsers.blame.confirm import NO_CONFIRMATION, Confirmation
+from busbw.parsers.blame.explain import Account, Suspicion
 from busbw.parsers.blame.levels import Level
 from busbw.parsers.findings import catalogue
 from busbw.units import format_bandwidth
@@ -102,14 +103,20 @@ def _fixes(finding_id: str, part: Component) -> tuple[Fix, ...]:
     return catalogue.fixes(finding_id)
 
 
+_LONGER = "busbw run --survey --budget 20m"
+_WHEN_FREE = f"{_LONGER}   # once no other work uses the CPUs"
+
+
 def _settles(blame: Blame) -> str:
+    if blame.only_when_busy:
+        return _WHEN_FREE
     if blame.also:
-        return "busbw run --survey --budget 20m"
+        return _LONGER
     return "busbw run day-one   # measures the links without NCCL, too"
 
 
 def _confidence(blame: Blame) -> Confidence:
-    if blame.also:
+    if blame.also or blame.only_when_busy:
         return Confidence.POSSIBLE
     if blame.state is BlameState.INTERMITTENT or blame.slow_launches >= _PROVED_BY:
         return Confidence.LIKELY
@@ -263,6 +270,62 @@ def slow_groups(outcome: BlameOutcome, artefacts: Set[str]) -> tuple[Finding, ..
         *_of_groups("slow-group-once", Status.WARN, passing),
         *_narrow_uplinks(outcome, artefacts),
     )
+
+
+def open_suspicions(outcome: BlameOutcome, artefacts: Set[str]) -> tuple[Finding, ...]:
+    """What is suspected and neither flagged nor cleared, worst first: a warning, since nothing may
+    pass beside it in silence. `artefacts`: as for `slow_groups`."""
+    evidence: list[Evidence] = []
+    texts: list[str] = []
+    labels: list[str] = []
+    own = [each for each in outcome.open if each.account.part not in outcome.flagged]
+    own.sort(key=lambda each: (each.account.ratio, each.account.part.label))
+    for doubt in own:
+        levels = _slow_with(doubt.account, outcome)
+        slow = [level for level in levels if level.sample.artefact in artefacts]
+        if slow and doubt.account.part.label not in labels:
+            labels += [part.label for part in (doubt.account.part, *doubt.alike)]
+            texts.append(_suspicion_text(doubt))
+            evidence += map(quoted, slow)
+    if not labels:
+        return ()
+    if len(texts) > _SHOWN:
+        texts[_SHOWN:] = [f"{len(texts) - _SHOWN} more"]
+    busy = all(doubt.account.only_when_busy for doubt in own)
+    finding = Finding(
+        id="suspicion-open",
+        status=Status.WARN,
+        title="; ".join(texts),
+        where=tuple(dict.fromkeys(labels)),
+        evidence=tuple(evidence[:12]),
+        confidence=Confidence.POSSIBLE,
+        would_settle=(_WHEN_FREE if busy else _LONGER,),
+        effect=max(0.0, 1 - own[0].account.ratio),
+    )
+    return (catalogue.filled(finding),)
+
+
+def _slow_with(account: Account, outcome: BlameOutcome) -> list[Level]:
+    """The slowest group that loads the part in each launch in which the part was slow."""
+    names = set(account.part.nodes)
+    inside = account.part.kind is ComponentKind.INTRA_NODE
+    worst: dict[int, Level] = {}
+    for level in outcome.levels:
+        shows = level.sample.over_network is not inside and names <= set(level.sample.nodes)
+        if shows and level.launch in account.slow_in:
+            before = worst.get(level.launch)
+            if before is None or level.ratio < before.ratio:
+                worst[level.launch] = level
+    return [worst[launch] for launch in sorted(worst)]
+
+
+def _suspicion_text(doubt: Suspicion) -> str:
+    account = doubt.account
+    slow, launches = len(account.slow_in), len(account.slow_in) + len(account.clean_in)
+    names = " or ".join(part.label for part in (account.part, *doubt.alike[:_SHOWN]))
+    often = f"{account.ratio:.0%} of its peers in {slow} of {launches} launches"
+    often += ", each on busy CPUs" if account.only_when_busy else ""
+    return f"{names} is suspected, not proved: {often}"
 
 
 def _narrow_uplinks(outcome: BlameOutcome, artefacts: Set[str]) -> tuple[Finding, ...]:

@@ -103,11 +103,13 @@ def narrowed(finding: Finding, suspect: Blame, measured: Measurements) -> Findin
     if answers.of_inside is Answer.SLOW:
         return finding
     if answers.of_link is Answer.SLOW:
-        return _as("slow-link", finding, node, answers, measured)
+        return _as("slow-link", finding, node, answers, measured, busy=suspect.only_when_busy)
     if answers.of_link is Answer.GOOD:
-        return _as("slow-above-link", finding, node, answers, measured)
+        return _as("slow-above-link", finding, node, answers, measured, busy=suspect.only_when_busy)
     if answers.of_inside is Answer.GOOD:
-        return _as("slow-network-side", finding, node, answers, measured)
+        return _as(
+            "slow-network-side", finding, node, answers, measured, busy=suspect.only_when_busy
+        )
     return finding
 
 
@@ -120,13 +122,21 @@ def _interface(node: str, rail: int | None, interfaces: Mapping[str, tuple[str, 
 
 
 def _as(
-    finding_id: str, finding: Finding, node: str, answers: _Answers, measured: Measurements
+    finding_id: str,
+    finding: Finding,
+    node: str,
+    answers: _Answers,
+    measured: Measurements,
+    *,
+    busy: bool,
 ) -> Finding:
-    """The finding under a narrower id, with that entry's cause and fix steps."""
+    """The finding under a narrower id, with that entry's cause and fix steps. `busy`: others used
+    the CPUs in each launch that names it."""
     values, link = {"NODE": node}, answers.link
     title, where, confidence = finding.title, finding.where, finding.confidence
     settle = finding.would_settle
-    if answers.of_link is not Answer.UNKNOWN:
+    open_ = answers.of_link is Answer.GOOD and busy
+    if answers.of_link is not Answer.UNKNOWN and not open_:
         settle = ()
     if answers.of_link is Answer.SLOW and link is not None:
         names = measured.interfaces.get(node, ())

@@ -156,6 +156,8 @@ class GroupSample:
 
     medium: Medium = Medium.NETWORK
     """What carried its bytes between its nodes; of one node alone nothing left it."""
+    busy: bool = False
+    """Others used the CPUs of one of its nodes right before its launch, or right after it."""
 
     @property
     def over_network(self) -> bool:

@@ -11,6 +11,7 @@ from busbw.model import BlameState, Component, ComponentKind, Confidence, Status
 from busbw.parsers.blame import blame, findings
 from busbw.parsers.blame.parts import Fabric, loads
 from busbw.parsers.nccl_tests.groups import GroupSample
+from busbw.survey.adapt import again_when_free
 from busbw.survey.schedule import Round, across_leaves, inside_leaves, pair_rounds
 
 EIGHT = tuple(f"node{i}" for i in range(1, 9))
@@ -319,3 +320,72 @@ def test_groups_are_compared_with_their_peers_by_their_slowest_rail() -> None:
         g: Status.FAIL if "node3" in g else Status.PASS for g in first.groups
     }
     assert any(c.reason.startswith("rail 2: ") for c in compared if c.status is Status.FAIL)
+
+
+def busy_in(samples: tuple[GroupSample, ...], *launches: str) -> tuple[GroupSample, ...]:
+    return tuple(replace(each, busy=each.launch in launches) for each in samples)
+
+
+ROUNDS = pair_rounds(EIGHT)
+EVERY = tuple(each.id for each in ROUNDS)
+
+
+def test_a_name_known_only_from_launches_on_busy_cpus_is_possible_and_no_more() -> None:
+    samples = measured(ROUNDS, {("node3",): 0.5}, rails=1)
+    for busy, confidence in ((EVERY, Confidence.POSSIBLE), (EVERY[1:], Confidence.LIKELY)):
+        outcome = blame.solve(busy_in(samples, *busy))
+        (flagged,) = outcome.blames
+        assert flagged.component.label == "node3"
+        finding = findings.blame_finding(flagged)
+        assert finding.confidence is confidence
+        settles = "busbw run --survey --budget 20m   # once no other work uses the CPUs"
+        assert (settles in finding.would_settle) is (confidence is Confidence.POSSIBLE)
+        assert ("each on busy CPUs" in finding.title) is (confidence is Confidence.POSSIBLE)
+        assert (again_when_free(EIGHT, ROUNDS, outcome) is None) is (
+            confidence is Confidence.LIKELY
+        )
+
+
+def test_what_was_slow_on_busy_cpus_and_good_on_free_ones_is_suspected_until_it_was_good_twice() -> (
+    None
+):
+    slow, good = EVERY[:5], EVERY[5:]
+    samples = tuple(
+        each
+        for each in (
+            *measured(ROUNDS, {("node3",): 0.5}, rails=1, cv=0.01),
+            *measured(ROUNDS, {}, rails=1, cv=0.01, seed=2),
+        )
+    )
+    half = len(samples) // 2
+    chosen = tuple(s for s in samples[:half] if s.launch in slow)
+    free = tuple(s for s in samples[half:] if s.launch in good)
+    once = tuple(s for s in free if s.launch == good[0])
+    assert named(busy_in((*chosen, *once))) != []
+    for later, suspected in ((once, ["node3"]), (free, [])):
+        outcome = blame.solve(busy_in((*chosen, *later), *slow))
+        assert outcome.blames == ()
+        assert [each.account.part.label for each in outcome.open] == suspected
+
+
+def test_an_open_suspicion_is_a_warning_that_names_what_settles_it() -> None:
+    (first, *_) = ROUNDS
+    samples = measured((first,), {("node3",): 0.5}, rails=2, cv=0.01)
+    for busy, settles in (
+        ((), "busbw run --survey --budget 20m"),
+        (EVERY, "busbw run --survey --budget 20m   # once no other work uses the CPUs"),
+    ):
+        outcome = blame.solve(busy_in(samples, *busy))
+        assert outcome.blames == ()
+        assert outcome.open
+        (finding,) = findings.open_suspicions(outcome, {each.artefact for each in samples})
+        assert (finding.id, finding.status, finding.required) == (
+            "suspicion-open",
+            Status.WARN,
+            True,
+        )
+        assert any("node3" in part for part in finding.where)
+        assert finding.would_settle == (settles,)
+        assert finding.evidence
+        assert finding.fixes
+        assert findings.open_suspicions(outcome, {"raw/earlier-samples.json"}) == ()

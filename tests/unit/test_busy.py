@@ -90,8 +90,8 @@ def test_only_after_a_busy_launch_is_there_a_wait(
         fleet=SimpleNamespace(sessions={"node1": SimpleNamespace(run=run)}),
         progress=lambda step, text: spoken.append(text),
     )
-    seconds = measuring.wait_until_quiet(context, "node1", "alone")  # type: ignore[arg-type]
-    assert (len(asked), seconds) == (waits, 4.0 * waits)
+    wait = measuring.wait_until_quiet(context, "node1", "alone")  # type: ignore[arg-type]
+    assert (len(asked), wait) == (waits, measuring.Wait(4.0 * waits, free=True))
     if waits:
         assert spoken == [
             "others used the CPUs of node1, 9.0 tasks for each CPU: waited 4.0 s before measuring"
