@@ -141,6 +141,10 @@ _GROUP = re.compile(r"\((?:\?(?::|P<\w+>|[aiLmsux]*(?:-[imsx]+)?:|=|!|<=|<!))?")
 _INLINE_FLAGS = re.compile(r"\(\?[aiLmsux]+\)")
 _CHAR_CLASS = re.compile(r"\[\^?\]?(?:\\.|[^\]\\])*\]")
 _QUANTIFIER = re.compile(r"(?:[*+?]|\{(\d*)(,?)(\d*)\})[?+]?")
+_ONE_CLASS = re.compile(r"\(\?:(\.|\\[DwWsS]|\[(?:\\.|[^\]\\])*\])\?\)")
+"""A class in a shape: it may be missing."""
+_AMBIGUOUS = re.compile(r"(?<!\\)(?:\\\\)*(?:[*+|]|(?<!\()\?)")
+"""Something that is repeated, optional or one of several."""
 _MOST_ALTERNATIVES = 32
 """Longest list of alternatives kept as literals; beyond it the part counts as unknown."""
 
@@ -296,9 +300,14 @@ class _Reader:
         self.position = match.end()
         text = match.group()
         optional = text[0] in "*?" or (text[0] == "{" and int(match.group(1) or 0) == 0)
-        if text[0] == "?" and part.exact is not None:
-            return _Part(_repeat(part.erased, "?"), part.exact | {""})
-        return _Part(_repeat(part.erased, "*"), None, None if optional else part.contains())
+        if text[0] == "?":
+            exact = part.exact | {""} if part.exact is not None else None
+            return _Part(_repeat(part.erased, "?"), exact)
+        required = None if optional else part.contains()
+        # Without digits `(?:\S+ +)+` is `(?:\S* *)*`: exponential time wherever it fails.
+        if _AMBIGUOUS.search(part.erased) and not _ONE_CLASS.fullmatch(part.erased):
+            return _Part(".*", None, required)
+        return _Part(_repeat(part.erased, "*"), None, required)
 
 
 def _literal(text: str) -> _Part:
@@ -327,7 +336,7 @@ def _repeat(erased_text: str, quantifier: str) -> str:
         return ""
     if len(erased_text) == 1 or (len(erased_text) == 2 and erased_text[0] == "\\"):
         return erased_text + quantifier
-    inner = re.fullmatch(r"\(\?:(\.|\\[DwWsS]|\[(?:\\.|[^\]\\])*\])\?\)", erased_text)
+    inner = _ONE_CLASS.fullmatch(erased_text)
     return (inner.group(1) if inner else f"(?:{erased_text})") + quantifier
 
 
