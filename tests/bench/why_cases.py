@@ -7,8 +7,9 @@
     python tests/bench/why_cases.py second FILE                agreement of a second label
     python tests/bench/why_cases.py fetch TEXTS                texts of public threads
 
-TEXTS is a folder of files named `ID.txt`. They are other people's words and stay outside the
-project: `tests/why_cases/index.yaml` holds where each was published, its SHA-256, and the label.
+TEXTS is a folder of files named `ID.txt`, or of folders named `ID` where a case has one file per
+rank or node. They are other people's words and stay outside the project:
+`tests/why_cases/index.yaml` holds where each was published, its SHA-256, and the label.
 `seal` writes the hash of text and label; `run` refuses a text or a label that has changed since,
 and a batch that has been run before. Batches are commits: the label lands before the answers.
 """
@@ -80,6 +81,21 @@ def digest(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()
 
 
+def text_path(folder: Path, case: str) -> Path:
+    """Where a case lies: a file, or a folder with one file per rank or node."""
+    one = folder / case
+    return one if one.is_dir() else folder / f"{case}.txt"
+
+
+def text_digest(path: Path) -> str:
+    """SHA-256 of a file, or of the names and hashes of a folder's files."""
+    if path.is_file():
+        return digest(path.read_bytes())
+    files = sorted(f for f in path.rglob("*") if f.is_file())
+    rows = [f"{f.relative_to(path).as_posix()} {digest(f.read_bytes())}\n" for f in files]
+    return digest("".join(rows).encode())
+
+
 def label_digest(label: Row) -> str:
     """SHA-256 of a label in canonical JSON."""
     return digest(json.dumps(label, sort_keys=True, ensure_ascii=False).encode())
@@ -102,10 +118,10 @@ def changed(row: Row, folder: Path | None) -> str:
         return "label"
     if folder is None:
         return ""
-    path = folder / f"{row['id']}.txt"
+    path = text_path(folder, row["id"])
     if not path.exists():
         return "text (missing)"
-    return "" if digest(path.read_bytes()) == row.get("sha256") else "text"
+    return "" if text_digest(path) == row.get("sha256") else "text"
 
 
 def seal(rows: list[Row], folder: Path, batch: int, date: str) -> int:
@@ -115,7 +131,7 @@ def seal(rows: list[Row], folder: Path, batch: int, date: str) -> int:
         if row["batch"] != batch or "label_sha256" in row:
             continue
         row["date"] = date
-        row["sha256"] = digest((folder / f"{row['id']}.txt").read_bytes())
+        row["sha256"] = text_digest(text_path(folder, row["id"]))
         row["label_sha256"] = label_digest(row["expected"])
         number += 1
     return number
@@ -247,7 +263,7 @@ def answers_of(
     folder: Path, rows: Iterable[Row], command: Sequence[str]
 ) -> dict[str, list[Answer]]:
     """Ask for each row, in the order of the index."""
-    return {row["id"]: ask(command, folder / f"{row['id']}.txt") for row in rows}
+    return {row["id"]: ask(command, text_path(folder, row["id"])) for row in rows}
 
 
 def recorded(result: Row) -> dict[str, list[Answer]]:
@@ -381,7 +397,7 @@ def fetch(folder: Path, token: str) -> str:
     """Write the texts that are missing; those that do not hash as sealed are named."""
     lines = []
     for row in load(INDEX):
-        path = folder / f"{row['id']}.txt"
+        path = text_path(folder, row["id"])
         if path.exists() or "first" not in row:
             continue
         try:

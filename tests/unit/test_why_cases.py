@@ -37,6 +37,24 @@ def test_a_changed_text_is_seen(tmp_path: Path) -> None:
     assert cases["changed"](ROWS[0], tmp_path) == "text"
 
 
+def test_a_changed_file_of_a_folder_is_seen(tmp_path: Path) -> None:
+    case = {"id": "c1", "batch": 1, "expected": {"visible": "yes"}}
+    (tmp_path / "c1").mkdir()
+    for rank in (0, 1):
+        (tmp_path / "c1" / f"rank{rank}.log").write_text(f"rank {rank} of 2")
+    assert cases["seal"]([case], tmp_path, 1, "2026-11-23") == 1
+    assert cases["changed"](case, tmp_path) == ""
+    (tmp_path / "c1" / "rank1.log").rename(tmp_path / "c1" / "rank2.log")
+    assert cases["changed"](case, tmp_path) == "text"
+
+
+def test_a_folder_is_asked_about_as_one(tmp_path: Path) -> None:
+    (tmp_path / "c1").mkdir()
+    (tmp_path / "c2.txt").write_text("one text")
+    assert cases["text_path"](tmp_path, "c1") == tmp_path / "c1"
+    assert cases["text_path"](tmp_path, "c2") == tmp_path / "c2.txt"
+
+
 def test_every_label_names_findings_of_the_catalogue() -> None:
     known = {entry.id for entry in load().entries} | {"UNCOVERED"}
     keys = ("accept", "also_ok", "must_not", "symptom")
