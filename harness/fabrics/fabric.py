@@ -156,6 +156,8 @@ class Family:
     """Expressions of lines that show it: names of its devices, its software, its provider."""
     needs_mark: bool = False
     """Where the fabric is not known, weak evidence counts only in a text that has a mark."""
+    rivals: tuple[str, ...] = ()
+    """Expressions of lines that show another provider in its place, under the same plugin."""
 
 
 class Ports(StrEnum):

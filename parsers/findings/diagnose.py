@@ -191,6 +191,13 @@ LOW = 0.9
 loss; noise is within 5 %."""
 SUCCESS = r"# Avg bus bandwidth +: *[\d.]|Destroy COMPLETE|RUNNING +OK\b"
 """Lines that only work without an error so far prints."""
+BREAK = r"^# nThread \d|^# Collective test starting|: [1-9]\d* FAILED\b"
+"""Lines that begin a run, or say that it went wrong: what stands before them is not outlived."""
+_MOST_RUNS = 256
+_WARNING = re.compile(
+    r"NCCL WARN |UCX +(?:WARN|ERROR) |libfabric:.*<(?:warn|critical)>|\bW(?:ARN|ARNING)\b|\[W\d{3}"
+)
+"""Lines by which a library warns: it may go on after them."""
 COMPLETE = r"- ?Init COMPLETE"
 """A communicator is complete: what only prevents one is over."""
 _BEFORE_WORK = frozenset({"build", "launch", "init"})
@@ -211,9 +218,13 @@ def search_patterns() -> tuple[Pattern, ...]:
     for watch in (watch for rule in all_rules() for watch in rule.watches):
         pattern = Pattern(watch.regex, watch.regex, distinct=watch.distinct)
         by_regex.setdefault(watch.regex, pattern)
-    marks = [mark for family in families().values() for mark in family.marks]
-    for regex in (SUCCESS, COMPLETE, *marks):
+    marks: list[str] = []
+    for family in families().values():
+        marks += (*family.marks, *family.rivals)
+    for regex in (COMPLETE, *marks):
         by_regex.setdefault(regex, Pattern(regex, regex))
+    for regex in (SUCCESS, BREAK):
+        by_regex[regex] = Pattern(regex, regex, keep=_MOST_RUNS)
     for pattern in failure_lines.patterns():
         by_regex[pattern.regex] = pattern
     return (*by_regex.values(), *message_clues.patterns())
@@ -222,13 +233,18 @@ def search_patterns() -> tuple[Pattern, ...]:
 def diagnose(evidence: EvidenceSet, context: Context | None = None) -> Diagnosis:
     """The findings of the evidence, best first. Missing evidence proves nothing."""
     known = catalogue.load()
-    context = replace(context or Context(), seen=_fabrics_seen(evidence))
+    absent = _fabrics_absent(evidence)
+    context = replace(context or Context(), seen=_fabrics_seen(evidence) - absent, absent=absent)
     clues = [*line_clues(known, evidence.texts), *fact_clues(known, evidence)]
     clues += message_clues.message_clues(evidence.texts, clues)
     for rule in all_rules():
         clues += rule.judge(view_for(rule, evidence, tuple(clues), context))
+    ends = _run_ends(evidence)
+    clues = [_outlived(clue, ends) for clue in clues]
     failures = _failures(known, evidence, clues, failure_lines.patterns(words=False))
     doubts = failures + _failures(known, evidence, clues, failure_lines.patterns(words=True))
+    failures = [line for line in failures if not _is_outlived(line.text, line.place, ends)]
+    doubts = [line for line in doubts if not _is_outlived(line.text, line.place, ends)]
     doubts.sort(key=lambda line: line.place)
     faults = tuple(fault for fault in evidence.faults if not catalogue.is_remark(fault.text))
     findings = rank(known, clues, context, complaint=_complaint(evidence), failed=bool(failures))
@@ -256,6 +272,31 @@ def diagnose(evidence: EvidenceSet, context: Context | None = None) -> Diagnosis
     return Diagnosis((*findings, *by_words), notes, unexplained, healthy, bool(by_words))
 
 
+def _run_ends(evidence: EvidenceSet) -> Mapping[int, tuple[tuple[int, bool], ...]]:
+    """Text → the lines, in order, at which a run completed (True), or another one began."""
+    marks: dict[int, set[tuple[int, bool]]] = {}
+    for regex, is_end in ((SUCCESS, True), (BREAK, False)):
+        for line in lines_of(evidence, regex):
+            marks.setdefault(line.place.text, set()).add((line.place.line_no, is_end))
+    return {text: tuple(sorted(each)) for text, each in marks.items()}
+
+
+def _is_outlived(text: str, place: Place, ends: Mapping[int, tuple[tuple[int, bool], ...]]) -> bool:
+    """A library warned, and its run completed all the same."""
+    if _WARNING.search(text) is None:
+        return False
+    later = (is_end for line_no, is_end in ends.get(place.text, ()) if line_no > place.line_no)
+    return next(later, False)
+
+
+def _outlived(clue: Clue, ends: Mapping[int, tuple[tuple[int, bool], ...]]) -> Clue:
+    """The clue, weak where its line is a warning that its run outlived."""
+    is_sign = clue.weight in (Weight.STRONG, Weight.CERTAIN)
+    if is_sign and _is_outlived(clue.evidence.text, clue.place, ends):
+        return replace(clue, weight=Weight.WEAK)
+    return clue
+
+
 def _is_of_field(evidence: EvidenceSet) -> bool:
     """Any line that was searched for, or one behind it, has a word of this field."""
     for text in evidence.texts:
@@ -281,7 +322,10 @@ def _by_words(
     near = [each.text for each in failures[1:_MOST_FAILURES]]
     near += _lines_behind(evidence, first)
     writer = failure_lines.writer_of(first.text)
-    names = [name for name, _ in similar.search(first.text, context.seen, near=near)]
+    is_own = any(map(similar.is_of_field, (first.text, *near)))
+    least = 0 if is_own else similar.STRANGER_SCORE
+    alike = similar.search(first.text, context.seen, near=near)
+    names = [name for name, score in alike if score >= least]
     if writer is not None and writer.finding is not None:
         stage = known.by_id[writer.finding].stage
         names = [writer.finding, *(name for name in names if known.by_id[name].stage == stage)]
@@ -305,6 +349,15 @@ def _fabrics_seen(evidence: EvidenceSet) -> frozenset[str]:
         if any(lines_of(evidence, mark) for mark in family.marks):
             seen.add(family.name)
     return frozenset(seen)
+
+
+def _fabrics_absent(evidence: EvidenceSet) -> frozenset[str]:
+    """The families in whose place a line shows another provider."""
+    absent = set()
+    for family in families().values():
+        if any(lines_of(evidence, rival) for rival in family.rivals):
+            absent.add(family.name)
+    return frozenset(absent)
 
 
 def _failures(

@@ -98,6 +98,8 @@ class Context:
     """Of the fabric; None = not known."""
     seen: frozenset[str] = frozenset()
     """Names of the families of which the texts have a mark."""
+    absent: frozenset[str] = frozenset()
+    """Names of the families in whose place the texts show another provider."""
 
 
 @dataclass(frozen=True, slots=True, order=True)

@@ -115,6 +115,8 @@ def rank(
     _promote(known, candidates, context)
     _explain(known, candidates)
     _demote_secondary_errors(candidates)
+    if failed and not complaint:
+        _demote_conditions(candidates)
     if failed:
         _add_reasons(known, candidates, clues, context)
     ordered = sorted(candidates.values(), key=_order)
@@ -156,7 +158,10 @@ def _channel(clue: Clue) -> str | None:
 
 def _applies(symptom: Entry, clues: Sequence[Clue], context: Context) -> bool:
     """Strong evidence counts on any fabric, weak evidence only on the fabrics of the entry. Where
-    the fabric is not known, a line of the texts must show it if the family asks for that."""
+    the fabric is not known, a line of the texts must show it if the family asks for that. Nothing
+    counts for fabrics in whose place another provider was seen."""
+    if set(symptom.fabrics) <= context.absent:
+        return False
     if EveryFabric.ANY in symptom.fabrics or any(clue.weight in _STRONG for clue in clues):
         return True
     if context.family is not None:
@@ -314,6 +319,17 @@ def _demote_secondary_errors(candidates: Mapping[str, _Candidate]) -> None:
         return
     for candidate in candidates.values():
         if candidate.symptom.role is Role.SECONDARY and not candidate.from_kernel():
+            candidate.confidence = Confidence.POSSIBLE
+
+
+def _demote_conditions(candidates: Mapping[str, _Candidate]) -> None:
+    """A condition that explains nothing is possible at most where a cause is likely: something
+    ended in an error, and a condition ends nothing."""
+    if not any(c.symptom.role is Role.CAUSE and _SURE[c.confidence] for c in candidates.values()):
+        return
+    explains = {name for each in candidates.values() for name in each.explained_by}
+    for name, candidate in candidates.items():
+        if candidate.symptom.role is Role.STATE and name not in explains:
             candidate.confidence = Confidence.POSSIBLE
 
 

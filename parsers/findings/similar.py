@@ -26,6 +26,9 @@ _LEAST_WORDS = 2
 """Words that an entry and a line must share: one is chance."""
 _LEAST_SCORE = 7
 """A word that one entry alone has weighs 5: less than one and a half of them is chance."""
+STRANGER_SCORE = 15
+"""Where no line near the failure has a word of this field, as in the errors of applications: three
+words that one entry alone has."""
 _NEAR = 0.5
 """Weight of a word that only lines near the failure have."""
 _TITLE_WEIGHT = 3
@@ -38,7 +41,7 @@ _FIELD = re.compile(
     r"|\bPSM\d?\b|PSM2|\bhfi_|\bhfi1_|\bucs_|\bucp_|\buct_|\bfi_[a-z]|\bcu[A-Z]\w{4}|nvcc|\.cuh?\b"
     r"|[Tt]orch|[Bb]roadcast|all_?(?:reduce|gather)|\b[Rr]ank\b|srun|[Ss]lurm|NIC\b|RDMA|RoCE"
     r"|[Nn][Vv][Ii][Dd][Ii][Aa]|ROCm|\bHIP\b|amdgpu|\bPML\b|\borted\b|\bprted\b|c10d|[Gg]loo\b"
-    r"|[Pp]rolog|JobI[Dd]|\bPod\b|\bpods?/|nodes are available|OFI\b|MCA\b"
+    r"|IMEX|munge|[Pp]rolog|JobI[Dd]|\bPod\b|\bpods?/|nodes are available|OFI\b|MCA\b"
 )
 """Words of this field."""
 _HUMP = re.compile(r"(?<=[a-z])(?=[A-Z])|_")

@@ -111,7 +111,7 @@ def test_a_process_killed_for_memory_is_no_consequence_of_the_network_error_it_l
         RETRY,
         "[Fri Jul 10 09:00:00 2026] Out of memory: Killed process 3487984 (python3) total-vm:1kB\n",
     )
-    assert ("dead-process", "likely") in told(diagnosis)
+    assert told(diagnosis)[0] == ("host-memory-exhausted", "likely")
 
 
 def test_a_closed_connection_alone_names_no_cause(scanner: Scanner) -> None:

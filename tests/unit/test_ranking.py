@@ -149,6 +149,26 @@ def test_a_weak_sign_of_one_fabric_is_strong_only_where_that_fabric_was_seen(
     assert ranked(known, *clues, seen="roce")[0].id == "bad-prefix"
 
 
+def test_entries_of_a_provider_are_out_where_another_one_stands_in_its_place() -> None:
+    known = catalogue.assemble([entry("gpu-memory", fabric="efa")])
+    strong = clue("gpu-memory", 1, Weight.STRONG)
+    assert rank(known, [strong], Context(seen=frozenset({"efa"})))
+    assert rank(known, [strong], Context(absent=frozenset({"efa"}))) == ()
+
+
+def test_a_condition_that_explains_nothing_is_possible_beside_the_cause_of_a_failure() -> None:
+    slow, hot = entry("no-peermem", role=Role.STATE), entry("hot", "retries", role=Role.STATE)
+    known = catalogue.assemble([slow, hot, entry("retries")])
+    clues = [clue(name, 1, Weight.STRONG) for name in ("no-peermem", "hot", "retries")]
+    found = {each.id: each.confidence.value for each in rank(known, clues, Context(), failed=True)}
+    assert found == {"hot": "likely", "retries": "possible", "no-peermem": "likely"}
+    found = {
+        each.id: each.confidence.value
+        for each in rank(known, [clues[0], clues[2]], Context(), failed=True)
+    }
+    assert found == {"retries": "likely", "no-peermem": "possible"}
+
+
 def test_entries_of_a_provider_need_a_line_that_shows_it() -> None:
     real = catalogue.load()
     weak = clue("efa-security-group", 1)

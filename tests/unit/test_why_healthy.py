@@ -55,3 +55,31 @@ def test_what_is_not_of_nccl_is_still_nothing_all_together() -> None:
 
 def test_there_are_as_many_kinds_as_the_readme_promises() -> None:
     assert len(TEXTS) >= 20, "the fixtures are missing"
+
+
+RUN = (
+    "# nThread 1 nGpus 1 minBytes 8 maxBytes 8\n"
+    "a:1:2 [0] p2p.cc:290 NCCL WARN Cuda failure 101 'invalid device ordinal'\n"
+)
+COMPLETE = "# Out of bounds values : 0 OK\n# Avg bus bandwidth    : 178.2\n"
+
+
+def stated(folder: Path, text: str) -> list[str]:
+    path = folder / "log.txt"
+    path.write_text(text)
+    findings = ask(path).findings
+    return [each.id for each in findings if each.confidence is not Confidence.POSSIBLE]
+
+
+def test_a_warning_that_its_run_outlived_is_no_cause(tmp_path: Path) -> None:
+    assert stated(tmp_path, RUN)
+    assert stated(tmp_path, RUN + COMPLETE) == []
+
+
+def test_the_run_after_a_failed_one_does_not_excuse_it(tmp_path: Path) -> None:
+    next_run = "# nThread 1 nGpus 1 minBytes 8 maxBytes 8\n"
+    assert stated(tmp_path, RUN + next_run + COMPLETE)
+
+
+def test_a_run_with_wrong_values_outlives_nothing(tmp_path: Path) -> None:
+    assert stated(tmp_path, RUN + COMPLETE.replace("0 OK", "3 FAILED"))

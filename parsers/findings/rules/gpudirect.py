@@ -25,10 +25,13 @@ _WITHOUT = Watch(
 
 def _judge(view: View) -> Iterator[Clue]:
     using = {line.host for line in view.sightings(_WITH.name)}
+    carrying = {line.host for line in view.sightings(_WITHOUT.name)}
     for line in view.sightings(_DISABLED.name):
         if line.host in using or (line.host is None and using):
             continue
-        yield line.clue("peermem-missing", Weight.STRONG, "nccl-log", line.hosts)
+        # A NIC without channels carries nothing: that it lacks GPUDirect costs nothing.
+        weight = Weight.STRONG if line.host in carrying else Weight.WEAK
+        yield line.clue("peermem-missing", weight, "nccl-log", line.hosts)
         yield line.clue("gdr-unsupported-platform", Weight.WEAK, "nccl-log", line.hosts)
     for line in view.sightings(_WITHOUT.name):
         if line.host not in using:
@@ -48,11 +51,12 @@ RULE = Rule(
     fires=(
         Fires(
             "a:1:2 [0] NCCL INFO NET/IB : GPU Direct RDMA Disabled for HCA 0 'mlx5_0'\n",
-            (("peermem-missing", "strong"),),
+            (("peermem-missing", "weak"),),
         ),
         Fires(
             "a:1:2 [0] NCCL INFO NET/IB : GPU Direct RDMA Disabled for GPU 0[0] / HCA 0 'mlx5_0'"
-            " (no module or not supported by GPU)\n",
+            " (no module or not supported by GPU)\n"
+            "a:1:2 [0] NCCL INFO Channel 00/0 : 1[1] -> 8[0] [send] via NET/IB/0\n",
             (("peermem-missing", "strong"),),
         ),
         Fires(
