@@ -183,6 +183,25 @@ class Excerpt:
     """Of the whole artefact, in hexadecimal: proves which file the excerpt came from."""
 
 
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """How the artefacts of one folder came to be."""
+
+    folder: str
+    """All artefacts whose path begins with it."""
+    host: str
+    began: str
+    """ISO 8601; empty = not known."""
+    command: str
+    """The command line, on one line; empty = not known."""
+
+
+def table_of(artefact: str) -> str:
+    """What may be quoted for an artefact: for the JSON of a launch the table that it printed."""
+    folder, _, name = artefact.rpartition("/")
+    return f"{folder}/stdout.txt" if name == "result.json" else artefact
+
+
 @dataclass(frozen=True)
 class ReportInput:
     """Everything a report says comes from here: the same input gives the same bytes. Without slots,
@@ -192,6 +211,18 @@ class ReportInput:
     excerpts: tuple[Excerpt, ...] = ()
     commands_text: str = ""
     """The text of `commands.sh`; empty = the report shows `result.commands`."""
+    origins: tuple[Origin, ...] = ()
+
+    def origin_of(self, artefact: str) -> Origin | None:
+        """Who made an artefact; None = the record does not say."""
+        fitting = (each for each in self.origins if artefact.startswith(each.folder))
+        return max(fitting, key=lambda each: len(each.folder), default=None)
+
+    def excerpt_of(self, artefact: str) -> str:
+        """The text of an artefact; of the JSON of a launch, which holds its environment and is
+        never quoted, that of the table it printed. Empty = no excerpt."""
+        table = table_of(artefact)
+        return next((each.text for each in self.excerpts if each.artefact == table), "")
 
     @cached_property
     def groups(self) -> tuple[Group, ...]:

@@ -68,6 +68,15 @@ def ordered_findings(result: RunResult) -> tuple[Finding, ...]:
     return tuple(sorted(result.findings, key=rank))
 
 
+def deciding(result: RunResult) -> Finding | None:
+    """The finding to act on first; None = no required finding has the state of the verdict."""
+    states = (Status.FAIL, Status.UNKNOWN)
+    if result.verdict is Status.WARN:
+        states = (Status.WARN,)
+    decided = (each for each in ordered_findings(result) if each.status in states)
+    return next((each for each in decided if each.required), None)
+
+
 def subject(result: RunResult) -> str:
     """What the verdict is about, in a few words: the contract's answer, or the number, finding or
     lost node that decided."""

@@ -69,7 +69,7 @@ def _picture(trend: Trend, summary: str) -> Drawing:
         rules.append(strip.Rule(level, f"accepted runs {format_bandwidth(level)}"))
     number = sum(map(ord, trend.regime + trend.options))
     key = f"trend-{trend.collective}-{trend.size_bytes}-{number}".replace("_", "-")
-    return strip.draw(
+    return strip.draw_both(
         strip.Strip(
             key=key,
             title=f"{trend.collective} {format_size(trend.size_bytes)} over time",

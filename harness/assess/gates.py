@@ -182,7 +182,8 @@ def _judge(
         if reference.busbw_gb_s is None:
             return result
         wanted = least * reference.busbw_gb_s
-        return replace(result, launches_below=sum(value < wanted for value in measured.values))
+        below = sum(value < wanted for value in measured.values)
+        return replace(result, launches_below=below, threshold_gb_s=wanted)
 
     if limit is not None and measured.median_gb_s > limit.value_gb_s * 1.0005:
         return judged(Status.FAIL, _too_much(measured, limit))

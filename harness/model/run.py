@@ -154,6 +154,8 @@ class Comparison:
     """Of those launches, how many fell short by themselves."""
     medium: Medium | None = None
     """What a survey group measured; None = a case, for which NCCL chose."""
+    threshold_gb_s: float | None = None
+    """What the gate demands at this size; None = no gate, or nothing to compare with."""
 
 
 class ComponentKind(StrEnum):

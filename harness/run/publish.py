@@ -4,14 +4,17 @@ the same `raw/` gives the same bytes."""
 from __future__ import annotations
 
 import hashlib
+import shlex
 
 from busbw import assess
 from busbw.checks.software import facts
 from busbw.codec import dump_json
 from busbw.model import RunResult
 from busbw.reports import html, junit, markdown, metrics
-from busbw.reports.input import Excerpt, ReportInput
+from busbw.reports.input import Excerpt, Origin, ReportInput, table_of
 from busbw.reports.redact import Redactor, for_cluster
+from busbw.store import artefacts
+from busbw.store.artefacts import CaseArtefact
 from busbw.store.run_directory import RunDir
 
 EXCERPT_BYTES = 64 * 1024
@@ -49,7 +52,22 @@ def publish_redacted(run: RunDir) -> tuple[RunResult, Redactor]:
 
 def _input(run: RunDir, result: RunResult) -> ReportInput:
     commands = SHELL_HEADER + "".join(f"\n{command}" for command in result.commands)
-    return ReportInput(result, _excerpts(run, result), commands)
+    return ReportInput(result, _excerpts(run, result), commands, _origins(run, result))
+
+
+def _origins(run: RunDir, result: RunResult) -> tuple[Origin, ...]:
+    """Who made the artefacts: the head of each launch, each node of its own answers."""
+    head = assess.load_plan(run).cluster.head
+    origins = [
+        Origin(f"raw/preflight/{node}.txt", node, result.started, "") for node in result.nodes
+    ]
+    for outcome in result.cases:
+        folder = f"cases/{outcome.case.id}/"
+        kept = artefacts.load(run, f"{folder}outcome.json", CaseArtefact)
+        if kept is not None:
+            command = shlex.join(kept.invocation.argv)
+            origins.append(Origin(f"raw/{folder}", head, kept.began, command))
+    return tuple(origins)
 
 
 def _files(report: ReportInput) -> dict[str, str]:
@@ -70,6 +88,8 @@ def _excerpts(run: RunDir, result: RunResult) -> tuple[Excerpt, ...]:
     paths += [
         path for outcome in result.cases for path in outcome.artefacts if not path.endswith(".json")
     ]
+    # A number read from a launch's JSON is shown beside the table that the launch printed.
+    paths += [table_of(path) for path in paths]
     excerpts = []
     for path in dict.fromkeys(paths):
         # JSON artefacts hold the launch's environment: they stay in raw/ and are never printed into

@@ -8,7 +8,8 @@ from busbw.reports.charts import svg
 
 _LANE = 24.0
 _LETTER = 7.0
-_WIDTH = 760.0
+_WIDE = 1080.0
+_NARROW = 400.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,11 +38,16 @@ class Lanes:
     quiet_label: str = ""
 
 
-def draw(lanes: Lanes) -> svg.Drawing:
+def draw_both(lanes: Lanes) -> svg.Drawing:
+    """The picture for a column and for a narrow screen."""
+    return svg.both(draw(lanes), draw(lanes, _NARROW))
+
+
+def draw(lanes: Lanes, width: float = _WIDE) -> svg.Drawing:
     """The picture: circles for events, squares for those of the suspects, a band where nothing
     came."""
     left = 20 + _LETTER * max((len(name) for name in lanes.names), default=0)
-    right, top = _WIDTH - 60, 26.0
+    right, top = width - 30, 26.0
     bottom = top + _LANE * len(lanes.names)
     span = right - left
     parts = []
@@ -59,13 +65,14 @@ def draw(lanes: Lanes) -> svg.Drawing:
             )
         )
         parts.append(
-            svg.label(lanes.quiet_label, (begin + end) / 2, top - 8, "middle", "bad", 12, True)
+            svg.label(lanes.quiet_label, (begin + end) / 2, top - 8, "middle", "ink", 12, True)
         )
     for number, name in enumerate(lanes.names):
         y = top + _LANE * (number + 0.5)
         parts.append(svg.name_label(name, left - 10, y + 4, "end", number in lanes.flagged))
         parts.append(svg.line(left, y, right, y, "grid", 0.75))
-    for at, text in lanes.ticks:
+    every = 1 if width == _WIDE else 3
+    for at, text in lanes.ticks[::every]:
         x = left + span * at
         parts.append(svg.line(x, bottom, x, bottom + 5, "muted"))
         parts.append(svg.label(text, x, bottom + 18, "middle"))
@@ -75,4 +82,5 @@ def draw(lanes: Lanes) -> svg.Drawing:
         spots = [(left + span * mark.at, y) for mark in lanes.marks if mark.lane == number]
         if spots:
             parts.append(svg.dots(spots, colour, 10, cap))
-    return svg.frame(lanes.key, _WIDTH, bottom + 26, lanes.title, lanes.description, "".join(parts))
+    key = lanes.key if width == _WIDE else f"{lanes.key}-narrow"
+    return svg.frame(key, width, bottom + 26, lanes.title, lanes.description, "".join(parts))

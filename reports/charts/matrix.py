@@ -1,61 +1,24 @@
-"""Node × node bandwidth as a small image: dark is slow, grey is not measured, and one slow node
+"""Node × node bandwidth as a map of paths: dark is slow, grey is not measured, and one slow node
 never disappears.
 
-Where there are more nodes than pixels, a pixel shows the slowest pair of its block. Colours follow
+Where there are more nodes than cells, a cell shows the slowest pair of its block. Colours follow
 cividis (Nuñez, Anderton and Renslow 2018), which reads the same for colour-blind eyes and in grey.
+Cells of one shade are one path, drawn for one half and mirrored: no image, which a policy for pages
+of strangers (Jenkins) leaves blank.
 """
 
 from __future__ import annotations
 
-import base64
-import struct
-import zlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import groupby
 
 from busbw.reports.charts import svg
 
-# PNG as bytes: an image of palette indices, 8 bits deep, written with zlib alone (PNG third
-# edition: IHDR, PLTE, IDAT, IEND).
-
-
-def encode(rows: tuple[bytes, ...], palette: tuple[tuple[int, int, int], ...]) -> bytes:
-    """The file. `rows` hold one palette index per pixel, all rows of one length; the palette has 1
-    to 256 colours.
-
-    Raises:
-        ValueError: there are no pixels, rows differ in length, or an index has no colour.
-    """
-    width = len(rows[0]) if rows else 0
-    if not width or any(len(row) != width for row in rows):
-        raise ValueError(
-            f"expected rows of one length, at least one pixel; found {len(rows)} rows, the first of"
-            f" {width} pixels"
-        )
-    if not 1 <= len(palette) <= 256 or max(max(row) for row in rows) >= len(palette):
-        raise ValueError(
-            f"expected indices below the {len(palette)} colours of the palette (1 to 256)"
-        )
-    header = struct.pack(">IIBBBBB", width, len(rows), 8, 3, 0, 0, 0)
-    # Each line begins with its filter type: 0 = none, best for palette images.
-    pixels = zlib.compress(b"".join(b"\0" + row for row in rows), 9)
-    colours = b"".join(bytes(colour) for colour in palette)
-    parts = ((b"IHDR", header), (b"PLTE", colours), (b"IDAT", pixels), (b"IEND", b""))
-    return b"\x89PNG\r\n\x1a\n" + b"".join(_chunk(kind, data) for kind, data in parts)
-
-
-def data_address(image: bytes) -> str:
-    """The image as an address that needs no request."""
-    return "data:image/png;base64," + base64.b64encode(image).decode("ascii")
-
-
-def _chunk(kind: bytes, data: bytes) -> bytes:
-    return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
-
-
 SIDE = 420.0
-_MOST_PIXELS = 250
-_NO_VALUE = (0xBD, 0xBD, 0xBD)
+_MOST_CELLS = 128
+_SHADES = 12
+_NO_VALUE = "#bdbdbd"
 _STOPS = (
     (0x00, 0x22, 0x4E),
     (0x12, 0x35, 0x70),
@@ -92,27 +55,26 @@ class Matrix:
     """What stands at the ends of the colour scale."""
 
 
-def palette() -> tuple[tuple[int, int, int], ...]:
-    """Index 0 = no value; 1 to 255 from slow to fast."""
+def palette() -> tuple[str, ...]:
+    """Index 0 = no value; the others from slow to fast."""
     shades = []
-    for index in range(255):
-        at = index / 254 * (len(_STOPS) - 1)
+    for index in range(_SHADES):
+        at = index / (_SHADES - 1) * (len(_STOPS) - 1)
         lower = min(int(at), len(_STOPS) - 2)
         pairs = zip(_STOPS[lower], _STOPS[lower + 1], strict=True)
-        red, green, blue = (round(a + (b - a) * (at - lower)) for a, b in pairs)
-        shades.append((red, green, blue))
+        shades.append("#" + "".join(f"{round(a + (b - a) * (at - lower)):02x}" for a, b in pairs))
     return (_NO_VALUE, *shades)
 
 
 def block(count: int) -> int:
-    """How many nodes share a pixel."""
-    return -(-count // _MOST_PIXELS)
+    """How many nodes share a cell."""
+    return -(-count // _MOST_CELLS)
 
 
 def pooled(
     count: int, values: Iterable[tuple[int, int, float]]
 ) -> tuple[tuple[float | None, ...], ...]:
-    """The values as a square of pixels, each the least of its block; None = nothing in it was
+    """The values as a square of cells, each the least of its block; None = nothing in it was
     measured."""
     step = block(count)
     side = -(-count // step)
@@ -130,44 +92,77 @@ def shade(value: float | None, low: float, high: float) -> int:
     if value is None:
         return 0
     if high <= low:
-        return 255
-    return 1 + round(254 * min(1.0, max(0.0, (value - low) / (high - low))))
+        return _SHADES
+    return 1 + round((_SHADES - 1) * min(1.0, max(0.0, (value - low) / (high - low))))
 
 
 def draw(matrix: Matrix) -> svg.Drawing:
-    """The picture: the image, names beside it, and the colour scale below."""
+    """The picture: the map, names beside it, and the colour scale below."""
     cells = pooled(len(matrix.names), matrix.values)
-    image = encode(
-        tuple(bytes(shade(v, matrix.low, matrix.high) for v in line) for line in cells), palette()
-    )
-    parts = [_image(image, _LEFT, _TOP, SIDE, SIDE)]
+    shades = tuple(tuple(shade(v, matrix.low, matrix.high) for v in line) for line in cells)
     step = SIDE / len(cells)
-    per_pixel = block(len(matrix.names))
-    for row in _labelled(matrix, step / per_pixel):
-        y = _TOP + step * (row // per_pixel + 0.5)
-        worst = row in matrix.named
-        parts.append(svg.name_label(matrix.names[row], _LEFT - 6, y + 4, "end", worst, 11))
+    per_cell = block(len(matrix.names))
+    parts = [_map(shades, step)]
+    for row in _labelled(matrix, step / per_cell):
+        y = _TOP + step * (row // per_cell + 0.5)
+        suspect = row in matrix.named
+        parts.append(svg.name_label(matrix.names[row], _LEFT - 6, y + 4, "end", suspect, 11))
+    for row in matrix.named:
+        # A mark at the right end too: the colour alone would be missed in print.
+        y = _TOP + step * (row // per_cell + 0.5)
+        parts.append(svg.dots([(_LEFT + SIDE + 8, y)], "bad", 7, "square"))
     below = _TOP + SIDE + 16
     parts += [
         svg.label(matrix.names[0], _LEFT, below, "start"),
         svg.label(matrix.names[-1], _LEFT + SIDE, below, "end"),
+        _scale(matrix, below + 12),
     ]
-    scale = encode((bytes(range(1, 256)),), palette())
-    parts.append(_image(scale, _LEFT, below + 12, 200, 10))
+    width, height = _LEFT + SIDE + _RIGHT, _TOP + SIDE + _BOTTOM
+    return svg.frame(matrix.key, width, height, matrix.title, matrix.description, "".join(parts))
+
+
+def _map(shades: tuple[tuple[int, ...], ...], step: float) -> str:
+    """The cells right of the diagonal, and their mirror image; the shade of most cells is the
+    ground."""
+    side = len(shades)
+    upper = [shades[row][column] for row in range(side) for column in range(row, side)]
+    ground = max(sorted(set(upper)), key=upper.count)
+    colours = palette()
+    parts = []
+    for index in sorted(set(upper) - {ground}):
+        d = "".join(_runs(shades, index))
+        parts.append(svg.tag("path", d=d, fill="none", stroke=colours[index], stroke_width=1))
+    half = svg.tag("g", "".join(parts), id="matrix-half")
+    mirror = svg.tag("use", href="#matrix-half", transform="matrix(0 1 1 0 0 0)")
+    whole = svg.tag("rect", x=0, y=0, width=side, height=side, fill=colours[ground])
+    place = f"translate({svg.coordinate(_LEFT)} {svg.coordinate(_TOP)}) scale({step:.6g})"
+    return svg.tag("g", whole + half + mirror, transform=place, shape_rendering="crispEdges")
+
+
+def _runs(shades: tuple[tuple[int, ...], ...], index: int) -> Iterator[str]:
+    """The cells of one shade, those that touch in a row as one line."""
+    for row, line in enumerate(shades):
+        column = row
+        for own, run in groupby(line[row:]):
+            length = len(tuple(run))
+            if own == index:
+                yield f"M{column} {row}.5h{length}"
+            column += length
+
+
+def _scale(matrix: Matrix, y: float) -> str:
+    width = 200 / _SHADES
+    parts = []
+    for number, colour in enumerate(palette()[1:]):
+        x = _LEFT + width * number
+        parts.append(svg.tag("rect", x=x, y=y, width=width + 0.2, height=10, fill=colour))
     parts += [
-        svg.label(matrix.ends[0], _LEFT, below + 38),
-        svg.label(matrix.ends[1], _LEFT + 200, below + 38, "end"),
+        svg.label(matrix.ends[0], _LEFT, y + 26),
+        svg.label(matrix.ends[1], _LEFT + 200, y + 26, "end"),
+        svg.tag("rect", x=_LEFT + 260, y=y, width=14, height=10, fill=_NO_VALUE),
+        svg.label("not measured", _LEFT + 280, y + 9),
     ]
-    parts.append(svg.tag("rect", x=_LEFT + 260, y=below + 12, width=14, height=10, fill="#bdbdbd"))
-    parts.append(svg.label("not measured", _LEFT + 280, below + 21))
-    return svg.frame(
-        matrix.key,
-        _LEFT + SIDE + _RIGHT,
-        _TOP + SIDE + _BOTTOM,
-        matrix.title,
-        matrix.description,
-        "".join(parts),
-    )
+    return "".join(parts)
 
 
 def _labelled(matrix: Matrix, height: float) -> tuple[int, ...]:
@@ -178,16 +173,3 @@ def _labelled(matrix: Matrix, height: float) -> tuple[int, ...]:
         if all(abs(row - other) * height >= 12 for other in rows):
             rows.append(row)
     return tuple(sorted(rows))
-
-
-def _image(data: bytes, x: float, y: float, width: float, height: float) -> str:
-    return svg.tag(
-        "image",
-        x=x,
-        y=y,
-        width=width,
-        height=height,
-        href=data_address(data),
-        preserveAspectRatio="none",
-        image_rendering="pixelated",
-    )

@@ -6,14 +6,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from busbw.reports.charts import svg
-from busbw.reports.charts.svg import Scale
+from busbw.reports.charts.svg import Room, Scale
 
 # Which groups held which nodes, and what each group measured: the picture by which a node is suspected
 # or ruled out.
 
 _CELL = 20.0
 _ROW = 20.0
-_BAR = 260.0
+_WIDTH = 1080.0
+_LEAST_BAR = 110.0
 _LETTER = 7.2
 
 
@@ -43,14 +44,16 @@ class Members:
     rows: tuple[Row, ...]
 
 
-def draw_members(members: Members) -> svg.Drawing:
+def draw_members(members: Members, narrow: bool = False) -> svg.Drawing:
     """The picture: a column per node, a row per group with a mark under each of its nodes, and a
     bar of what it gave."""
     top = 16 + _LETTER * max((len(name) for name in members.columns), default=0)
     left = 12.0
     grid = left + _CELL * len(members.columns)
     longest = max((len(row.label) for row in members.rows), default=0)
-    width = grid + 24 + _BAR + 12 + _LETTER * longest
+    around = grid + 36 + _LETTER * longest
+    bar = _LEAST_BAR if narrow else max(_LEAST_BAR, _WIDTH - around)
+    width = around + bar
     height = top + _ROW * len(members.rows) + 8
     parts = []
     for column, name in enumerate(members.columns):
@@ -71,11 +74,12 @@ def draw_members(members: Members) -> svg.Drawing:
             )
         parts.append(svg.rotated(svg.name_label(name, 0, 0, "start", flagged), x + 4, top - 8))
     for number, row in enumerate(members.rows):
-        parts.append(_row(row, left, top + _ROW * (number + 0.5), grid))
-    return svg.frame(members.key, width, height, members.title, members.description, "".join(parts))
+        parts.append(_row(row, left, top + _ROW * (number + 0.5), grid, bar))
+    key = f"{members.key}-narrow" if narrow else members.key
+    return svg.frame(key, width, height, members.title, members.description, "".join(parts))
 
 
-def _row(row: Row, left: float, y: float, grid: float) -> str:
+def _row(row: Row, left: float, y: float, grid: float, longest: float) -> str:
     # The shape differs too, not the colour alone.
     colour, cap = ("bad", "square") if row.flagged else ("good", "round")
     spots = [left + _CELL * (column + 0.5) for column in sorted(row.members)]
@@ -83,7 +87,7 @@ def _row(row: Row, left: float, y: float, grid: float) -> str:
     if len(spots) > 1:
         parts.append(svg.line(spots[0], y, spots[-1], y, colour, 2))
     parts.append(svg.dots([(x, y) for x in spots], colour, 10, cap))
-    bar = max(1.0, min(1.0, row.share) * _BAR)
+    bar = max(1.0, min(1.0, row.share) * longest)
     parts.append(
         svg.tag(
             "rect",
@@ -99,9 +103,11 @@ def _row(row: Row, left: float, y: float, grid: float) -> str:
     return "".join(parts)
 
 
-WIDTH, HEIGHT = 860.0, 200.0
-LEFT, RIGHT, TOP, BOTTOM = 64.0, 24.0, 20.0, 40.0
+WIDE = Room(1080.0, 190.0, 64.0, 24.0, 20.0, 40.0)
+NARROW = Room(400.0, 190.0, 56.0, 12.0, 20.0, 40.0, narrow=True)
+_COLOURS = ("good", "other", "bad")
 _WHISKERS_UP_TO = 1500
+_BOTH_UP_TO = 256
 _NAMES_UP_TO = 8
 
 
@@ -117,6 +123,15 @@ class Mark:
     """True = drawn as an outlier: another colour, another shape, larger."""
     name: str
     """Written beside the first of the marks of that name that are outliers, where they are few."""
+    suspect: bool = False
+    """True = orange, which is the suspects' colour only."""
+
+    @property
+    def colour(self) -> str:
+        """A key of `svg.COLOURS`."""
+        if self.suspect:
+            return "bad"
+        return "other" if self.outlier else "good"
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,59 +156,96 @@ class Strip:
     """What stands under the left end: `process 0 (gpu-000)`."""
     last: str
     rules: tuple[Rule, ...]
+    nodes: bool = False
+    """True = the names of the marks are nodes, and stand below the axis where there is room."""
 
 
-def place(strip: Strip, index: int) -> float:
+def place(strip: Strip, index: int, room: Room = WIDE) -> float:
     """Where the mark of that index lies, in the picture's own units."""
-    inner = WIDTH - LEFT - RIGHT
-    return LEFT + (index + 0.5) * inner / max(1, len(strip.marks))
+    inner = room.width - room.left - room.right
+    return room.left + (index + 0.5) * inner / max(1, len(strip.marks))
 
 
-def _y(strip: Strip, value: float) -> float:
-    return HEIGHT - BOTTOM - strip.y.place(value) * (HEIGHT - TOP - BOTTOM)
+def _y(strip: Strip, value: float, room: Room) -> float:
+    inner = room.height - room.top - room.bottom
+    return room.height - room.bottom - strip.y.place(value) * inner
 
 
-def draw(strip: Strip) -> svg.Drawing:
+def draw(strip: Strip, room: Room = WIDE) -> svg.Drawing:
     """The picture: marks of one kind are one path, so five thousand of them stay a handful of
     elements."""
     parts = []
     for value, label in strip.y.ticks:
-        y = _y(strip, value)
-        parts += [svg.line(LEFT, y, WIDTH - RIGHT, y), svg.label(label, LEFT - 8, y + 4, "end")]
-    for rule in strip.rules:
-        y = _y(strip, rule.value)
+        y = _y(strip, value, room)
         parts += [
-            svg.line(LEFT, y, WIDTH - RIGHT, y, "limit", 1.25, "6 4"),
-            svg.label(rule.label, WIDTH - RIGHT, y - 4, "end", size=11),
+            svg.line(room.left, y, room.width - room.right, y),
+            svg.label(label, room.left - 8, y + 4, "end"),
+        ]
+    for rule in strip.rules:
+        y = _y(strip, rule.value, room)
+        parts += [
+            svg.line(room.left, y, room.width - room.right, y, "limit", 1.25, "6 4"),
+            svg.label(rule.label, room.width - room.right, y - 4, "end", size=11),
         ]
     if len(strip.marks) <= _WHISKERS_UP_TO:
-        for outlier, colour in ((False, "good"), (True, "bad")):
-            parts.append(_whiskers(strip, outlier, colour))
+        for colour in _COLOURS:
+            parts.append(_whiskers(strip, colour, room))
     small = max(2.0, min(6.0, 500 / max(1, len(strip.marks))))
-    parts.append(_dots(strip, False, "good", small, "round"))
-    parts.append(_dots(strip, True, "bad", max(4.0, small + 1), "square"))
-    parts += _names(strip)
-    bottom = HEIGHT - BOTTOM + 18
-    parts += [
-        svg.label(strip.first, LEFT, bottom),
-        svg.label(strip.last, WIDTH - RIGHT, bottom, "end"),
-    ]
-    middle = (HEIGHT - BOTTOM + TOP) / 2
+    for colour in _COLOURS:
+        width, cap = (small, "round") if colour == "good" else (max(4.0, small + 1), "square")
+        parts.append(_dots(strip, colour, width, cap, room))
+    below = _nodes(strip, room)
+    parts += below or [*_names(strip, room), *_ends(strip, room)]
+    middle = (room.height - room.bottom + room.top) / 2
     parts.append(svg.rotated(svg.label(strip.y_label, 0, 0, "middle"), 14, middle))
-    parts.append(svg.cursor(TOP, HEIGHT - BOTTOM))
-    return svg.frame(strip.key, WIDTH, HEIGHT, strip.title, strip.description, "".join(parts))
+    parts.append(svg.cursor(room.top, room.height - room.bottom))
+    key = f"{strip.key}{room.suffix}"
+    return svg.frame(key, room.width, room.height, strip.title, strip.description, "".join(parts))
 
 
-def _dots(strip: Strip, outlier: bool, colour: str, width: float, cap: str) -> str:
+def draw_both(strip: Strip) -> svg.Drawing:
+    """The picture for a column and for a narrow screen; of many marks the first only, which is
+    scrolled there."""
+    if len(strip.marks) > _BOTH_UP_TO:
+        return draw(strip)
+    return svg.both(draw(strip), draw(strip, NARROW))
+
+
+def _ends(strip: Strip, room: Room) -> list[str]:
+    bottom = room.height - room.bottom + 18
+    return [
+        svg.label(strip.first, room.left, bottom),
+        svg.label(strip.last, room.width - room.right, bottom, "end"),
+    ]
+
+
+def _nodes(strip: Strip, room: Room) -> list[str]:
+    """Each node's name below the middle of its marks; () = no room, or no nodes."""
+    spots: dict[str, list[int]] = {}
+    for index, mark in enumerate(strip.marks):
+        spots.setdefault(mark.name, []).append(index)
+    longest = max(len(name) for name in spots) if spots else 0
+    if not strip.nodes or len(spots) * _LETTER * (longest + 1) > room.width - room.left:
+        return []
+    labels = []
+    for name, own in spots.items():
+        x = (place(strip, own[0], room) + place(strip, own[-1], room)) / 2
+        suspect = any(strip.marks[index].suspect for index in own)
+        y = room.height - room.bottom + 18
+        labels.append(svg.name_label(name, x, y, "middle", suspect))
+    return labels
+
+
+def _dots(strip: Strip, colour: str, width: float, cap: str, room: Room) -> str:
     spots = [
-        f"M{place(strip, i):.1f} {_y(strip, mark.value):.1f}h0"
+        f"M{place(strip, i, room):.1f} {_y(strip, mark.value, room):.1f}h0"
         for i, mark in enumerate(strip.marks)
-        if mark.outlier is outlier
+        if mark.colour == colour
     ]
     return svg.path("".join(spots), colour, width, cap=cap) if spots else ""
 
 
-def _names(strip: Strip) -> list[str]:
+def _names(strip: Strip, room: Room) -> list[str]:
     first: dict[str, int] = {}
     for index, mark in enumerate(strip.marks):
         if mark.outlier and mark.name:
@@ -202,19 +254,20 @@ def _names(strip: Strip) -> list[str]:
         return []
     labels = []
     for name, index in first.items():
-        x, y = place(strip, index), _y(strip, strip.marks[index].value) - 9
+        x, y = place(strip, index, room), _y(strip, strip.marks[index].value, room) - 9
         anchor = "start"
-        if x > WIDTH / 2:
+        if x > room.width / 2:
             # Left of the mark, where the text would run out of the picture.
             x, anchor = x - 8, "end"
-        labels.append(svg.name_label(name, x, y, anchor, True))
+        mark = strip.marks[index]
+        labels.append(svg.label(name, x, y, anchor, mark.colour, 12, True))
     return labels
 
 
-def _whiskers(strip: Strip, outlier: bool, colour: str) -> str:
+def _whiskers(strip: Strip, colour: str, room: Room) -> str:
     d = "".join(
-        f"M{place(strip, i):.1f} {_y(strip, mark.low):.1f}V{_y(strip, mark.high):.1f}"
+        f"M{place(strip, i, room):.1f} {_y(strip, mark.low, room):.1f}V{_y(strip, mark.high, room):.1f}"
         for i, mark in enumerate(strip.marks)
-        if mark.outlier is outlier and mark.high > mark.low
+        if mark.colour == colour and mark.high > mark.low
     )
     return svg.path(d, colour, 1) if d else ""

@@ -91,15 +91,36 @@ COLOURS = {
     "muted": "#5c6066",
     "grid": "#d9dce0",
     "good": "#0072B2",
-    "bad": "#C44E00",
+    "bad": "#BA4A00",
     "other": "#7B3F98",
-    "reference": "#0072B2",
+    "reference": "#1c6b3a",
     "band": "#cfe3f1",
+    "allowed": "#dcefe2",
     "limit": "#5c6066",
     "mark": "#fff3e8",
+    "ground": "#ffffff",
 }
 """Of the light page; Okabe–Ito blue and a vermilion darkened for contrast, so that no pair of them
-differs by hue alone."""
+differs by hue alone. `bad` is the suspect's, and nothing else's."""
+
+
+@dataclass(frozen=True, slots=True)
+class Room:
+    """The size of a picture and the margins around its axes."""
+
+    width: float
+    height: float
+    left: float
+    right: float
+    top: float
+    bottom: float
+    narrow: bool = False
+    """For a screen of 420 pixels: the second picture of two, of which one is shown."""
+
+    @property
+    def suffix(self) -> str:
+        """What makes the ids of the second picture other ones."""
+        return "-narrow" if self.narrow else ""
 
 
 _WIDE = 600.0
@@ -116,6 +137,12 @@ class Drawing:
     def __html__(self) -> str:
         """The protocol by which a template knows that this needs no escaping."""
         return self.markup
+
+
+def both(wide: Drawing, narrow: Drawing) -> Drawing:
+    """A picture for a column and one for a telephone; the style sheet shows one of them, and without
+    style sheets the first is shown."""
+    return Drawing(f'{wide.markup}<div class="narrow" hidden>{narrow.markup}</div>')
 
 
 def coordinate(value: float) -> str:

@@ -190,7 +190,7 @@ def _curve(result: RunResult, sweep: Sweep) -> Curve:
         texts.append(_point_text(point, comparison))
         rows.append(_row(point, comparison))
     several_sizes = len({point.size_bytes for point in sweep.points}) > 1
-    picture = plot.draw(chart) if several_sizes else None
+    picture = plot.draw_both(chart) if several_sizes else None
     cursor = Cursor(tuple(places), tuple(texts))
     return Curve(sweep.collective, heading, conclusion, picture, cursor, tuple(rows))
 
@@ -199,15 +199,20 @@ def _plot(
     sweep: Sweep, compared: tuple[Comparison, ...], heading: str, conclusion: str
 ) -> plot.Plot:
     sizes = [point.size_bytes for point in sweep.points]
-    lines = [*_measured(sweep, "this run", "bad", lambda p: p.out_of_place, bold=True)]
+    lines = [*_measured(sweep, "this run", "good", lambda p: p.out_of_place, bold=True)]
     lines += _measured(sweep, "in place", "other", lambda p: p.in_place, bold=not lines)
-    lines += _references(compared)
+    ends = float(min(sizes)), float(max(sizes))
+    references = _references(compared, ends)
+    threshold = _threshold(compared, ends)
+    lines += references
+    if threshold is not None:
+        lines.append(threshold)
     top = max(value for line in lines for _, value in line.points)
     limit = max((c.limit.value_gb_s for c in compared if c.limit is not None), default=None)
     if limit is not None and limit <= _LIMIT_IN_SIGHT * top:
-        ends = ((float(min(sizes)), limit), (float(max(sizes)), limit))
+        level = tuple((size, limit) for size in ends)
         lines.append(
-            plot.Line(f"limit {phrases.number(limit)}", ends, "limit", "7 4", markers=False)
+            plot.Line(f"limit {phrases.number(limit)}", level, "limit", "7 4", markers=False)
         )
         top = max(top, limit)
     return plot.Plot(
@@ -219,7 +224,7 @@ def _plot(
         x_label="message size",
         y_label="bus bandwidth, GB/s",
         lines=tuple(lines),
-        bands=_bands(sweep),
+        bands=(*_allowed(references, threshold), *_bands(sweep)),
     )
 
 
@@ -243,19 +248,52 @@ def _measured(
     return lines
 
 
-def _references(compared: tuple[Comparison, ...]) -> list[plot.Line]:
+_Ends = tuple[float, float]
+_Points = tuple[tuple[float, float], ...]
+
+
+def _over(points: list[tuple[float, float]], ends: _Ends) -> _Points:
+    """The points by size, level to both ends of the axis."""
+    own = sorted(points)
+    return ((ends[0], own[0][1]), *own, (ends[1], own[-1][1]))
+
+
+def _references(compared: tuple[Comparison, ...], ends: _Ends) -> list[plot.Line]:
     lines = []
     for kind in dict.fromkeys(c.reference.kind for c in compared):
-        own = sorted((c for c in compared if c.reference.kind == kind), key=lambda c: c.size_bytes)
-        points = tuple(
-            (float(c.size_bytes), c.reference.busbw_gb_s)
-            for c in own
-            if c.reference.busbw_gb_s is not None
-        )
+        points = []
+        for each in compared:
+            if each.reference.kind == kind and each.reference.busbw_gb_s is not None:
+                points.append((float(each.size_bytes), each.reference.busbw_gb_s))
         if points:
-            label = f"{phrases.reference(own[-1].reference)} {phrases.number(points[-1][1])}"
-            lines.append(plot.Line(label, points, "reference", "2 4"))
+            reference = next(c.reference for c in compared if c.reference.kind == kind)
+            label = f"{phrases.reference(reference)} {phrases.number(max(points)[1])}"
+            level = _over(points, ends)
+            lines.append(plot.Line(label, level, "reference", "2 4", marked=tuple(points)))
     return lines
+
+
+def _threshold(compared: tuple[Comparison, ...], ends: _Ends) -> plot.Line | None:
+    """From which bandwidth on the run passes; None = no gate said."""
+    points = []
+    for each in compared:
+        if each.threshold_gb_s is not None:
+            points.append((float(each.size_bytes), each.threshold_gb_s))
+    if not points:
+        return None
+    label = f"passes from {phrases.number(max(points)[1])}"
+    return plot.Line(label, _over(points, ends), "ink", "6 3", markers=False)
+
+
+def _allowed(references: list[plot.Line], threshold: plot.Line | None) -> tuple[plot.Band, ...]:
+    """Between the threshold and what it is a share of."""
+    if threshold is None or len(references) != 1:
+        return ()
+    if len(references[0].points) != len(threshold.points):
+        return ()
+    pairs = zip(threshold.points, references[0].points, strict=True)
+    points = tuple((x, low, high) for (x, low), (_, high) in pairs)
+    return (plot.Band(points, "allowed"),)
 
 
 def _bands(sweep: Sweep) -> tuple[plot.Band, ...]:
@@ -290,6 +328,8 @@ def _conclusion(sweep: Sweep, compared: tuple[Comparison, ...]) -> str:
             f"; {phrases.reference(judged.reference)}{at}: {expected}, of which it is"
             f" {phrases.percent(judged.ratio)}"
         )
+        if judged.threshold_gb_s is not None:
+            text += f"; passes from {phrases.bandwidth(judged.threshold_gb_s)}"
     limit = next((c.limit for c in compared if c.limit is not None), None)
     if limit is not None:
         text += f"; physical limit {phrases.bandwidth(limit.value_gb_s)} ({limit.formula})"

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 from busbw.model import Evidence, Finding
 from busbw.reports import lead
-from busbw.reports.input import ReportInput
+from busbw.reports.input import Origin, ReportInput
 
 _TEXTS = 6
 _SOURCES = 4
+_RAW_LINES = 4
+_TABLE_ROW = re.compile(r"\s*\d+\s+\d+\s+\w+\s")
+_HEAD_COLUMNS = "size"
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,6 +24,11 @@ class Quote:
     sources: tuple[Evidence, ...]
     more: int
     """Further artefacts with the same text."""
+    origin: Origin | None
+    """Who ran which command and when; None = the record does not say."""
+    raw: str
+    """The lines of the artefact that the text was read from; empty = the text is the line itself, or
+    no excerpt is in this page."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,20 +43,52 @@ class Entry:
     """Further texts that are not shown."""
 
 
-def view(report: ReportInput) -> tuple[Entry, ...]:
-    """Every finding; () is shown too, in words."""
-    return tuple(
-        _numbered(finding, number)
-        for number, finding in enumerate(lead.ordered_findings(report.result), 1)
-    )
+@dataclass(frozen=True, slots=True)
+class Findings:
+    """The section: what the head of the page has not shown."""
+
+    heading: str
+    entries: tuple[Entry, ...]
 
 
-def _numbered(finding: Finding, number: int) -> Entry:
+def view(report: ReportInput) -> Findings | None:
+    """All findings but the one at the head of the page; None = that one is the only one."""
+    every = entries(report)
+    first = None
+    if report.result.acceptance is None:
+        first = lead.deciding(report.result)
+    others = tuple(entry for entry in every if entry.finding is not first)
+    if first is not None and not others:
+        return None
+    return Findings("Findings" if first is None else "Other findings", others)
+
+
+def entries(report: ReportInput) -> tuple[Entry, ...]:
+    """Every finding, the one to act on first."""
+    ordered = lead.ordered_findings(report.result)
+    return tuple(_entry(report, finding, number) for number, finding in enumerate(ordered, 1))
+
+
+def _entry(report: ReportInput, finding: Finding, number: int) -> Entry:
     same: dict[str, list[Evidence]] = {}
     for evidence in finding.evidence:
         same.setdefault(evidence.text.strip(), []).append(evidence)
-    quotes = tuple(
-        Quote(text, tuple(sources[:_SOURCES]), max(0, len(sources) - _SOURCES))
-        for text, sources in same.items()
-    )
-    return Entry(f"F{number:02d}", finding, quotes[:_TEXTS], max(0, len(quotes) - _TEXTS))
+    quotes = [_quote(report, text, tuple(same[text])) for text in tuple(same)[:_TEXTS]]
+    return Entry(f"F{number:02d}", finding, tuple(quotes), max(0, len(same) - _TEXTS))
+
+
+def _quote(report: ReportInput, text: str, sources: tuple[Evidence, ...]) -> Quote:
+    more = max(0, len(sources) - _SOURCES)
+    origin = report.origin_of(sources[0].artefact)
+    return Quote(text, sources[:_SOURCES], more, origin, _raw(report, text, sources[0]))
+
+
+def _raw(report: ReportInput, text: str, evidence: Evidence) -> str:
+    """The line itself, or of a launch the head and the rows of its table."""
+    lines = report.excerpt_of(evidence.artefact).splitlines()
+    if evidence.line_no is not None:
+        line = lines[evidence.line_no - 1] if evidence.line_no <= len(lines) else ""
+        return "" if line.strip() == text else line.strip()
+    rows = [line for line in lines if _TABLE_ROW.match(line)]
+    heads = [line for line in lines if line.startswith("#") and _HEAD_COLUMNS in line.split()[:2]]
+    return "\n".join((*heads[:1], *rows[-_RAW_LINES:])) if rows else ""

@@ -258,16 +258,9 @@ def _grid(
         text = f"{phrases.bandwidth(group.busbw_gb_s)}{_on_rail(group)}"
         rows.append(strip.Row(places, group.busbw_gb_s / (full or 1.0), text, group.flagged))
     flagged = tuple(column[node] for node in suspect_nodes(result) if node in column)
-    return strip.draw_members(
-        strip.Members(
-            "groups",
-            "Groups of nodes and what they gave",
-            conclusion,
-            tuple(nodes),
-            flagged,
-            tuple(rows),
-        )
-    )
+    title = "Groups of nodes and what they gave"
+    members = strip.Members("groups", title, conclusion, tuple(nodes), flagged, tuple(rows))
+    return svg.both(strip.draw_members(members), strip.draw_members(members, narrow=True))
 
 
 def _strip(result: RunResult, groups: tuple[Group, ...], usual: _Usual, conclusion: str) -> Drawing:
@@ -289,13 +282,15 @@ def _strip(result: RunResult, groups: tuple[Group, ...], usual: _Usual, conclusi
         first=nodes[0],
         last=nodes[-1],
         rules=(),
+        nodes=True,
     )
-    return strip.draw(picture)
+    return strip.draw_both(picture)
 
 
 def _mark(node: str, shares: dict[int | None, list[float]], flagged: bool) -> strip.Mark:
     best = min(max(values) for values in shares.values())
-    return strip.Mark(best, min(min(values) for values in shares.values()), best, flagged, node)
+    low = min(min(values) for values in shares.values())
+    return strip.Mark(best, low, best, flagged, node, flagged)
 
 
 def _row(group: Group, usual: _Usual) -> Row:

@@ -66,7 +66,7 @@ def _latency(sweep: Sweep) -> Latency:
         (format_size(p.size_bytes), _side_time(p.out_of_place), _side_time(p.in_place))
         for p in sweep.points
     )
-    return Latency(sweep.collective, heading, conclusion, plot.draw(chart), cursor, rows)
+    return Latency(sweep.collective, heading, conclusion, plot.draw_both(chart), cursor, rows)
 
 
 def _plot(sweep: Sweep, times: list[float], heading: str, conclusion: str) -> plot.Plot:
@@ -78,7 +78,7 @@ def _plot(sweep: Sweep, times: list[float], heading: str, conclusion: str) -> pl
         )
         if points:
             label = f"{piece[0].case_id} {format_time_us(points[-1][1])}"
-            lines.append(plot.Line(label, points, "bad", bold=True))
+            lines.append(plot.Line(label, points, "good", bold=True))
     return plot.Plot(
         key=f"latency-{sweep.collective.replace('_', '-')}",
         title=f"Time of {heading} against message size",

@@ -10,7 +10,7 @@ from busbw.model import CaseOutcome, ProcessTimes
 from busbw.reports import phrases
 from busbw.reports.charts import strip, svg
 from busbw.reports.charts.svg import Drawing
-from busbw.reports.input import ReportInput
+from busbw.reports.input import ReportInput, suspect_nodes
 from busbw.reports.sections.curve import Cursor
 from busbw.units import format_size, format_time_us
 
@@ -45,6 +45,8 @@ class Ranks:
     cursor: Cursor | None
     rows: tuple[Row, ...]
     total: int
+    outliers: bool
+    """Whether a process is slower than the rest."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,10 +59,11 @@ class _Process:
 def view(report: ReportInput) -> tuple[Ranks, ...] | None:
     """A picture per case that gave per-process times of one communicator; None = none did."""
     panels = []
+    suspects = frozenset(suspect_nodes(report.result))
     for outcome in report.result.cases:
         times = _one_communicator(outcome)
         if times:
-            panels.append(_ranks(outcome, times))
+            panels.append(_ranks(outcome, times, suspects))
     return tuple(panels) or None
 
 
@@ -79,7 +82,9 @@ def _one_communicator(outcome: CaseOutcome) -> tuple[ProcessTimes, ...]:
     return tuple(own[process] for process in sorted(own))
 
 
-def _ranks(outcome: CaseOutcome, times: tuple[ProcessTimes, ...]) -> Ranks:
+def _ranks(
+    outcome: CaseOutcome, times: tuple[ProcessTimes, ...], suspects: frozenset[str]
+) -> Ranks:
     medians = [statistics.median(t.times_us) for t in times]
     middle = statistics.median(medians)
     processes = []
@@ -91,7 +96,7 @@ def _ranks(outcome: CaseOutcome, times: tuple[ProcessTimes, ...]) -> Ranks:
         f" {format_size(times[0].size_bytes)}"
     )
     conclusion = _conclusion(processes, outliers, middle)
-    marks = tuple(_mark(p, middle) for p in processes)
+    marks = tuple(_mark(p, middle, suspects) for p in processes)
     picture = strip.Strip(
         key=f"ranks-{_key(outcome.case.id)}",
         title=f"Time per process relative to the median, {heading}",
@@ -106,6 +111,7 @@ def _ranks(outcome: CaseOutcome, times: tuple[ProcessTimes, ...]) -> Ranks:
         first=_end(times[0]),
         last=_end(times[-1]),
         rules=(strip.Rule(OUTLIER_RATIO, f"{OUTLIER_RATIO:.2f} ×"),),
+        nodes=all(t.host is not None for t in times),
     )
     cursor = None
     if len(times) <= _CURSOR_UP_TO:
@@ -114,22 +120,22 @@ def _ranks(outcome: CaseOutcome, times: tuple[ProcessTimes, ...]) -> Ranks:
             tuple(_cursor_text(p) for p in processes),
         )
     worst = sorted(processes, key=lambda p: (-p.ratio, p.times.process))[:_WORST]
-    return Ranks(
-        heading, conclusion, strip.draw(picture), cursor, tuple(_row(p) for p in worst), len(times)
-    )
+    rows = tuple(_row(p) for p in worst)
+    drawing = strip.draw_both(picture)
+    return Ranks(heading, conclusion, drawing, cursor, rows, len(times), bool(outliers))
 
 
 def _key(text: str) -> str:
     return "".join(letter if letter.isascii() and letter.isalnum() else "-" for letter in text)
 
 
-def _mark(process: _Process, middle: float) -> strip.Mark:
+def _mark(process: _Process, middle: float, suspects: frozenset[str]) -> strip.Mark:
     if not middle:
         return strip.Mark(1.0, 1.0, 1.0, False, "")
     low, high = min(process.times.times_us) / middle, max(process.times.times_us) / middle
-    return strip.Mark(
-        process.ratio, low, high, process.ratio > OUTLIER_RATIO, process.times.host or ""
-    )
+    host = process.times.host or ""
+    outlier = process.ratio > OUTLIER_RATIO
+    return strip.Mark(process.ratio, low, high, outlier, host, host in suspects)
 
 
 def _conclusion(processes: list[_Process], outliers: list[_Process], middle: float) -> str:

@@ -104,7 +104,7 @@ def _picture(story: StallStory, number: int, flagged: set[str], conclusion: str)
 
     shares = [number / (_TICKS - 1) for number in range(_TICKS)]
     shown = [event for event in story.events if event.who in names]
-    return lanes.draw(
+    return lanes.draw_both(
         lanes.Lanes(
             key=f"stall-{number}",
             title=f"Timeline of {story.case_id}",

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 
 from busbw.model import BlameState, RunResult, Topology
 from busbw.reports import phrases
+from busbw.reports.charts.fabric_map import Cable, Map, Place, draw_both
+from busbw.reports.charts.svg import Drawing
 from busbw.reports.input import ReportInput
 
 _STATES = {
@@ -15,6 +17,11 @@ _STATES = {
     BlameState.DEAD: "dead",
 }
 _ROWS = 40
+_BOXES = 24
+"""Of the map: where there are more, the suspects and a few others are enough."""
+_FEW = 9
+_NAMED = 12
+_UNKNOWN = "not known"
 _OPEN = 6
 
 
@@ -64,6 +71,9 @@ class Layout:
     sources: tuple[str, ...]
     missing: str
     problems: tuple[str, ...]
+    picture: Drawing
+    table: bool
+    """False = one rail on one leaf: the picture says it all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,12 +84,12 @@ class _Suspects:
 
 
 def view(report: ReportInput) -> Layout | None:
-    """The tables; None = no leaf is known, or there is one leaf and one rail only."""
+    """The map and the tables; None = nothing is known of any cabling."""
     topology = report.result.topology
     if topology is None:
         return None
     count = 1 + max((nic.rail for nic in topology.nics if nic.rail is not None), default=-1)
-    if count == 0 or (len(topology.leaves) < 2 and count < 2):
+    if count == 0:
         return None
     flagged = _suspects(report.result, {leaf.name for leaf in topology.leaves})
     rows = _rows(topology, count, flagged)
@@ -88,8 +98,12 @@ def view(report: ReportInput) -> Layout | None:
     for leaf in topology.leaves[:_ROWS]:
         how = flagged.leaves.get(leaf.name, "")
         leaves.append(LeafRow(leaf.name, phrases.nodes(leaf.nodes), len(leaf.nodes), how))
+    conclusion = _conclusion(report.result, topology, count)
+    # In a small cluster each node has a box of its own, in the order of the inventory.
+    few = len(topology.nodes) <= _NAMED
+    boxes = _rows(topology, count, flagged, fold=False) if few else rows
     return Layout(
-        _conclusion(report.result, topology, count),
+        conclusion,
         tuple(_head(topology, rail) for rail in range(count)),
         rows[:shown],
         rows[shown : shown + _ROWS],
@@ -98,7 +112,43 @@ def view(report: ReportInput) -> Layout | None:
         topology.sources,
         phrases.nodes(topology.missing),
         topology.problems,
+        _map(boxes, flagged, conclusion),
+        len(topology.leaves) > 1 or count > 1,
     )
+
+
+def _map(rows: tuple[Row, ...], flagged: _Suspects, conclusion: str) -> Drawing:
+    """Suspects and the first of the others; nodes that are cabled alike are one box."""
+    most = _BOXES if len(rows) <= _BOXES else _FEW
+    shown = rows[:most]
+    names = list(dict.fromkeys(cell.leaf for row in shown for cell in row.cells))
+    cables = []
+    for node, row in enumerate(shown):
+        for rail, cell in enumerate(row.cells):
+            cables.append(Cable(node, names.index(cell.leaf), rail, cell.flagged != ""))
+    nodes = []
+    for row in shown:
+        count = f" ({row.count})" if row.count > 1 else ""
+        nodes.append(Place(f"{row.nodes}{count}", row.flagged or _rails(row)))
+    if len(rows) > len(shown):
+        nodes.append(
+            Place(f"and {phrases.count(len(rows) - len(shown), 'more group')} of nodes", "")
+        )
+    leaves = tuple(Place(_leaf(name), flagged.leaves.get(name, "")) for name in names)
+    title = "Leaves, nodes and their rails"
+    return draw_both(Map("fabric", title, conclusion, leaves, tuple(nodes), tuple(cables)))
+
+
+def _leaf(name: str) -> str:
+    return "leaf not known" if name == _UNKNOWN else name
+
+
+def _rails(row: Row) -> str:
+    """`rail 3 slow`; empty = no rail of it is a suspect."""
+    bad = [(rail, cell.flagged) for rail, cell in enumerate(row.cells) if cell.flagged]
+    if not bad:
+        return ""
+    return f"rail {', '.join(str(rail) for rail, _ in bad)} {bad[0][1]}"
 
 
 def _suspects(result: RunResult, leaves: set[str]) -> _Suspects:
@@ -116,19 +166,22 @@ def _suspects(result: RunResult, leaves: set[str]) -> _Suspects:
     return _Suspects(nodes, rails, named)
 
 
-def _rows(topology: Topology, count: int, flagged: _Suspects) -> tuple[Row, ...]:
+def _rows(topology: Topology, count: int, flagged: _Suspects, fold: bool = True) -> tuple[Row, ...]:
+    """Nodes that are cabled alike, suspects first; not folded, each node in its turn."""
     leaf = {(nic.node, nic.rail): nic.leaf for nic in topology.nics if nic.rail is not None}
-    alike: dict[tuple[str, tuple[Cell, ...]], list[str]] = {}
+    alike: dict[tuple[str, tuple[Cell, ...], str], list[str]] = {}
     for node in topology.nodes:
         whole = flagged.nodes.get(node, "")
         cells = []
         for place in ((node, rail) for rail in range(count)):
-            cells.append(Cell(leaf.get(place) or "not known", flagged.rails.get(place) or whole))
-        alike.setdefault((whole, tuple(cells)), []).append(node)
+            cells.append(Cell(leaf.get(place) or _UNKNOWN, flagged.rails.get(place) or whole))
+        alike.setdefault((whole, tuple(cells), "" if fold else node), []).append(node)
     rows = [
         Row(phrases.nodes(nodes), len(nodes), whole, cells)
-        for (whole, cells), nodes in alike.items()
+        for (whole, cells, _), nodes in alike.items()
     ]
+    if not fold:
+        return tuple(rows)
     # Suspects first: of a thousand nodes only so many rows are shown.
     return tuple(sorted(rows, key=lambda row: not any(cell.flagged for cell in row.cells)))
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 
-from busbw.model import Comparison, Finding, RunResult, Status
+from busbw.model import Comparison, RunResult, Status
 from busbw.reports import lead, phrases
 from busbw.reports.input import ReportInput
+from busbw.reports.sections import findings
+from busbw.reports.sections.findings import Entry
 from busbw.units import format_duration, format_size
 
 
@@ -34,8 +36,15 @@ class Verdict:
     tiles: tuple[Tile, ...]
     tiles_of: str
     """What the figures are of: `all_reduce, 8 GiB, GB/s`; empty = there are none."""
-    first: Finding | None
+    word: str
+    """The verdict, or what the contract's criteria come to: for a manager it is the answer."""
+    headline: str
+    first: Entry | None
     """The finding to act on first, which decided the verdict; None = no finding did."""
+    title: str
+    """What the title of that finding says beyond the headline."""
+    whole: bool
+    """It is shown here whole; on a page that is signed the criteria stand first."""
     others: int
     """How many findings there are beside it."""
     facts: tuple[Fact, ...]
@@ -46,10 +55,6 @@ class Verdict:
 def view(report: ReportInput) -> Verdict:
     """The head of the page."""
     result = report.result
-    findings = lead.ordered_findings(result)
-    deciding = (Status.WARN,) if result.verdict is Status.WARN else (Status.FAIL, Status.UNKNOWN)
-    decided = (each for each in findings if each.status in deciding and each.required)
-    first = next(decided, None)
     compared = lead.lead(result)
     of = ""
     if compared is not None and compared.measured_gb_s is not None:
@@ -58,9 +63,30 @@ def view(report: ReportInput) -> Verdict:
             of += f" on {phrases.nodes(compared.nodes)}"
         of += ", bus bandwidth in GB/s"
     caught = result.sensitivity if result.verdict in (Status.PASS, Status.WARN) else ()
+    decided = lead.deciding(result)
+    entries = findings.entries(report)
+    first = next((entry for entry in entries if entry.finding is decided), None)
+    word = result.acceptance.word if result.acceptance else result.verdict.value
+    headline = result.headline.removeprefix(f"{word}: ")
     return Verdict(
-        _tiles(compared), of, first, len(findings) - (first is not None), _facts(result), caught
+        tiles=_tiles(compared),
+        tiles_of=of,
+        word=word,
+        headline=headline,
+        first=first,
+        title=_beyond(headline, first.finding.title.removeprefix(f"{word}: ")) if first else "",
+        whole=result.acceptance is None,
+        others=len(entries) - (first is not None),
+        facts=_facts(result),
+        caught=caught,
     )
+
+
+def _beyond(headline: str, title: str) -> str:
+    """What a title says that the headline does not."""
+    if title in headline:
+        return ""
+    return title.removeprefix(headline).strip(" ,;")
 
 
 def _tiles(compared: Comparison | None) -> tuple[Tile, ...]:

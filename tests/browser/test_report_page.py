@@ -251,9 +251,9 @@ def test_dark_pages_are_dark(browser: Any, pages: Path) -> None:
     assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(21, 23, 26)"
     assert (
         page.evaluate(
-            "getComputedStyle(document.querySelector('#chart-curve-all-reduce path.s-bad')).stroke"
+            "getComputedStyle(document.querySelector('#chart-curve-all-reduce path.s-good')).stroke"
         )
-        == "rgb(255, 156, 90)"
+        == "rgb(90, 180, 232)"
     )
 
 
@@ -277,8 +277,8 @@ def test_curves_keep_their_colours_where_styles_and_scripts_are_forbidden(
     path = pages / "jenkins.html"
     path.write_text(strict, encoding="utf-8")
     page = browser.open(path.as_uri())
-    shown = "getComputedStyle(document.querySelector('#chart-curve-all-reduce path.s-bad'))"
-    assert page.evaluate(f"[{shown}.stroke, {shown}.fill]") == ["rgb(196, 78, 0)", "none"]
+    shown = "getComputedStyle(document.querySelector('#chart-curve-all-reduce path.s-good'))"
+    assert page.evaluate(f"[{shown}.stroke, {shown}.fill]") == ["rgb(0, 114, 178)", "none"]
     assert page.evaluate("document.querySelector('h1').getBoundingClientRect().height > 0")
 
 

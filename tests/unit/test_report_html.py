@@ -111,13 +111,13 @@ def test_the_title_begins_with_the_verdict(name: str, title: str) -> None:
         (
             "failing",
             [
-                "Findings",
+                "Other findings",
                 "What was measured",
                 "Bus bandwidth by message size",
                 "Latency",
                 "Processes",
                 "Who is slow: groups of nodes",
-                "Topology by rails",
+                "Topology",
                 "Preflight",
                 "What was not checked",
                 "Commands and versions",
@@ -128,7 +128,7 @@ def test_the_title_begins_with_the_verdict(name: str, title: str) -> None:
             "unreachable",
             [
                 "Not reached",
-                "Topology by rails",
+                "Topology",
                 "Preflight",
                 "What was not checked",
                 "Commands and versions",
@@ -137,11 +137,10 @@ def test_the_title_begins_with_the_verdict(name: str, title: str) -> None:
         (
             "stalled",
             [
-                "Findings",
                 "Timeline of the stall",
                 "What was measured",
                 "Bus bandwidth by message size",
-                "Topology by rails",
+                "Topology",
                 "Preflight",
                 "What was not checked",
                 "Commands and versions",
@@ -158,7 +157,7 @@ def test_the_title_begins_with_the_verdict(name: str, title: str) -> None:
                 "Latency",
                 "Processes",
                 "Who is slow: groups of nodes",
-                "Topology by rails",
+                "Topology",
                 "Preflight",
                 "What was not checked",
                 "Commands and versions",
@@ -191,7 +190,7 @@ def test_every_section_template_is_found_by_its_name() -> None:
 def test_nothing_is_asked_for_from_outside(name: str) -> None:
     made = page(rendered(name))
     for link in made.attributes("href"):
-        assert re.match(r"#|raw/|data:,\Z|data:image/png;base64,", link), link
+        assert re.match(r"#|raw/|data:,\Z", link), link
     assert made.attributes("src") == []
     assert {attrs.get("rel") for tag, attrs in made.elements if tag == "link"} == {"icon"}
 
@@ -311,9 +310,11 @@ def test_the_finding_to_act_on_comes_first() -> None:
     made = page(
         html.render(ReportInput(replace(plain, findings=(small, advisory, *plain.findings))))
     )
-    titles = [text for at, text in made.texts if at == "h3"][:4]
+    head = html.render(ReportInput(replace(plain, findings=(small, advisory, *plain.findings))))
+    head = head[: head.index("<nav")]
+    assert "gpu-005: mlx5_3 trained at 200 Gb/s, expected 400 Gb/s" in head
+    titles = [text for at, text in made.texts if at == "h3"][:3]
     assert titles == [
-        "gpu-005: mlx5_3 trained at 200 Gb/s, expected 400 Gb/s",
         "costs little",
         "advisory",
         "NCCL_IB_GID_INDEX is set on 2 nodes; InfiniBand ignores it",
@@ -440,8 +441,8 @@ def test_equal_lines_of_several_nodes_are_shown_once() -> None:
     text = html.render(
         ReportInput(replace(plain, findings=(replace(plain.findings[1], evidence=lines),)))
     )
-    finding = text[text.index('id="F01"') : text.index("</article>")]
-    assert finding.count("<pre>8192</pre>") == 1
+    finding = text[text.index('id="F01"') : text.index('id="judgement"')]
+    assert finding.count("<li>8192") == 1
     assert ", 12 more places" in finding
 
 
@@ -486,7 +487,8 @@ def test_a_warning_that_decides_the_verdict_is_the_cause_and_only_the_others_did
     )
     warned = html.render(replace(report, result=result))
     assert "that did not decide the verdict" not in warned
-    assert re.search(r'<a href="#F01">Evidence and fix</a> \(likely\), and 1 more finding<', warned)
+    assert "<strong>likely</strong>" in warned
+    assert '<a href="#findings">1 more finding</a>' in warned
     assert "detects: a missing rail" in warned, (
         "what a verdict that lets the cluster pass could see stays"
     )

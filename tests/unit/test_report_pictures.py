@@ -142,7 +142,7 @@ def test_a_leaf_that_is_accused_is_marked_in_the_list_of_leaves() -> None:
     ]
 
 
-def test_one_rail_on_one_leaf_is_no_topology_worth_a_table() -> None:
+def test_one_rail_on_one_leaf_is_a_map_without_a_table() -> None:
     base = RUNS.emulated()
     nodes = base.result.nodes
     flat = Topology(
@@ -151,7 +151,10 @@ def test_one_rail_on_one_leaf_is_no_topology_worth_a_table() -> None:
         (Leaf("leaf1", None, nodes),),
         (),
     )
-    assert topology.view(replace(base, result=replace(base.result, topology=flat))) is None
+    made = topology.view(replace(base, result=replace(base.result, topology=flat)))
+    assert made is not None
+    assert not made.table
+    assert "node3: slow" in made.picture.markup
     assert topology.view(replace(base, result=replace(base.result, topology=None))) is None
 
 
