@@ -70,9 +70,9 @@ def ordered_findings(result: RunResult) -> tuple[Finding, ...]:
 
 def deciding(result: RunResult) -> Finding | None:
     """The finding to act on first; None = no required finding has the state of the verdict."""
-    states = (Status.FAIL, Status.UNKNOWN)
+    states = {Status.FAIL, Status.UNKNOWN}
     if result.verdict is Status.WARN:
-        states = (Status.WARN,)
+        states = {Status.WARN}
     decided = (each for each in ordered_findings(result) if each.status in states)
     return next((each for each in decided if each.required), None)
 

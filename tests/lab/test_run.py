@@ -318,7 +318,8 @@ def test_the_reports_of_both_runs_open_without_a_request_and_print(
             headings = page.evaluate(
                 "[...document.querySelectorAll('h2')].map((h) => h.textContent)"
             )
-            assert headings[0] == "Findings"
+            # A finding that decided the verdict is at the head of the page.
+            assert ("Findings" in headings) is (verdict == "PASS")
             assert {
                 "What was measured",
                 "Who is slow: groups of nodes",
