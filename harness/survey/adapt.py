@@ -8,6 +8,7 @@ circle method, inside the leaves and across them in turn.
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections import Counter
 from dataclasses import dataclass
@@ -35,6 +36,9 @@ MOST_ALONE = 4
 ALL_PATHS_UP_TO = 16
 """Nodes up to which every path is measured as well: n − 1 rounds. Larger clusters only where
 `all_paths` asks for it."""
+ALL_LEAVES_UP_TO = 6
+"""Leaves up to which each is measured with each other one, in rounds across leaves. More would take
+longer than everything else."""
 TIMES_FIRST = 3
 """Times that a suspected path is measured before its ends go on to whom they have not met: so many
 launches flag a path that is clearly bad."""
@@ -65,6 +69,8 @@ class Covered:
     """Pairs of nodes."""
     across: int
     """Rounds across leaves."""
+    leaves: frozenset[frozenset[str]]
+    """Pairs of leaves that a pair of nodes joined."""
 
 
 def covered(history: tuple[Round, ...], leaf: dict[str, str]) -> Covered:
@@ -75,7 +81,8 @@ def covered(history: tuple[Round, ...], leaf: dict[str, str]) -> Covered:
     across = sum(
         any(leaf.get(g[0], "") != leaf.get(g[-1], "") for g in number.groups) for number in history
     )
-    return Covered(met, across)
+    joined = frozenset(frozenset(leaf.get(node, "") for node in pair) for pair in met)
+    return Covered(met, across, joined)
 
 
 def choose(
@@ -261,7 +268,10 @@ def _enough(
         met = {frozenset(group) for number in history for group in number.groups}
         return fine and len(met) >= len(nodes) * (len(nodes) - 1) // 2
     done = covered(history, leaf)
-    if len(set(leaf.values())) > 1 and done.across < 2:
+    leaves = set(leaf.values())
+    if len(leaves) > 1 and done.across < 2:
+        return False
+    if len(leaves) <= ALL_LEAVES_UP_TO and not _all_ways(leaves) <= done.leaves:
         return False
     counts: dict[str, set[int]] = {}
     telling = outcome.levels
@@ -276,6 +286,10 @@ def _enough(
         noise = sorted(level.noise for level in outcome.levels)[len(outcome.levels) // 2]
     needed = launches_needed(noise, limits.target_loss)
     return all(len(counts.get(node, ())) >= needed for node in nodes)
+
+
+def _all_ways(leaves: set[str]) -> set[frozenset[str]]:
+    return set(map(frozenset, itertools.combinations(sorted(leaves), 2)))
 
 
 def _may_wait(nodes: tuple[str, ...], pair: frozenset[str], met: Counter[frozenset[str]]) -> bool:
