@@ -112,6 +112,8 @@ def choose(
     base = _base(nodes, leaf, len(history))
     if uplinks:
         base = across_leaves(_leaves(nodes, leaf), len(history))
+    elif fabric.hashed and any(map(_of_leaf, doubts)):
+        base = inside_leaves(_leaves(nodes, leaf), len(history))
     groups = _fill(nodes, forced, base, met, leaf, seek=seek and not uplinks)
     used = {node for group in groups for node in group}
     idle = tuple(node for node in nodes if node not in used)
@@ -238,8 +240,9 @@ def again_alone(
 
 def _worth(doubt: Suspicion, fabric: Fabric, limits: SurveyLimits) -> bool:
     """More launches can settle it, and it is about a loss that is looked for. What hashed flows
-    share only the switches' counters tell."""
-    counters_only = fabric.hashed and doubt.account.part.kind in _SHARED
+    share only the switches' counters tell; inside a leaf nothing is hashed."""
+    shared = doubt.account.part.kind in _SHARED
+    counters_only = fabric.hashed and shared and not _of_leaf(doubt)
     # The inside of a node shows only where it is measured by itself: no pair tells more of it.
     intra_node = doubt.account.part.kind is ComponentKind.INTRA_NODE
     return (
@@ -247,6 +250,10 @@ def _worth(doubt: Suspicion, fabric: Fabric, limits: SurveyLimits) -> bool:
         and not counters_only
         and not intra_node
     )
+
+
+def _of_leaf(doubt: Suspicion) -> bool:
+    return doubt.account.part.kind is ComponentKind.LEAF
 
 
 def _seeks_paths(nodes: tuple[str, ...], limits: SurveyLimits) -> bool:
