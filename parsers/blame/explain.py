@@ -5,165 +5,32 @@ A group runs at the slowest of its parts; a part that several groups share at on
 them its portion. A part is flagged if that takes away more misfit than a suspect costs. What
 one launch can say for or against a part is bounded, so that a passing disturbance flags nothing:
 two launches at least must speak against it. What one group can say is bounded by how many are slow
-by chance (`blame_chance`). A part that is good in some launches and bad in others is intermittent,
+by chance (`chance.py`). A part that is good in some launches and bad in others is intermittent,
 which costs more. Misfit is squared distance in standard deviations of the noise; the numbers below
 are in that unit.
 """
 
 from __future__ import annotations
 
-import bisect
 import itertools
 import math
 import statistics
-from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from busbw.model import Component, ComponentKind
+from busbw.parsers.blame.chance import ALWAYS, MOST, SUSPICIOUS, Chance, pair_of, shortfall
 from busbw.parsers.blame.levels import LEAST_LOSS, Level, least_loss
-from busbw.parsers.blame.parts import Fabric, loads, portion_of
+from busbw.parsers.blame.parts import Fabric, loads
 
-# How often a group is slow for no reason that a part has, counted among the groups that nothing
-# explains.
-#
-# A loaded machine, colliding flows or other people's traffic slow a group for a whole launch, and
-# leave it alone in the next. What one slow group
-# can say against a part is bounded by how rare such a group is elsewhere in the same
-# measurements: among hundreds of quiet groups it is
-# telling, among groups of which every tenth is slow by chance it is not. Single nodes, groups
-# inside a leaf and groups across leaves are counted
-# apart: what scatters inside the nodes says nothing of the network, nor does what collides
-# between the leaves of what is inside one.
+if TYPE_CHECKING:
+    from busbw.parsers.blame.columns import Flags, Members
 
-MOST = 25.0
-"""What one group, or one launch, can say at most: five standard deviations."""
-SUSPICIOUS = 2.5
-"""Standard deviations below what is predicted from which on a group is slow."""
-ALWAYS = 0.75
-"""Share of its launches in which an end of groups must be slow to be taken for slow itself: its
-groups are then no chance."""
-UNSEEN = 1.0
-"""Slow groups put down to chance where none was seen, of those that lose next to nothing: chance
-seldom takes much."""
-DECADE = 0.2
-"""Loss by which such groups become ten times rarer: one in three at 10 %, three in a thousand at 50
-%. Among few groups a small loss must be seen often to be flagged; among thousands, where chance
-would have shown, twice is enough."""
-CLOSE = 1 / 3
-"""A group counts as slow as the part in question if it lost two thirds as much."""
-FEWEST_CLUMPS = 3
-"""Pairs with a slow rail from which on they tell whether its other rails are slow with it."""
 STANDS_OUT = 3.0
 """Standard deviations by which what many groups share must lie below its like, as both repeat from
 launch to launch (one chance in 740); more where few repeats tell the deviation."""
-_End = tuple[str, int | None]
-_KINDS = range(3)
-"""`kind_of` a level."""
-
-
-class Chance:
-    """The groups that are slow for no known reason, as far as explained; ask again after each
-    explanation."""
-
-    def __init__(self, levels: tuple[Level, ...]) -> None:
-        self._levels = levels
-        self.slow = tuple(i for i, level in enumerate(levels) if _shortfall(level) > SUSPICIOUS)
-        """Positions of the levels that are slow as long as nothing is explained."""
-        bad = _always_slow(levels, self.slow)
-        self._open = [bad.isdisjoint(_ends(level)) for level in levels]
-        """By level: none of its ends is always slow, so that it may be slow by chance."""
-        self.kind = tuple(map(kind_of, levels))
-        """`kind_of` each level."""
-        self._count = Counter(itertools.compress(self.kind, self._open))
-        self._unlucky: dict[int, float] = {}
-        """Position of each group that is slow by chance → share of what was predicted."""
-        self._ranked: list[list[float]] = [[] for _ in _KINDS]
-        """The values of `_unlucky` by kind, ascending."""
-        self._rails = Counter(map(pair_of, itertools.compress(levels, self._open)))
-        """Pair in a launch → its groups."""
-        self.clumped = 0.0
-        """Share of the other rails of a pair that are slow by chance when one is."""
-
-    def learn(self, predicted: Sequence[float], short: Sequence[float]) -> None:
-        """Count again with what is explained by now. `predicted`: for each level; `short`: standard
-        deviations that each slow one lacks."""
-        self._unlucky = {}
-        self._ranked = [[] for _ in _KINDS]
-        for index, lacking in zip(self.slow, short, strict=True):
-            if lacking > SUSPICIOUS and self._open[index]:
-                achieved = self._levels[index].ratio / predicted[index]
-                self._unlucky[index] = achieved
-                self._ranked[self.kind[index]].append(achieved)
-        for ranked in self._ranked:
-            ranked.sort()
-        self.clumped = self._clumped()
-
-    def _clumped(self) -> float:
-        slow = Counter(pair_of(self._levels[index]) for index in self._unlucky)
-        shares = []
-        for pair, count in slow.items():
-            if self._rails[pair] > 1:
-                shares.append((count - 1) / (self._rails[pair] - 1))
-        return statistics.fmean(shares) if len(shares) >= FEWEST_CLUMPS else 0.0
-
-    @property
-    def share(self) -> float:
-        """Share of the groups that are slow for no known reason."""
-        return len(self._unlucky) / max(1, len(self._levels))
-
-    def across(self, members: Sequence[int], most: float) -> bool:
-        """A group of no member that leaves its leaf reaches no more for no known reason."""
-        others = self._unlucky.keys() - set(members)
-        return any(self._levels[i].crosses and self._unlucky[i] <= most for i in others)
-
-    def bounds(self, members: Sequence[int], depth: float) -> tuple[float, ...]:
-        """What one slow group of a part can say, by `kind_of` the group. `depth`: share of what was
-        predicted that it leaves."""
-        enough = depth + CLOSE * (1.0 - depth)
-        unseen = UNSEEN * 10 ** (-(1.0 - depth) / DECADE)
-        bounds = []
-        for kind in _KINDS:
-            own = [i for i in members if self.kind[i] == kind and self._open[i]]
-            own_slow = sum(self._unlucky.get(i, math.inf) <= enough for i in own)
-            others_slow = bisect.bisect_right(self._ranked[kind], enough) - own_slow
-            others = self._count[kind] - len(own)
-            share = (others_slow + unseen) / (others + 1.0)
-            bounds.append(min(MOST, -2.0 * math.log(share)))
-        return tuple(bounds)
-
-
-def pair_of(level: Level) -> tuple[int, tuple[str, ...]]:
-    """The launch and the nodes, of whatever rail."""
-    return level.launch, level.sample.nodes
-
-
-def kind_of(level: Level) -> int:
-    """0 = a node by itself or NVLink between nodes, 1 = a group inside a leaf, 2 = one across leaves: each has its own
-    chance."""
-    if not level.sample.over_network:
-        return 0
-    return 2 if level.crosses else 1
-
-
-def _ends(level: Level) -> tuple[_End, ...]:
-    return tuple((node, level.sample.rail) for node in level.sample.nodes)
-
-
-def _shortfall(level: Level) -> float:
-    """Standard deviations that the group lies below its peers."""
-    return (1.0 - level.ratio) / level.noise
-
-
-def _always_slow(levels: Sequence[Level], slow: Sequence[int]) -> set[_End]:
-    """The ends of groups that are slow in most of their launches, and were in two at least."""
-    launches = Counter(end for level in levels for end in _ends(level))
-    slow_in = Counter(end for index in slow for end in _ends(levels[index]))
-    return {
-        end
-        for end, count in slow_in.items()
-        if launches[end] > 1 and count >= ALWAYS * launches[end]
-    }
 
 
 def stands_out(ours: dict[int, list[float]], theirs: dict[int, list[float]]) -> float:
@@ -255,10 +122,6 @@ FLICKER = 12.0
 PATTERN = 3.0
 """And again for each launch in which it was good: that it was bad just where another part explains
 it as well is a coincidence."""
-ROUGH = 0.06
-"""Noise, at least, of what a group that is slow anyway achieves."""
-EVEN = 0.02
-"""Noise, at least, by which a group of a slow part may be faster than others of it."""
 OPEN = 8.0
 """Misfit, at least, from which on a part is worth another launch: more than the most that chance
 makes among so many groups (2 ln n)."""
@@ -349,8 +212,11 @@ class Explainer:
     def __init__(self, levels: tuple[Level, ...], fabric: Fabric, *, average: bool = False) -> None:
         """`average`: what is bad shows in some of its groups by chance, so that a part is also
         taken for what all its groups show together."""
+        from busbw.parsers.blame.columns import Columns
+
         self._average = average
         self._levels = levels
+        self._columns = Columns(levels)
         self._fabric = fabric
         self._leaf = dict(fabric.leaf_of)
         self._leaves = len(set(self._leaf.values()))
@@ -363,12 +229,11 @@ class Explainer:
                 for leaf in {self._leaf.get(node, "") for node in level.sample.nodes}:
                     self._by_leaf.setdefault(leaf, []).append(index)
         self._rails = 1 + max((level.sample.rail or 0 for level in levels), default=0)
-        self._predicted = [1.0] * len(levels)
-        self._chance = Chance(levels)
+        self._chance = Chance(levels, self._columns)
         self._learnt = False
         self._accounts: dict[Component, Account | None] = {}
         self._loads: dict[int, dict[Component, float]] = {}
-        self._portions: dict[Component, tuple[tuple[int, float], ...]] = {}
+        self._loaders: dict[Component, Members] = {}
         self._open = max(OPEN, 2.0 * math.log(max(len(levels), 1)))
         self._parts = self._suspicious()
         self._least = least_loss(levels, hashed=fabric.hashed)
@@ -409,7 +274,8 @@ class Explainer:
 
     def _predict(self, accounts: Sequence[Account]) -> None:
         """What these parts leave of every group, and no others."""
-        self._predicted, self._learnt = [1.0] * len(self._levels), False
+        self._columns.predicted[:] = 1.0
+        self._learnt = False
         for account in accounts:
             self._apply(account)
 
@@ -434,7 +300,7 @@ class Explainer:
         misfit: dict[Component, float] = {}
         count: dict[Component, int] = {}
         for index, level in enumerate(self._levels):
-            short = _shortfall(level)
+            short = shortfall(level)
             if short > SUSPICIOUS:
                 for part in self._shares(index):
                     misfit[part] = misfit.get(part, 0.0) + min(MOST, short * short)
@@ -469,36 +335,36 @@ class Explainer:
             shares = self._loads[index] = {load.part: load.share for load in sample_loads}
         return shares
 
-    def _loaded(self, part: Component) -> tuple[tuple[int, float], ...]:
-        """(level, portions): the groups that load the part, each with how many groups' bytes the
-        part carried while its launch ran."""
-        portions = self._portions.get(part)
-        if portions is None:
-            portions = self._portions[part] = tuple(self._portions_of(part))
-        return portions
+    def _loaded(self, part: Component) -> Members:
+        """The groups that load the part."""
+        members = self._loaders.get(part)
+        if members is None:
+            positions = self._columns.positions(self._groups_of(part))
+            together = self._together(part, positions.tolist())
+            members = self._loaders[part] = self._columns.members(positions, together)
+        return members
 
-    def _telling(self, part: Component) -> tuple[tuple[int, float], ...]:
+    def _telling(self, part: Component) -> Members:
         """Those of `_loaded` that speak for or against it: nothing is hashed inside a leaf, and where
         flows collide across leaves, a leaf looks good in some launches."""
         loaded = self._loaded(part)
         if not self._fabric.hashed or part.kind is not ComponentKind.LEAF:
             return loaded
-        inside = tuple((i, weight) for i, weight in loaded if not self._levels[i].crosses)
-        return inside or loaded
+        inside = ~self._columns.crosses[loaded.at]
+        return self._columns.some(loaded, inside) if inside.any() else loaded
 
-    def _portions_of(self, part: Component) -> Iterator[tuple[int, float]]:
-        members = self._groups_of(part)
+    def _together(self, part: Component, members: Sequence[int]) -> list[float] | None:
+        """How many groups' bytes the part carried while the launch of each ran; None = 1."""
         if part.kind not in _UPLINKS:
-            yield from ((index, 1.0) for index in members)
-            return
+            return None
         # A pair loads all rails alike, also those of which nothing was recorded.
         whole = Component(part.kind, part.names)
         together: dict[int, dict[tuple[str, ...], float]] = defaultdict(dict)
         for index in self._groups_of(whole):
             level = self._levels[index]
             together[level.launch][level.sample.nodes] = self._shares(index)[whole]
-        for index in members:
-            yield index, math.fsum(together[self._levels[index].launch].values())
+        sums = {launch: math.fsum(shares.values()) for launch, shares in together.items()}
+        return [sums[self._levels[index].launch] for index in members]
 
     def _groups_of(self, part: Component) -> list[int]:
         """Positions of the groups that load the part."""
@@ -528,22 +394,23 @@ class Explainer:
         How much it carries is taken from the groups that are slow or, for an average, from all of
         its groups, whichever explains more.
         """
-        items = self._telling(part)
-        slow = [(i, w) for i, w in items if self._short(i, self._predicted[i]) > SUSPICIOUS]
-        if not slow:
+        columns, items = self._columns, self._telling(part)
+        slow = columns.short(items.at) > SUSPICIOUS
+        if not slow.any():
             return None
-        carried = sorted(self._carried(i, w) for i, w in slow)
+        carried = columns.carried(items)
+        ranked = sorted(carried[slow].tolist())
         # Where chance slows groups further, what the part carries shows in the better ones; where
         # it slows others too, in the worse.
         levels = {
-            carried[len(carried) // 4],
-            statistics.median(carried),
-            carried[len(carried) * 3 // 4],
-            carried[-1],
+            ranked[len(ranked) // 4],
+            statistics.median(ranked),
+            ranked[len(ranked) * 3 // 4],
+            ranked[-1],
         }
         accounts = [self._at(part, items, slow, capacity) for capacity in levels]
         if self._average and part.kind not in _SHARED:
-            average = statistics.fmean(self._carried(i, w) for i, w in items)
+            average = statistics.fmean(carried.tolist())
             accounts.append(self._at(part, items, slow, average))
         # What gains nothing in the launches of its slow groups has no group to show.
         shown = [account for account in accounts if self._shows(account)]
@@ -556,46 +423,42 @@ class Explainer:
 
     def _only_across(self, account: Account) -> bool:
         """What is slow with it leaves its leaf, and what stays inside is not: so are uplinks."""
-        if any(not self._levels[i].crosses for i in account.explained):
+        crosses = self._columns.crosses
+        if not crosses[list(account.explained)].all():
             return False
-        return any(not self._levels[i].crosses for i, _ in self._loaded(account.part))
+        return not crosses[self._loaded(account.part).at].all()
 
     def _at(
         self,
         part: Component,
-        items: Sequence[tuple[int, float]],
-        slow: Sequence[tuple[int, float]],
+        items: Members,
+        slow: Flags,
         capacity: float,
     ) -> Account:
-        """The same for one assumption of what the part carries."""
+        """The same for one assumption of what the part carries. `slow`: which of the groups are."""
         self._learn()
-        predicted = self._predicted
-        left = {i: min(predicted[i], self._limited(i, capacity, w)) for i, w in slow}
-        depth = statistics.median(left[i] / predicted[i] for i in left)
-        bounds = self._chance.bounds([i for i, _ in items], depth)
-        by_launch: dict[int, float] = {}
-        limiting: set[int] = set()
-        busy = {self._levels[i].launch for i, _ in items if self._levels[i].sample.busy}
-        rails = Counter(pair_of(self._levels[i]) for i, _ in items)
-        for i, weight in items:
-            level = self._levels[i]
-            launch = level.launch
-            limited = self._limited(i, capacity, weight)
-            if limited < predicted[i]:
-                limiting.add(launch)
-            before = self._misfit(i, predicted[i], bounds)
-            gain = before - self._misfit(i, min(predicted[i], limited), bounds)
-            # Rails of one pair that scatter together are not so many measurements.
-            common = max(level.common, self._chance.clumped)
-            gain /= 1.0 + (rails[pair_of(level)] - 1) * common
-            by_launch[launch] = by_launch.get(launch, 0.0) + gain
+        columns = self._columns
+        predicted = columns.predicted[items.at]
+        limited = columns.limited(items, capacity)
+        left = limited.clip(max=predicted)
+        depth = statistics.median((left[slow] / predicted[slow]).tolist())
+        bounds = self._chance.bounds(items.at, depth)
+        gains = columns.misfit(items.at, predicted, bounds)
+        gains -= columns.misfit(items.at, left, bounds)
+        busy = {items.launches[i] for i in items.launch_at[columns.busy[items.at]].tolist()}
+        # Rails of one pair that scatter together are not so many measurements.
+        common = columns.common[items.at].clip(min=self._chance.clumped)
+        gains /= 1.0 + (items.rails - 1) * common
+        sums = columns.by_launch(items, gains)
+        by_launch = dict(zip(items.launches, sums.tolist(), strict=True))
+        limiting = {items.launches[i] for i in items.launch_at[limited < predicted].tolist()}
         # Where uplinks are narrow, a part below them shows little: inside its leaf it shows in full.
-        ratio = min(self._limited(i, capacity, w) for i, w in slow)
+        ratio = float(limited[slow].min())
         slow_in = tuple(launch for launch, gain in by_launch.items() if gain > 0)
         clean_in = tuple(
             launch for launch, gain in by_launch.items() if launch in limiting and not gain > 0
         )
-        explained = tuple(i for i, _ in slow if by_launch[self._levels[i].launch] > 0)
+        explained = tuple(items.at[slow & (sums[items.launch_at] > 0)].tolist())
         busy_in = tuple(launch for launch in slow_in if launch in busy)
         when_free = len(set(clean_in) - busy)
         steady = math.fsum(by_launch.values())
@@ -619,36 +482,11 @@ class Explainer:
             when_free,
         )
 
-    def _carried(self, index: int, weight: float) -> float:
-        """What a part that limits the group carries for all that it carries at once."""
-        level = self._levels[index]
-        return level.ratio * level.expected * weight
-
-    def _limited(self, index: int, capacity: float, weight: float) -> float:
-        """What a part of this capacity leaves of what the group is expected to get."""
-        return min(1.0, portion_of(capacity, weight) / self._levels[index].expected)
-
     def _learn(self) -> None:
         """Count what is slow by chance, if anything was explained since."""
         if not self._learnt:
-            short = [self._short(i, self._predicted[i]) for i in self._chance.slow]
-            self._chance.learn(self._predicted, short)
+            self._chance.learn()
             self._learnt = True
-
-    def _misfit(self, index: int, predicted: float, bounds: tuple[float, ...]) -> float:
-        distance = self._short(index, predicted)
-        # Chance makes a group slow, never faster than its parts can be.
-        most = bounds[self._chance.kind[index]] if distance > 0 else MOST
-        return min(most, distance * distance)
-
-    def _short(self, index: int, predicted: float) -> float:
-        """How many standard deviations the group is below what is predicted; how much slower a slow
-        one is, is not predicted so finely."""
-        level = self._levels[index]
-        if predicted >= 1.0:
-            return _shortfall(level)
-        least_noise = ROUGH if level.ratio < predicted else EVEN
-        return (predicted - level.ratio) / max(level.noise, least_noise)
 
     def _can_flag(self, account: Account) -> bool:
         if account.only_when_busy and account.good_when_free:
@@ -659,8 +497,8 @@ class Explainer:
         of_nodes = account.part.kind in _INSIDE_LEAVES
         if of_nodes and account.intermittent and self._only_across(account):
             # Collisions and neighbours on the uplinks come and go, and slow others as well.
-            own = [i for i, _ in self._loaded(account.part)]
-            if self._chance.across(own, (1.0 + account.ratio) / 2):
+            own = self._loaded(account.part)
+            if self._chance.across(own.at, (1.0 + account.ratio) / 2):
                 return False
         slow, clean = len(account.slow_in), len(account.clean_in)
         if shared and slow < ALWAYS * (slow + clean):
@@ -689,10 +527,13 @@ class Explainer:
         so many lie, in so many launches: each launch of a pair is one measurement."""
         pairs: dict[tuple[int, tuple[str, ...]], list[float]] = defaultdict(list)
         worst: dict[tuple[int, tuple[str, ...]], Level] = {}
-        for index, weight in self._telling(account.part):
-            level, predicted = self._levels[index], self._predicted[index]
-            if self._limited(index, account.capacity, weight) >= predicted:
-                continue
+        members = self._telling(account.part)
+        limited = self._columns.limited(members, account.capacity)
+        slower = members.at[limited < self._columns.predicted[members.at]]
+        for index, predicted in zip(
+            slower.tolist(), self._columns.predicted[slower].tolist(), strict=True
+        ):
+            level = self._levels[index]
             if account.intermittent and level.launch not in account.slow_in:
                 continue
             pairs[pair_of(level)].append(predicted - level.ratio)
@@ -719,7 +560,9 @@ class Explainer:
         other leaves, other ways across leaves."""
         part = account.part
         # Where too few groups shared it to fill it, they say nothing of it.
-        portions = {i: self._limited(i, account.capacity, w) for i, w in self._loaded(part)}
+        members = self._loaded(part)
+        limited = self._columns.limited(members, account.capacity)
+        portions = dict(zip(members.at.tolist(), limited.tolist(), strict=True))
         halfway = (1.0 + account.ratio) / 2
         own = {i for i, portion in portions.items() if portion < halfway}
         only = part.kind is ComponentKind.LEAF_PAIR and self._leaves == 2
@@ -756,15 +599,18 @@ class Explainer:
         return not passed and weight >= self._open and loss >= max(LEAST_LOSS, self._least / 2)
 
     def _apply(self, account: Account) -> None:
-        for index, weight in self._loaded(account.part):
-            if account.intermittent and self._levels[index].launch not in account.slow_in:
-                continue
-            limited = self._limited(index, account.capacity, weight)
-            if limited < self._predicted[index]:
-                self._predicted[index] = limited
-                self._learnt = False
-                for part in self._shares(index):
-                    self._accounts.pop(part, None)
+        members = self._loaded(account.part)
+        limited = self._columns.limited(members, account.capacity)
+        slower = limited < self._columns.predicted[members.at]
+        if account.intermittent:
+            slow_in = [launch in account.slow_in for launch in members.launches]
+            slower &= self._columns.flags(slow_in)[members.launch_at]
+        changed = members.at[slower]
+        self._columns.predicted[changed] = limited[slower]
+        self._learnt = self._learnt and not len(changed)
+        for index in changed.tolist():
+            for part in self._shares(index):
+                self._accounts.pop(part, None)
 
     def _alike(self, account: Account, flagged: Sequence[Account]) -> tuple[Component, ...]:
         """Parts that, flagged in its place, would leave about the same misfit."""

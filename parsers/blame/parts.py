@@ -15,10 +15,6 @@ from dataclasses import dataclass
 from busbw.model import Component, ComponentKind
 from busbw.parsers.nccl_tests.groups import GroupSample
 
-WASTE = 0.1
-"""Share of a shared part's capacity that more groups at once may waste, in queues that overflow, of
-what fewer of them get out of it."""
-
 
 @dataclass(frozen=True, slots=True)
 class Fabric:
@@ -43,17 +39,6 @@ class Load:
     share: float
     """Wire bytes per second through the part, per byte per second of bus bandwidth; one
     direction."""
-
-
-def portion_of(capacity: float, together: float) -> float:
-    """What each of so many groups' bytes at once gets of what a part carries; who nearly fit into
-    it may fit.
-
-    >>> portion_of(2.0, 4.0), portion_of(1.9, 2.0), portion_of(0.95, 1.0)
-    (0.5, 1.0, 0.95)
-    """
-    portion = capacity / together
-    return 1.0 if together > 1.0 and portion > 1.0 - WASTE else portion
 
 
 def crossing(nodes: tuple[str, ...], leaf: dict[str, str]) -> bool:

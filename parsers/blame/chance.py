@@ -1,0 +1,147 @@
+"""How often a group is slow for no reason that a part has, counted among the groups that nothing
+explains.
+
+A loaded machine, colliding flows or other people's traffic slow a group for a whole launch, and
+leave it alone in the next. What one slow group can say against a part is bounded by how rare such a
+group is elsewhere in the same measurements: among hundreds of quiet groups it is telling, among
+groups of which every tenth is slow by chance it is not. Single nodes, groups inside a leaf and
+groups across leaves are counted apart: what scatters inside the nodes says nothing of the network,
+nor does what collides between the leaves of what is inside one.
+"""
+
+from __future__ import annotations
+
+import bisect
+import math
+import statistics
+from collections import Counter
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from busbw.parsers.blame.levels import Level
+
+if TYPE_CHECKING:
+    from busbw.parsers.blame.columns import Columns, Positions
+
+MOST = 25.0
+"""What one group, or one launch, can say at most: five standard deviations."""
+SUSPICIOUS = 2.5
+"""Standard deviations below what is predicted from which on a group is slow."""
+ALWAYS = 0.75
+"""Share of its launches in which an end of groups must be slow to be taken for slow itself: its
+groups are then no chance."""
+UNSEEN = 1.0
+"""Slow groups put down to chance where none was seen, of those that lose next to nothing: chance
+seldom takes much."""
+DECADE = 0.2
+"""Loss by which such groups become ten times rarer: one in three at 10 %, three in a thousand at 50
+%. Among few groups a small loss must be seen often to be flagged; among thousands, where chance
+would have shown, twice is enough."""
+CLOSE = 1 / 3
+"""A group counts as slow as the part in question if it lost two thirds as much."""
+FEWEST_CLUMPS = 3
+"""Pairs with a slow rail from which on they tell whether its other rails are slow with it."""
+KINDS = range(3)
+"""`kind_of` a level."""
+_End = tuple[str, int | None]
+
+
+def pair_of(level: Level) -> tuple[int, tuple[str, ...]]:
+    """The launch and the nodes, of whatever rail."""
+    return level.launch, level.sample.nodes
+
+
+def kind_of(level: Level) -> int:
+    """0 = a node by itself or NVLink between nodes, 1 = a group inside a leaf, 2 = one across
+    leaves: each has its own chance."""
+    if not level.sample.over_network:
+        return 0
+    return 2 if level.crosses else 1
+
+
+def shortfall(level: Level) -> float:
+    """Standard deviations that the group lies below its peers."""
+    return (1.0 - level.ratio) / level.noise
+
+
+class Chance:
+    """The groups that are slow for no known reason, as far as explained; ask again after each
+    explanation."""
+
+    def __init__(self, levels: tuple[Level, ...], columns: Columns) -> None:
+        self._columns = columns
+        self.slow = columns.positions(
+            i for i, level in enumerate(levels) if shortfall(level) > SUSPICIOUS
+        )
+        """The levels that are slow as long as nothing is explained."""
+        bad = _always_slow(levels, self.slow.tolist())
+        is_open = [bad.isdisjoint(_ends(level)) for level in levels]
+        self._open = columns.flags(is_open)
+        """By level: none of its ends is always slow, so that it may be slow by chance."""
+        self._count = columns.kinds(columns.where(self._open))
+        self._pairs = [pair_of(level) for level in levels]
+        self._rails = Counter(
+            pair for pair, single in zip(self._pairs, is_open, strict=True) if single
+        )
+        """Pair in a launch → its groups."""
+        self._achieved = columns.nothing()
+        """By level: share of what was predicted, where the group is slow by chance; else infinite."""
+        self._ranked: list[list[float]] = [[] for _ in KINDS]
+        """The finite ones of `_achieved` by kind, ascending."""
+        self.clumped = 0.0
+        """Share of the other rails of a pair that are slow by chance when one is."""
+
+    def learn(self) -> None:
+        """Count again with what is explained by now."""
+        columns = self._columns
+        self._achieved = columns.nothing()
+        lacking = columns.short(self.slow)
+        unlucky = self.slow[(lacking > SUSPICIOUS) & self._open[self.slow]]
+        achieved = columns.ratio[unlucky] / columns.predicted[unlucky]
+        self._achieved[unlucky] = achieved
+        self._ranked = [sorted(achieved[columns.kind[unlucky] == kind].tolist()) for kind in KINDS]
+        self.clumped = self._clumped(unlucky.tolist())
+
+    def _clumped(self, unlucky: list[int]) -> float:
+        slow = Counter(self._pairs[index] for index in unlucky)
+        shares = []
+        for pair, count in slow.items():
+            if self._rails[pair] > 1:
+                shares.append((count - 1) / (self._rails[pair] - 1))
+        return statistics.fmean(shares) if len(shares) >= FEWEST_CLUMPS else 0.0
+
+    def across(self, members: Positions, most: float) -> bool:
+        """A group of no member that leaves its leaf reaches no more for no known reason."""
+        others = (self._achieved <= most) & self._columns.crosses
+        others[members] = False
+        return bool(others.any())
+
+    def bounds(self, members: Positions, depth: float) -> list[float]:
+        """What one slow group of a part can say, by `kind_of` the group. `depth`: share of what was
+        predicted that it leaves."""
+        enough = depth + CLOSE * (1.0 - depth)
+        unseen = UNSEEN * 10 ** (-(1.0 - depth) / DECADE)
+        own = members[self._open[members]]
+        counts = self._columns.kinds(own)
+        slow = self._columns.kinds(own[self._achieved[own] <= enough])
+        bounds = []
+        for kind in KINDS:
+            others_slow = bisect.bisect_right(self._ranked[kind], enough) - slow[kind]
+            share = (others_slow + unseen) / (self._count[kind] - counts[kind] + 1.0)
+            bounds.append(min(MOST, -2.0 * math.log(share)))
+        return bounds
+
+
+def _ends(level: Level) -> tuple[_End, ...]:
+    return tuple((node, level.sample.rail) for node in level.sample.nodes)
+
+
+def _always_slow(levels: Sequence[Level], slow: Sequence[int]) -> set[_End]:
+    """The ends of groups that are slow in most of their launches, and were in two at least."""
+    launches = Counter(end for level in levels for end in _ends(level))
+    slow_in = Counter(end for index in slow for end in _ends(levels[index]))
+    return {
+        end
+        for end, count in slow_in.items()
+        if launches[end] > 1 and count >= ALWAYS * launches[end]
+    }

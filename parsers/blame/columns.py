@@ -1,0 +1,178 @@
+"""The numbers of all levels side by side, as arrays: what hundreds of groups say for or against a
+part is added up at once."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from busbw.parsers.blame.chance import KINDS, MOST, kind_of, pair_of
+from busbw.parsers.blame.levels import Level
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    Positions = NDArray[np.int64]
+    """Of levels, ascending."""
+    Flags = NDArray[np.bool_]
+    Numbers = NDArray[np.float64]
+
+ROUGH = 0.06
+"""Noise, at least, of what a group that is slow anyway achieves."""
+EVEN = 0.02
+"""Noise, at least, by which a group of a slow part may be faster than others of it."""
+WASTE = 0.1
+"""Share of a shared part's capacity that more groups at once may waste, in queues that overflow, of
+what fewer of them get out of it."""
+
+
+def portions(capacity: float, together: Numbers) -> Numbers:
+    """What each of so many groups' bytes at once gets of what a part carries; who nearly fit into
+    it may fit.
+
+    >>> import numpy as np
+    >>> portions(1.9, np.array([2.0, 4.0])).tolist(), portions(0.95, np.array([1.0])).tolist()
+    ([1.0, 0.475], [0.95])
+    """
+    import numpy as np
+
+    portion = capacity / together
+    return np.where((together > 1.0) & (portion > 1.0 - WASTE), 1.0, portion)
+
+
+@dataclass(frozen=True, slots=True)
+class Members:
+    """The groups that load one part."""
+
+    at: Positions
+    together: Numbers
+    """How many groups' bytes the part carried while the launch of each ran."""
+    rails: Numbers
+    """How many of them are rails of the same pair in the same launch."""
+    launches: tuple[int, ...]
+    """In the order of the groups."""
+    launch_at: Positions
+    """Of each group: which of `launches`."""
+
+
+class Columns:
+    """The levels of a run; a level is known by its position."""
+
+    def __init__(self, levels: Sequence[Level]) -> None:
+        import numpy as np
+
+        self.ratio = np.array([level.ratio for level in levels])
+        self.expected = np.array([level.expected for level in levels])
+        self.common = np.array([level.common for level in levels])
+        self.launch = np.array([level.launch for level in levels], dtype=np.int64)
+        self.crosses = np.array([level.crosses for level in levels], dtype=bool)
+        self.busy = np.array([level.sample.busy for level in levels], dtype=bool)
+        """Others used the CPUs."""
+        self.kind = np.array([kind_of(level) for level in levels], dtype=np.int64)
+        """`kind_of` each."""
+        self.predicted = np.ones(len(levels))
+        """What the parts explained so far leave of each."""
+        self._noise = np.array([level.noise for level in levels])
+        pairs: dict[tuple[int, tuple[str, ...]], int] = {}
+        numbers = [pairs.setdefault(pair_of(level), len(pairs)) for level in levels]
+        self._pair = np.array(numbers, dtype=np.int64)
+
+    def positions(self, indices: Iterable[int]) -> Positions:
+        """As an array."""
+        import numpy as np
+
+        return np.fromiter(indices, dtype=np.int64)
+
+    def flags(self, values: Sequence[bool]) -> Flags:
+        """As an array."""
+        import numpy as np
+
+        return np.array(values, dtype=bool)
+
+    def where(self, flags: Flags) -> Positions:
+        """The positions at which they are set."""
+        import numpy as np
+
+        return np.flatnonzero(flags)
+
+    def nothing(self) -> Numbers:
+        """Infinite for every level."""
+        import numpy as np
+
+        return np.full(len(self.ratio), math.inf)
+
+    def kinds(self, members: Positions) -> list[int]:
+        """How many of them are of each kind."""
+        import numpy as np
+
+        counts: list[int] = np.bincount(self.kind[members], minlength=len(KINDS)).tolist()
+        return counts
+
+    def members(self, positions: Positions, together: Sequence[float] | None = None) -> Members:
+        """The groups of a part. `together`: None = 1 for each."""
+        import numpy as np
+
+        _, pair_at, count = np.unique(
+            self._pair[positions], return_inverse=True, return_counts=True
+        )
+        launches, first, launch_at = np.unique(
+            self.launch[positions], return_index=True, return_inverse=True
+        )
+        order = np.argsort(first)
+        rank = np.empty_like(order)
+        rank[order] = np.arange(len(order))
+        return Members(
+            at=positions,
+            together=np.ones(len(positions)) if together is None else np.array(together),
+            rails=count[pair_at].astype(float),
+            launches=tuple(launches[order].tolist()),
+            launch_at=rank[launch_at],
+        )
+
+    def some(self, members: Members, kept: Flags) -> Members:
+        """Those of them for which a flag is set."""
+        return self.members(members.at[kept], members.together[kept].tolist())
+
+    def carried(self, members: Members) -> Numbers:
+        """What a part that limits each of the groups carries for all that it carries at once."""
+        at = members.at
+        return self.ratio[at] * self.expected[at] * members.together
+
+    def limited(self, members: Members, capacity: float) -> Numbers:
+        """What a part of this capacity leaves of what each group is expected to get."""
+        import numpy as np
+
+        share = portions(capacity, members.together) / self.expected[members.at]
+        return np.minimum(1.0, share)
+
+    def short(self, at: Positions, predicted: Numbers | None = None) -> Numbers:
+        """How many standard deviations each group is below what is predicted; how much slower a slow
+        one is, is not predicted so finely."""
+        import numpy as np
+
+        if predicted is None:
+            predicted = self.predicted[at]
+        ratio, noise = self.ratio[at], self._noise[at]
+        least = np.where(ratio < predicted, ROUGH, EVEN)
+        rough = np.where(predicted >= 1.0, noise, np.maximum(noise, least))
+        return (np.minimum(predicted, 1.0) - ratio) / rough
+
+    def misfit(self, at: Positions, predicted: Numbers, bounds: Sequence[float]) -> Numbers:
+        """Squared distance; chance makes a group slow, never faster than its parts can be."""
+        import numpy as np
+
+        distance = self.short(at, predicted)
+        most = np.where(distance > 0, np.array(bounds)[self.kind[at]], MOST)
+        return np.minimum(most, distance * distance)
+
+    def by_launch(self, members: Members, gains: Numbers) -> Numbers:
+        """The sum of each launch, in the order of `Members.launches`."""
+        import numpy as np
+
+        sums: Numbers = np.bincount(
+            members.launch_at, weights=gains, minlength=len(members.launches)
+        )
+        return sums
