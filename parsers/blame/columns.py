@@ -139,14 +139,16 @@ class Columns:
     def carried(self, members: Members) -> Numbers:
         """What a part that limits each of the groups carries for all that it carries at once."""
         at = members.at
-        return self.ratio[at] * self.expected[at] * members.together
+        carried: Numbers = self.ratio[at] * self.expected[at] * members.together
+        return carried
 
     def limited(self, members: Members, capacity: float) -> Numbers:
         """What a part of this capacity leaves of what each group is expected to get."""
         import numpy as np
 
         share = portions(capacity, members.together) / self.expected[members.at]
-        return np.minimum(1.0, share)
+        limited: Numbers = np.minimum(1.0, share)
+        return limited
 
     def short(self, at: Positions, predicted: Numbers | None = None) -> Numbers:
         """How many standard deviations each group is below what is predicted; how much slower a slow
@@ -158,7 +160,8 @@ class Columns:
         ratio, noise = self.ratio[at], self._noise[at]
         least = np.where(ratio < predicted, ROUGH, EVEN)
         rough = np.where(predicted >= 1.0, noise, np.maximum(noise, least))
-        return (np.minimum(predicted, 1.0) - ratio) / rough
+        short: Numbers = (np.minimum(predicted, 1.0) - ratio) / rough
+        return short
 
     def misfit(self, at: Positions, predicted: Numbers, bounds: Sequence[float]) -> Numbers:
         """Squared distance; chance makes a group slow, never faster than its parts can be."""
@@ -166,13 +169,12 @@ class Columns:
 
         distance = self.short(at, predicted)
         most = np.where(distance > 0, np.array(bounds)[self.kind[at]], MOST)
-        return np.minimum(most, distance * distance)
+        misfit: Numbers = np.minimum(most, distance * distance)
+        return misfit
 
     def by_launch(self, members: Members, gains: Numbers) -> Numbers:
         """The sum of each launch, in the order of `Members.launches`."""
         import numpy as np
 
-        sums: Numbers = np.bincount(
-            members.launch_at, weights=gains, minlength=len(members.launches)
-        )
-        return sums
+        sums = np.bincount(members.launch_at, weights=gains, minlength=len(members.launches))
+        return sums.astype(float)
