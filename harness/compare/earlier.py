@@ -4,9 +4,9 @@ They are kept in its `raw/accepted.json`, so that the run is judged the same for
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
-from busbw.codec import parse_json
 from busbw.compare import accepted, comparable
 from busbw.compare.accepted import Accepted
 from busbw.compare.comparable import Parts
@@ -24,18 +24,28 @@ _MOST_RUNS = 20
 """The newest accepted runs; older ones describe another machine."""
 
 
-def collect(root: Path, plan: RunPlan) -> tuple[ComparableRun, ...]:
+Derive = Callable[[RunDir], RunResult]
+
+
+def collect(root: Path, plan: RunPlan, derive: Derive) -> tuple[ComparableRun, ...]:
     """The accepted runs below a folder that a run of this plan may be compared with, as far as the
-    plan shows; oldest first.
+    plan shows; oldest first. Their numbers are derived anew from the evidence, of which each file
+    has its recorded hash: `run.json` has none.
 
     Those that cannot be read are among them, with the reason: a gate that compares with nothing
     must say so.
     """
-    runs = [_comparable(each, plan) for each in accepted.accepted_runs(root)]
-    return tuple(run for run in runs if run is not None)[-_MOST_RUNS:]
+    known: list[ComparableRun] = []
+    for each in reversed(accepted.accepted_runs(root)):
+        run = _comparable(each, plan, derive)
+        if run is not None:
+            known.insert(0, run)
+        if len(known) == _MOST_RUNS:
+            break
+    return tuple(known)
 
 
-def _comparable(run: Accepted, plan: RunPlan) -> ComparableRun | None:
+def _comparable(run: Accepted, plan: RunPlan, derive: Derive) -> ComparableRun | None:
     """None = it measured another number of nodes, or is emulated and the plan is not."""
     run_id = run.run.run_id
     if run.problem:
@@ -46,12 +56,10 @@ def _comparable(run: Accepted, plan: RunPlan) -> ComparableRun | None:
         why = f"{_first_line(error)}; busbw baseline revoke {run.run.path}, and accept another"
         return comparable.unreadable(run_id, why, run.decision)
     try:
-        content = run.run.read_derived("run.json")
-        result = parse_json(content, RunResult, f"{run_id}/run.json", error=RunDirError)
-    except (OSError, RunDirError) as error:
-        why = f"run.json: {error.strerror}" if isinstance(error, OSError) else _first_line(error)
-        advice = f"made by another version? busbw report {run_id}, or revoke it"
-        return comparable.unreadable(run_id, f"{why}: {advice}")
+        result = derive(run.run)
+    except RunDirError as error:
+        advice = f"busbw baseline revoke {run.run.path}, and accept another"
+        return comparable.unreadable(run_id, f"{_first_line(error)}; {advice}")
     same_size = len(result.nodes) == len(plan.cluster.nodes)
     if not same_size or bool(result.emulated) != plan.cluster.emulated:
         return None

@@ -138,7 +138,7 @@ def prepare(options: RunOptions, started: str, stack: ExitStack) -> Prepared:
         plan = dataclasses.replace(plan, run_id=run.run_id)
         artefacts.keep(run, "plan.json", plan)
         own_plans.note_plan(run.read_raw("plan.json") or b"")
-        if earlier_runs := earlier.collect(options.out, plan):
+        if earlier_runs := earlier.collect(options.out, plan, assess.derive):
             artefacts.keep(run, earlier.FILE, earlier_runs)
     transport = make(
         plan.transport,

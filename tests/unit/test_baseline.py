@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import re
 import runpy
+import tarfile
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -12,6 +13,7 @@ import pytest
 
 from busbw import assess
 from busbw.cli import main
+from busbw.codec import dump_json
 from busbw.compare import accepted, comparable, earlier
 from busbw.errors import RunDirError
 from busbw.model import RunResult, Status
@@ -224,13 +226,35 @@ def test_a_damaged_run_is_named_and_no_reference(
     for words in (["diff", now, old], ["diff", old, now], ["baseline", "accept", "--anyway", old]):
         assert main(words) == 3, "neither a reference nor what is compared with one"
         assert what in capsys.readouterr().err
-    plan = SimpleNamespace(cluster=SimpleNamespace(nodes=("a", "b"), emulated=False))
-    (_, kept) = earlier.collect(tmp_path, plan)  # type: ignore[arg-type]  # as much of a plan as it uses
+    plan = SimpleNamespace(cluster=SimpleNamespace(nodes=RESULT.nodes, emulated=False))
+    (whole, kept) = earlier.collect(tmp_path, plan, assess.derive)  # type: ignore[arg-type]  # as much of a plan as it uses
+    assert (whole.run_id, whole.unreadable) == ("a-good", "")
     assert (kept.run_id, kept.numbers) == ("b-old", ())
     assert kept.unreadable.startswith(what)
     (finding,) = earlier.unreadable_finding((kept,))
     assert (finding.id, finding.status) == ("accepted-run-unreadable", Status.UNKNOWN)
     assert what in finding.title
+
+
+def test_a_reference_has_the_numbers_of_its_evidence_whatever_its_run_json_says(
+    tmp_path: Path,
+) -> None:
+    recorded = Path(__file__).parents[1] / "fixtures/lab_runs/healthy.tar.xz"
+    with tarfile.open(recorded) as archive:
+        archive.extractall(tmp_path / "healthy", filter="data")
+    run = RunDir(tmp_path / "healthy")
+    result = assess.derive(run)
+    accepted.decide(run, FIRST)
+    plan = assess.load_plan(run)
+    changed = dataclasses.replace(result, cases=(), versions=(("busbw", "9"),))
+    for text in (dump_json(changed), '{"half": ', None):
+        if text is None:
+            (run.path / "run.json").unlink()
+        else:
+            run.write_derived("run.json", text)
+        (past,) = earlier.collect(tmp_path, plan, assess.derive)
+        assert past == comparable.of_result(result, FIRST)
+        assert past.numbers
 
 
 @pytest.mark.parametrize(("unread", "status"), [((), Status.PASS), (("x",), Status.UNKNOWN)])

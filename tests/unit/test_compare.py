@@ -11,6 +11,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from busbw import assess
 from busbw.compare import comparable, earlier
 from busbw.compare.comparable import diff
 from busbw.model import RunResult, Status
@@ -246,19 +247,17 @@ def test_a_run_that_no_accepted_run_may_be_compared_with_has_no_answer() -> None
 def test_accepted_runs_that_cannot_be_read_are_named_by_the_run_and_alone_leave_it_without_an_answer(
     tmp_path: Path,
 ) -> None:
-    for name, content in (("1-torn", '{"half": '), ("2-none", None)):
+    for name, content in (("1-torn", '{"half": '), ("2-none", "{}")):
         directory = tmp_path / name
         (directory / "raw").mkdir(parents=True)
-        RunDir(directory).write_raw("plan.json", "{}")
+        RunDir(directory).write_raw("plan.json", content)
         (directory / "accepted.json").write_text(
             '[{"at": "2026-11-20T10:00:00Z", "by": "ops", "note": ""}]'
         )
-        if content is not None:
-            (directory / "run.json").write_text(content)
     plan = SimpleNamespace(cluster=SimpleNamespace(nodes=("a", "b"), emulated=False))
-    accepted = earlier.collect(tmp_path, plan)  # type: ignore[arg-type]  # as much of a plan as it uses
+    accepted = earlier.collect(tmp_path, plan, assess.derive)  # type: ignore[arg-type]  # as much of a plan as it uses
     assert [each.run_id for each in accepted] == ["1-torn", "2-none"]
-    assert "busbw report 2-none" in accepted[1].unreadable
+    assert f"busbw baseline revoke {tmp_path}/2-none" in accepted[1].unreadable
     difference = diff(run("now", 371.0, 370.0, 372.0), accepted)
     assert [name for name, _ in difference.excluded] == ["1-torn", "2-none"]
     (finding,) = earlier.inconclusive_finding(difference, frozenset())
