@@ -17,3 +17,9 @@ while [ "$folder" != / ]; do
   case $(stat -c %u "$folder") in 0 | 65534 | "$(id -u)") ;; *) refuse "$folder above it belongs to $(stat -c %U "$folder")" ;; esac
   [ -k "$folder" ] || case $(stat -c %a "$folder") in *[2367]) refuse "everybody can write to $folder above it" ;; esac
 done
+# What lies here is executed: a full disk is another matter, and is told elsewhere.
+if probe=$(mktemp "$1/.probe.XXXXXX" 2>/dev/null) && printf '#!/bin/sh\n' 2>/dev/null > "$probe"; then
+  chmod 700 "$probe"
+  "$probe" </dev/null 2>/dev/null || { rm -f "$probe"; refuse "nothing in $1 can be executed: mounted noexec?"; }
+fi
+rm -f "$probe"
