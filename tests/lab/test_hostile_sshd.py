@@ -259,4 +259,5 @@ def test_of_64_nodes_ten_bad_ones_of_different_kinds_are_named_and_nobody_else(
         if each["required"] and each["node"] not in bad and each["status"] in ("FAIL", "UNKNOWN")
     ]
     assert not wrong
-    assert checked.exit_status == 3
+    # An mpirun that prints garbage is a FAIL of that node; what did not answer would be UNKNOWN.
+    assert checked.exit_status == 1, checked.told
