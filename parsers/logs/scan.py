@@ -1,12 +1,10 @@
 """Where in gigabytes of text hundreds of regular expressions match: line by line, per process, in
 constant memory.
 
-Running every expression on every line reads 60 MB/s and less. Here a block of lines is first
-reduced to *shapes*: lines without digits and hex letters, in lower case, made by one
-`bytes.translate` of the block. A log of millions of lines has a few hundred shapes. For each new
-shape it is worked out once which expressions could match a line of that shape (`scan_sieve`: what
-remains of the expression must match what remains of the line); only lines of such shapes are looked
-at again.
+Running every expression on every line reads less than 1 MB/s. Of each branch of an expression
+(`mlx5_core |NVRM: ` has two) it is worked out which plain text a matching line must contain. All
+those texts are looked for in one pass (`scan_literals`; `scan_sieve` where its library is not
+there), and only a line that has one is looked at again, with the branches whose text it has.
 
 A wrapped warning (text that runs on in lines without a prefix) is also searched as one line.
 
@@ -20,17 +18,19 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
+from busbw.parsers.logs import scan_literals
 from busbw.parsers.logs.scan_sieve import (
     LONGEST_LINE,
-    Alike,
     Block,
-    Compiled,
-    Sieve,
+    Branch,
+    Finder,
     blocks,
-    compiled,
+    branches_of,
+    wrapped_warnings,
 )
 
 COMMON_LINES = 5_000
@@ -56,7 +56,7 @@ class Pattern:
     """How many lines are kept of each process."""
     distinct: bool = False
     """True = of each process's lines with the same last word (`… via NET/IB/3/GDRDMA`) only the
-    first is kept; the others are taken to match as it did, and counted."""
+    first is kept; the others are counted."""
     common_after: int = COMMON_LINES
     """Matching lines (of a distinct pattern: in a row, without anything new) after which it counts
     as common: from then on only one line in 2 MB is taken."""
@@ -113,8 +113,14 @@ class Scanner:
     """A set of patterns, ready to search any number of inputs. It can be pickled: workers of a pool
     build it from the patterns."""
 
-    def __init__(self, patterns: Sequence[Pattern]) -> None:
-        """Raises: ValueError: an expression uses syntax that `scan_sieve` does not know; or two
+    def __init__(
+        self,
+        patterns: Sequence[Pattern],
+        finder: Callable[[tuple[Branch, ...]], Finder] = scan_literals.finder,
+    ) -> None:
+        """finder: how lines are found that are worth a look; what is found does not depend on it.
+
+        Raises: ValueError: an expression uses syntax that `scan_sieve` does not know; or two
         patterns share an id.
         """
         ids = Counter(pattern.id for pattern in patterns)
@@ -122,28 +128,74 @@ class Scanner:
         if twice:
             raise ValueError(f"pattern ids given twice: {twice!r}")
         self.patterns = tuple(patterns)
-        self._compiled = tuple(
-            compiled(index, pattern.regex) for index, pattern in enumerate(self.patterns)
-        )
-        self._sieve = Sieve(self._compiled)
+        self._branches = branches_of(pattern.regex for pattern in self.patterns)
 
-    def __reduce__(self) -> tuple[type[Scanner], tuple[tuple[Pattern, ...]]]:
-        return (Scanner, (self.patterns,))
+        self._make_finder = finder
+
+    @cached_property
+    def _finder(self) -> Finder:
+        """Made for the first text: that takes longer than searching a small one."""
+        return self._make_finder(self._branches)
+
+    def __reduce__(self) -> tuple[type[Scanner], tuple[object, ...]]:
+        return (Scanner, (self.patterns, self._make_finder))
 
     @property
     def slow(self) -> tuple[str, ...]:
-        """Ids of patterns whose plain text is almost all digits and letters a-f (`error|802`): each
-        costs a search of every block."""
-        return tuple(self.patterns[each.index].id for each in self._compiled if not each.sieved)
+        """Ids of patterns with a branch whose lines need no text of three letters: each costs a
+        search of every block."""
+        slow = [each.index for each in self._branches if not each.is_found_by_text]
+        return tuple(self.patterns[index].id for index in dict.fromkeys(slow))
 
     def scan(self, chunks: Iterable[bytes]) -> Scan:
         """Search one input, given in chunks of any size. Memory depends on the number of processes
         and patterns, not on the length."""
-        tally = _Tally(self.patterns, self._compiled)
+        tally = _Tally(self.patterns)
         for block in blocks(tally.counted(chunks)):
             tally.begin(block)
-            tally.lines += self._sieve.search(block.text, tally)
+            self._search(block.text, tally)
+            tally.lines += block.text.count(b"\n") + 1
         return tally.result()
+
+    def _search(self, text: bytes, tally: _Tally) -> None:
+        """Have every line of the block booked that matches."""
+        claimed = self._search_wrapped(text, tally)
+        matches: dict[int, list[tuple[int, bytes]]] = {}
+        hits: list[int] = []
+        misses: list[int] = []
+        done: set[int] = set()
+        for at, line, candidates in self._finder.lines(text, tally.never):
+            for number in candidates:
+                branch = self._branches[number]
+                index = branch.index
+                if index in done or (claimed and index in claimed.get(at, ())):
+                    continue
+                if branch.regex.search(line) is None:
+                    misses.append(number)
+                    continue
+                hits.append(number)
+                lines = matches.setdefault(index, [])
+                if not lines or lines[-1][0] != at:
+                    lines.append((at, line))
+                if index in tally.once:
+                    done.add(index)
+        for index, lines in matches.items():
+            tally.book(index, lines)
+        self._finder.learn(hits, misses)
+
+    def _search_wrapped(self, text: bytes, tally: _Tally) -> dict[int, Collection[int]]:
+        """Book the wrapped warnings of a block, each as one line. Gives what matched, for the index
+        of each line they consist of."""
+        claimed: dict[int, Collection[int]] = {}
+        for at, joined, count in wrapped_warnings(text):
+            matched: set[int] = set()
+            for number in self._finder.candidates(joined):
+                branch = self._branches[number]
+                if branch.index not in matched and branch.regex.search(joined) is not None:
+                    matched.add(branch.index)
+                    tally.book(branch.index, ((at, joined),))
+            claimed.update((at + step, matched) for step in range(count))
+        return claimed
 
 
 class _Entry:
@@ -161,9 +213,8 @@ class _Entry:
 class _Tally:
     """What one scan has found so far."""
 
-    def __init__(self, patterns: tuple[Pattern, ...], expressions: tuple[Compiled, ...]) -> None:
+    def __init__(self, patterns: tuple[Pattern, ...]) -> None:
         self.patterns = patterns
-        self.expressions = expressions
         self.lines = 0
         """Lines of the blocks that are done."""
         self.block = b""
@@ -172,10 +223,12 @@ class _Tally:
         """The lines of the block with this number, where some line wanted those behind it."""
         self.blocks = 0
         self.common: frozenset[int] = frozenset()
-        """Patterns that have matched enough lines; see `Booking` for the two parts of it."""
+        """Patterns that have matched enough lines."""
         self.newly_common: frozenset[int] = frozenset()
         self.once: frozenset[int] = frozenset()
+        """Patterns of which the first matching line of this block is enough."""
         self.never: frozenset[int] = frozenset()
+        """Patterns that are not looked for in this block."""
         self.size_bytes = 0
         self.long_lines = 0
         self.first_line = ""
@@ -186,13 +239,8 @@ class _Tally:
         self.dropped = 0
         self.processes: dict[bytes, bytes | None] = {}
         """What the first word of a line says of its process."""
-        self.distinct = frozenset(
-            index for index, pattern in enumerate(patterns) if pattern.distinct
-        )
-        self.like: dict[tuple[int, bytes | None, bytes], _Entry] = {}
+        self.like: set[tuple[int, bytes | None, bytes]] = set()
         """(pattern, process, last word) of the lines that `distinct` patterns matched."""
-        self.settled: dict[Alike, tuple[tuple[int, _Entry], ...]] = {}
-        """Those lines that only `distinct` patterns want → what such a line counts for."""
 
     def counted(self, chunks: Iterable[bytes]) -> Iterator[bytes]:
         """The chunks as they are, their bytes counted."""
@@ -211,67 +259,6 @@ class _Tally:
         self.once = self.common if self.blocks % SAMPLED_BLOCKS == 0 else frozenset()
         self.never = frozenset() if self.once else self.common
         self.blocks += 1
-
-    def examine(self, at: int, line: bytes, candidates: Sequence[int]) -> Sequence[int]:
-        """Run the candidate expressions on a line and book those that match; gives their
-        indexes."""
-        low = line.lower()
-        matched: list[int] = []
-        alike: list[int] = []
-        for index in candidates:
-            if index in self.distinct and self._is_like_another(index, line):
-                alike.append(index)
-                continue
-            expression = self.expressions[index]
-            if expression.literal_in(low) and expression.regex.search(line) is not None:
-                matched.append(index)
-        for index in matched:
-            self.book(index, ((at, line),))
-        return [*matched, *alike] if alike else matched
-
-    def book_alike(
-        self, key: Alike, lines: Sequence[bytes], places: Sequence[int], candidates: Sequence[int]
-    ) -> None:
-        """As `Booking`. What such lines count for is remembered where the first word tells the
-        process: it is the same for all of them."""
-        counts = self.settled.get(key)
-        if counts is None:
-            counts, places = self._settle(key, lines, places, candidates)
-        for index, entry in counts:
-            if index not in self.common:
-                entry.count += len(places)
-                self._count(index, len(places))
-
-    def _settle(
-        self, key: Alike, lines: Sequence[bytes], places: Sequence[int], candidates: Sequence[int]
-    ) -> tuple[tuple[tuple[int, _Entry], ...], Sequence[int]]:
-        """Examine the lines until one of them tells the process. Gives what each line counts for,
-        and those not examined."""
-        for position, at in enumerate(places):
-            matched = self.examine(at, lines[at], candidates)
-            process = self.processes.get(key[0])
-            if process is not None and len(self.settled) < _MOST_ENTRIES:
-                counts = []
-                for index in matched:
-                    entry = self.entries.get((index, process))
-                    if entry is not None:
-                        counts.append((index, entry))
-                self.settled[key] = tuple(counts)
-                return self.settled[key], places[position + 1 :]
-        return (), ()
-
-    def _is_like_another(self, index: int, line: bytes) -> bool:
-        """It is counted with a matching line of the same process and with the same last word: by
-        far the most lines end here."""
-        process = self.processes.get(line[: line.find(b" ") + 1])
-        if process is None:
-            return False
-        entry = self.like.get((index, process, line[line.rfind(b" ") :]))
-        if entry is None:
-            return False
-        entry.count += 1
-        self._count(index)
-        return True
 
     def _count(self, index: int, lines: int = 1) -> None:
         self.totals[index] += lines
@@ -295,7 +282,7 @@ class _Tally:
         return process_of(line)
 
     def book(self, index: int, lines: Sequence[tuple[int, bytes]]) -> None:
-        """As `Booking`."""
+        """Lines (index in the block, text), ascending, that match the pattern."""
         pattern, entries, processes = self.patterns[index], self.entries, self.processes
         first_no = self.lines + 1
         for at, line in lines:
@@ -307,7 +294,7 @@ class _Tally:
                     continue
                 entry = entries[index, process] = _Entry()
             entry.count += 1
-            if pattern.distinct and not self._is_new(index, process, line, entry):
+            if pattern.distinct and not self._is_new(index, process, line):
                 continue
             if len(entry.examples) >= pattern.keep:
                 continue
@@ -325,7 +312,7 @@ class _Tally:
             self.block_lines = self.blocks, self.block.split(b"\n")
         return b"\n".join(self.block_lines[1][at + 1 : at + 1 + lines])
 
-    def _is_new(self, index: int, process: bytes | None, line: bytes, entry: _Entry) -> bool:
+    def _is_new(self, index: int, process: bytes | None, line: bytes) -> bool:
         """The first line of the process with this last word. What is new makes a pattern less
         common."""
         key = (index, process, line[line.rfind(b" ") :])
@@ -333,7 +320,7 @@ class _Tally:
             return False
         self.totals[index] = 0
         if len(self.like) < _MOST_ENTRIES:
-            self.like[key] = entry
+            self.like.add(key)
         return True
 
     def result(self) -> Scan:

@@ -4,10 +4,9 @@ by literal, by wrapped warning."""
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
-from itertools import compress
 from typing import Protocol
 
 from busbw.parsers.logs import tags
@@ -149,6 +148,9 @@ _MOST_ALTERNATIVES = 32
 """Longest list of alternatives kept as literals; beyond it the part counts as unknown."""
 
 
+_Value = tuple[int, int, list[str]]
+
+
 @dataclass(frozen=True, slots=True)
 class _Part:
     """A piece of an expression: what it matches exactly, what it must contain, what its shape
@@ -187,7 +189,29 @@ def required_literals(pattern: str) -> tuple[str, ...]:
         ValueError: `pattern` uses syntax this module does not know, or its groups or classes are
         not closed.
     """
-    return tuple(sorted(_parse(pattern).contains() or ()))
+    return tuple(sorted(_parse(pattern, _telling).contains() or ()))
+
+
+@cache
+def _alternatives(pattern: str) -> tuple[tuple[str, tuple[str, ...]], ...]:
+    """The branches of an expression, each with its literals: where several lists would do, the one
+    whose shortest string is longest, for a search of the text itself and not of its shape.
+
+    >>> [literals for _, literals in _alternatives(r"a vendor.err(?:=| )(?:129|249)|dead or")]
+    [('a vendor',), ('dead or',)]
+    """
+    reader = _Reader(pattern, _length)
+    branches = []
+    while reader.position <= len(pattern):
+        begin = reader.position
+        literals = reader.sequence().contains() or ()
+        branches.append((pattern[begin : reader.position], tuple(sorted(literals))))
+        if reader.peek() == ")" or reader.position > len(pattern):
+            raise ValueError(f"unbalanced group in {pattern!r} at {reader.position}")
+        reader.position += 1
+    if _INLINE_FLAGS.match(pattern) and len(branches) > 1:
+        return ((pattern, tuple(sorted(_parse(pattern, _length).contains() or ()))),)
+    return tuple(branches)
 
 
 def erased(pattern: str) -> str:
@@ -199,12 +223,12 @@ def erased(pattern: str) -> str:
     Raises:
         ValueError: as `required_literals`.
     """
-    return _parse(pattern).erased
+    return _parse(pattern, _telling).erased
 
 
 @cache
-def _parse(pattern: str) -> _Part:
-    reader = _Reader(pattern)
+def _parse(pattern: str, value: Callable[[frozenset[str]], _Value]) -> _Part:
+    reader = _Reader(pattern, value)
     part = reader.alternatives()
     if reader.position != len(pattern):
         raise ValueError(f"unbalanced group in {pattern!r} at {reader.position}")
@@ -215,8 +239,10 @@ class _Reader:
     """Recursive descent over one expression. It is not compiled for that: that takes as long again,
     and most are never needed."""
 
-    def __init__(self, pattern: str) -> None:
+    def __init__(self, pattern: str, value: Callable[[frozenset[str]], _Value]) -> None:
         self.pattern = pattern
+        self.value = value
+        """How much a list of required strings is worth: the best one is taken."""
         self.position = 0
 
     def peek(self) -> str:
@@ -238,7 +264,28 @@ class _Reader:
                 parts.append(_literal(plain.group()))
             else:
                 parts.append(self.quantified(self.atom()))
-        return _in_a_row(parts)
+        return self.in_a_row(parts)
+
+    def in_a_row(self, parts: list[_Part]) -> _Part:
+        """Neighbouring pieces with short lists of texts become one longer list; the best list
+        is what is required."""
+        run = frozenset({""})
+        lists: list[frozenset[str]] = []
+        broken = False
+        for part in parts:
+            if part.exact is not None and len(run) * len(part.exact) <= _MOST_ALTERNATIVES:
+                run = frozenset(left + right for left in run for right in part.exact)
+                continue
+            broken = True
+            lists.append(run)
+            if part.required is not None:
+                lists.append(part.required)
+            run = part.exact if part.exact is not None else frozenset({""})
+        erased_text = "".join(part.erased for part in parts)
+        if not broken:
+            return _Part(erased_text, run)
+        usable = [strings for strings in (*lists, run) if "" not in strings]
+        return _Part(erased_text, None, max(usable, key=self.value, default=None))
 
     def atom(self) -> _Part:
         char = self.peek()
@@ -358,44 +405,21 @@ def _union(lists: Sequence[frozenset[str] | None]) -> frozenset[str] | None:
     return frozenset(strings) if len(strings) <= _MOST_ALTERNATIVES else None
 
 
-def _in_a_row(parts: list[_Part]) -> _Part:
-    """Neighbouring pieces with short lists of texts become one longer list; the most telling list
-    is what is required."""
-    run = frozenset({""})
-    lists: list[frozenset[str]] = []
-    broken = False
-    for part in parts:
-        if part.exact is not None and len(run) * len(part.exact) <= _MOST_ALTERNATIVES:
-            run = frozenset(left + right for left in run for right in part.exact)
-            continue
-        broken = True
-        lists.append(run)
-        if part.required is not None:
-            lists.append(part.required)
-        run = part.exact if part.exact is not None else frozenset({""})
-    erased_text = "".join(part.erased for part in parts)
-    if not broken:
-        return _Part(erased_text, run)
-    return _Part(erased_text, None, _most_telling([*lists, run]))
-
-
-def _most_telling(lists: Iterable[frozenset[str]]) -> frozenset[str] | None:
-    """The list whose weakest string keeps most of itself in a shape; ties go to the shorter
-    list."""
-    usable = [strings for strings in lists if "" not in strings]
-    return max(usable, key=_telling, default=None)
-
-
-def _telling(strings: frozenset[str]) -> tuple[int, int, list[str]]:
+def _telling(strings: frozenset[str]) -> _Value:
+    """How much of the weakest string a shape keeps; ties go to the shorter list."""
     shortest = min(len(shape_of(text)) for text in strings)
     return shortest, -len(strings), sorted(strings)
 
 
+def _length(strings: frozenset[str]) -> _Value:
+    """The length of the shortest string; ties go to the shorter list."""
+    return min(map(len, strings)), -len(strings), sorted(strings)
+
+
 _LOWER = bytes(range(256)).lower()
 _ERASE = (HEX + "ABCDEF").encode()
-_WARN_SHAPE = shape_of(WARN.decode()).encode()
+_SHORTEST = 3
 _MOST_SHAPES = 100_000
-_MOST_PLANS = 1_000
 _CONTINUATION_LINES = 3
 _CONTINUATION_BYTES = 2048
 _NOT_CONTINUATION = re.compile(
@@ -409,26 +433,45 @@ _CUT = re.compile(
 _SECOND = re.compile(rb"[a-z(]|This is usually caused|Disable NVLS|Do not force-enable")
 
 
-@dataclass(frozen=True)
-class Compiled:
-    """An expression with its necessary conditions. What is compiled, is so when it is first needed:
-    most expressions meet no line like theirs."""
+class Branch:
+    """One alternative of an expression, with its necessary conditions: `mlx5_core |NVRM: ` has two.
+    Each is worked out when it is first needed: most expressions meet no line like theirs."""
 
-    index: int
-    text: str
-    literals: tuple[bytes, ...]
-    """Lower case; a matching line contains one of them. () = none is known."""
-    shape_literals: tuple[bytes, ...]
-    """The shape of a matching line contains one of them; () = none is known."""
-    shape_text: str
-    sieved: bool
-    """False = its shape says too little (`dead` is all hex letters): its lines are found by its
-    literals instead, which costs more."""
+    def __init__(self, number: int, index: int, text: str, literals: tuple[str, ...]) -> None:
+        self.number = number
+        """Its place among all branches."""
+        self.index = index
+        """The place of its expression."""
+        self.text = text
+        self.literals = tuple(each.encode() for each in literals)
+        """Lower case; a matching line contains one of them. () = none is known."""
+
+    @property
+    def is_found_by_text(self) -> bool:
+        """False = its literals are so short that every line has them."""
+        return min(map(len, self.literals), default=0) >= _SHORTEST
 
     @cached_property
     def regex(self) -> re.Pattern[bytes]:
-        """The expression."""
+        """The branch as an expression."""
         return re.compile(self.text.encode(), re.IGNORECASE)
+
+    @cached_property
+    def shape_literals(self) -> tuple[bytes, ...]:
+        """The shape of a matching line contains one of them; () = none is known."""
+        shapes = {shape_of(literal) for literal in required_literals(self.text)}
+        return () if "" in shapes else tuple(sorted(each.encode() for each in shapes))
+
+    @cached_property
+    def shape(self) -> re.Pattern[bytes]:
+        """Matches the shape of every matching line."""
+        return re.compile(erased(self.text).encode(), re.IGNORECASE)
+
+    @cached_property
+    def sieved(self) -> bool:
+        """False = its shape says too little (`dead` is all hex letters): its lines are found by its
+        literals instead, which costs more."""
+        return bool(self.shape_literals) or self.shape.search(b"") is None
 
     def literal_in(self, low: bytes) -> bool:
         """Whether a text in lower case has what a matching line must have."""
@@ -438,231 +481,113 @@ class Compiled:
                 return True
         return not self.literals
 
-    @cached_property
-    def shape(self) -> re.Pattern[bytes]:
-        """Matches the shape of every matching line."""
-        return re.compile(self.shape_text.encode(), re.IGNORECASE)
+
+Candidates = tuple[int, bytes, Collection[int]]
+"""A line: its index in the block, from 0, its text, and the numbers of the branches that it may
+match."""
 
 
-Alike = tuple[bytes, bytes, bytes]
-"""First word, shape and last word of a line."""
+class Finder(Protocol):
+    """Finds the lines of a block that are worth a look."""
+
+    def lines(self, text: bytes, never: frozenset[int]) -> Iterable[Candidates]:
+        """Every line that a branch matches, ascending, each once, with those branches among its
+        candidates. Those of the expressions in `never` may be left out."""
+
+    def candidates(self, line: bytes) -> Iterable[int]:
+        """Every branch that matches the line, and others."""
+
+    def learn(self, hits: Sequence[int], misses: Sequence[int]) -> None:
+        """Which candidates matched in a block, and which did not, line by line."""
 
 
-class Booking(Protocol):
-    """Takes lines, and says which ones it still wants."""
-
-    once: frozenset[int]
-    """Expressions of which the first matching line of this block is enough."""
-    never: frozenset[int]
-    """Expressions that are not looked for in this block."""
-
-    distinct: frozenset[int]
-    """Expressions that want each kind of line of a process only once."""
-
-    def book_alike(
-        self, key: Alike, lines: Sequence[bytes], places: Sequence[int], candidates: Sequence[int]
-    ) -> None:
-        """Lines at these places that the candidates, all of them `distinct`, take for the same:
-        none or the first is examined."""
-
-    def examine(self, at: int, line: bytes, candidates: Sequence[int]) -> Sequence[int]:
-        """Run these expressions on a line (`at` = its index in the block, from 0); gives the
-        indexes of those that match."""
-
-    def book(self, index: int, lines: Sequence[tuple[int, bytes]]) -> None:
-        """These lines (index in the block, text), ascending, match the expression."""
-
-
-@cache
-def compiled(index: int, text: str) -> Compiled:
-    """The expression, ready.
+def branches_of(expressions: Iterable[str]) -> tuple[Branch, ...]:
+    """The branches of all expressions.
 
     Raises:
         ValueError: as `required_literals`.
     """
-    literals, shape_text = required_literals(text), erased(text)
-    shapes = {shape_of(literal) for literal in literals}
-    known = bool(shapes) and "" not in shapes
-    return Compiled(
-        index=index,
-        text=text,
-        literals=tuple(literal.encode() for literal in literals),
-        shape_literals=tuple(sorted(each.encode() for each in shapes)) if known else (),
-        shape_text=shape_text,
-        sieved=known or re.search(shape_text, "", re.IGNORECASE) is None,
-    )
+    branches: list[Branch] = []
+    for index, text in enumerate(expressions):
+        for branch, literals in _alternatives(text):
+            branches.append(Branch(len(branches), index, branch, literals))
+    return tuple(branches)
 
 
 class Sieve:
-    """Looks at each distinct shape once, and remembers shapes from block to block."""
+    """The finder that needs the standard library alone: it looks at each distinct shape once, and
+    remembers shapes from block to block."""
 
-    def __init__(self, expressions: tuple[Compiled, ...]) -> None:
-        self.expressions = {each.index: each for each in expressions}
-        self.sieved = tuple(each for each in expressions if each.sieved)
-        self.unsieved = tuple(each for each in expressions if not each.sieved)
-        self.known: dict[bytes, tuple[int, ...]] = {}
+    def __init__(self, branches: tuple[Branch, ...]) -> None:
+        self.sieved = tuple(each for each in branches if each.sieved)
+        self.unsieved = tuple(each for each in branches if not each.sieved)
+        self.known: dict[bytes, tuple[Branch, ...]] = {}
         self.hot: set[bytes] = set()
-        """The known shapes that some expression may match, and those of warnings."""
-        self.plans: dict[frozenset[int], dict[bytes, tuple[int, ...]]] = {}
-        """For each set of common expressions: what of `known` is still wanted of every line of a
-        hot shape."""
+        """The known shapes that some branch may match."""
 
-    def search(self, text: bytes, booking: Booking) -> int:
-        """Have every line of the block examined that an expression may match and that is wanted.
-        Gives the number of its lines."""
+    def lines(self, text: bytes, never: frozenset[int]) -> Iterable[Candidates]:
+        """As `Finder`."""
         shapes = text.translate(_LOWER, _ERASE).split(b"\n")
         distinct = set(shapes)
         fresh = distinct.difference(self.known)
         if fresh:
             self._learn(fresh)
-        hot = distinct & self.hot
-        claimed: dict[int, Collection[int]] = {}
-        if any(_WARN_SHAPE in shape for shape in hot):
-            claimed = self.search_wrapped(text, booking)
-        plans = self._plans(hot, booking.once | booking.never)
-        if plans or (hot and booking.once):
-            block = _Lines(text.split(b"\n"), shapes, claimed)
-            self._search_all(block, plans, booking)
-            self._search_once(block, hot, booking)
-        if self.unsieved:
-            low = text.lower()
-            for expression in self.unsieved:
-                search_literally(text, low, expression, expression.literals, claimed, booking)
-        return len(shapes)
+        plans: dict[bytes, tuple[Branch, ...]] = {}
+        for shape in distinct & self.hot:
+            plan = tuple(each for each in self.known[shape] if each.index not in never)
+            if plan:
+                plans[shape] = plan
+        literally = self._literally(text, never)
+        if not plans:
+            for at in sorted(literally):
+                yield at, literally[at][0], literally[at][1]
+            return
+        lines = text.split(b"\n")
+        for at, shape in enumerate(shapes):
+            candidates = literally[at][1] if at in literally else []
+            if shape in plans:
+                low = lines[at].lower()
+                candidates += [each.number for each in plans[shape] if each.literal_in(low)]
+            if candidates:
+                yield at, lines[at], candidates
 
-    def search_wrapped(self, text: bytes, booking: Booking) -> dict[int, Collection[int]]:
-        """Examine the wrapped warnings of a block, each as one line. Gives what matched, for the
-        index of each line they consist of."""
-        claimed: dict[int, Collection[int]] = {}
-        unsieved = [each.index for each in self.unsieved]
-        for at, joined, count in _wrapped_warnings(text):
-            indexes = (*self._may_match(joined.translate(_LOWER, _ERASE)), *unsieved)
-            matched = booking.examine(at, joined, indexes)
-            claimed.update((at + step, matched) for step in range(count))
-        return claimed
+    def candidates(self, line: bytes) -> Iterable[int]:
+        """As `Finder`."""
+        shape = line.translate(_LOWER, _ERASE)
+        return (each.number for each in (*self._may_match(shape), *self.unsieved))
 
-    def _may_match(self, shape: bytes) -> tuple[int, ...]:
-        """Indexes of the expressions that can match a line of this shape."""
-        indexes = []
+    def learn(self, hits: Sequence[int], misses: Sequence[int]) -> None:
+        """As `Finder`: nothing to be learnt."""
+
+    def _may_match(self, shape: bytes) -> tuple[Branch, ...]:
+        """The branches that can match a line of this shape."""
+        branches = []
         for each in self.sieved:
             literals = each.shape_literals
             if literals and not any(literal in shape for literal in literals):
                 continue
             if each.shape.search(shape):
-                indexes.append(each.index)
-        return tuple(indexes)
+                branches.append(each)
+        return tuple(branches)
 
     def _learn(self, fresh: set[bytes]) -> None:
         if len(self.known) + len(fresh) > _MOST_SHAPES:
             self.known.clear()
             self.hot.clear()
-            self.plans.clear()
         for shape in fresh:
             self.known[shape] = self._may_match(shape)
-            if self.known[shape] or _WARN_SHAPE in shape:
+            if self.known[shape]:
                 self.hot.add(shape)
 
-    def _plans(self, hot: set[bytes], common: frozenset[int]) -> dict[bytes, tuple[int, ...]]:
-        """The expressions wanted of every line, for each shape that has any."""
-        if len(self.plans) > _MOST_PLANS:
-            self.plans.clear()
-        cached = self.plans.setdefault(common, {})
-        plans = {}
-        for shape in hot:
-            plan = cached.get(shape)
-            if plan is None:
-                plan = cached[shape] = tuple(
-                    index for index in self.known[shape] if index not in common
-                )
-            if plan:
-                plans[shape] = plan
-        return plans
-
-    def _search_all(
-        self, block: _Lines, plans: dict[bytes, tuple[int, ...]], booking: Booking
-    ) -> None:
-        """Have the lines of these shapes examined, shape by shape; of lines that are alike to all
-        who want them the first, the others counted."""
-        repeatable = {
-            shape
-            for shape, plan in plans.items()
-            if booking.distinct.issuperset(plan) and _WARN_SHAPE not in shape
-        }
-        groups: dict[bytes, list[int]] = {}
-        alike: dict[Alike, list[int]] = {}
-        for at in compress(range(len(block.shapes)), map(plans.__contains__, block.shapes)):
-            shape = block.shapes[at]
-            if shape not in repeatable or at in block.claimed:
-                groups.setdefault(shape, []).append(at)
-            else:
-                line = block.lines[at]
-                key = (line[: line.find(b" ") + 1], shape, line[line.rfind(b" ") :])
-                alike.setdefault(key, []).append(at)
-        for key, places in alike.items():
-            booking.book_alike(key, block.lines, places, plans[key[1]])
-        matches: dict[int, list[tuple[int, bytes]]] = {}
-        for shape, places in groups.items():
-            group = [(at, block.lines[at]) for at in places]
-            low = b"\n".join([line for _, line in group]).lower()
-            for index in plans[shape]:
-                expression = self.expressions[index]
-                if expression.literal_in(low):  # shapes are alike that texts are not
-                    search = expression.regex.search
-                    hits = [each for each in group if search(each[1])]
-                    matches.setdefault(index, []).extend(block.unclaimed(index, hits))
-        for index, hits in matches.items():
-            booking.book(index, sorted(hits))
-
-    def _search_once(self, block: _Lines, hot: set[bytes], booking: Booking) -> None:
-        """Have lines examined until each of the expressions that are wanted once has one."""
-        for index in booking.once:
-            shapes = {shape for shape in hot if index in self.known[shape]}
-            if not shapes:
-                continue
-            for at in compress(range(len(block.shapes)), map(shapes.__contains__, block.shapes)):
-                if index not in block.claimed.get(at, ()) and booking.examine(
-                    at, block.lines[at], (index,)
-                ):
-                    break
-
-
-@dataclass(frozen=True, slots=True)
-class _Lines:
-    """The lines of a block."""
-
-    lines: list[bytes]
-    shapes: list[bytes]
-    claimed: dict[int, Collection[int]]
-    """By index: the expressions that have matched the line as part of a wrapped warning."""
-
-    def unclaimed(self, index: int, hits: list[tuple[int, bytes]]) -> list[tuple[int, bytes]]:
-        """Those of the lines that have not been matched so."""
-        if not self.claimed:
-            return hits
-        return [each for each in hits if index not in self.claimed.get(each[0], ())]
-
-
-def search_literally(
-    text: bytes,
-    low: bytes,
-    expression: Compiled,
-    literals: Sequence[bytes],
-    claimed: dict[int, Collection[int]],
-    booking: Booking,
-) -> None:
-    """Have the lines of the block examined that contain one of the expression's literals (all lines
-    where it has none).
-
-    low: the text in lower case. literals: those of the expression that may be in it."""
-    index = expression.index
-    if index in booking.never:
-        return
-    first_only = index in booking.once
-    for at, line in _lines_with(text, low, literals):
-        if index in claimed.get(at, ()):
-            continue
-        if booking.examine(at, line, (index,)) and first_only:
-            return
+    def _literally(self, text: bytes, never: frozenset[int]) -> dict[int, tuple[bytes, list[int]]]:
+        """The lines that contain a literal of a branch that has no shape."""
+        lines: dict[int, tuple[bytes, list[int]]] = {}
+        low = text.lower() if self.unsieved else b""
+        for branch in self.unsieved:
+            if branch.index not in never:
+                for at, line in _lines_with(text, low, branch.literals):
+                    lines.setdefault(at, (line, []))[1].append(branch.number)
+        return lines
 
 
 def _lines_with(text: bytes, low: bytes, literals: Sequence[bytes]) -> Iterator[tuple[int, bytes]]:
@@ -685,7 +610,7 @@ def _lines_with(text: bytes, low: bytes, literals: Sequence[bytes]) -> Iterator[
                 following[which] = low.find(literal, end)
 
 
-def _wrapped_warnings(text: bytes) -> Iterator[tuple[int, bytes, int]]:
+def wrapped_warnings(text: bytes) -> Iterator[tuple[int, bytes, int]]:
     """(index of the first line, the warning as one line, how many lines it consists of) of each
     warning that runs on in further lines."""
     at = counted = 0

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import dataclasses
 import pickle
 import random
 import re
 import tracemalloc
+from collections.abc import Callable
 
 import pytest
 
 from busbw.parsers.findings import catalogue
 from busbw.parsers.findings.diagnose import search_patterns
+from busbw.parsers.logs import failure_lines, scan_literals
 from busbw.parsers.logs.nccl_debug import PATTERNS as PATTERNS_OF_LOGS
 from busbw.parsers.logs.scan import (
     COMMON_LINES,
@@ -21,9 +24,13 @@ from busbw.parsers.logs.scan import (
     Scanner,
     process_of,
 )
+from busbw.parsers.logs.scan_literals import LiteralFinder
 from busbw.parsers.logs.scan_sieve import (
     BLOCK_BYTES,
     LONGEST_LINE,
+    Branch,
+    Finder,
+    Sieve,
     blocks,
     erased,
     required_literals,
@@ -136,11 +143,21 @@ def gen_line(rng: random.Random) -> str:
     )
 
 
+MakeFinder = Callable[[tuple[Branch, ...]], Finder]
+FINDERS = pytest.mark.parametrize("finder", [LiteralFinder, Sieve])
+"""With the library, and without."""
+
+
+@FINDERS
 @pytest.mark.parametrize("chunk", [37, 4096, 1 << 20])
-def test_every_match_of_a_naive_search_is_found_with_its_line_and_process(chunk: int) -> None:
+def test_every_match_of_a_naive_search_is_found_with_its_line_and_process(
+    chunk: int, finder: MakeFinder
+) -> None:
     lines = composed_log(3000)
     data = ("\n".join(lines) + "\n").encode()
-    scan = Scanner(PATTERNS).scan(data[at : at + chunk] for at in range(0, len(data), chunk))
+    scan = Scanner(PATTERNS, finder).scan(
+        data[at : at + chunk] for at in range(0, len(data), chunk)
+    )
     expected = {key: (len(line_nos), line_nos[:4]) for key, line_nos in naive(lines).items()}
     assert booked(scan.hits) == expected
     assert (scan.lines, scan.size_bytes, scan.common, scan.problems) == (3000, len(data), (), ())
@@ -172,9 +189,9 @@ def lines_of_the_table(seed: int) -> list[str]:
     return [line.replace("NCCL WARN", "NCCL warning") for line in lines]
 
 
-@pytest.mark.parametrize("seed", [5, 6])
+@pytest.mark.parametrize(("seed", "finder"), [(5, LiteralFinder), (6, LiteralFinder), (5, Sieve)])
 def test_all_expressions_find_in_a_mangled_log_with_all_lines_of_the_table_what_a_naive_search_finds(
-    seed: int,
+    seed: int, finder: MakeFinder
 ) -> None:
     rng = random.Random(seed)
     lines = lines_of_the_table(seed) + [gen_line(rng) for _ in range(500)]
@@ -183,7 +200,9 @@ def test_all_expressions_find_in_a_mangled_log_with_all_lines_of_the_table_what_
     data = "".join(line + rng.choice(glue) for line in lines).encode()
     clean = re.sub(r"\x1b\[[\d;]*m|\r|\0", "", data.decode()).split("\n")
     patterns = every_pattern()
-    scan = Scanner(patterns).scan(data[at : at + 50_000] for at in range(0, len(data), 50_000))
+    scan = Scanner(patterns, finder).scan(
+        data[at : at + 50_000] for at in range(0, len(data), 50_000)
+    )
     keep = {pattern.id: pattern.keep for pattern in patterns if not pattern.distinct}
     expected = {
         key: (len(line_nos), line_nos[: keep[key[0]]])
@@ -193,6 +212,25 @@ def test_all_expressions_find_in_a_mangled_log_with_all_lines_of_the_table_what_
     assert len(expected) > 500
     assert {key: found for key, found in booked(scan.hits).items() if key[0] in keep} == expected
     assert scan.common == ()
+
+
+@pytest.mark.parametrize("least_misses", [0, 1 << 40])
+def test_a_long_varied_log_gives_the_same_with_the_library_and_without_whatever_was_learnt(
+    least_misses: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Patterns become common, and branches are searched as a whole: neither may show."""
+    monkeypatch.setattr(scan_literals, "_MOST_MISSES", least_misses)
+    monkeypatch.setattr(scan_literals, "_MOST_EVENTS", 1 if least_misses == 0 else 1 << 40)
+    rng = random.Random(9)
+    lines = [gen_line(rng) for _ in range(9_000)] + lines_of_the_table(7)
+    rng.shuffle(lines)
+    data = ("\n".join(lines) + "\n").encode()
+    patterns = tuple(
+        dataclasses.replace(pattern, common_after=50) for pattern in PATTERNS_OF_LOGS
+    ) + tuple(failure_lines.patterns())
+    with_library = Scanner(patterns, LiteralFinder).scan([data, data])
+    assert with_library == Scanner(patterns, Sieve).scan([data, data])
+    assert len(with_library.common) > 3
 
 
 def test_a_distinct_pattern_finds_the_line_behind_a_warning_once_even_where_it_belongs_to_it() -> (
@@ -339,9 +377,13 @@ def test_a_wrong_or_double_pattern_is_refused_by_name() -> None:
         Scanner((Pattern("atomic", "(?>a)b"),))
 
 
-def test_a_pattern_made_of_hex_letters_is_found_and_named_as_slow() -> None:
-    scanner = Scanner((Pattern("ecc", r"dead|802"), Pattern("fine", "uncorrectable")))
-    assert scanner.slow == ("ecc",)
+@FINDERS
+def test_a_pattern_made_of_hex_letters_is_found_and_one_of_two_letters_is_slow(
+    finder: MakeFinder,
+) -> None:
+    patterns = (Pattern("ecc", r"dead|802"), Pattern("fine", "lost|gone"), Pattern("ab", r"\bab\b"))
+    scanner = Scanner(patterns, finder)
+    assert scanner.slow == ("ab",)
     assert [
         line.line_no for line in scanner.scan([b"x\nCUDA error 802\nit is Dead\n"]).hits[0].examples
     ] == [2, 3]

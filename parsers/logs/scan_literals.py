@@ -1,0 +1,263 @@
+"""Which lines of a block are worth a look, by their literals: all of them in one pass of
+`hyperscan`.
+
+A literal that stands in many lines and seldom decides anything (`rank`, `] `) is replaced by its
+whole expression, as far as `hyperscan` can express it: that takes longer for each byte and wakes
+Python for fewer lines. Where the library is not there, or the processor is not one of its own,
+`scan_sieve` finds the same lines.
+
+>>> from busbw.parsers.logs.scan_sieve import branches_of
+>>> [at for at, _, _ in finder(branches_of(["No device"])).lines(b"a\\nNET/IB : no device found", frozenset())]
+[1]
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from functools import cached_property
+
+from busbw.parsers.logs.scan_sieve import Branch, Candidates, Finder, Sieve
+
+try:
+    import hyperscan
+except ImportError:
+    _IS_HERE = False
+else:
+    _IS_HERE = True
+
+_MOST_EVENTS = 500_000
+"""After so many matches of literals that are no longer looked for, a database without them pays: it
+takes 0.1 s."""
+_MOST_MISSES = 50_000
+"""After so many lines that had a literal and did not match, it pays to search whole branches."""
+_MISSES = 500
+_MISSES_PER_HIT = 4
+"""From both on, the lines of a branch are found by the whole branch."""
+_MOST_DATABASES = 8
+
+
+def finder(branches: tuple[Branch, ...]) -> Finder:
+    """The fastest finder there is here."""
+    return LiteralFinder(branches) if _IS_HERE else Sieve(branches)
+
+
+class LiteralFinder:
+    """Finds lines by literals. Databases stay from text to text."""
+
+    def __init__(self, branches: tuple[Branch, ...]) -> None:
+        self.whole = frozenset(
+            each.number for each in branches if not each.is_found_by_text and _is_known(each.text)
+        )
+        self.branches = branches
+        self.databases: dict[frozenset[int], _Database] = {}
+        self.never: tuple[_Database | None, frozenset[int], list[frozenset[int]]]
+        self.never = None, frozenset(), []
+        """What `_numbers` gave last."""
+        self.hits: Counter[int] = Counter()
+        self.misses: Counter[int] = Counter()
+        """How many candidates of a branch matched, or did not, where its literals were looked
+        for."""
+        self.most_misses = _MOST_MISSES
+
+    def learn(self, hits: Sequence[int], misses: Sequence[int]) -> None:
+        """As `Finder`."""
+        self.hits.update(hits)
+        self.misses.update(misses)
+        self.most_misses -= len(misses)
+        if self.most_misses > 0:
+            return
+        whole = set()
+        for each in self.branches:
+            missed = self.misses[each.number]
+            is_hot = missed > _MISSES and missed > _MISSES_PER_HIT * self.hits[each.number]
+            if is_hot and each.number not in self.whole and _is_known(each.text):
+                whole.add(each.number)
+        self.most_misses = _MOST_MISSES
+        self.misses.clear()
+        self.hits.clear()
+        if whole:
+            self.whole |= whole
+            self.databases.clear()
+
+    def lines(self, text: bytes, never: frozenset[int]) -> Iterator[Candidates]:
+        """As `Finder`."""
+        database = self.databases.get(never)
+        if database is None:
+            database = self._next_best(never)
+        return database.lines(text, self._numbers(database, never))
+
+    def candidates(self, line: bytes) -> Iterable[int]:
+        """As `Finder`."""
+        for _, _, numbers in self.lines(line, frozenset()):
+            yield from numbers
+
+    def _numbers(self, database: _Database, never: frozenset[int]) -> list[frozenset[int]]:
+        """The branches for each number in a database, without those of the expressions in
+        `never`."""
+        if self.never[0] is not database or self.never[1] is not never:
+            unwanted = {each.number for each in self.branches if each.index in never}
+            self.never = database, never, [each - unwanted for each in database.numbers]
+        return self.never[2]
+
+    def _next_best(self, never: frozenset[int]) -> _Database:
+        """The database for these expressions, if it pays; else the one that finds least of what is
+        not wanted."""
+        fits = [known for known in self.databases if known <= never]
+        best = self.databases[max(fits, key=len)] if fits else None
+        if best is not None and best.unwanted < _MOST_EVENTS:
+            return best
+        if len(self.databases) >= _MOST_DATABASES:
+            self.databases.clear()
+        if best is not None:
+            best.unwanted = 0
+        database = self.databases[never] = _Database(self.branches, never, self.whole)
+        return database
+
+
+def _is_known(text: str) -> bool:
+    """Whether hyperscan knows the syntax, or can do without what it does not know."""
+    try:
+        hyperscan.Database(mode=hyperscan.HS_MODE_BLOCK).compile(
+            expressions=[text.encode()], flags=[_whole_flags()]
+        )
+    except hyperscan.error:
+        return False
+    return "{," not in text and "\\A" not in text and "\\Z" not in text
+
+
+def _whole_flags() -> int:
+    """Lines are lines; what cannot be expressed (lookarounds) matches more."""
+    return (
+        hyperscan.HS_FLAG_CASELESS
+        | hyperscan.HS_FLAG_MULTILINE
+        | hyperscan.HS_FLAG_PREFILTER
+        | hyperscan.HS_FLAG_ALLOWEMPTY
+    )
+
+
+class _Database:
+    """The literals of a set of branches, and some branches as a whole."""
+
+    def __init__(
+        self, branches: tuple[Branch, ...], never: frozenset[int], whole: frozenset[int]
+    ) -> None:
+        self.unwanted = 0
+        """Matches so far of literals that nobody wanted any more."""
+        groups: dict[bytes, set[int]] = {}
+        texts: dict[bytes, set[int]] = {}
+        always: set[int] = set()
+        for each in branches:
+            if each.index in never:
+                continue
+            if each.number in whole:
+                texts.setdefault(each.text.encode(), set()).add(each.number)
+                continue
+            if not each.literals:
+                always.add(each.number)
+            for literal in each.literals:
+                groups.setdefault(literal, set()).add(each.number)
+        self.always = frozenset(always)
+        """What every line is a candidate for."""
+        self.numbers = [frozenset(each) for each in (*groups.values(), *texts.values())]
+        """Number in the databases → branches."""
+        self.databases: list[hyperscan.Database] = []
+        if groups:
+            self.databases.append(_built(list(groups), 0, hyperscan.HS_FLAG_CASELESS, True))
+        if texts:
+            self.databases.append(_built(list(texts), len(groups), _whole_flags(), False))
+
+    def lines(self, text: bytes, branches: list[frozenset[int]]) -> Iterator[Candidates]:
+        """The lines with a match, ascending, with their branches: those of each number."""
+        if self.always:
+            yield from self._all_lines(text)
+            return
+        at = counted = start = 0
+        end = -1
+        numbers: frozenset[int] = frozenset()
+        for match in self._matches(text):
+            new = branches[match & 0xFFFF]
+            last = (match >> 16) - 1
+            if not new:
+                self.unwanted += 1
+            elif last <= end:
+                numbers |= new
+            else:
+                if end >= 0:
+                    yield at, text[start:end], numbers
+                start = text.rfind(b"\n", 0, last) + 1
+                at += text.count(b"\n", counted, start)
+                counted = start
+                end = text.find(b"\n", last)
+                end = len(text) if end < 0 else end
+                numbers = new
+        if end >= 0:
+            yield at, text[start:end], numbers
+
+    def _matches(self, text: bytes) -> list[int]:
+        """End and number of each match, by end."""
+        matches: list[int] = []
+        append = matches.append
+
+        def note(number: int, _begin: int, end: int, _flags: int, _context: object) -> None:
+            append(end << 16 | number)
+
+        for database in self.databases:
+            database.scan(text, match_event_handler=note)
+        matches.sort()
+        return matches
+
+    def _all_lines(self, text: bytes) -> Iterator[Candidates]:
+        every = self.always.union(*self.numbers)
+        for at, line in enumerate(text.split(b"\n")):
+            yield at, line, every
+
+
+def _built(
+    expressions: list[bytes], first: int, flags: int, is_literal: bool
+) -> hyperscan.Database:
+    database = hyperscan.Database(mode=hyperscan.HS_MODE_BLOCK)
+    database.compile(
+        expressions=expressions,
+        ids=list(range(first, first + len(expressions))),
+        flags=[flags] * len(expressions),
+        literal=is_literal,
+    )
+    return database
+
+
+class Marks:
+    """Expressions of which only one thing is asked: whether any matches in a text.
+
+    >>> Marks(("algbw", r"Rank\\s+\\d")).stand_in(b"# Rank  0"), Marks(("algbw",)).stand_in(b"ALGBW")
+    (True, False)
+    """
+
+    def __init__(self, expressions: tuple[str, ...]) -> None:
+        self.expressions = tuple(each.encode() for each in expressions)
+
+    @cached_property
+    def _python(self) -> re.Pattern[bytes]:
+        return re.compile(b"|".join(self.expressions), re.MULTILINE)
+
+    @cached_property
+    def _database(self) -> hyperscan.Database:
+        flags = hyperscan.HS_FLAG_SINGLEMATCH | hyperscan.HS_FLAG_MULTILINE
+        return _built(list(self.expressions), 0, flags, False)
+
+    def stand_in(self, text: bytes) -> bool:
+        """Whether one of them matches somewhere."""
+        if not _IS_HERE:
+            return self._python.search(text) is not None
+        matches: list[int] = []
+
+        def note(number: int, _begin: int, _end: int, _flags: int, _context: object) -> bool:
+            matches.append(number)
+            return True
+
+        try:
+            self._database.scan(text, match_event_handler=note)
+        except hyperscan.ScanTerminated:
+            return True
+        return bool(matches)
