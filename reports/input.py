@@ -185,10 +185,9 @@ class Excerpt:
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """How the artefacts of one folder came to be."""
+    """How an artefact came to be."""
 
-    folder: str
-    """All artefacts whose path begins with it."""
+    artefact: str
     host: str
     began: str
     """ISO 8601; empty = not known."""
@@ -215,8 +214,7 @@ class ReportInput:
 
     def origin_of(self, artefact: str) -> Origin | None:
         """Who made an artefact; None = the record does not say."""
-        fitting = (each for each in self.origins if artefact.startswith(each.folder))
-        return max(fitting, key=lambda each: len(each.folder), default=None)
+        return next((each for each in self.origins if each.artefact == artefact), None)
 
     def excerpt_of(self, artefact: str) -> str:
         """The text of an artefact; of the JSON of a launch, which holds its environment and is

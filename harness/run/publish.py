@@ -18,6 +18,8 @@ from busbw.store.artefacts import CaseArtefact
 from busbw.store.run_directory import RunDir
 
 EXCERPT_BYTES = 64 * 1024
+_OF_THE_HEAD = ("stdout.txt", "stderr.txt", "result.json", "outcome.json")
+"""Of a launch; its other files are a node's."""
 SHELL_HEADER = (
     "#!/bin/sh\n# Every launch of this run, in order, as the head node ran it. The binaries must"
     " stand where the run put them.\n"
@@ -56,18 +58,28 @@ def _input(run: RunDir, result: RunResult) -> ReportInput:
 
 
 def _origins(run: RunDir, result: RunResult) -> tuple[Origin, ...]:
-    """Who made the artefacts: the head of each launch, each node of its own answers."""
+    """Who made the artefacts: the head what a launch printed, a node the files of its name."""
     head = assess.load_plan(run).cluster.head
-    origins = [
-        Origin(f"raw/preflight/{node}.txt", node, result.started, "") for node in result.nodes
-    ]
+    origins = []
+    for artefact in _evidence(result):
+        stem = artefact.rpartition("/")[2].partition(".")[0]
+        for node in result.nodes:
+            if stem == node or stem.endswith(f"-{node}"):
+                origins.append(Origin(artefact, node, "", ""))
     for outcome in result.cases:
         folder = f"cases/{outcome.case.id}/"
         kept = artefacts.load(run, f"{folder}outcome.json", CaseArtefact)
         if kept is not None:
             command = shlex.join(kept.invocation.argv)
-            origins.append(Origin(f"raw/{folder}", head, kept.began, command))
+            for name in _OF_THE_HEAD:
+                origins.append(Origin(f"raw/{folder}{name}", head, kept.began, command))
     return tuple(origins)
+
+
+def _evidence(result: RunResult) -> tuple[str, ...]:
+    """The artefacts that findings point at, each once."""
+    every = [e.artefact for finding in result.findings for e in finding.evidence]
+    return tuple(dict.fromkeys(every))
 
 
 def _files(report: ReportInput) -> dict[str, str]:
@@ -84,7 +96,7 @@ def _files(report: ReportInput) -> dict[str, str]:
 
 def _excerpts(run: RunDir, result: RunResult) -> tuple[Excerpt, ...]:
     """The artefacts that findings and cases point at, each cut in the middle where it is long."""
-    paths = [e.artefact for finding in result.findings for e in finding.evidence]
+    paths = list(_evidence(result))
     paths += [
         path for outcome in result.cases for path in outcome.artefacts if not path.endswith(".json")
     ]

@@ -28,6 +28,29 @@ os.dup2(write, 4)
 os.execvp(sys.argv[3], sys.argv[3:])
 """
 
+FIRST_SCREEN = """
+(() => {
+  const walk = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+  const lines = [];
+  let block = null;
+  while (walk.nextNode()) {
+    const parent = walk.currentNode.parentElement;
+    const text = walk.currentNode.textContent.replace(/\\s+/g, " ").trim();
+    if (!text || ["SCRIPT", "STYLE", "title", "desc"].includes(parent.tagName)) continue;
+    if (!parent.checkVisibility() || parent.closest("details:not([open]) > :not(summary)")) continue;
+    const range = document.createRange();
+    range.selectNodeContents(walk.currentNode);
+    const box = range.getBoundingClientRect();
+    if (!box.height || box.right < 0 || box.bottom > innerHeight) continue;
+    const own = parent.closest("p, li, pre, h1, h2, h3, dl > div, tr, summary, text");
+    if (own && own === block) lines[lines.length - 1] += " " + text;
+    else lines.push(text);
+    block = own;
+  }
+  return lines.join("\\n");
+})()
+"""
+
 
 def executable() -> str | None:
     """Path of a Chromium on this machine; None = there is none."""
@@ -209,6 +232,15 @@ class Page:
             for e in self.browser.events
             if e.get("sessionId") == self.session and e["method"] in methods
         ]
+
+    def first_screen(self) -> str:
+        """The text that the window shows before anybody scrolls, a line for each block."""
+        return str(self.evaluate(FIRST_SCREEN))
+
+    def window(self, path: Path) -> None:
+        """What the window shows, as PNG."""
+        data = self.call("Page.captureScreenshot", format="png")["data"]
+        path.write_bytes(base64.b64decode(data))
 
     def screenshot(self, path: Path) -> None:
         """The whole page as PNG."""

@@ -51,26 +51,6 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     return made
 
 
-def first_screen(page: Any) -> str:
-    """The text that a window of 1280 × 800 shows before anybody scrolls."""
-    return str(
-        page.evaluate("""(() => {
-      const walk = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
-      const parts = [];
-      while (walk.nextNode()) {
-        const parent = walk.currentNode.parentElement;
-        if (["SCRIPT", "STYLE", "title", "desc"].includes(parent.tagName)) continue;
-        if (!parent.checkVisibility() || parent.closest("details:not([open]) > :not(summary)")) continue;
-        const range = document.createRange();
-        range.selectNodeContents(walk.currentNode);
-        const box = range.getBoundingClientRect();
-        if (box.height && box.bottom <= 800) parts.push(walk.currentNode.textContent.trim());
-      }
-      return parts.filter(Boolean).join(" ");
-    })()""")
-    )
-
-
 @pytest.mark.parametrize(
     ("name", "answers"),
     [
@@ -85,7 +65,7 @@ def test_the_first_screen_has_the_answer(
     browser: Any, pages: dict[str, Path], name: str, answers: tuple[str, ...]
 ) -> None:
     page = browser.open(pages[name].as_uri(), width=1280, height=800)
-    shown = first_screen(page)
+    shown = page.first_screen()
     assert [answer for answer in answers if answer not in shown] == []
 
 
@@ -124,7 +104,7 @@ def test_pictures_are_drawn_where_scripts_and_images_are_forbidden(
     assert page.evaluate("document.querySelectorAll('svg image, img').length") == 0
     box = "document.querySelector('#chart-fabric').getBoundingClientRect()"
     assert page.evaluate(f"{box}.width") > 900
-    assert "FAIL" in first_screen(page) or "PASS" in first_screen(page)
+    assert re.search("FAIL|PASS", page.first_screen())
 
 
 def test_orange_belongs_to_the_suspect_alone(browser: Any, pages: dict[str, Path]) -> None:

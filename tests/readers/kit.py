@@ -1,0 +1,227 @@
+"""Sheets for readers who have never seen the code: the first screen of the report and the first lines
+of the terminal, for each kind of fault.
+
+    python tests/readers/kit.py SHEETS KEY [FAULT=RUN_DIRECTORY...]
+
+SHEETS/sheet-A and SHEETS/sheet-B have a page or a terminal text of each case: what one sheet shows as
+a report the other shows as terminal text, so that nobody reads one case twice. KEY/key.md says what was
+broken and which answers are right: it is never given to a reader. Needs Chromium. The cases are runs
+recorded in the lab, runs with a planted fault, and what FAULT=RUN_DIRECTORY adds: a fault of `KEY`
+below, and the directory of a run made with it.
+
+tests/readers/README.md says how a trial is held and counted.
+"""
+
+from __future__ import annotations
+
+import random
+import runpy
+import shutil
+import sys
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+HERE = Path(__file__).parent
+sys.path.insert(0, str(HERE.parent / "traps"))
+sys.path.insert(0, str(HERE.parent / "fuzz"))
+
+import bases  # noqa: E402  # of tests/fuzz
+import planted  # noqa: E402  # of tests/traps
+
+from busbw.reports import terminal  # noqa: E402
+from busbw.run import publish  # noqa: E402
+from busbw.store.run_directory import RunDir  # noqa: E402
+
+DEVTOOLS = SimpleNamespace(**runpy.run_path(str(HERE.parent / "browser" / "devtools.py")))
+LINES = 40
+COLUMNS = 120
+SEED = 24
+
+
+@dataclass(frozen=True, slots=True)
+class Right:
+    """What a right answer says."""
+
+    broken: str
+    """What was done to the cluster."""
+    component: str
+    sure: str
+    next_step: str
+
+
+KEY = {
+    "slowed": Right(
+        "node3's link at a quarter of its rate",
+        "node3 (or its link, port, cable)",
+        "likely",
+        "check node3 or look at its links; or run without it",
+    ),
+    "stalled": Right(
+        "the ranks of node4 were stopped with SIGSTOP",
+        "ranks 6 and 7 on node4",
+        "certain",
+        "find what stopped them, continue them (kill -CONT) or end the job",
+    ),
+    "unreached": Right(
+        "the sshd of node2 accepts and never answers",
+        "node2: not reached over SSH",
+        "could not measure it: UNKNOWN",
+        "look at sshd on node2",
+    ),
+    "healthy": Right("nothing", "none", "PASS, within the detection limits shown", "nothing"),
+    "acceptance": Right(
+        "nothing: a rehearsal of an acceptance in the lab",
+        "none",
+        "inconclusive: emulated hosts accept nothing",
+        "measure what is missing, on real hosts",
+    ),
+    "slow-pairs": Right(
+        "the pairs of node3 at half their bandwidth",
+        "node3",
+        "likely",
+        "check node3, its links; or run without it",
+    ),
+    "half-rate-port": Right(
+        "port mlx5_3 of node4 trained at 200 Gb/s",
+        "node4 mlx5_3",
+        "certain or likely: the port says its rate",
+        "look at the cable and the port, retrain or replace",
+    ),
+    "wrong-data": Right(
+        "one row of all_reduce has wrong elements",
+        "the data is wrong: no node is named",
+        "certain",
+        "do not use the cluster; run the memory and NVLink or NIC diagnosis",
+    ),
+    "sockets": Right(
+        "NCCL used TCP sockets in place of InfiniBand",
+        "NCCL's transport: TCP in place of InfiniBand, all nodes",
+        "certain",
+        "repair what keeps NCCL from InfiniBand (plugin, NCCL_IB settings)",
+    ),
+    "rail-50": Right(
+        "node2 eth1 at half its rate", "node2 rail 1 (eth1)", "likely or more", "look at that link"
+    ),
+    "loss-5": Right(
+        "node3 loses 5 % of its packets",
+        "node3",
+        "likely or more",
+        "find where packets are dropped",
+    ),
+    "uplink": Right(
+        "the uplinks of leaf1 are slow",
+        "uplinks of leaf1 (or between leaf1 and leaf2)",
+        "likely or more",
+        "look at the uplink ports and cables",
+    ),
+    "pair": Right(
+        "node1 sends slowly to node3",
+        "the path node1 – node3",
+        "likely or more",
+        "look at the path between the two nodes",
+    ),
+}
+
+QUESTIONS = """# Reader's sheet
+
+You look after a GPU cluster. Each file here is all that you see of one run of `busbw`: the first screen
+of its report (`.png`, the same as text in `.txt`) or the first lines in a terminal. Do not look anything
+up and do not open the project. For each case write one line for each question:
+
+1. **Which component** is broken, as narrowly as the screen says it? (`none` is an answer.)
+2. **How sure** is the tool?
+3. **What would you do next?** Give the command if there is one.
+4. What did you not understand? (It may stay empty.)
+
+Write into `answers.md`: `## case NN`, then four lines.
+"""
+
+
+def cases(place: Path, more: list[str]) -> list[tuple[str, RunDir]]:
+    """Fault and run directory, in an order that tells nothing; what was added comes last."""
+    own = []
+    for base in bases.recorded():
+        if base.name in KEY:
+            own.append((base.name, base.written(place / base.name)))
+    for name, plant in PLANTED.items():
+        recording = planted.healthy()
+        plant(recording)
+        own.append((name, recording.written(place / name)))
+    random.Random(SEED).shuffle(own)
+    for word in more:
+        name, _, folder = word.partition("=")
+        shutil.copytree(Path(folder) / "raw", place / name / "raw")
+        own.append((name, RunDir(place / name)))
+    return own
+
+
+def _half_rate(recording: Any) -> None:
+    recording.replace(
+        "preflight/node4.txt",
+        "port mlx5_3 1 rate 400 Gb/sec (4X NDR)",
+        "port mlx5_3 1 rate 200 Gb/sec (2X NDR)",
+    )
+
+
+def _wrong_data(recording: Any) -> None:
+    row = r"( +)0( +[0-9.]+ +[0-9.]+ +[0-9.]+ +0)$"
+    path = "cases/correctness/stdout.txt"
+    recording.edit(path, lambda text: planted.once(text, row, r"\1 7\2"))
+
+
+PLANTED = {
+    "wrong-data": _wrong_data,
+    "sockets": lambda recording: recording.edit("cases/proof/stdout.txt", planted.over_sockets),
+    "slow-pairs": lambda recording: planted.slow_pairs(recording, 0.5, "node3"),
+    "half-rate-port": _half_rate,
+}
+
+
+def write(sheet: Path, number: int, form: str, run: RunDir, browser: Any) -> None:
+    """One case as a reader sees it."""
+    result = publish.publish(run)
+    stem = f"case-{number:02d}"
+    if form == "terminal":
+        lines = terminal.verdict_lines(result, f"runs/{stem}")
+        text = terminal.printed(lines, COLUMNS).splitlines()[:LINES]
+        (sheet / f"{stem}-terminal.txt").write_text("\n".join(text) + "\n")
+        return
+    page = browser.open((run.path / "report.html").as_uri(), width=1280, height=800)
+    (sheet / f"{stem}-report.txt").write_text(page.first_screen() + "\n")
+    page.window(sheet / f"{stem}-report.png")
+
+
+def main(sheets: Path, key: Path, more: list[str]) -> None:
+    """Write both sheets and the key."""
+    browser = DEVTOOLS.Browser()
+    try:
+        with tempfile.TemporaryDirectory() as folder:
+            every = cases(Path(folder), more)
+            forms = ("report", "terminal")
+            for name, turn in (("sheet-A", 0), ("sheet-B", 1)):
+                sheet = sheets / name
+                sheet.mkdir(parents=True, exist_ok=True)
+                (sheet / "questions.md").write_text(QUESTIONS)
+                for number, (_, run) in enumerate(every, 1):
+                    write(sheet, number, forms[(number + turn) % 2], run, browser)
+    finally:
+        browser.close()
+    key.mkdir(parents=True, exist_ok=True)
+    lines = ["# Key: never shown to a reader", ""]
+    for number, (name, _) in enumerate(every, 1):
+        right = KEY[name]
+        lines += [
+            f"## case {number:02d}: {right.broken} ({name})",
+            f"1. {right.component}",
+            f"2. {right.sure}",
+            f"3. {right.next_step}",
+            "",
+        ]
+    (key / "key.md").write_text("\n".join(lines))
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3:])
