@@ -41,8 +41,9 @@ class _Subject:
 
 _STRONG, _WEAK = Weight.STRONG, Weight.WEAK
 _SUBJECTS = (
+    _Subject(r"\bshmget", {"full": (("sysv-shm-limit", _STRONG),)}),
     _Subject(
-        r"/dev/shm|\bshm_open|\bshmget|\bshmat|shared memory",
+        r"/dev/shm|\bshm_open|\bshmat|shared memory",
         {
             "full": (("shm-too-small", _STRONG),),
             "memory": (("shm-too-small", _WEAK),),
