@@ -69,6 +69,8 @@ class Columns:
         self.common = np.array([level.common for level in levels])
         self.launch = np.array([level.launch for level in levels], dtype=np.int64)
         self.crosses = np.array([level.crosses for level in levels], dtype=bool)
+        rails = [-1 if level.sample.rail is None else level.sample.rail for level in levels]
+        self._rail = np.array(rails, dtype=np.int64)
         self.busy = np.array([level.sample.busy for level in levels], dtype=bool)
         """Others used the CPUs."""
         self.kind = np.array([kind_of(level) for level in levels], dtype=np.int64)
@@ -135,6 +137,20 @@ class Columns:
     def some(self, members: Members, kept: Flags) -> Members:
         """Those of them for which a flag is set."""
         return self.members(members.at[kept], members.together[kept].tolist())
+
+    def others_across(
+        self, members: Members, launches: Sequence[int], rail: int | None
+    ) -> list[float]:
+        """Ratios of the groups that leave their leaf in these launches, on this rail if there is one,
+        without the members."""
+        import numpy as np
+
+        others = self.crosses & np.isin(self.launch, launches)
+        if rail is not None:
+            others &= self._rail == rail
+        others[members.at] = False
+        ratios: list[float] = self.ratio[others].tolist()
+        return ratios
 
     def carried(self, members: Members) -> Numbers:
         """What a part that limits each of the groups carries for all that it carries at once."""

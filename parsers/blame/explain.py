@@ -495,6 +495,8 @@ class Explainer:
         fewest = LAUNCHES_OF_SHARED if shared else 2
         explained = [self._levels[i] for i in account.explained]
         of_nodes = account.part.kind in _INSIDE_LEAVES
+        if of_nodes and self._only_across(account) and self._like_all_across(account):
+            return False
         if of_nodes and account.intermittent and self._only_across(account):
             # Collisions and neighbours on the uplinks come and go, and slow others as well.
             own = self._loaded(account.part)
@@ -521,6 +523,12 @@ class Explainer:
         if 1.0 - account.ratio < self._least or not self._proved(account):
             return False
         return not shared or self._stands_out(account) >= 0
+
+    def _like_all_across(self, account: Account) -> bool:
+        """In the launches in which it was slow, what left its leaf without it was no better."""
+        members = self._loaded(account.part)
+        others = self._columns.others_across(members, account.slow_in, account.part.rail)
+        return bool(others) and statistics.median(others) <= (1.0 + account.ratio) / 2
 
     def _proved(self, account: Account) -> bool:
         """Its groups lie further below what is predicted without it than chance makes any part of

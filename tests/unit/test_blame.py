@@ -389,3 +389,31 @@ def test_an_open_suspicion_is_a_warning_that_names_what_settles_it() -> None:
         assert finding.evidence
         assert finding.fixes
         assert findings.open_suspicions(outcome, {"raw/earlier-samples.json"}) == ()
+
+
+def test_nodes_are_not_blamed_for_uplinks_that_neighbours_load_now_and_then() -> None:
+    """One rail's uplinks have lost a cable: 87 % of a line, 72 % while neighbours load them. Both
+    values were put down to the uplinks once, and what was left over to four rails of one leaf (seen in
+    tests/sim)."""
+    leaves = (EIGHT[:4], EIGHT[4:])
+    rounds = [Round("in-0", inside_leaves(leaves, 0))]
+    rounds += [Round(f"x-{i}", across_leaves(leaves, i)) for i in range(10)]
+    rng = random.Random(4)
+    samples = []
+    for number, each in enumerate(rounds):
+        busy = 3 <= number < 7
+        for group in each.groups:
+            for rail in range(4):
+                across = number > 0
+                left = 1.0
+                if across and busy:
+                    left = 0.72 if rail == 2 else 0.84
+                elif across and rail == 2:
+                    left = 0.87
+                values = tuple(LINE * left * rng.gauss(1, 0.01) for _ in range(20))
+                samples.append(
+                    GroupSample(group, 1 << 20, values, "raw/x", launch=each.id, rail=rail)
+                )
+    outcome = blame.solve(tuple(samples), TWO_LEAVES)
+    kinds = {each.component.kind for each in outcome.blames}
+    assert kinds <= {ComponentKind.LEAF_PAIR}, [b.component.label for b in outcome.blames]
