@@ -54,6 +54,9 @@ DEVIATIONS = 4.0
 FEWEST_TO_DIFFER = 6
 DIP = 0.7
 """An iteration below this share of its group's level is a dip."""
+FEWEST_GOOD = 0.1
+"""Share of the groups of a class that are good, at least: with five bad nodes of eight it is a
+ninth."""
 STEPS = 12
 """Steps to a good level, at most."""
 _Class = tuple[str, int, int, int, bool, Medium]
@@ -144,7 +147,18 @@ def _overall(values: list[float], best: list[float]) -> float:
     """
     top = good_level(best)
     near = [value for value in values if abs(value - top) <= 0.2 * top] or [top]
-    return _settled(values, top, _width(near, top))
+    width = _width(near, top)
+    level = _settled(values, top, width)
+    below = sorted(value for value in values if value < level - width)
+    # A few lucky ones may lie by themselves above all others.
+    while below and _around(values, level, width) < FEWEST_GOOD * len(values):
+        level = _settled(values, below[-1], width)
+        below = [value for value in below if value < level - width]
+    return level
+
+
+def _around(values: list[float], middle: float, width: float) -> int:
+    return sum(abs(value - middle) <= width for value in values)
 
 
 @dataclass(frozen=True, slots=True)
