@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import argparse
 import csv
+import functools
 import io
 import sys
 from collections.abc import Iterator, Sequence
@@ -33,7 +34,8 @@ from busbw.model.benchmark import BenchmarkResult, BenchmarkRow, Measurement
 from busbw.parsers.findings import catalogue
 from busbw.parsers.logs import HEAD_BYTES, Document, Format, failure_lines, nccl_debug, node_tools
 from busbw.parsers.logs.failure_lines import FailureLine
-from busbw.parsers.logs.formats import formats_for
+from busbw.parsers.logs.formats import formats_for, line_formats
+from busbw.parsers.logs.scan import Pattern, Scan, scanner_of
 from busbw.parsers.nccl_tests.table import KIND
 from busbw.reports import phrases
 from busbw.reports.safe import csv_cell, one_line
@@ -73,12 +75,16 @@ def read_one(source: intake.Source) -> ReadText:
     binary = intake.is_binary(head)
     documents: list[tuple[Format, Document]] = []
     first_line = damage = ""
+    lines = _Lines(source)
     for entry in formats_for(head, binary=binary):
         if documents and not documents[-1][0].embedded:
             break  # a whole text of one kind: nothing else stands in it
-        reading = source.open()
+        reading = lines if entry.name in line_formats() else source.open()
         try:
-            document = entry.read(reading)
+            if isinstance(reading, intake.Reading):
+                document = entry.read(reading)
+            else:
+                document = reading.document(entry.name)
         except UnknownLayout as error:
             first_line = first_line or error.seen
             damage = damage or reading.problem
@@ -93,21 +99,52 @@ def read_one(source: intake.Source) -> ReadText:
     documents.sort(key=lambda pair: pair[1].kind != KIND)
     title = documents[0][0].title
     read = tuple(document for _, document in documents)
-    failures = _failures(source, read) if documents[0][0].embedded else ()
+    failures = _failures(lines, read) if documents[0][0].embedded else ()
     return ReadText(source.name, title, read, "", failures)
 
 
-def _failures(source: intake.Source, documents: Sequence[Document]) -> tuple[FailureLine, ...]:
+class _Lines:
+    """The lines of a text that any format or wording looks for, searched when first needed."""
+
+    def __init__(self, source: intake.Source) -> None:
+        self.source = source
+        self.problem = ""
+        """Why the text was not whole, once it was searched."""
+
+    @functools.cached_property
+    def scan(self) -> Scan:
+        """One search for all of them."""
+        reading = self.source.open()
+        scan = scanner_of(_patterns()).scan(reading)
+        self.problem = reading.problem
+        return scan
+
+    def document(self, name: str) -> Document:
+        """Of one format. Raises UnknownLayout as `Format.read`."""
+        line_format = line_formats()[name]
+        return line_format.document_of(self.scan.of(line_format.patterns))
+
+
+@functools.cache
+def _patterns() -> tuple[Pattern, ...]:
+    patterns: dict[str, Pattern] = {}
+    for line_format in line_formats().values():
+        patterns.update((pattern.id, pattern) for pattern in line_format.patterns)
+    patterns.update((pattern.id, pattern) for pattern in failure_lines.patterns())
+    return tuple(patterns.values())
+
+
+def _failures(lines: _Lines, documents: Sequence[Document]) -> tuple[FailureLine, ...]:
     """The lines of a log that report a failure and that no document quotes. NCCL's own warnings are
     left to the reader of NCCL's log, which knows their roles; what the catalogue calls harmless or
     a condition is no failure."""
     quoted = "\n".join(problem for each in documents for problem in each.problems)
-    lines = []
-    for line in failure_lines.lines_in(source.open()):
+    failures = []
+    for line in failure_lines.lines_in(lines.scan.of(failure_lines.patterns())):
         is_judged = "NCCL WARN " in line.text or line.text.strip() in quoted
         if not is_judged and not catalogue.is_no_failure(line.text):
-            lines.append(line)
-    return tuple(lines)
+            failures.append(line)
+    return tuple(failures)
 
 
 def _unknown(head: bytes, binary: bool, first_line: str) -> str:

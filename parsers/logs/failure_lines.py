@@ -9,12 +9,11 @@ from __future__ import annotations
 import functools
 import importlib.resources
 import re
-from collections.abc import Iterable
 from dataclasses import dataclass
 
 from busbw import codec
 from busbw.errors import ReadError
-from busbw.parsers.logs.scan import Pattern, Scanner
+from busbw.parsers.logs.scan import Pattern, Scan
 
 _KEEP = 64
 """Lines kept of each process: a harmless remark repeated often must not hide the failure behind."""
@@ -99,22 +98,19 @@ def writer_of(line: str) -> Writer | None:
     return None
 
 
-@functools.cache
-def _scanner() -> Scanner:
-    """Built once for a process: that takes longer than searching a small text."""
-    return Scanner(patterns())
+def lines_in(scan: Scan) -> tuple[FailureLine, ...]:
+    """The lines that report a failure, in order: the first ones of each wording and process.
 
+    scan: of a text, for `patterns`.
 
-def lines_in(chunks: Iterable[bytes]) -> tuple[FailureLine, ...]:
-    """The lines of a text that report a failure, in order: the first ones of each wording and
-    process.
-
-    >>> [each.line_no for each in lines_in([b"errors: 0\\nbash: mpirun: command not found\\n"])]
+    >>> from busbw.parsers.logs.scan import Scanner
+    >>> scan = Scanner(patterns()).scan([b"errors: 0\\nbash: mpirun: command not found\\n"])
+    >>> [each.line_no for each in lines_in(scan)]
     [2]
     """
     own = {each.id for each in patterns(words=False)}
     lines: dict[int, FailureLine] = {}
-    for hit in _scanner().scan(chunks).hits:
+    for hit in scan.hits:
         for line in hit.examples:
             known = lines.get(line.line_no)
             is_certain = hit.pattern in own or (known is not None and known.is_certain)

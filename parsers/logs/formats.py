@@ -12,6 +12,7 @@ import functools
 from busbw import plugins
 from busbw.parsers import logs, nccl_tests
 from busbw.parsers.logs import HEAD_BYTES, Format
+from busbw.parsers.logs.scan import LineFormat
 
 _LIKELY = 0.5
 """Score above which a format that has a text to itself is tried on lines of text."""
@@ -23,6 +24,13 @@ def formats() -> tuple[Format, ...]:
     times."""
     entries = plugins.discover(logs, "FORMAT") | plugins.discover(nccl_tests, "FORMAT")
     return tuple(entry for _, entry in sorted(entries.items()) if isinstance(entry, Format))
+
+
+@functools.cache
+def line_formats() -> dict[str, LineFormat]:
+    """Those that a scan finds line by line, by name."""
+    entries = plugins.discover(logs, "LINES").values()
+    return {entry.name: entry for entry in entries if isinstance(entry, LineFormat)}
 
 
 def formats_for(head: bytes, *, binary: bool) -> tuple[Format, ...]:

@@ -39,7 +39,7 @@ from busbw.model import (
 )
 from busbw.parsers.logs import Document, Format
 from busbw.parsers.logs.nccl_warnings import warning
-from busbw.parsers.logs.scan import COMMON_LINES, Hit, Pattern, Scan, Scanner
+from busbw.parsers.logs.scan import COMMON_LINES, Hit, LineFormat, Pattern, Scan
 from busbw.parsers.logs.scan_sieve import LONGEST_LINE
 from busbw.text import whole
 
@@ -516,13 +516,12 @@ _RANKS = re.compile(r"^rank (\d+)$")
 _ORDER = (CommState.STARTED, CommState.COMPLETE, CommState.ABORTED, CommState.DESTROYED)
 
 
-def read(chunks: Iterable[bytes]) -> Document:
-    """Read a log.
+def document_of(scan: Scan) -> Document:
+    """The log that was searched.
 
     Raises:
         UnknownLayout: no line of it is NCCL's.
     """
-    scan = Scanner(PATTERNS).scan(chunks)
     if not scan.hits:
         raise UnknownLayout(
             "no line of NCCL's debug log in it",
@@ -544,6 +543,10 @@ def read(chunks: Iterable[bytes]) -> Document:
         (*faults, *scan.problems),
         faults,
     )
+
+
+LINES = LineFormat("nccl-debug", PATTERNS, document_of)
+read = LINES.read
 
 
 def log_of(scan: Scan) -> NcclLog:

@@ -13,13 +13,12 @@ tests/fixtures/open_mpi.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import replace
 
 from busbw.model import LauncherFailure, WarningRole
 from busbw.parsers.logs import Document, Format
 from busbw.parsers.logs.launcher_rules import Rule, document, failures, patterns
-from busbw.parsers.logs.scan import Scan, Scanner
+from busbw.parsers.logs.scan import LineFormat, Scan, scanner_of
 
 _SECONDARY, _NOTE = WarningRole.SECONDARY, WarningRole.NOTE
 _NODE = r"Node: (?P<node>[\w.-]+)"
@@ -356,18 +355,21 @@ def failures_of(scan: Scan) -> tuple[LauncherFailure, ...]:
     )
 
 
-def read(chunks: Iterable[bytes]) -> Document:
-    """Read what mpirun printed.
+def document_of(scan: Scan) -> Document:
+    """What mpirun printed.
 
     Raises:
         UnknownLayout: none of its messages is in the text.
     """
-    scan = Scanner(PATTERNS).scan(chunks)
     return document("open-mpi", failures_of(scan), scan, "Open MPI", "mpirun")
 
 
+LINES = LineFormat("open-mpi", PATTERNS, document_of)
+read = LINES.read
+
+
 def _looks_like(head: bytes) -> float:
-    return 0.7 if failures_of(Scanner(PATTERNS).scan([head])) else 0.0
+    return 0.7 if failures_of(scanner_of(PATTERNS).scan([head])) else 0.0
 
 
 FORMAT = Format("open-mpi", "Open MPI launcher output", _looks_like, read, embedded=True)

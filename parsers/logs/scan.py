@@ -16,13 +16,13 @@ A wrapped warning (text that runs on in lines without a prefix) is also searched
 
 from __future__ import annotations
 
+import functools
 import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, replace
 
-from busbw.parsers.logs import scan_literals
+from busbw.parsers.logs import Document, scan_literals
 from busbw.parsers.logs.scan_sieve import (
     LONGEST_LINE,
     Block,
@@ -108,6 +108,34 @@ class Scan:
     problems: tuple[str, ...]
     """What was not searched as it should have been, in words."""
 
+    def of(self, patterns: Iterable[Pattern]) -> Scan:
+        """What a scan for these patterns alone had found."""
+        ids = {pattern.id for pattern in patterns}
+        hits = tuple(hit for hit in self.hits if hit.pattern in ids)
+        return replace(self, hits=hits, common=tuple(name for name in self.common if name in ids))
+
+
+@dataclass(frozen=True, slots=True)
+class LineFormat:
+    """A format that a scan finds line by line. A caller that reads several of them searches the text
+    once, for the patterns of all."""
+
+    name: str
+    """Of its `Format`."""
+    patterns: tuple[Pattern, ...]
+    document_of: Callable[[Scan], Document]
+    """Makes the document of a scan for these patterns; raises UnknownLayout as `Format.read`."""
+
+    def read(self, chunks: Iterable[bytes]) -> Document:
+        """As `Format.read`."""
+        return self.document_of(scanner_of(self.patterns).scan(chunks))
+
+
+@functools.cache
+def scanner_of(patterns: tuple[Pattern, ...]) -> Scanner:
+    """A scanner for this process: building one takes longer than searching a small text."""
+    return Scanner(patterns)
+
 
 class Scanner:
     """A set of patterns, ready to search any number of inputs. It can be pickled: workers of a pool
@@ -132,7 +160,7 @@ class Scanner:
 
         self._make_finder = finder
 
-    @cached_property
+    @functools.cached_property
     def _finder(self) -> Finder:
         """Made for the first text: that takes longer than searching a small one."""
         return self._make_finder(self._branches)

@@ -228,10 +228,11 @@ def _built(
 
 
 class Marks:
-    """Expressions of which only one thing is asked: whether any matches in a text.
+    """Expressions of which only one thing is asked: where any of them matches. Case counts.
 
-    >>> Marks(("algbw", r"Rank\\s+\\d")).stand_in(b"# Rank  0"), Marks(("algbw",)).stand_in(b"ALGBW")
-    (True, False)
+    >>> marks = Marks(("algbw", r"Rank\\s+\\d"))
+    >>> marks.stand_in(b"# Rank  0"), marks.stand_in(b"ALGBW"), marks.lines_in(b"\\nalgbw\\n\\nRank 1")
+    (True, False, [1, 3])
     """
 
     def __init__(self, expressions: tuple[str, ...]) -> None:
@@ -242,22 +243,46 @@ class Marks:
         return re.compile(b"|".join(self.expressions), re.MULTILINE)
 
     @cached_property
-    def _database(self) -> hyperscan.Database:
+    def _first(self) -> hyperscan.Database:
         flags = hyperscan.HS_FLAG_SINGLEMATCH | hyperscan.HS_FLAG_MULTILINE
         return _built(list(self.expressions), 0, flags, False)
+
+    @cached_property
+    def _all(self) -> hyperscan.Database:
+        return _built(list(self.expressions), 0, hyperscan.HS_FLAG_MULTILINE, False)
 
     def stand_in(self, text: bytes) -> bool:
         """Whether one of them matches somewhere."""
         if not _IS_HERE:
             return self._python.search(text) is not None
-        matches: list[int] = []
-
-        def note(number: int, _begin: int, _end: int, _flags: int, _context: object) -> bool:
-            matches.append(number)
-            return True
-
         try:
-            self._database.scan(text, match_event_handler=note)
+            self._first.scan(text, match_event_handler=lambda *_: True)
         except hyperscan.ScanTerminated:
             return True
-        return bool(matches)
+        return False
+
+    def lines_in(self, text: bytes) -> list[int]:
+        """The indexes of the lines, from 0, in which one of them matches, or in which a match ends."""
+        if not _IS_HERE:
+            search = self._python.search
+            return [at for at, line in enumerate(text.split(b"\n")) if search(line)]
+        ends: list[int] = []
+        append = ends.append
+
+        def note(_number: int, _begin: int, end: int, _flags: int, _context: object) -> None:
+            append(end)
+
+        self._all.scan(text, match_event_handler=note)
+        ends.sort()
+        lines: list[int] = []
+        at = counted = 0
+        line_end = -1
+        for end in ends:
+            if end - 1 > line_end:
+                start = text.rfind(b"\n", 0, end - 1) + 1
+                at += text.count(b"\n", counted, start)
+                counted = start
+                line_end = text.find(b"\n", end - 1)
+                line_end = len(text) if line_end < 0 else line_end
+                lines.append(at)
+        return lines

@@ -9,12 +9,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from busbw.model import LauncherFailure, WarningRole
 from busbw.parsers.logs import Document, Format
 from busbw.parsers.logs.launcher_rules import Rule, document, failures, patterns
-from busbw.parsers.logs.scan import Scan, Scanner
+from busbw.parsers.logs.scan import LineFormat, Scan
 
 _SECONDARY, _NOTE = WarningRole.SECONDARY, WarningRole.NOTE
 _TASKS = r"srun: error: (?P<node>\S+): tasks? (?P<detail>(?P<rank>\d+)[\d,-]*): "
@@ -164,14 +162,17 @@ def failures_of(scan: Scan) -> tuple[LauncherFailure, ...]:
     return failures("slurm", RULES, scan)
 
 
-def read(chunks: Iterable[bytes]) -> Document:
-    """Read what srun printed.
+def document_of(scan: Scan) -> Document:
+    """What srun printed.
 
     Raises:
         UnknownLayout: none of its messages is in the text.
     """
-    scan = Scanner(PATTERNS).scan(chunks)
     return document("slurm", failures_of(scan), scan, "Slurm", "srun")
+
+
+LINES = LineFormat("slurm", PATTERNS, document_of)
+read = LINES.read
 
 
 def _looks_like(head: bytes) -> float:

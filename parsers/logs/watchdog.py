@@ -14,12 +14,11 @@ of PyTorch 1.13 to 2.13, and of its analyser of flight recorder dumps.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
 
 from busbw.errors import UnknownLayout
 from busbw.model import WatchdogEvent, WatchdogLog
 from busbw.parsers.logs import Document, Format
-from busbw.parsers.logs.scan import Line, Pattern, Scan, Scanner
+from busbw.parsers.logs.scan import Line, LineFormat, Pattern, Scan
 
 _KINDS: tuple[tuple[str, str, int, bool], ...] = (
     # kind, expression for its first line, lines that may belong to it, whether it is a fault (or
@@ -131,13 +130,12 @@ _DETAIL = re.compile(
 )
 
 
-def read(chunks: Iterable[bytes]) -> Document:
-    """Read the messages out of a text.
+def document_of(scan: Scan) -> Document:
+    """The messages in a text.
 
     Raises:
         UnknownLayout: there is none.
     """
-    scan = Scanner(PATTERNS).scan(chunks)
     log = log_of(scan)
     if not log.events:
         raise UnknownLayout(
@@ -263,6 +261,8 @@ def _one_line(event: WatchdogEvent) -> str:
     return f"line {event.line_no}{rank}: {event.kind}{rest}"
 
 
+LINES = LineFormat("watchdog", PATTERNS, document_of)
+read = LINES.read
 _MARKS = (b"ProcessGroupNCCL", b"Watchdog caught", b"monitoredBarrier", b"WorkNCCL(")
 
 

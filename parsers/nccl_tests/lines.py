@@ -22,7 +22,8 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from busbw.parsers.nccl_tests.rows import HEAD, REST_OF_ROW
+from busbw.parsers.logs.scan_literals import Marks
+from busbw.parsers.nccl_tests.rows import ELEMENT_BYTES, HEAD, HEADER_PART, REST_OF_ROW
 
 
 class Prefixed(NamedTuple):
@@ -171,26 +172,55 @@ def blocks(chunks: Iterable[bytes]) -> Iterator[bytes]:
         yield rest
 
 
+_CELL = r"[\s|,]"
+"""What stands between cells; bars and commas in Markdown tables and CSV files."""
+_NUMBERS = rf"\d{_CELL}+\d{{1,19}}{_CELL}+"
+_SPEAKING = Marks(
+    (
+        rf"{_NUMBERS}(?:{'|'.join(ELEMENT_BYTES)})(?:{_CELL}|$|[\[(<`\"'\w.-])",
+        rf"{_NUMBERS}[a-z]\w{{1,15}}{_CELL}+(?:[a-z]+{_CELL}+)?(?:-?\d+{_CELL}+)?(?:[\d.]+{_CELL}+){{3}}",
+        r"algbw|busbw|#wrong|nThread|Using devices|maxBytes|-of-place|in-place|# error:|[GM]B/s\)",
+        r"Collective test|Out of bounds values|Avg bus bandwidth|ption -|Disabling\.|skipping json",
+        r"\b(?:size|bytes)\b.*\b(?:count|N)\b.*\btype\b",
+        r"Rank\s+\d{1,9}\s.*Pid\s",
+        r"ccl-tests version|ccl-tests: Version|CCL version|\bnranks [1-9]|(?:_perf|\.cu:\d)",
+        r"Test (?:NCCL|CUDA) failure|Test failure|Test timeout|Incompatible NCCL|invalid (?:sizes? |type|op|number of GPUs)|Invalid number",
+        r"\x1b|\x00|\\n|&\w+;|&#",
+        r"\xc2\xa0|\xe2\x80[\x8b\xaf]|\xe2\x88\x92|\xe3\x80\x80|\xef\xbb\xbf",
+    )
+)
+"""Before the first table, the lines that matter have one of these: what `runs` reads there, and what
+`undecorate` takes off."""
+_BLOCK_MARKS = Marks(tuple(re.escape(word.decode()) for word in _BLOCK_KEYWORDS))
+
+
 def candidates(chunks: Iterable[bytes]) -> Iterator[Line]:
     """The lines that can belong to nccl-tests output, without launcher prefixes and colours."""
     number = 0
-    in_table = False
+    in_table = has_begun = False
     for block in blocks(chunks):
-        if not in_table and not any(keyword in block for keyword in _BLOCK_KEYWORDS):
+        if not in_table and not _BLOCK_MARKS.stand_in(block):
             number += block.count(b"\n")
             continue
-        raw_lines = block.decode("utf-8", "replace").split("\n")
+        raw_lines = block.split(b"\n")
         unfinished = raw_lines.pop()
-        for raw in raw_lines:
-            number += 1
+        everything = range(len(raw_lines))
+        indexes = iter(everything if has_begun else _SPEAKING.lines_in(block))
+        while (index := next(indexes, len(raw_lines))) < len(raw_lines):
+            raw = raw_lines[index].decode("utf-8", "replace")
             if not _may_belong(raw, in_table):
                 continue
-            for line in _lines(number, raw, True, in_table):
+            for line in _lines(number + index + 1, raw, True, in_table):
                 in_table = _still_in_table(line.text, in_table)
                 yield line
-        if unfinished and _may_belong(unfinished, in_table):
-            yield from _lines(number + 1, unfinished, False, in_table)
-            in_table = _still_in_table(unfinished, in_table)
+                if not has_begun and (in_table or HEADER_PART.search(line.text)):
+                    has_begun = True
+                    indexes = iter(everything[index + 1 :])
+        number += len(raw_lines)
+        text = unfinished.decode("utf-8", "replace")
+        if text and _may_belong(text, in_table):
+            yield from _lines(number + 1, text, False, in_table)
+            in_table = _still_in_table(text, in_table)
 
 
 def _still_in_table(text: str, in_table: bool) -> bool:

@@ -23,6 +23,7 @@ from busbw.errors import UnknownLayout
 from busbw.model.benchmark import BenchmarkResult, BenchmarkRow, Measurement, ProcessTimes, RankLine
 from busbw.parsers.logs import Document, Format
 from busbw.parsers.logs.json_values import Value, values
+from busbw.parsers.logs.scan_literals import Marks
 from busbw.parsers.nccl_tests.checks import result_of
 from busbw.parsers.nccl_tests.rows import PrintedRow, Slack, printed_row
 from busbw.parsers.nccl_tests.runs import Quoted, RunFacts, program_of
@@ -155,6 +156,8 @@ _MARKS = (
     b'"device_hex"',
 )
 _TEXT_MARKS = tuple(f'"{name}"' for name in ("nccl_version", *_ROW_KEYS, *_CONFIG_KEYS))
+_WINDOW_MARKS = Marks(_TEXT_MARKS)
+_LONGEST_MARK = max(map(len, _TEXT_MARKS))
 
 
 def parse(text: str | bytes | Iterable[bytes]) -> BenchmarkResult:
@@ -191,17 +194,22 @@ def parse_all(text: str | bytes | Iterable[bytes]) -> tuple[BenchmarkResult, ...
 def _runs(chunks: Iterable[bytes]) -> Iterator[Loaded]:
     """The runs' documents. Of a text without any only its last mebibyte is kept, so that a long log
     takes no memory."""
-    window = ""
+    data = bytearray()
     wait = 0
-    decoder = codecs.getincrementaldecoder("utf-8")("replace")
+    marked = False
     for chunk in chunks:
-        window += decoder.decode(chunk)
-        if len(window) < wait:
+        seam = bytes(data[-_LONGEST_MARK:]) + chunk
+        marked = marked or _WINDOW_MARKS.stand_in(seam)
+        data += chunk
+        if len(data) < wait:
             continue
-        if not _is_marked(window):
-            window = window[-_BEFORE:]
+        if not marked:
+            del data[:-_BEFORE]
             wait = 2 * _BEFORE
             continue
+        decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        window = decoder.decode(bytes(data))
+        cut_character = decoder.getstate()[0]
         is_full = len(window) > _LARGEST
         window = _NOT_NUMBERS.sub(r"\1null", window)
         end = 0
@@ -214,10 +222,11 @@ def _runs(chunks: Iterable[bytes]) -> Iterator[Loaded]:
             if loaded is not None:
                 yield from _runs_in(loaded)
             end = value.end
-        window = window[end:]
-        wait = max(2 * _BEFORE, 2 * len(window))
-    if _is_marked(window):
-        for loaded in load_all(window):
+        data = bytearray(window[end:].encode() + cut_character)
+        marked = _WINDOW_MARKS.stand_in(bytes(data))
+        wait = max(2 * _BEFORE, 2 * len(data))
+    if marked:
+        for loaded in load_all(data.decode("utf-8", "replace")):
             yield from _runs_in(loaded)
 
 

@@ -44,6 +44,8 @@ HEAD = re.compile(
     rf" )|{_ANY_TYPE})"
 )
 """The three cells that make a line a data row."""
+HEADER_PART = re.compile(r"\b(?:size|bytes)\b.*\b(?:count|N)\b.*\btype\b")
+"""The first column names."""
 _HOST = r"[\w.-]+:\d+:\d+ "
 REST_OF_ROW = re.compile(
     rf"\s*(?:(?:{_NUMBER.pattern}|N/A)(?=\s|$|[A-Za-z\[({{<`\"'|*#\\])|(?:{_TYPES}|{'|'.join(REDOPS)})(?=\s|$|[^\w-]|{_HOST}))"

@@ -24,6 +24,7 @@ from busbw.model.benchmark import ProcessTimes, RankLine
 from busbw.parsers.nccl_tests.lines import Line
 from busbw.parsers.nccl_tests.rows import (
     HEAD,
+    HEADER_PART,
     REST_OF_ROW,
     ROW_START,
     Cells,
@@ -64,7 +65,6 @@ _NOTE = re.compile(
 )
 """What was requested and not done."""
 _NRANKS = re.compile(r"\bnranks ([1-9]\d{0,8})")
-_HEADER_PART = re.compile(r"\b(?:size|bytes)\b.*\b(?:count|N)\b.*\btype\b")
 _LOG_HOST = re.compile(r"^([A-Za-z0-9][\w.-]*):\d+:\d+ ")
 _RANK = re.compile(
     r"Rank\s+(?P<rank>\d{1,9})\s+(?:Group\s+(?P<group>\d{1,9})\s+)?Pid\s+(?P<pid>\d{1,9})\s+on\s+(?P<host>\S.{0,255}?)\s+device\s+(?P<device>\d{1,9})\s+"
@@ -536,7 +536,7 @@ class RunReader:
             self.half_header is not None
             or "algbw" in text
             or "busbw" in text
-            or _HEADER_PART.search(text) is not None
+            or HEADER_PART.search(text) is not None
         )
 
     def continues(self, line: Line) -> bool:
@@ -603,7 +603,7 @@ class RunReader:
             if layout and run is not None and run.phase is Phase.HEADER and run.layout is not None:
                 run.layout, self.half_header = layout, line._replace(text=half.text + text)
                 return True
-        if layout is None and not _HEADER_PART.search(text):
+        if layout is None and not HEADER_PART.search(text):
             return False
         if layout is not None:
             self._set_header(line, with_placements(layout, self.placements))
