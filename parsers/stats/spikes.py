@@ -156,7 +156,9 @@ def together(samples: Iterable[GroupSample]) -> Together:
     group's."""
     launches: dict[str, list[GroupSample]] = {}
     for sample in samples:
-        launches.setdefault(sample.launch or sample.artefact, []).append(sample)
+        # A group that moved nothing in an iteration has no time of it.
+        if min(sample.busbw_gb_s, default=0.0) > 0:
+            launches.setdefault(sample.launch or sample.artefact, []).append(sample)
     wide: list[tuple[str, Spike]] = []
     launched, iterations, alone = 0, 0, 0
     for members in launches.values():

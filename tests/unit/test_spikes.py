@@ -139,6 +139,16 @@ def test_what_slows_one_group_only_is_not_the_systems() -> None:
     assert (seen.wide, seen.alone, seen.iterations) == ((), 9, 60)
 
 
+def test_a_group_that_moved_nothing_takes_nothing_from_what_the_others_tell() -> None:
+    rate = tuple(0.3 if i % 20 == 7 else 1.0 for i in range(100))
+    groups = [
+        GroupSample((f"a{i}", f"b{i}"), MIB, rate, "raw/cases/one/result.json") for i in range(8)
+    ]
+    dead = GroupSample(("c", "d"), MIB, (0.0,) * 100, "raw/cases/one/result.json")
+    assert spikes.together([*groups, dead]) == spikes.together(groups)
+    assert spikes.together(groups).wide
+
+
 def test_few_groups_or_few_iterations_tell_nothing() -> None:
     assert (
         spikes.together(
