@@ -158,6 +158,23 @@ def _built(
         context.progress(
             "build", f"{plans[each.builder].stamp} on {each.builder}{_versions(each.kind)}"
         )
+    stamps = [] if _is_replay(context) else [plan.stamp for plan in plans.values()]
+    note = "another run builds the same: waiting for it"
+    limit_s = 2 * building.BUILD_TIMEOUT_S
+    with own_builds.locked(stamps, lambda: context.progress("build", note), limit_s):
+        return _build_all(context, head, nodes, known, root, groups, plans, problems)
+
+
+def _build_all(
+    context: Context,
+    head: str,
+    nodes: tuple[str, ...],
+    known: Mapping[str, NodeFacts],
+    root: str,
+    groups: list[Group],
+    plans: Mapping[str, BuildPlan],
+    problems: list[str],
+) -> BuildOutcome:
     stamps = [plan.stamp for plan in plans.values()]
     own = own_builds.known(context.run, stamps, replay=_is_replay(context))
     commands = {

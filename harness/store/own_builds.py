@@ -7,9 +7,12 @@ stands here.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable
+import fcntl
+import time
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import IO
 
 from busbw.store import artefacts, own_plans
 from busbw.store.run_directory import RunDir
@@ -35,6 +38,36 @@ def note_build(stamp: str, digest: str) -> None:
     with contextlib.suppress(OSError):
         _folder().mkdir(parents=True, exist_ok=True, mode=0o700)
         (_folder() / f"{stamp}-{digest}").touch(mode=0o600)
+
+
+@contextlib.contextmanager
+def locked(stamps: Iterable[str], waits: Callable[[], None], limit_s: float) -> Iterator[None]:
+    """While no other run of this account builds the same: nodes may share one home, and a build
+    replaces the folder that another has just made. `waits` is called once where another does; after
+    `limit_s` this one goes on beside it. Without a home there is no lock."""
+    with contextlib.ExitStack() as stack:
+        with contextlib.suppress(OSError):
+            folder = _folder().with_name("build-locks")
+            folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+            for stamp in sorted(set(stamps)):
+                file = stack.enter_context((folder / stamp).open("a"))
+                _lock(file, waits, limit_s)
+        yield
+
+
+def _lock(file: IO[str], waits: Callable[[], None], limit_s: float) -> None:
+    end = time.monotonic() + limit_s
+    first = True
+    while time.monotonic() < end:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if first:
+                waits()
+            first = False
+            time.sleep(0.2)
+        else:
+            return
 
 
 def known(run: RunDir, stamps: Iterable[str], *, replay: bool) -> KnownBuilds:

@@ -4,8 +4,10 @@ test, what is built is built here for real."""
 from __future__ import annotations
 
 import dataclasses
+import os
 import re
 import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -461,3 +463,36 @@ def test_a_swapped_program_that_chooses_builds_is_replaced(tmp_path: Path, tools
     assert again.folder == first.folder
     assert chooser.read_bytes() == genuine
     assert not (tmp_path / "was-run").exists()
+
+
+def test_two_runs_do_not_build_the_same_at_once(tmp_path: Path) -> None:
+    """Nodes may share a home: the second would replace the folder that the first has just made."""
+    text = """
+import sys, time
+from pathlib import Path
+from busbw.store import own_builds
+with own_builds.locked(["abc"], lambda: print("waits", flush=True), 60):
+    print("begins", flush=True)
+    sys.stdin.readline()
+"""
+    env = {**os.environ, "HOME": str(tmp_path), "XDG_STATE_HOME": str(tmp_path)}
+    first, second = (
+        subprocess.Popen(
+            (sys.executable, "-c", text),
+            env=env,
+            text=True,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+        )
+        for _ in range(2)
+    )
+    with first, second:
+        printed = {job: job.stdout.readline() for job in (first, second) if job.stdout}
+        assert sorted(printed.values()) == ["begins\n", "waits\n"]
+        holder = first if printed[first] == "begins\n" else second
+        waiting = second if holder is first else first
+        holder.kill()
+        assert waiting.stdout is not None
+        assert waiting.stdout.readline() == "begins\n", "what is killed keeps nothing"
+        assert waiting.stdin is not None
+        waiting.stdin.write("\n")
