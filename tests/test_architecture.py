@@ -182,6 +182,7 @@ def test_every_data_file_of_a_package_is_matched_by_a_packaging_glob() -> None:
 
 OPENS = {
     "busbw.files": "the one reader of a folder that somebody else may have filled",
+    "busbw.store.own_builds": "locks, empty files in the user's own state folder, mode 0700",
     "busbw.store.run_directory": "writes, by `files.regular` and new names",
     "busbw.intake": "a file that the user named may be a link or a pipe",
     "busbw.shell": "scripts of the package",
