@@ -4,6 +4,7 @@
     python tests/bench/why_cases.py run TEXTS --batch 1        once; records the answers
     python tests/bench/why_cases.py curve                      all recorded batches
     python tests/bench/why_cases.py regrade TEXTS [--batch 1]  today's answers, not recorded
+    python tests/bench/why_cases.py ablate TEXTS [--batch 1]   today's score without each part
     python tests/bench/why_cases.py second FILE                agreement of a second label
     python tests/bench/why_cases.py fetch TEXTS                texts of public threads
 
@@ -27,12 +28,16 @@ import subprocess
 import sys
 import urllib.request
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import yaml
+
+from busbw.cli import why
+from busbw.parsers.findings import diagnose, message_clues, ranking
 
 FOLDER = Path(__file__).parents[1] / "why_cases"
 INDEX = FOLDER / "index.yaml"
@@ -340,6 +345,76 @@ def curve() -> str:
     return "\n".join(lines)
 
 
+def nothing(*_: object, **__: object) -> None:
+    """A part that is switched off and gives nothing."""
+
+
+def no_items(*_: object, **__: object) -> tuple[()]:
+    """A part that is switched off and finds nothing."""
+    return ()
+
+
+def same(first: Any, *_: object) -> Any:
+    """A part that is switched off and changes nothing."""
+    return first
+
+
+def rules_without(*names: str) -> Callable[[], Any]:
+    """All rules but these."""
+    chosen = tuple(rule for rule in diagnose.all_rules() if rule.name not in names)
+    return lambda: chosen
+
+
+def parts() -> dict[str, tuple[Any, str, Any]]:
+    """Part → module, name and what stands in its place while it is off."""
+    return {
+        "vocabularies": (message_clues, "message_clues", no_items),
+        "all rules": (diagnose, "all_rules", no_items),
+        "differences": (diagnose, "all_rules", rules_without("differences")),
+        "failed calls and places": (
+            diagnose,
+            "all_rules",
+            rules_without("failed-calls", "failing-place"),
+        ),
+        "settings at work": (diagnose, "all_rules", rules_without("settings-at-work")),
+        "what explains what": (ranking, "_explain", nothing),
+        "weak signs promoted": (ranking, "_promote", nothing),
+        "usual reasons": (ranking, "_add_reasons", nothing),
+        "warnings outlived": (diagnose, "_outlived", same),
+        "text search": (diagnose, "_by_words", no_items),
+    }
+
+
+@contextmanager
+def without(module: Any, name: str, stand_in: Any) -> Iterator[None]:
+    """One part off, for as long as this lasts."""
+    original = getattr(module, name)
+    setattr(module, name, stand_in)
+    try:
+        yield
+    finally:
+        setattr(module, name, original)
+
+
+def ablate(folder: Path, rows: Sequence[Row]) -> str:
+    """The scores with one part switched off at a time, in this process."""
+    readings = {row["id"]: why.read([str(folder / f"{row['id']}.txt")]) for row in rows}
+
+    def score(name: str) -> str:
+        grades = []
+        for row in rows:
+            findings = diagnose.diagnose(readings[row["id"]].evidence).findings
+            answers = [Answer(f.id, f.confidence.value, f"{f.title}\n{f.cause}") for f in findings]
+            grades.append(grade(row, answers))
+        return f"{name}\n{summary('', grades)}"
+
+    lines = [HEADER, score("all parts")]
+    for name, (module, attribute, stand_in) in parts().items():
+        with without(module, attribute, stand_in):
+            lines.append(score(f"without {name}"))
+    return "\n".join(lines)
+
+
 def agreement(path: Path) -> str:
     """How often a second label accepts what the first accepts."""
     rows = {row["id"]: row["expected"] for row in load(INDEX)}
@@ -414,11 +489,11 @@ def parser() -> argparse.ArgumentParser:
     """The command line."""
     top = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     todo = top.add_subparsers(dest="todo", required=True)
-    for name in ("seal", "run", "regrade", "fetch"):
+    for name in ("seal", "run", "regrade", "ablate", "fetch"):
         one = todo.add_parser(name)
         one.add_argument("texts", type=Path)
         if name != "fetch":
-            one.add_argument("--batch", type=int, required=name != "regrade")
+            one.add_argument("--batch", type=int, required=name in ("seal", "run"))
         if name in ("run", "regrade"):
             one.add_argument("--command", default="busbw", help="the command that is graded")
         if name == "run":
@@ -443,6 +518,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         answers = answers_of(args.texts, rows, args.command.split())
         grades = [grade(row, answers[row["id"]]) for row in rows]
         print("\n".join([*misses(rows, answers), HEADER, summary("today", grades)]))
+    elif args.todo == "ablate":
+        rows = chosen(load(INDEX), args.batch)
+        here = [row for row in rows if (args.texts / f"{row['id']}.txt").exists()]
+        print(ablate(args.texts, here))
     elif args.todo == "curve":
         print(curve())
     elif args.todo == "second":
