@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 STAMP_DEV := $(VENV)/.installed-dev
 
-.PHONY: demo test test-all check types lint dev lock clean fault-matrix bench-smoke
+.PHONY: docs man demo test test-all check types lint dev lock clean fault-matrix bench-smoke
 
 # Exactly the versions that were tested, each file checked against its hash; busbw itself is linked from here. The locks are made anew by `make lock`.
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
@@ -51,6 +51,16 @@ fault-matrix: $(STAMP)
 # Every bench in its smallest form, as root: some ten minutes on two idle CPUs. BENCH='read.py why.py' names some.
 bench-smoke: $(STAMP_DEV)
 	@$(BIN)/python tests/bench/smoke.py $(BENCH)
+
+# The pages as a site that needs no network; a broken link fails. MkDocs has a place of its own.
+DOCS := build/docs-tools
+docs:
+	@test -x $(DOCS)/bin/mkdocs || { $(PYTHON) -m venv $(DOCS) && $(DOCS)/bin/pip install --quiet --disable-pip-version-check mkdocs==1.6.1; }
+	$(DOCS)/bin/mkdocs build --strict
+
+# busbw.1 and one page for each command, from the command line's own parser: man -l build/man/busbw.1
+man: $(STAMP)
+	$(BIN)/python docs/tools/man.py build/man
 
 dev: $(STAMP_DEV)
 	$(PIP) --no-deps --no-build-isolation -e . --config-settings editable_mode=strict

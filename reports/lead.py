@@ -69,12 +69,15 @@ def ordered_findings(result: RunResult) -> tuple[Finding, ...]:
 
 
 def deciding(result: RunResult) -> Finding | None:
-    """The finding to act on first; None = no required finding has the state of the verdict."""
+    """The finding to act on first: the required one of the verdict's state; where a FAIL or UNKNOWN
+    has none, the first of all, which is a suspicion. None = nothing led to the verdict."""
+    findings = ordered_findings(result)
     states = {Status.FAIL, Status.UNKNOWN}
+    suspicion = findings[:1] if result.verdict in states else ()
     if result.verdict is Status.WARN:
         states = {Status.WARN}
-    decided = (each for each in ordered_findings(result) if each.status in states)
-    return next((each for each in decided if each.required), None)
+    decided = (each for each in findings if each.required and each.status in states)
+    return next(decided, next(iter(suspicion), None))
 
 
 def subject(result: RunResult) -> str:

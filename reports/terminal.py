@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from busbw.model import CriterionResult, Finding, RunResult, Status, Unreachable
 from busbw.reports import lead, phrases
@@ -76,8 +76,10 @@ def verdict_lines(result: RunResult, run_dir: str | None = None) -> tuple[Line, 
             lines.append(Line(f"ALSO  {phrases.count(hidden, 'more finding')} in the report"))
     lines += _layers(findings)
     lines += _gaps(result)
-    lines.append(Line(lead.last_line(result, run_dir or f"runs/{result.run_id}"), unbroken=True))
-    return tuple(Line(one_line(line.text), line.indent, line.unbroken) for line in lines)
+    usual = f"runs/{result.run_id}"
+    place = run_dir or usual
+    shown = [replace(line, text=one_line(line.text.replace(usual, place))) for line in lines]
+    return (*shown, Line(one_line(lead.last_line(result, place)), unbroken=True))
 
 
 def _criteria(result: RunResult) -> list[Line]:

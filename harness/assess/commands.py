@@ -56,14 +56,18 @@ def of(text: str, plan: RunPlan) -> str:
 def _of_busbw(command: str, words: list[str], plan: RunPlan) -> str:
     """
     >>> from types import SimpleNamespace as of
-    >>> plan = of(words=("-i", "lab", "-x", "n2"), run_words=("quick", "--nccl-tests", "a b"))
+    >>> plan = of(words=("-i", "lab", "-x", "n2"), run_words=("quick", "--nccl-tests", "a b"),
+    ...     run_id="20261123-short")
     >>> _of_busbw("run", ["-x", "n3"], plan)
     "busbw run quick -i lab -x 'n[2-3]' --nccl-tests 'a b'"
     >>> _of_busbw("run", ["soak"], plan), _of_busbw("check", [], plan)
     ("busbw run soak -i lab -x n2 --nccl-tests 'a b'", 'busbw check -i lab -x n2')
     >>> _of_busbw("run", ["--resume", "RUN"], plan)
-    'busbw run --resume RUN'
+    'busbw run --resume runs/20261123-short'
     """
+    if words[-2:] == ["--resume", "RUN"]:
+        # The folder that runs are made in, if nobody gave another: `raw/` does not know its place.
+        words[-1] = f"runs/{plan.run_id}"
     if _SELECTS & set(words):
         return " ".join(["busbw", command, *words])
     playbook, *measures = plan.run_words if command == "run" and plan.run_words else [""]

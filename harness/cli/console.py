@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from rich.live import Live
     from rich.text import Text
 
+    from busbw.cli.launch_progress import LaunchProgress
+
 _STEP_WIDTH = 14
 HEARTBEAT_S = 30.0
 """Silence after which a log gets a line."""
@@ -89,7 +91,9 @@ class Console:
         self._commands = _Commands(self, verbose) if verbose and not quiet else None
         self._heartbeat_s = heartbeat_s
         self._lock = threading.RLock()
-        self._step, self._text = "", ""
+        self._step, self._text, self._done = "", "", False
+        self._launch: LaunchProgress | None = None
+        """The newest row of the launch at work."""
         self._began = self._reported = self._written = time.monotonic()
         """When the step began, when it last reported, when a line was last written."""
         self._ended = threading.Event()
@@ -133,6 +137,7 @@ class Console:
         if self._quiet:
             return
         with self._lock:
+            text, done = self._put(step, text)
             self._reported = self._written = time.monotonic()
             if self._live is None:
                 self._write(step, text)
@@ -147,7 +152,24 @@ class Console:
             if step != self._step:
                 self._leave()
                 self._step, self._began = step, time.monotonic()
-            self._text = text
+            self._text, self._done = text, done
+
+    def _put(self, step: str, text: str) -> tuple[str, bool]:
+        """The text for people, and whether a launch ended well: of a row what it says."""
+        from busbw.cli import launch_progress
+        from busbw.run.context import Done, Row
+
+        if isinstance(text, Row):
+            before = self._launch if step == self._step else None
+            self._launch = launch_progress.after(before, text, time.monotonic())
+            return self._launch.line(), False
+        last = self._launch
+        if isinstance(text, Done) and last is not None:
+            self._launch = None
+            return f"{last.text}, {text}", True
+        if step != self._step:
+            self._launch = None
+        return text, isinstance(text, Done)
 
     def current(self) -> Text:
         """The line of the step at work."""
@@ -162,8 +184,9 @@ class Console:
         """The step at work is over: its last word stays."""
         if self._step and self._live is not None:
             took = format_duration(time.monotonic() - self._began)
-            self._live.console.print(_line(self._step, self._text, took, cut=False))
-        self._step, self._text = "", ""
+            line = _line(self._step, self._text, took, cut=False, done=self._done)
+            self._live.console.print(line)
+        self._step, self._text, self._done = "", "", False
 
     def _write(self, step: str, text: str) -> None:
         line = f"{step:<{_STEP_WIDTH}} {visible(text)}"
@@ -236,12 +259,14 @@ def _live(console: Console) -> Live:
     )
 
 
-def _line(step: str, text: str, took: str = "", *, cut: bool = True) -> Text:
-    """`step  text  time`; the line at work is cut at the edge, for a line that wraps cannot be redrawn in place."""
+def _line(step: str, text: str, took: str = "", *, cut: bool = True, done: bool = False) -> Text:
+    """`step  text  time`, behind a check mark where a launch ended well; the line at work is cut at
+    the edge, for a line that wraps cannot be redrawn in place."""
     from rich.text import Text
 
     line = Text(no_wrap=cut, overflow="ellipsis" if cut else "fold")
-    line.append(f"  {one_line(step):<{_STEP_WIDTH}} ", style="bold")
+    line.append("✓ " if done else "  ", style="green")
+    line.append(f"{one_line(step):<{_STEP_WIDTH}} ", style="bold")
     line.append(one_line(text))
     if took:
         line.append(f"  {took}", style="dim")

@@ -222,7 +222,7 @@ def _build_all(
         raise BuildError(
             "no node has the binaries that were built",
             seen="; ".join((*problems, *wrong)),
-            next_step="busbw run --resume RUN",
+            next_step=f"busbw run --resume runs/{context.plan.run_id}",
         )
     return BuildOutcome(
         folder,

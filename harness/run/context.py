@@ -18,11 +18,18 @@ Progress = Callable[[str, str], None]
 class Row(str):
     """The text of an event that is the newest row of the benchmark's table, as it printed it."""
 
+    planned: tuple[int, ...] = ()
+    """Sizes in bytes that the launch tries, in order; () = not known."""
+
     @property
     def size_bytes(self) -> int | None:
         """The row's first column; None = it is no size."""
         first = self.split()[0]
         return int(first) if re.fullmatch(r"[0-9]{1,18}", first) else None
+
+
+class Done(str):
+    """The text of a launch that ended well."""
 
 
 class End(str):

@@ -396,7 +396,9 @@ def _show(context: Context, launch: Launch, output: bytes) -> None:
     lines = output.decode("utf-8", "replace").splitlines()
     rows = [line for line in lines if line[:1] == " " and "0" <= line.strip()[:1] <= "9"]
     if rows:
-        context.progress(launch.case.id, Row(rows[-1].rstrip()[:ROW_WIDTH]))
+        row = Row(rows[-1].rstrip()[:ROW_WIDTH])
+        row.planned = launch.case.sizes.planned()
+        context.progress(launch.case.id, row)
 
 
 def _end(context: Context, launch: Launch, head: Session) -> None:

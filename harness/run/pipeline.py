@@ -15,7 +15,7 @@ from busbw.model import RunResult
 from busbw.reports import phrases
 from busbw.run import allocation as slurm
 from busbw.run import build, cleanup, keys, launching, leases, participants, setup_script
-from busbw.run.context import Context, End, Progress, logged
+from busbw.run.context import Context, Done, End, Progress, logged
 from busbw.run.launching import Place
 from busbw.run.measure import measure
 from busbw.run.measure_again import measure_again
@@ -128,13 +128,15 @@ def _cases(context: Context, place: Place, nodes: tuple[str, ...]) -> None:
     plan = context.plan
     ranks_per_node = 0
     order = 0
-    for case in plan.playbook.cases:
+    many = len(plan.playbook.cases)
+    for number, case in enumerate(plan.playbook.cases, 1):
         launch = launching.make(plan, place, case, nodes, order=order)
         ranks_per_node = launch.ranks_per_node
         order += 1
         context.progress(
             case.id,
-            f"{case.collective} on {phrases.count(len(nodes), 'node')}, {launch.invocation.nranks} ranks",
+            f"{number} of {many}: {case.collective} on {phrases.count(len(nodes), 'node')},"
+            f" {launch.invocation.nranks} ranks",
         )
         if not _measured(context, measure(context, launch)):
             return
@@ -154,7 +156,7 @@ def _measured(context: Context, artefact: CaseArtefact) -> bool:
     """Whether the launch ended by itself, so that the next one has a chance; tells how it went."""
     took = format_duration(artefact.seconds)
     if artefact.state == "ended" and artefact.exit_status == 0:
-        context.progress(artefact.case.id, f"ended after {took}")
+        context.progress(artefact.case.id, Done(f"ended after {took}"))
         return True
     how = f"exit status {artefact.exit_status}" if artefact.state == "ended" else artefact.state
     context.progress(artefact.case.id, f"{how} after {took} {artefact.problem}".rstrip())

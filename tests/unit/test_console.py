@@ -14,6 +14,7 @@ import pytest
 from waiting import PATIENCE_S, wait_until
 
 from busbw.cli.console import Console
+from busbw.run.context import Done, Row
 
 STAMP = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ"
 SHOW = """
@@ -48,6 +49,45 @@ def test_a_log_gets_a_stamped_line_for_each_event(capsys: pytest.CaptureFixture[
         "T reach          4 nodes: node[1-4]",
         "T proof          a␛[2Jb",
     ]
+
+
+def row(size: int, busbw: float, planned: tuple[int, ...]) -> Row:
+    text = f"{size:12d}  {size // 4}   float   sum   -1   437.1   19.19  {busbw:6.2f}   0"
+    made = Row(f"{text}   436.0   19.20  {busbw:6.2f}   0")
+    made.planned = planned
+    return made
+
+
+def test_rows_are_told_as_size_and_bandwidth_and_a_launch_ends_with_its_last(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    sizes = (4 << 20, 8 << 20)
+    with Console(quiet=False) as console:
+        console.progress("all-reduce", "1 of 4: all_reduce on 4 nodes, 8 ranks")
+        console.progress("all-reduce", row(4 << 20, 24.1, sizes))
+        console.progress("all-reduce", row(8 << 20, 48.9, sizes))
+        console.progress("all-reduce", Done("ended after 15.0 s"))
+    lines = [line.partition(" ")[2] for line in capsys.readouterr().err.splitlines()]
+    assert lines == [
+        "all-reduce     1 of 4: all_reduce on 4 nodes, 8 ranks",
+        "all-reduce     4 MiB  24.10 GB/s, size 1 of 2",
+        "all-reduce     8 MiB  48.90 GB/s, size 2 of 2",
+        "all-reduce     8 MiB  48.90 GB/s, ended after 15.0 s",
+    ]
+
+
+def test_a_launch_that_ended_well_leaves_a_check_mark_in_a_terminal() -> None:
+    program = """
+from busbw.cli.console import Console
+from busbw.run.context import Done
+with Console(quiet=False) as console:
+    console.progress("proof", Done("ended after 1.2 s"))
+    console.progress("all-reduce", "exit status 1 after 2.0 s")
+    console.progress("run", "ended")
+"""
+    output = re.sub(r"\x1b\[[\d;?]*\w", "", in_a_terminal({"NO_COLOR": "1"}, program))
+    assert re.search(r"✓ proof +ended after 1.2 s", output)
+    assert not re.search(r"✓ all-reduce", output)
 
 
 def test_a_silent_step_gets_a_heartbeat_that_says_how_long_and_a_quiet_console_says_nothing(

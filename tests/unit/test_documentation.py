@@ -8,10 +8,12 @@ import contextlib
 import importlib
 import io
 import re
+import runpy
 import shlex
 from pathlib import Path
 
 import pytest
+import yaml
 
 from busbw import cli
 from busbw.lab.persona_faults import FAULTS
@@ -180,3 +182,20 @@ def test_an_unknown_option_id_or_file_is_seen() -> None:
         "rdma.nothing",
     ]
     assert missing_files(["parsers/none.py", "parsers/contract.py"]) == ["parsers/none.py"]
+
+
+def test_every_page_is_in_the_menu_of_the_site() -> None:
+    menu = yaml.safe_load((ROOT / "mkdocs.yml").read_text(encoding="utf-8"))["nav"]
+    listed = {
+        page for part in menu for pages in part.values() for each in pages for page in each.values()
+    }
+    assert listed == {*(page.name for page in PAGES[1:]), "symptoms/index.md"}
+
+
+def test_every_command_has_a_manual_page_with_its_options() -> None:
+    pages = runpy.run_path(str(ROOT / "docs" / "tools" / "man.py"))["pages"]()
+    assert {f"busbw-{name}.1" for name in cli.COMMANDS} | {"busbw.1"} == set(pages)
+    assert "\\-\\-budget TIME" in pages["busbw-run.1"]
+    for name, page in pages.items():
+        assert page.count(".SH NAME") == 1, name
+        assert not re.search(r"(?m)^\.(?!TH|SH|SS|TP|nf|fi)", page), name
