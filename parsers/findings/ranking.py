@@ -53,6 +53,7 @@ _MOST_PLACES = 16
 _CHANNEL = re.compile(r"\bChannel (\d+)")
 _MOST_REASONS = 2
 """Of a message that does not say why, guessed at without a sign of their own."""
+_END = "job-ended-by-scheduler"
 _STANDS_OUT = 2 / 3
 """Share of the cases from which on one of several reasons in sight is likely."""
 
@@ -114,6 +115,7 @@ def rank(
     _mark_shared(candidates)
     _promote(known, candidates, context)
     _explain(known, candidates)
+    _explain_the_end(candidates)
     _demote_secondary_errors(candidates)
     if failed and not complaint:
         _demote_conditions(candidates)
@@ -311,6 +313,20 @@ def _outweighs(
         return False
     is_mutual = cause.symptom.id in consequence.symptom.explains
     return not is_mutual or (sure, cause.first()) <= (other_sure, consequence.first())
+
+
+def _explain_the_end(candidates: Mapping[str, _Candidate]) -> None:
+    """A job that its scheduler ended was hung by what failed in the same text before."""
+    end = candidates.get(_END)
+    if end is None or not _SURE[end.confidence]:
+        return
+    for name, cause in candidates.items():
+        first, last = cause.first(), end.first()
+        is_cause = cause.symptom.role is Role.CAUSE and _SURE[cause.confidence]
+        if name != _END and is_cause and first.text == last.text and first < last:
+            end.explained_by.append(name)
+    if end.explained_by:
+        end.confidence = Confidence.POSSIBLE
 
 
 def _demote_secondary_errors(candidates: Mapping[str, _Candidate]) -> None:

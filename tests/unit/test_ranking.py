@@ -149,6 +149,15 @@ def test_a_weak_sign_of_one_fabric_is_strong_only_where_that_fabric_was_seen(
     assert ranked(known, *clues, seen="roce")[0].id == "bad-prefix"
 
 
+def test_the_scheduler_s_end_of_a_job_follows_from_what_failed_before_it() -> None:
+    end = "job-ended-by-scheduler"
+    known = catalogue.assemble([entry("retries"), entry(end)])
+    before = [clue("retries", 1, Weight.STRONG), clue(end, 9, Weight.CERTAIN)]
+    assert order(known, *before) == [("retries", "likely"), (end, "possible")]
+    after = [clue("retries", 9, Weight.STRONG), clue(end, 1, Weight.CERTAIN)]
+    assert order(known, *after) == [(end, "certain"), ("retries", "likely")]
+
+
 def test_entries_of_a_provider_are_out_where_another_one_stands_in_its_place() -> None:
     known = catalogue.assemble([entry("gpu-memory", fabric="efa")])
     strong = clue("gpu-memory", 1, Weight.STRONG)
