@@ -163,7 +163,11 @@ def _label(finding: Finding) -> str:
 
 def _brief(finding: Finding) -> Line:
     state = phrases.state(finding.status)
-    return Line(f"ALSO  {state} ({finding.confidence.value})  {finding.title}   [{finding.id}]")
+    place = ""
+    if finding.where and all(name not in finding.title for name in finding.where):
+        place = f": {phrases.nodes(finding.where)}"
+    text = f"{finding.title}{place}"
+    return Line(f"ALSO  {state} ({finding.confidence.value})  {text}   [{finding.id}]")
 
 
 def _layers(findings: tuple[Finding, ...]) -> list[Line]:

@@ -17,28 +17,65 @@ _OURS = re.compile(r"busbw (?P<command>run|check)\b(?P<rest>[^#]*?)(?P<comment>\
 _SSH = re.compile(r"ssh (?P<node>\S+) (?P<rest>.+)")
 _SELECTS = frozenset({"-i", "--inventory", "-w", "--nodes", "--resume", "--replay"})
 """A command with one of these names its nodes itself."""
+_PROGRAMS = (
+    "cat chronyc dcgmi df dmesg ethtool free grep ibstat ibv_devinfo ip ipcs journalctl kill ls lsmod"
+    " lspci mlxlink nstat numactl nvidia-smi perfquery ps show_gids ss sysctl systemctl tc"
+)
+_OF_A_NODE = frozenset(_PROGRAMS.split())
+"""Programs that ask, or change, the machine on which they run."""
+_DEVICE = "<mst dev>"
+_DEVICE_NAME = re.compile(r"\bmlx\d_\w+")
+_SHELL = re.compile(r"[*?|;&<>$`'\"(){}~\[\]]")
 
 
 def completed(findings: tuple[Finding, ...], plan: RunPlan) -> tuple[Finding, ...]:
     """The findings with every command as it can be pasted."""
-    return tuple(
-        replace(
-            finding,
-            fixes=tuple(replace(fix, commands=_all(fix.commands, plan)) for fix in finding.fixes),
-            verify=_all(finding.verify, plan),
-            would_settle=_all(finding.would_settle, plan),
-        )
-        for finding in findings
+    return tuple(_completed(finding, plan) for finding in findings)
+
+
+def _completed(finding: Finding, plan: RunPlan) -> Finding:
+    node, device = _only_node(finding, plan.cluster), _only_device(finding)
+
+    def all_of(texts: Iterable[str]) -> tuple[str, ...]:
+        return tuple(_on(text.replace(_DEVICE, device), node, plan) for text in texts)
+
+    return replace(
+        finding,
+        fixes=tuple(replace(fix, commands=all_of(fix.commands)) for fix in finding.fixes),
+        verify=all_of(finding.verify),
+        would_settle=all_of(finding.would_settle),
     )
+
+
+def _only_node(finding: Finding, cluster: Cluster) -> Node | None:
+    """The node that all its places are of; None = several, or none."""
+    names = {place.split()[0] for place in finding.where if place}
+    nodes = [node for node in cluster.nodes if node.name in names]
+    return nodes[0] if len(nodes) == 1 == len(names) else None
+
+
+def _only_device(finding: Finding) -> str:
+    """The device that it speaks of; the placeholder, where that is not one."""
+    texts = " ".join((finding.title, *(evidence.text for evidence in finding.evidence)))
+    devices = set(_DEVICE_NAME.findall(texts))
+    return devices.pop() if len(devices) == 1 else _DEVICE
+
+
+def _on(text: str, node: Node | None, plan: RunPlan) -> str:
+    """One command, with what reaches the node that it is about."""
+    program = text.partition(" ")[0]
+    if node is None or program not in _OF_A_NODE or "raw/" in text:
+        return of(text, plan)
+    reach = _reach(node, plan.cluster)
+    if not _SHELL.search(text):
+        return f"{reach} {text}"
+    shell = "sh -c " if plan.cluster.emulated else ""
+    return f"{reach} {shell}{shlex.quote(text)}"
 
 
 def settling(uncovered: tuple[Uncovered, ...], plan: RunPlan) -> tuple[Uncovered, ...]:
     """The same of what was not covered."""
     return tuple(replace(gap, would_settle=of(gap.would_settle, plan)) for gap in uncovered)
-
-
-def _all(texts: Iterable[str], plan: RunPlan) -> tuple[str, ...]:
-    return tuple(of(text, plan) for text in texts)
 
 
 def of(text: str, plan: RunPlan) -> str:

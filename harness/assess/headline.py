@@ -78,12 +78,28 @@ def headline_of(finding: Finding) -> str:
     'n1 is slow: 2 of 4 GB/s (50%)'
     >>> headline_of(Finding("x", Status.FAIL, "A rank died and the others wait", ("n2",), ()))
     'A rank died and the others wait: n2'
+    >>> headline_of(Finding("rdma.rate", Status.FAIL, "rdma.rate: mlx5_3 200 Gb/s; the others 400 Gb/s", ("n4",), ()))
+    'n4: mlx5_3 200 Gb/s; the others 400 Gb/s'
     """
+    if finding.where and finding.title.startswith(f"{finding.id}: "):
+        return _of_check(finding.title.removeprefix(f"{finding.id}: "), fold(finding.where))
     missing = finding.where and all(place not in finding.title for place in finding.where)
     if not missing:
         return shortened(finding.title)
     place = fold(finding.where)
     return f"{shortened(finding.title, WORDS - len(place.split()))}: {place}"
+
+
+def _of_check(seen: str, place: str) -> str:
+    """Of one check: who, then what was seen. What it was about comes before a colon, and goes first
+    where there are too many words.
+
+    >>> _of_check("connect to 10.0.0.2 port 22: accepts TCP but never sends a banner", "n2")
+    'n2: accepts TCP but never sends a banner'
+    """
+    if len(f"{place} {seen}".split()) > WORDS:
+        seen = seen.partition(": ")[2] or seen
+    return f"{place}: {shortened(seen, WORDS - len(place.split()))}"
 
 
 def shortened(text: str, limit: int = WORDS) -> str:

@@ -109,3 +109,36 @@ def test_a_plan_keeps_the_words_that_name_its_nodes_and_no_password() -> None:
     assert made.words == ("-w", "n[1-4]", "-x", "n3", "-p", "tcp")
     assert "Zq7secret" not in " ".join(made.run_words)
     assert made.run_words[-2:] == ("--env", "NCCL_DEBUG=INFO")
+
+
+@pytest.mark.parametrize(
+    ("where", "command", "whole"),
+    [
+        (("n1",), "kill -CONT 1483", "ssh n1 kill -CONT 1483"),
+        (("n1 eth0",), "ethtool -S eth0", "ssh n1 ethtool -S eth0"),
+        (("n1",), "grep . /sys/*/rate", "ssh n1 'grep . /sys/*/rate'"),
+        (("n1",), "mlxlink -d <mst dev>", "ssh n1 mlxlink -d mlx5_3"),
+        (("n1", "n2"), "dcgmi diag -r 3", "dcgmi diag -r 3"),
+        (("leaf1", "n1"), "dcgmi diag -r 3", "dcgmi diag -r 3"),
+        (("n1",), "grep -rE NET/ RUN/raw/cases", "grep -rE NET/ RUN/raw/cases"),
+        (("n1",), "the switch's counters", "the switch's counters"),
+    ],
+)
+def test_a_command_for_one_node_says_on_which_it_runs(
+    where: tuple[str, ...], command: str, whole: str
+) -> None:
+    """A reader of the first screen would have sent `kill` to processes of another machine."""
+    title = "mlx5_3 200 Gb/s; the others 400 Gb/s"
+    fixes = (Fix("do", (command,)),)
+    (finding,) = commands.completed(
+        (Finding("x", Status.FAIL, title, where, (), fixes=fixes),), plan()
+    )
+    assert finding.fixes[0].commands == (whole,)
+
+
+def test_the_shell_of_a_lab_node_expands_its_own_names() -> None:
+    lab = Cluster(NODES, "n1", "lab demo (emulated)", emulated=True)
+    fixes = (Fix("do", ("cat /sys/*/rate",)),)
+    finding = Finding("x", Status.FAIL, "slow", ("n2",), (), fixes=fixes)
+    (whole,) = commands.completed((finding,), plan(cluster=lab))
+    assert whole.fixes[0].commands == ("busbw lab exec --name demo n2 -- sh -c 'cat /sys/*/rate'",)

@@ -46,8 +46,8 @@ def test_verdict_then_cause_then_fix_then_evidence() -> None:
         ),
         "THEN  busbw run -w gpu-005,gpu-000 --pairs",
         (
-            "ALSO  ▲ warning (certain)  NCCL_IB_GID_INDEX is set on 2 nodes; InfiniBand ignores it "
-            "  [gid-rocev1-or-no-ipv4]"
+            "ALSO  ▲ warning (certain)  NCCL_IB_GID_INDEX is set on 2 nodes; InfiniBand ignores it:"
+            " gpu-[002,009]   [gid-rocev1-or-no-ipv4]"
         ),
         "NOT CHECKED  bit error rate of the links; sustained load over 60 minutes",
         "busbw: FAIL gpu-005 rail 3 (slow-rail); all_reduce 192/371 GB/s (52%) gpu-[000-015] runs/20261120-0212-3f9c",
