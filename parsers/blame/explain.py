@@ -495,7 +495,7 @@ class Explainer:
         fewest = LAUNCHES_OF_SHARED if shared else 2
         explained = [self._levels[i] for i in account.explained]
         of_nodes = account.part.kind in _INSIDE_LEAVES
-        if of_nodes and self._only_across(account) and self._like_all_across(account):
+        if of_nodes and self._only_across(account) and self._is_of_way(account):
             return False
         if of_nodes and account.intermittent and self._only_across(account):
             # Collisions and neighbours on the uplinks come and go, and slow others as well.
@@ -524,11 +524,16 @@ class Explainer:
             return False
         return not shared or self._stands_out(account) >= 0
 
-    def _like_all_across(self, account: Account) -> bool:
-        """In the launches in which it was slow, what left its leaf without it was no better."""
+    def _is_of_way(self, account: Account) -> bool:
+        """What leaves its leaf is slow with it, as much is slow without it, or all of that always
+        while it is good inside: so is a way that static routing gives it, and no node."""
         members = self._loaded(account.part)
         others = self._columns.others_across(members, account.slow_in, account.part.rail)
-        return bool(others) and statistics.median(others) <= (1.0 + account.ratio) / 2
+        if others and statistics.median(others) <= (1.0 + account.ratio) / 2:
+            return True
+        crosses = self._columns.crosses[members.at]
+        across = set(self._columns.launch[members.at[crosses]].tolist())
+        return bool(account.clean_in) and across.isdisjoint(account.clean_in)
 
     def _proved(self, account: Account) -> bool:
         """Its groups lie further below what is predicted without it than chance makes any part of

@@ -434,3 +434,24 @@ def test_a_few_lucky_groups_are_no_good_level() -> None:
                 )
     outcome = blame.solve(tuple(samples), Fabric())
     assert 0.95 < statistics.median(level.ratio for level in outcome.levels) < 1.05
+
+
+def test_a_node_that_is_good_inside_its_leaf_is_not_blamed_for_its_way_out() -> None:
+    """Static routing sends all that goes to one node over one cable: with a dead one it is slow
+    whenever it leaves its leaf, and its NIC is good (seen in tests/sim)."""
+    leaves = (TWELVE[:4], TWELVE[4:8], TWELVE[8:])
+    rng = random.Random(2)
+    samples = []
+    for number in range(8):
+        groups = inside_leaves(leaves, number) if number % 3 == 0 else across_leaves(leaves, number)
+        for group in groups:
+            for rail in range(4):
+                away = number % 3 and "node1" in group and rail == 2
+                values = tuple(LINE * (0.4 if away else 1) * rng.gauss(1, 0.01) for _ in range(20))
+                launch = f"x-{number}"
+                samples.append(
+                    GroupSample(group, 1 << 20, values, "raw/x", launch=launch, rail=rail)
+                )
+    outcome = blame.solve(tuple(samples), THREE_LEAVES)
+    assert [each.component.label for each in outcome.blames] == []
+    assert "node1" in " ".join(doubt.account.part.label for doubt in outcome.open)
