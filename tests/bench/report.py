@@ -1,7 +1,7 @@
 """Size of the report, time to make it, and time to open it in headless Chromium: `python
 tests/bench/report.py [CASES]` (the first so many cases).
 
-Goals: 1,000 nodes and 5,000 ranks at most 1.5 MB, 3 s to make, 0.5 s to open; 16 nodes at most 150
+Goals: 1,000 nodes and 5,000 ranks at most 300 KB, 3 s to make, 0.3 s to open; 16 nodes at most 150
 KB. "Open" is from the navigation to the second frame after the load event, median of five, and
 includes what an empty page costs, which is printed beside it.
 """
