@@ -141,8 +141,10 @@ def entries() -> tuple[Entry, ...]:
 def _of(package: ModuleType) -> Iterator[Entry]:
     for info in pkgutil.iter_modules(package.__path__):
         module = importlib.import_module(f"{package.__name__}.{info.name}")
-        for name, function in inspect.getmembers(module, inspect.isfunction):
-            if function.__module__ == module.__name__ and _NAMES.fullmatch(name):
+        for name, function in inspect.getmembers(module, inspect.isroutine):
+            # A reader of lines is a method of the module's own LineFormat.
+            own = inspect.ismethod(function) or function.__module__ == module.__name__
+            if own and _NAMES.fullmatch(name):
                 call = _caller(function)
                 if call is not None:
                     yield Entry(f"{module.__name__.removeprefix('busbw.')}.{name}", call, info.name)
