@@ -7,7 +7,7 @@ import re
 from dataclasses import dataclass
 
 _DOMAIN = re.compile(r"^Domain State:\s*(\S+)", re.M)
-_NODE = re.compile(r"^Node #(\d+)\s+\*?\s*(\S+).*?-\s*([A-Z_]+)\b", re.M)
+_NODE = re.compile(r"^Node #(\d+)[ \t]++(?:\*[ \t]*+)?(\S++).*?-[ \t]*+([A-Z_]+)\b", re.M)
 
 
 @dataclass(frozen=True, slots=True)

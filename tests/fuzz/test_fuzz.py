@@ -66,6 +66,10 @@ FOUND = (
         + b"# Out of bounds va%lues : 0 OK\n" * 1_500,
     ),
     ("parsers.nccl_tests.table.parse", b"4096 1024 float " + b"9" * 60_000 + b"!\n"),
+    ("parsers.nccl_tests.rccl.parse", b"{" * 200_000),
+    ("parsers.nccl_tests.rccl.parse", b'{"a" ' * 40_000),
+    ("parsers.tools.imex.parse", b"Domain State: UP\nNode #1" + b" " * 80_000 + b"\n"),
+    ("parsers.tools.imex.parse", b"Domain State: UP\nNode #1 " + b"a" * 80_000 + b"\n"),
     ("busbw read", b"9" * 190_000),
     ("busbw why", b" " * 4_000 + b"../../../etc/passwd f {\n"),
 )
