@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from busbw.parsers.nccl_tests.rows import find_row
 from busbw.run.context import Row
 from busbw.units import format_bandwidth, format_duration, format_size, format_time_us
 
 _TOO_ROUGH_GB_S = 0.1
 """nccl-tests prints two digits: below, the time says more."""
+_SHORT_S = 0.5
+_LONGER = 1.3
+"""A size that takes no longer than these tells nothing of the next: latency decides."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +26,8 @@ class LaunchProgress:
     many: int
     left_s: float | None
     """None = not known, or nothing is left."""
+    took_s: float = 0.0
+    """Since the row before; 0 = there was none."""
 
     def line(self) -> str:
         """For the line of the launch at work."""
@@ -40,7 +44,7 @@ def after(before: LaunchProgress | None, row: Row, at_s: float) -> LaunchProgres
 
     >>> row = Row("  8388608  2097152  float  sum  -1  437.1  19.19  28.79  0  436  19.2  28.8  0")
     >>> row.planned = (4 << 20, 8 << 20, 16 << 20)
-    >>> after(LaunchProgress("4 MiB", 10.0, 1, 3, None), row, 14.0).line()
+    >>> after(LaunchProgress("4 MiB", 10.0, 1, 3, None, 2.0), row, 14.0).line()
     '8 MiB  28.79 GB/s, size 2 of 3, about 8.0 s left'
     """
     size = row.size_bytes
@@ -48,21 +52,30 @@ def after(before: LaunchProgress | None, row: Row, at_s: float) -> LaunchProgres
     if size is None or size not in row.planned:
         return LaunchProgress(text, at_s, 0, 0, None)
     number = row.planned.index(size) + 1
-    left = None
-    if before is not None and number < len(row.planned) and before.number == number - 1:
-        # A size takes as long as it has bytes, once bandwidth decides.
-        left = (at_s - before.at_s) * sum(row.planned[number:]) / size
-    return LaunchProgress(text, at_s, number, len(row.planned), left)
+    left, took = None, 0.0
+    if before is not None and before.number == number - 1:
+        took = at_s - before.at_s
+    bandwidth_decides = before is not None and took > max(_SHORT_S, _LONGER * before.took_s)
+    if bandwidth_decides and before is not None and before.took_s and number < len(row.planned):
+        # A size takes as long as it has bytes from then on.
+        left = took * sum(row.planned[number:]) / size
+    return LaunchProgress(text, at_s, number, len(row.planned), left, took)
 
 
 def _text(row: Row) -> str:
-    cells = find_row(row, None)
-    if cells is None or cells.printed is None:
+    """Size and bandwidth, out of place; the columns of nccl-tests are size, count, type, operation,
+    root, time, algbw, busbw.
+
+    >>> _text(Row("  262144  65536  float  sum  -1  45792.6  0.01  0.01  N/A  45699.7  0.01  0.01"))
+    '256 KiB in 45.8 ms'
+    """
+    cells = row.split()
+    try:
+        # Before nccl-tests 2.12 there was no root.
+        first = 4 if "." in cells[4] else 5
+        size, time_us, busbw = int(cells[0]), float(cells[first]), float(cells[first + 2])
+    except (IndexError, ValueError):
         return row.strip()
-    values = cells.row
-    side = values.out_of_place or values.in_place
-    if side is None:
-        return format_size(values.size_bytes)
-    if side.busbw_gb_s < _TOO_ROUGH_GB_S:
-        return f"{format_size(values.size_bytes)} in {format_time_us(side.time_us)}"
-    return f"{format_size(values.size_bytes)}  {format_bandwidth(side.busbw_gb_s)}"
+    if busbw < _TOO_ROUGH_GB_S:
+        return f"{format_size(size)} in {format_time_us(time_us)}"
+    return f"{format_size(size)}  {format_bandwidth(busbw)}"
