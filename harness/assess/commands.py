@@ -25,6 +25,8 @@ _OF_A_NODE = frozenset(_PROGRAMS.split())
 """Programs that ask, or change, the machine on which they run."""
 _DEVICE = "<mst dev>"
 _DEVICE_NAME = re.compile(r"\bmlx\d_\w+")
+_THIS_RUN = re.compile(r"(?<=--resume )RUN\b|\bRUN(?=/)|(?<=busbw why )RUN\b")
+"""Elsewhere RUN is a run that the reader chooses."""
 _SHELL = re.compile(r"[*?|;&<>$`'\"(){}~\[\]]")
 
 
@@ -37,7 +39,9 @@ def _completed(finding: Finding, plan: RunPlan) -> Finding:
     node, device = _only_node(finding, plan.cluster), _only_device(finding)
 
     def all_of(texts: Iterable[str]) -> tuple[str, ...]:
-        return tuple(_on(text.replace(_DEVICE, device), node, plan) for text in texts)
+        # The folder that runs are made in, if nobody gave another: `raw/` does not know its place.
+        own = (_THIS_RUN.sub(f"runs/{plan.run_id}", text) for text in texts)
+        return tuple(_on(text.replace(_DEVICE, device), node, plan) for text in own)
 
     return replace(
         finding,
@@ -93,18 +97,12 @@ def of(text: str, plan: RunPlan) -> str:
 def _of_busbw(command: str, words: list[str], plan: RunPlan) -> str:
     """
     >>> from types import SimpleNamespace as of
-    >>> plan = of(words=("-i", "lab", "-x", "n2"), run_words=("quick", "--nccl-tests", "a b"),
-    ...     run_id="20261123-short")
+    >>> plan = of(words=("-i", "lab", "-x", "n2"), run_words=("quick", "--nccl-tests", "a b"))
     >>> _of_busbw("run", ["-x", "n3"], plan)
     "busbw run quick -i lab -x 'n[2-3]' --nccl-tests 'a b'"
     >>> _of_busbw("run", ["soak"], plan), _of_busbw("check", [], plan)
     ("busbw run soak -i lab -x n2 --nccl-tests 'a b'", 'busbw check -i lab -x n2')
-    >>> _of_busbw("run", ["--resume", "RUN"], plan)
-    'busbw run --resume runs/20261123-short'
     """
-    if words[-2:] == ["--resume", "RUN"]:
-        # The folder that runs are made in, if nobody gave another: `raw/` does not know its place.
-        words[-1] = f"runs/{plan.run_id}"
     if _SELECTS & set(words):
         return " ".join(["busbw", command, *words])
     playbook, *measures = plan.run_words if command == "run" and plan.run_words else [""]

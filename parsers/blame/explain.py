@@ -497,11 +497,6 @@ class Explainer:
         of_nodes = account.part.kind in _INSIDE_LEAVES
         if of_nodes and self._only_across(account) and self._is_of_way(account):
             return False
-        if of_nodes and account.intermittent and self._only_across(account):
-            # Collisions and neighbours on the uplinks come and go, and slow others as well.
-            own = self._loaded(account.part)
-            if self._chance.across(own.at, (1.0 + account.ratio) / 2):
-                return False
         slow, clean = len(account.slow_in), len(account.clean_in)
         if shared and slow < ALWAYS * (slow + clean):
             # Neighbours load a leaf or its uplinks for some minutes.
@@ -528,8 +523,12 @@ class Explainer:
         """What leaves its leaf is slow with it, as much is slow without it, or all of that always
         while it is good inside: so is a way that static routing gives it, and no node."""
         members = self._loaded(account.part)
+        halfway = (1.0 + account.ratio) / 2
+        # Collisions and neighbours on the uplinks come and go, and slow others as well.
+        if account.intermittent and self._chance.across(members.at, halfway):
+            return True
         others = self._columns.others_across(members, account.slow_in, account.part.rail)
-        if others and statistics.median(others) <= (1.0 + account.ratio) / 2:
+        if others and statistics.median(others) <= halfway:
             return True
         crosses = self._columns.crosses[members.at]
         across = set(self._columns.launch[members.at[crosses]].tolist())

@@ -66,6 +66,16 @@ def write(path: Path, communicators: int = COMMUNICATORS, seed: int = 1) -> None
             out.write("".join(_interleaved(rng, index, here)).encode())
 
 
+def split(source: Path, folder: Path, files: int) -> None:
+    """The log in as many files of about the same size, at the ends of lines."""
+    folder.mkdir()
+    each = source.stat().st_size // files
+    with source.open("rb") as log:
+        for number in range(files):
+            with (folder / f"rank{number}.log").open("wb") as out:
+                out.write(log.read(each) + log.readline() if number < files - 1 else log.read())
+
+
 def _interleaved(rng: random.Random, index: int, warnings: int) -> Iterator[str]:
     """All ranks' lines for one communicator, in bursts of ranks taken at random."""
     comm_id = f"{rng.getrandbits(64):x}"

@@ -23,6 +23,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
 
+import gen_log
 import gen_varied
 
 _GOALS = {"read": 0.10, "why": 0.08}
@@ -83,17 +84,6 @@ def grep_s(path: Path) -> float:
     return max(1e-4, cost_of(argv).cpu_s / _GREPS)
 
 
-def split(source: Path, folder: Path, files: int) -> None:
-    """The log in as many files of about the same size, at the ends of lines."""
-    folder.mkdir()
-    each = source.stat().st_size // files
-    with source.open("rb") as log:
-        for number in range(files):
-            with (folder / f"rank{number}.log").open("wb") as out:
-                out.write(log.read(each) + log.readline() if number < files - 1 else log.read())
-    source.unlink()
-
-
 def size_mb(path: Path) -> float:
     """Of a file, or of the files of a folder."""
     files = path.iterdir() if path.is_dir() else (path,)
@@ -134,7 +124,7 @@ def main() -> int:
             gen_varied.write(path, kind, round(arguments.mb * 1e6), arguments.seed)
             print(f"{kind}: {gen_varied.shapes_of(path)}", flush=True)
             if arguments.files > 1 and path.is_file():
-                split(path, Path(place) / "logs", arguments.files)
+                gen_log.split(path, Path(place) / "logs", arguments.files)
                 path = Path(place) / "logs"
             found += figures(kind, path, arguments.rounds)
     found.sort(key=lambda figure: figure.ratio / _GOALS[figure.command])

@@ -22,16 +22,6 @@ _GOAL = 1.5
 """`why` against `read`."""
 
 
-def split(source: Path, folder: Path, files: int) -> None:
-    """The log in as many files of about the same size, at the ends of lines."""
-    folder.mkdir()
-    each = source.stat().st_size // files
-    with source.open("rb") as log:
-        for number in range(files):
-            with (folder / f"rank{number}.log").open("wb") as out:
-                out.write(log.read(each) + log.readline() if number < files - 1 else log.read())
-
-
 def measured(command: str, folder: Path) -> tuple[float, float, float]:
     """Wall and CPU seconds, and the largest process in MB, this one's children included."""
     began = time.monotonic()
@@ -54,7 +44,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="busbw-bench-") as place:
         whole, folder = Path(place) / "whole.log", Path(place) / "logs"
         gen_log.write(whole, max(1, round(arguments.size * gen_log.COMMUNICATORS / 1000)))
-        split(whole, folder, arguments.files)
+        gen_log.split(whole, folder, arguments.files)
         print(f"{whole.stat().st_size / 1e6:.0f} MB in {arguments.files} files", flush=True)
         whole.unlink()
         for _ in range(arguments.rounds):

@@ -120,7 +120,10 @@ def test_a_plan_keeps_the_words_that_name_its_nodes_and_no_password() -> None:
         (("n1",), "mlxlink -d <mst dev>", "ssh n1 mlxlink -d mlx5_3"),
         (("n1", "n2"), "dcgmi diag -r 3", "dcgmi diag -r 3"),
         (("leaf1", "n1"), "dcgmi diag -r 3", "dcgmi diag -r 3"),
-        (("n1",), "grep -rE NET/ RUN/raw/cases", "grep -rE NET/ RUN/raw/cases"),
+        (("n1",), "grep -rE NET/ RUN/raw/cases", "grep -rE NET/ runs/r/raw/cases"),
+        ((), "busbw run --resume RUN", "busbw run --resume runs/r"),
+        ((), "busbw why RUN", "busbw why runs/r"),
+        ((), "busbw baseline accept RUN", "busbw baseline accept RUN"),
         (("n1",), "the switch's counters", "the switch's counters"),
     ],
 )
