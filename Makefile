@@ -7,19 +7,20 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 STAMP_DEV := $(VENV)/.installed-dev
 
-.PHONY: docs man demo test test-all check types lint dev lock clean fault-matrix bench-smoke
+.PHONY: docs man demo test test-all check types lint dev lock clean fault-matrix bench-smoke release bundle
 
 # Exactly the versions that were tested, each file checked against its hash; busbw itself is linked from here. The locks are made anew by `make lock`.
+# They are complete: with --no-deps no newer release of a dependency's extra is asked for.
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 $(STAMP): pyproject.toml requirements.lock
 	@$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "busbw needs Python 3.11 or newer; set PYTHON=…")'
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV) || { echo 'next: apt-get install -y python3-venv'; exit 1; }
-	$(PIP) --require-hashes -r requirements.lock
+	$(PIP) --no-deps --require-hashes -r requirements.lock
 	$(PIP) --no-deps --no-build-isolation -e .
 	@touch $@
 
 $(STAMP_DEV): $(STAMP) requirements-dev.lock
-	$(PIP) --require-hashes -r requirements-dev.lock
+	$(PIP) --no-deps --require-hashes -r requirements-dev.lock
 	@touch $@
 
 demo: $(STAMP)
@@ -61,6 +62,14 @@ docs:
 # busbw.1 and one page for each command, from the command line's own parser: man -l build/man/busbw.1
 man: $(STAMP)
 	$(BIN)/python docs/tools/man.py build/man
+
+# Wheel and sdist of the last commit in dist/, built clean, checked, with their sums; nothing is signed or published.
+release: $(STAMP)
+	$(BIN)/python tests/release.py packages dist
+
+# For machines without a network: one tar with every wheel, hashes, licences and install.sh.
+bundle: $(STAMP)
+	$(BIN)/python tests/release.py airgapped build/airgapped
 
 dev: $(STAMP_DEV)
 	$(PIP) --no-deps --no-build-isolation -e . --config-settings editable_mode=strict

@@ -13,16 +13,17 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 
-def load(pattern: str | Path) -> Frames:
+def load(*patterns: str | Path) -> Frames:
     """Runs as pandas DataFrames, for a notebook: `busbw.load("runs/*").rows`.
 
     Args:
-        pattern: one run directory, or a glob.
+        patterns: run directories, or globs.
 
     Raises:
-        UsageError: it names no run directory with a result.
-        RunDirError: a `run.json` is not readable, or another version wrote it.
+        UsageError: they name no run directory.
+        RunDirError: not one of the runs is readable; where some are, the others are listed in
+            `unreadable`.
     """
     from busbw.compare import frames
 
-    return frames.load(pattern)
+    return frames.load(*patterns)

@@ -14,6 +14,7 @@
     │   ├── BuildError        3   the benchmark could not be built
     │   └── LaunchError       3   the launcher failed before anything was measured
     ├── RunDirError           3   a run directory is missing, foreign or half written
+    │   └── NoRunError        2   the folder that the user named is no run directory
     ├── LabError              3   the embedded lab could not do what was requested
     └── Interrupted         130   stopped by the user; what was measured is kept
 
@@ -94,6 +95,12 @@ class LaunchError(MeasureError):
 
 class RunDirError(BusbwError):
     """A run directory is missing, foreign or half written."""
+
+
+class NoRunError(RunDirError):
+    """The folder that the user named is not there, or is no run directory."""
+
+    exit_status = 2
 
 
 class LabError(BusbwError):

@@ -128,6 +128,8 @@ def format_bandwidth(gb_s: float | None) -> str:
 
     >>> format_bandwidth(369.4), format_bandwidth(0.0239), format_bandwidth(None)
     ('369.4 GB/s', '0.0239 GB/s', 'not measured')
+    >>> format_bandwidth(0.00006), format_bandwidth(0.0)
+    ('0.00006 GB/s', '0 GB/s')
     """
     if gb_s is None:
         return "not measured"
@@ -135,6 +137,9 @@ def format_bandwidth(gb_s: float | None) -> str:
         return f"{gb_s:.1f} GB/s"
     if gb_s >= 1:
         return f"{gb_s:.2f} GB/s"
+    if 0 < gb_s < 1e-4:
+        # An interval in a lab; three digits would be written as a power of ten.
+        return f"{gb_s:.7f}".rstrip("0") + " GB/s"
     return f"{gb_s:.3g} GB/s"
 
 

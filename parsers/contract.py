@@ -108,6 +108,14 @@ def _judged(
     return (Status.PASS if met else Status.FAIL), f"{share:+.1%} against the limit"
 
 
+_REHEARSED = "; a rehearsal: emulated hosts accept nothing"
+
+
+def is_rehearsal(acceptance: Acceptance) -> bool:
+    """Every criterion was met, and only the hosts are not real."""
+    return acceptance.summary.endswith(_REHEARSED)
+
+
 def headline(acceptance: Acceptance) -> str:
     """The answer in one sentence: the word, the count, and what decided beside the contract."""
     return f"{acceptance.word}: {acceptance.summary}" + (
@@ -168,7 +176,7 @@ def conclude(criteria: tuple[CriterionResult, ...], run: RunFacts) -> Acceptance
         summary += f"; measured on {run.measured_nodes} of {run.contract_nodes} nodes"
     elif run.emulated:
         word, status = INCONCLUSIVE, Status.UNKNOWN
-        summary += "; a rehearsal: emulated hosts accept nothing"
+        summary += _REHEARSED
     else:
         word, status = ACCEPTED, Status.PASS
     run_problem = (

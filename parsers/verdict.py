@@ -57,9 +57,7 @@ def decide(
     """Add everything up. `excluded`: required cases that were planned and never ran; they are
     UNKNOWN. `measuring` False = a run that only checks: that nothing was measured takes nothing
     away."""
-    statuses: list[Status] = [
-        c.status for c in checks if c.required and c.status is not Status.SKIPPED
-    ]
+    statuses = [*of_checks(checks)]
     statuses += [c.status for c in cases if c.case.required]
     required_cases = {c.case.id for c in cases if c.case.required}
     statuses += [c.status for c in comparisons if c.case_id in required_cases]
@@ -84,6 +82,20 @@ def decide(
     return Verdict(status, EXIT_STATUS[status], tuple(ordered), uncovered)
 
 
+def of_checks(checks: tuple[CheckResult, ...]) -> tuple[Status, ...]:
+    """What the checks add to a verdict: the required ones that apply. An advisory one that failed is a
+    warning: it fails no run, and nothing that failed passes in silence.
+
+    >>> nvlink = CheckResult("gpu.nvlink_status", "n1", Status.FAIL, "", "", "", required=False)
+    >>> of_checks((nvlink, CheckResult("gpu.count", "n1", Status.PASS, "8", "8", "")))
+    (<Status.PASS: 'PASS'>, <Status.WARN: 'WARN'>)
+    """
+    statuses = [c.status for c in checks if c.required and c.status is not Status.SKIPPED]
+    if any(c.status is Status.FAIL and not c.required for c in checks):
+        statuses.append(Status.WARN)
+    return tuple(statuses)
+
+
 def of_contract(decided: Verdict, acceptance: Acceptance) -> Verdict:
     """The verdict of a run that is about a contract: what the contract comes to; a warning beside
     an accepted one stays."""
@@ -99,10 +111,17 @@ def _says(findings: tuple[Finding, ...], status: Status) -> bool:
 
 
 def _of_contract(acceptance: Acceptance) -> Finding:
-    is_failed = acceptance.status is Status.FAIL
+    if contract.is_rehearsal(acceptance):
+        return _contract_finding("contract-rehearsed", acceptance)
+    if acceptance.status is Status.FAIL:
+        return _contract_finding("contract-not-met", acceptance)
+    return _contract_finding("contract-open", acceptance)
+
+
+def _contract_finding(finding_id: str, acceptance: Acceptance) -> Finding:
     return filled(
         Finding(
-            id="contract-not-met" if is_failed else "contract-open",
+            id=finding_id,
             status=acceptance.status,
             title=contract.headline(acceptance),
             where=(),

@@ -145,6 +145,8 @@ def _environment() -> Environment:
         "time": format_time_us,
         "sign": phrases.SIGNS.__getitem__,
         "right": phrases.right,
+        "sure": phrases.sure,
+        "entry": phrases.entry,
         "word": phrases.LABELS.__getitem__,
         "reference": phrases.reference,
         "link": artefact_link,

@@ -92,6 +92,8 @@ def subject(result: RunResult) -> str:
             figure = phrases.percent(compared.ratio)
         return f"{_culprit(result)}{collective(result, compared)} {figure}"
     findings = ordered_findings(result)
+    if result.verdict is Status.PASS:
+        return result.headline
     if findings:
         return findings[0].title
     if result.unreachable and result.verdict in (Status.FAIL, Status.UNKNOWN):
@@ -105,14 +107,8 @@ def _culprit(result: RunResult) -> str:
     for finding in ordered_findings(result):
         places = [place for place in finding.where if place.partition(" ")[0] in blamed]
         if places and finding.required and finding.status is result.verdict:
-            return f"{phrases.where(_narrowest(places))} ({finding.id}); "
+            return f"{phrases.where(phrases.narrowest(places))} ({finding.id}); "
     return ""
-
-
-def _narrowest(places: list[str]) -> tuple[str, ...]:
-    """Without a node of which a rail or an interface is named."""
-    whole = {place.partition(" ")[0] for place in places if " " in place}
-    return tuple(place for place in places if place not in whole)
 
 
 def nodes_of(result: RunResult) -> str:

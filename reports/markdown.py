@@ -7,6 +7,8 @@ GITHUB_STEP_SUMMARY) and shows ten annotations of a kind per step.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from busbw.model import Comparison, Finding, Fix, RunResult, Status
 from busbw.reports import lead, phrases
 from busbw.reports.input import ReportInput
@@ -50,8 +52,7 @@ def github_annotations(result: RunResult) -> str:
     for finding in lead.ordered_findings(result):
         if finding.status in kinds:
             kind = kinds[finding.status] if finding.required else "notice"
-            at = f" ({phrases.where(finding.where)})" if finding.where else ""
-            message = f"{finding.cause or finding.title}{at}; {finding.confidence.value}"
+            message = "; ".join((finding.cause or finding.title, *_sure(finding)))
             lines.append(
                 f"::{kind}"
                 f" title={annotation_property('busbw: ' + finding.title)}::{annotation(message)}"
@@ -82,7 +83,7 @@ def _head(result: RunResult) -> str:
 
 def _unreachable(result: RunResult) -> str:
     lines = ["## Not reached", ""]
-    for same in unreachable_by_reason(result):
+    for same in unreachable_by_reason(result.unreachable):
         nodes = markdown_code(phrases.nodes(u.node for u in same))
         lines.append(f"- {nodes}: {markdown(same[0].reason)}")
         if same[0].next_step:
@@ -92,9 +93,7 @@ def _unreachable(result: RunResult) -> str:
 
 def _finding(finding: Finding, number: int) -> str:
     state = _signed(finding.status, phrases.LABELS[finding.status])
-    facts = [markdown_code(finding.id), finding.confidence.value]
-    if finding.where:
-        facts.append(markdown_code(phrases.where(finding.where)))
+    facts = [markdown_code(finding.id), *map(markdown, _sure(finding))]
     if not finding.required:
         facts.append("advisory")
     lines = [f"## F{number:02d} {state}: {markdown(finding.title)}", "", " · ".join(facts), ""]
@@ -108,11 +107,17 @@ def _finding(finding: Finding, number: int) -> str:
         lines.append(markdown_block(phrases.cut(evidence.text, _EVIDENCE_CHARACTERS)))
     for step, fix in enumerate(finding.fixes, 1):
         lines += _fix(fix, step)
-    lines += _list("Follows from it:", finding.explains)
-    lines += _list("Other possible causes:", finding.also)
+    lines += _list("Follows from it:", map(phrases.entry, finding.explains))
+    lines += _list("Other possible causes:", map(phrases.entry, finding.also))
     lines += _commands("To confirm:", finding.would_settle)
     lines += _commands("Then verify:", finding.verify)
     return "\n".join(lines)
+
+
+def _sure(finding: Finding) -> list[str]:
+    """How sure it is, and where, unless that says it already."""
+    place = phrases.place(finding)
+    return [phrases.sure(finding), place] if place else [phrases.sure(finding)]
 
 
 def _fix(fix: Fix, step: int) -> list[str]:
@@ -127,9 +132,10 @@ def _fix(fix: Fix, step: int) -> list[str]:
     return lines
 
 
-def _list(heading: str, items: tuple[str, ...]) -> list[str]:
+def _list(heading: str, items: Iterable[str]) -> list[str]:
     """A heading and its items; [] = there are none."""
-    return [heading, "", *(f"- {markdown(item)}" for item in items), ""] if items else []
+    lines = [f"- {markdown(item)}" for item in items]
+    return [heading, "", *lines, ""] if lines else []
 
 
 def _commands(heading: str, commands: tuple[str, ...]) -> list[str]:

@@ -16,23 +16,28 @@ if TYPE_CHECKING:
 _CASE = ("collective", "case", "size", "nodes", "profile", "emulated")
 
 
-def render(result: RunResult) -> str:
+def render(result: RunResult, cluster: str = "") -> str:
     """The file's text in Prometheus' exposition format, ending in a line feed. The caller writes it
-    atomically."""
+    atomically.
+
+    Args:
+        cluster: of the label `cluster`, where one Prometheus sees several; empty = no such label.
+    """
     from prometheus_client import CollectorRegistry, generate_latest
 
     registry = CollectorRegistry()
-    _run(registry, result)
-    _compared(registry, result)
+    own = {"cluster": one_line(cluster)} if cluster else {}
+    _run(registry, result, own)
+    _compared(registry, result, own)
     return generate_latest(registry).decode("utf-8")
 
 
-def _run(registry: CollectorRegistry, result: RunResult) -> None:
+def _run(registry: CollectorRegistry, result: RunResult, own: dict[str, str]) -> None:
     from prometheus_client import Gauge
 
     emulated = _emulated(result)
-    names = ("playbook", "profile", "emulated")
-    labels = (one_line(result.playbook), one_line(result.profile), emulated)
+    names = (*own, "playbook", "profile", "emulated")
+    labels = (*own.values(), one_line(result.playbook), one_line(result.profile), emulated)
 
     def gauge(name: str, text: str) -> Gauge:
         return Gauge(name, text, names, registry=registry).labels(*labels)
@@ -68,23 +73,23 @@ def _run(registry: CollectorRegistry, result: RunResult) -> None:
         )
 
 
-def _compared(registry: CollectorRegistry, result: RunResult) -> None:
+def _compared(registry: CollectorRegistry, result: RunResult, own: dict[str, str]) -> None:
     from prometheus_client import Gauge
 
     measured = Gauge(
         "busbw_bus_bandwidth_bytes_per_second",
         "Bus bandwidth measured over all nodes",
-        _CASE,
+        (*own, *_CASE),
         registry=registry,
     )
     ratio = Gauge(
         "busbw_baseline_ratio",
         "Measured over expected bandwidth",
-        (*_CASE, "reference"),
+        (*own, *_CASE, "reference"),
         registry=registry,
     )
     for comparison in lead.whole_cluster(result):
-        labels = _labels(result, comparison)
+        labels = (*own.values(), *_labels(result, comparison))
         if comparison.measured_gb_s is not None:
             measured.labels(*labels).set(comparison.measured_gb_s * 1e9)
         if comparison.ratio is not None:

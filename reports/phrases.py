@@ -8,7 +8,17 @@ from collections.abc import Callable, Iterable
 from typing import TypeVar
 
 from busbw.inventory.hostlist import LEGAL_NAME, fold
-from busbw.model import Comparison, CriterionResult, Evidence, Fix, Reference, Status
+from busbw.model import (
+    Comparison,
+    Confidence,
+    CriterionResult,
+    Evidence,
+    Finding,
+    Fix,
+    Reference,
+    Status,
+)
+from busbw.parsers.findings import catalogue
 from busbw.reports.safe import one_line
 from busbw.units import format_bandwidth, format_time_us
 
@@ -41,6 +51,10 @@ _REFERENCES = {
     "none": "no reference",
 }
 
+_TOGETHER = " + "
+"""Between nodes that were measured as one group: their number does not say which of them it is."""
+_SURE_OF = 3
+"""Places that are named beside how sure a finding is; all of them stand below it."""
 _PROSE = re.compile(
     r"(a|an|the|and|or|of|with|for|again|between|is|are|than|in|on|shows|lists|same|its|other|to)[,:;]?\Z"
 )
@@ -66,6 +80,65 @@ def where(names: tuple[str, ...], most: int = 12) -> str:
         parts.insert(0, nodes(hosts))
     more = f" and {len(parts) - most} more" if len(parts) > most else ""
     return ", ".join(parts[:most]) + more
+
+
+def narrowest(places: Iterable[str]) -> tuple[str, ...]:
+    """Without a node of which a rail or an interface is named.
+
+    >>> narrowest(("gpu-005", "gpu-005 rail 3", "gpu-007"))
+    ('gpu-005 rail 3', 'gpu-007')
+    """
+    every = tuple(places)
+    whole = {place.partition(" ")[0] for place in every if " " in place}
+    return tuple(place for place in every if place not in whole)
+
+
+def sure(finding: Finding) -> str:
+    """How sure a finding is, and of what: of the place that it names, else of the cause that it
+    states. An advisory warning is sure of no more than what it says, and one that is only possible
+    may be no fault at all.
+
+    >>> from dataclasses import replace
+    >>> slow = Finding("slow-node", Status.FAIL, "node3 is slow", ("node3",), (), confidence=Confidence.LIKELY)
+    >>> sure(slow)
+    'likely that it is node3'
+    >>> sure(replace(slow, where=()))
+    'likely that this is the cause'
+    >>> sure(replace(slow, status=Status.WARN, confidence=Confidence.POSSIBLE))
+    'possible fault'
+    >>> sure(replace(slow, id="ssh.connect", status=Status.UNKNOWN, confidence=Confidence.POSSIBLE))
+    'possible; not checked on node3'
+    """
+    word, place = finding.confidence.value, where(narrowest(finding.where), _SURE_OF)
+    if finding.confidence is Confidence.POSSIBLE:
+        if finding.status is Status.WARN:
+            return f"{word} fault"
+        # Only checks have dotted ids.
+        if finding.status is Status.UNKNOWN and place and "." in finding.id:
+            return f"{word}; not checked on {place}"
+    if finding.status is Status.WARN and not finding.required:
+        return word
+    if _TOGETHER in place:
+        return f"{word}; not located"
+    return f"{word} that it is {place}" if place else f"{word} that this is the cause"
+
+
+def place(finding: Finding) -> str:
+    """Where it is, unless `sure` says that already; empty = it does, or no place is named."""
+    if where(narrowest(finding.where)) in sure(finding):
+        return ""
+    return where(finding.where)
+
+
+def entry(text: str) -> str:
+    """What stands in a list of causes or consequences, for people: the title of a catalogue's entry
+    with its id, by which `busbw why ID` tells more; any other text as it is.
+
+    >>> entry("duplicate-gpu"), entry("node1 rail 2 is slow")
+    ('Two ranks use the same GPU [duplicate-gpu]', 'node1 rail 2 is slow')
+    """
+    known = catalogue.load().by_id.get(text)
+    return text if known is None else f"{known.title} [{text}]"
 
 
 def percent(ratio: float | None) -> str:
@@ -175,8 +248,10 @@ def is_command(text: str) -> bool:
     (True, False, False)
     >>> is_command("ssh gpu-005 'dmesg | grep -i the'"), is_command("for n in a b; do ssh $n true; done")
     (True, True)
+    >>> is_command("busbw run --survey   # once no other work uses the CPUs")
+    True
     """
-    parts = _QUOTED.sub("", text).split()
+    parts = _QUOTED.sub("", text).partition("   # ")[0].split()
     if not parts or "; do" in text:
         return bool(parts)
     capital = parts[0][:1].isupper() and "=" not in parts[0]

@@ -63,7 +63,7 @@ _COMMON_USERS = frozenset({
     "root", "admin", "ubuntu", "debian", "centos", "rocky", "ec2-user", "azureuser", "opc",
     "user", "users", "nobody", "slurm", "munge", "mpi", "nccl", "test", "tests", "data",
     "shared", "work", "gpu", "hpc", "cluster", "busbw", "node", "none", "name", "names",
-    "host", "login", "the", "and", "for", "from", "git", "build", "not", "set", "unknown"
+    "host", "login", "the", "and", "only", "for", "from", "git", "build", "not", "set", "unknown"
 })  # fmt: skip
 """Accounts that are everywhere, and words that are more often no account: they name nobody, and
 "needs root" stays readable."""
@@ -92,6 +92,8 @@ _TELLS_NOTHING = re.compile(r"unlimited|N/A|None|unknown|not\b", re.IGNORECASE)
 
 
 _LEAST_SECRET = 8
+_SHORT = 2
+"""Letters of a user's name that are more often part of something else."""
 _NAMES_NEXT = re.compile(r"-{0,2}[A-Za-z][\w-]*")
 
 _PATTERNS = (
@@ -169,7 +171,7 @@ class Redactor:
             users |= {match["owner"] for match in known}
         self._secrets = frozenset(secrets)
         for user in sorted(users - _COMMON_USERS):
-            if len(user) > 2 and user not in self._aliases:
+            if len(user) > _SHORT and user not in self._aliases:
                 self._alias("user", user)
         self._compile()
 
@@ -280,10 +282,13 @@ class Redactor:
         return self._folded_case[host]
 
 
-def for_cluster(cluster: Cluster, host_names: Iterable[str]) -> Redactor:
-    """The redactor of a run: the inventory's names, addresses and users, and the names that the
-    hosts give themselves."""
+def for_cluster(
+    cluster: Cluster, host_names: Iterable[str], other_users: Iterable[str] = ()
+) -> Redactor:
+    """The redactor of a run: the inventory's names, addresses and users, the names that the hosts
+    give themselves, and the users who were seen there."""
     users = [node.user for node in cluster.nodes if node.user]
+    users += sorted(user for user in set(other_users) - {*users} if len(user) > _SHORT)
     addresses = [node.address for node in cluster.nodes if node.address]
     return Redactor([node.name for node in cluster.nodes], users, (*addresses, *host_names))
 

@@ -7,7 +7,8 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from busbw.model import CriterionResult, Finding, RunResult, Status, Unreachable
+from busbw.checks import CONNECT
+from busbw.model import Confidence, CriterionResult, Finding, RunResult, Status, Unreachable
 from busbw.reports import lead, phrases
 from busbw.reports.safe import one_line
 from busbw.units import format_size
@@ -56,17 +57,52 @@ def _broken(line: Line, width: int) -> list[str]:
     return [*parts, current.rstrip()]
 
 
+def table(
+    head: tuple[str, ...], rows: Iterable[tuple[str, ...]], right: tuple[str, ...] = ()
+) -> list[Line]:
+    """Rows in columns below their heads, each a line: the last column is broken under itself where
+    the terminal is narrow.
+
+    Args:
+        right: heads of the columns that end at one edge, as figures do.
+
+    >>> rows = [("n1", "48.1", "good"), ("gpu-2", "9", "slow, no cause found")]
+    >>> print(printed(table(("NODE", "GB/s", "STATE"), rows, right=("GB/s",)), 32), end="")
+      NODE   GB/s  STATE
+      n1     48.1  good
+      gpu-2     9  slow, no cause
+                   found
+    """
+    every = [head, *rows]
+    widths = [max(map(len, column)) for column in zip(*every, strict=True)][:-1]
+    indent = 2 + sum(widths) + 2 * len(widths)
+    lines = []
+    for *cells, last in every:
+        columns = [
+            cell.rjust(width) if name in right else cell.ljust(width)
+            for name, cell, width in zip(head, cells, widths, strict=False)
+        ]
+        lines.append(Line(f"  {'  '.join([*columns, last])}".rstrip(), indent))
+    return lines
+
+
 def verdict_lines(result: RunResult, run_dir: str | None = None) -> tuple[Line, ...]:
     """The lines to print; every character that could move a cursor is a mark.
 
     `run_dir` is the run's directory as the user would type it; None = `runs/<run id>`.
     """
-    findings = lead.ordered_findings(result)
+    gone = {each.node for each in result.unreachable}
+    # NOT REACHED says it, with what to try.
+    findings = tuple(
+        each
+        for each in lead.ordered_findings(result)
+        if each.id != CONNECT.id or not gone.issuperset(each.where)
+    )
     lines = [Line(f"{result.verdict.value}  {result.headline}")]
     if result.emulated:
         lines.append(Line(f"      {result.emulated}"))
     lines += _criteria(result)
-    lines += _unreachable(result)
+    lines += unreached(result.unreachable)
     if findings:
         lines += _first(findings[0], result.headline)
         others = [each for each in findings[1:] if each.id not in findings[0].explains]
@@ -86,13 +122,8 @@ def _criteria(result: RunResult) -> list[Line]:
     """The contract, one line a criterion, in columns."""
     if result.acceptance is None:
         return []
-    rows = [("CRITERION", "LIMIT", "MEASURED", "n", "RESULT")]
-    rows += [_criterion(each) for each in result.acceptance.criteria]
-    widths = [max(len(row[column]) for row in rows) for column in range(4)]
-    lines = []
-    for *cells, last in rows:
-        columns = [cell.ljust(width) for cell, width in zip(cells, widths, strict=True)]
-        lines.append(Line(f"  {'  '.join([*columns, last])}"))
+    head = ("CRITERION", "LIMIT", "MEASURED", "n", "RESULT")
+    lines = table(head, [_criterion(each) for each in result.acceptance.criteria])
     if result.acceptance.without_suspects:
         lines.append(Line(f"      {result.acceptance.without_suspects}"))
     return lines
@@ -112,9 +143,10 @@ def _criterion(of: CriterionResult) -> tuple[str, str, str, str, str]:
     )
 
 
-def _unreachable(result: RunResult) -> list[Line]:
+def unreached(unreachable: tuple[Unreachable, ...]) -> list[Line]:
+    """Who was not reached, why, and what to try."""
     lines = []
-    for same in unreachable_by_reason(result):
+    for same in unreachable_by_reason(unreachable):
         nodes = phrases.nodes(u.node for u in same)
         lines.append(Line(f"NOT REACHED  {nodes}: {same[0].reason}"))
         if same[0].next_step:
@@ -122,10 +154,12 @@ def _unreachable(result: RunResult) -> list[Line]:
     return lines
 
 
-def unreachable_by_reason(result: RunResult) -> tuple[tuple[Unreachable, ...], ...]:
+def unreachable_by_reason(
+    unreachable: tuple[Unreachable, ...],
+) -> tuple[tuple[Unreachable, ...], ...]:
     """Unreachable nodes grouped by what was seen, in the order of the first of each."""
-    reasons = dict.fromkeys(u.reason for u in result.unreachable)
-    return tuple(tuple(u for u in result.unreachable if u.reason == reason) for reason in reasons)
+    reasons = dict.fromkeys(u.reason for u in unreachable)
+    return tuple(tuple(u for u in unreachable if u.reason == reason) for reason in reasons)
 
 
 def _first(finding: Finding, headline: str) -> list[Line]:
@@ -151,23 +185,24 @@ def _first(finding: Finding, headline: str) -> list[Line]:
     hidden = len(finding.evidence) - _EVIDENCE
     if hidden > 0:
         lines.append(Line(f"      and {hidden} more in the report"))
+    if finding.confidence is Confidence.POSSIBLE:
+        lines += [Line(f"SETTLE  {step}", unbroken=True) for step in finding.would_settle[:1]]
     return lines + [Line(f"THEN  {command}", unbroken=True) for command in finding.verify[:1]]
 
 
 def _label(finding: Finding) -> str:
     # An advisory finding decided nothing: it is not the cause of the verdict above it.
     if finding.required and finding.status in (Status.FAIL, Status.UNKNOWN):
-        return f"CAUSE ({finding.confidence.value})"
-    return f"NOTE  {phrases.state(finding.status)} ({finding.confidence.value})"
+        return f"CAUSE ({phrases.sure(finding)})"
+    return f"NOTE  {phrases.state(finding.status)} ({phrases.sure(finding)})"
 
 
 def _brief(finding: Finding) -> Line:
     state = phrases.state(finding.status)
-    place = ""
-    if finding.where and all(name not in finding.title for name in finding.where):
-        place = f": {phrases.nodes(finding.where)}"
-    text = f"{finding.title}{place}"
-    return Line(f"ALSO  {state} ({finding.confidence.value})  {text}   [{finding.id}]")
+    place = phrases.place(finding)
+    is_named = any(name in finding.title for name in finding.where)
+    text = finding.title if is_named or not place else f"{finding.title}: {place}"
+    return Line(f"ALSO  {state} ({phrases.sure(finding)})  {text}   [{finding.id}]")
 
 
 def _layers(findings: tuple[Finding, ...]) -> list[Line]:

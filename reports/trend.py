@@ -7,7 +7,7 @@ import statistics
 from dataclasses import dataclass
 
 from busbw.compare.history import ROLLING, Trend, TrendPoint
-from busbw.reports import html
+from busbw.reports import html, phrases
 from busbw.reports.charts import strip, svg
 from busbw.reports.charts.svg import Drawing
 from busbw.units import format_bandwidth, format_size
@@ -15,11 +15,17 @@ from busbw.units import format_bandwidth, format_size
 _MOST_MARKS = 5000
 
 
+ROW = ("NUMBER", "RUNS", "MEDIAN", "SCATTER", "LAST", "CHANGE")
+"""Scatter: the robust deviation; change: of the last run from the median of those before it."""
+
+
 @dataclass(frozen=True, slots=True)
 class TrendView:
     """One number: what a terminal prints and a page shows."""
 
     heading: str
+    row: tuple[str, ...]
+    """Number, runs, median, scatter, last, change: as in `ROW`."""
     summary: str
     outliers: tuple[tuple[str, str, str], ...]
     """(run, number, change from the rolling median), newest first."""
@@ -32,21 +38,30 @@ def view(trend: Trend) -> TrendView:
     first, last = trend.points[0], trend.points[-1]
     middle = statistics.median(values)
     deviation = 1.4826 * statistics.median(abs(value - middle) for value in values)
+    change = "–" if last.rolling_median_gb_s is None else _change(last)
+    row = (
+        f"{trend.collective} {format_size(trend.size_bytes)}",
+        str(len(values)),
+        format_bandwidth(middle),
+        f"{deviation / middle:.1%}" if len(values) > 1 else "–",
+        format_bandwidth(last.busbw_gb_s),
+        change,
+    )
     summary = (
-        f"{len(values)} runs, {first.started[:10]} to {last.started[:10]}:"
+        f"{phrases.count(len(values), 'run')}, {first.started[:10]} to {last.started[:10]}:"
         f" median {format_bandwidth(middle)}, robust deviation {deviation / middle:.1%},"
         f" last {format_bandwidth(last.busbw_gb_s)}"
     )
     if last.rolling_median_gb_s is not None:
         before = min(ROLLING, len(values) - 1)
-        summary += f"; {_change(last)} against the {before} runs before"
+        summary += f"; {change} against the {before} runs before"
     outliers = tuple(
         (point.run_id, format_bandwidth(point.busbw_gb_s), _change(point))
         for point in reversed(trend.points)
         if point.outlier
     )
     heading = f"{trend.collective} {format_size(trend.size_bytes)}, {trend.regime}, {trend.options}"
-    return TrendView(heading, summary, outliers, _picture(trend, summary))
+    return TrendView(heading, row, summary, outliers, _picture(trend, summary))
 
 
 def _change(point: TrendPoint) -> str:

@@ -29,6 +29,18 @@ for package in chromium shellcheck; do
   fi
 done
 
+# Of Debian's package prometheus the tests need promtool, and no server.
+if ! command -v promtool >/dev/null && [ ! -x build/prometheus/usr/bin/promtool ] && command -v apt-get >/dev/null; then
+  echo "test: unpacking promtool"
+  (mkdir -p build/prometheus && cd build/prometheus && apt-get download -qq prometheus && dpkg-deb -x prometheus_*.deb . && rm prometheus_*.deb) >/dev/null 2>&1 ||
+    echo "test: promtool could not be unpacked"
+fi
+
+for package in kubernetes:kubernetes-validate==1.37.0 ansible:ansible-core==2.19.14; do
+  [ -d "build/${package%%:*}" ] || "$PYTHON" -m pip install --quiet --disable-pip-version-check --target "build/${package%%:*}" "${package#*:}" ||
+    echo "test: ${package#*:} could not be fetched"
+done
+
 echo "== lint and types =="
 "$PYTHON" -m ruff check . && "$PYTHON" -m ruff format --check . || failed=1
 rm -rf build/types build/lib

@@ -59,6 +59,7 @@ ONLY_IN = {
 }
 FLOORS = (
     ("busbw.cli", 7),
+    ("busbw.act", 6),
     ("busbw.run", 6),
     ("busbw.lab", 6),
     ("busbw.triage.collect", 6),
@@ -106,6 +107,7 @@ FLOORS = (
     ("busbw.credentials", 0),
     ("busbw.faults", 0),
     ("busbw.files", 0),
+    ("busbw.table_cache", 0),
     ("busbw.errors", 0),
     ("busbw.text", 0),
     ("busbw.units", 0),
@@ -182,6 +184,7 @@ def test_every_data_file_of_a_package_is_matched_by_a_packaging_glob() -> None:
 
 OPENS = {
     "busbw.files": "the one reader of a folder that somebody else may have filled",
+    "busbw.table_cache": "its own files in the user's cache, mode 0700",
     "busbw.store.own_builds": "locks, empty files in the user's own state folder, mode 0700",
     "busbw.store.run_directory": "writes, by `files.regular` and new names",
     "busbw.intake": "a file that the user named may be a link or a pipe",

@@ -22,8 +22,8 @@ are kept. Probes that no check of the profile needs are skipped. No probe asks f
 `mlnx_qos` and `mstconfig` run behind `sudo -n`, never with a password.
 
 A check is PASS, WARN, FAIL, UNKNOWN (not checked; the reason names the missing tool or right) or SKIPPED (does not apply). Only checks that the
-fabric profile or the playbook requires decide the verdict: any FAIL gives exit status 1, else any UNKNOWN gives 3, else 0. Advisory checks are
-shown and never decide.
+fabric profile or the playbook requires decide the verdict: any FAIL gives exit status 1, else any UNKNOWN gives 3, else 0. An advisory check
+that failed makes a PASS a WARN, exit status 0; other advisory results are shown and decide nothing.
 
 Expected values come from the inventory (`gpus`, `rails`), else from the majority of the nodes; the result says which. Without a majority every
 node is reported as different. `spec.*` compares each node with the `specification:` block of inventory, playbook or contract

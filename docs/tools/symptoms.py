@@ -13,6 +13,7 @@ from busbw.parsers import findings
 from busbw.parsers.findings import catalogue
 from busbw.parsers.findings.catalogue import Entry, Role, Signal, Step, Weight
 from busbw.parsers.findings.diagnose import all_rules
+from busbw.reports.phrases import right
 
 FOLDER = Path(__file__).parents[1] / "symptoms"
 TITLES = {
@@ -139,7 +140,7 @@ def _sign(signal: Signal) -> str:
 
 
 def _step(number: int, step: Step) -> str:
-    notes = [f"needs {step.needs}"] if step.needs != "user" else []
+    notes = [f"needs {right(step.needs)}"] if step.needs != "user" else []
     if step.disruptive:
         notes.append("disrupts running jobs")
     note = f" ({', '.join(notes)})" if notes else ""

@@ -84,7 +84,10 @@ def answers(run: RunDir, plan: RunPlan) -> tuple[NodeAnswer, ...]:
         answer = script.split(
             nodes[entry.node], result, index.boundary if index else "", entry.stdout
         )
-        found.append(_readable(dataclasses.replace(answer, requirements=requirements)))
+        at = entry.answered_s
+        span = None if at is None else (at - entry.seconds, at)
+        answer = dataclasses.replace(answer, requirements=requirements, span_s=span)
+        found.append(_readable(answer))
     return tuple(found)
 
 
@@ -152,7 +155,20 @@ def _reach_checks(plan: RunPlan, reach: ReachArtefact | None) -> tuple[CheckResu
     for node in plan.cluster.nodes:
         missing = reasons.get(node.name)
         command = f"ssh {node.name} true"
-        if missing is None:
+        if missing is None and node.name not in reach.reached:
+            results.append(
+                CheckResult(
+                    "ssh.connect",
+                    node.name,
+                    Status.UNKNOWN,
+                    "not recorded",
+                    "reached",
+                    command,
+                    "raw/reach.json does not name the node",
+                    required=required,
+                )
+            )
+        elif missing is None:
             results.append(
                 CheckResult(
                     "ssh.connect",

@@ -9,12 +9,14 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from busbw.errors import BusbwError
+from busbw.fabrics.fabric import DataPath
 from busbw.inventory.hostlist import expand, fold
 from busbw.model import Cluster, Finding, Node, Uncovered
 from busbw.store.plan import RunPlan
 
 _OURS = re.compile(r"busbw (?P<command>run|check)\b(?P<rest>[^#]*?)(?P<comment>\s+#.*)?")
 _SSH = re.compile(r"ssh (?P<node>\S+) (?P<rest>.+)")
+_COPY = re.compile(r"ssh-copy-id (?P<node>\S+)")
 _SELECTS = frozenset({"-i", "--inventory", "-w", "--nodes", "--resume", "--replay"})
 """A command with one of these names its nodes itself."""
 _PROGRAMS = (
@@ -23,6 +25,13 @@ _PROGRAMS = (
 )
 _OF_A_NODE = frozenset(_PROGRAMS.split())
 """Programs that ask, or change, the machine on which they run."""
+_RDMA = (
+    "ibdiagnet iblinkinfo ibnetdiscover ibping ibqueryerrors ibstat ibstatus ibv_devinfo mlxlink"
+    " perfquery rdma rping show_gids"
+)
+_RDMA_PROGRAMS = frozenset(_RDMA.split())
+"""Programs that say nothing of a fabric without RDMA."""
+_NODE_OF_SSH = re.compile(r"(?<=^ssh )NODE\b")
 _DEVICE = "<mst dev>"
 _DEVICE_NAME = re.compile(r"\bmlx\d_\w+")
 _THIS_RUN = re.compile(r"(?<=--resume )RUN\b|\bRUN(?=/)|(?<=busbw why )RUN\b")
@@ -41,6 +50,7 @@ def _completed(finding: Finding, plan: RunPlan) -> Finding:
     def all_of(texts: Iterable[str]) -> tuple[str, ...]:
         # The folder that runs are made in, if nobody gave another: `raw/` does not know its place.
         own = (_THIS_RUN.sub(f"runs/{plan.run_id}", text) for text in texts)
+        own = (_of_node(text, node) for text in own if _fits_fabric(text, plan))
         return tuple(_on(text.replace(_DEVICE, device), node, plan) for text in own)
 
     return replace(
@@ -49,6 +59,23 @@ def _completed(finding: Finding, plan: RunPlan) -> Finding:
         verify=all_of(finding.verify),
         would_settle=all_of(finding.would_settle),
     )
+
+
+def _fits_fabric(text: str, plan: RunPlan) -> bool:
+    """Whether its program knows the fabric at all."""
+    family = plan.profile.family
+    has_rdma = family is None or family.data_path is not DataPath.SOCKETS
+    return has_rdma or text.removeprefix("ssh NODE ").partition(" ")[0] not in _RDMA_PROGRAMS
+
+
+def _of_node(text: str, node: Node | None) -> str:
+    """With the node, and its interface where it has one."""
+    if node is None:
+        return text
+    text = _NODE_OF_SSH.sub(node.name, text)
+    if len(node.data_interfaces) == 1:
+        text = re.sub(r"\bINTERFACE\b", node.data_interfaces[0], text)
+    return text
 
 
 def _only_node(finding: Finding, cluster: Cluster) -> Node | None:
@@ -87,11 +114,16 @@ def of(text: str, plan: RunPlan) -> str:
     ours = _OURS.fullmatch(text)
     if ours is not None:
         return _of_busbw(ours["command"], ours["rest"].split(), plan) + (ours["comment"] or "")
-    remote = _SSH.fullmatch(text)
+    remote = _SSH.fullmatch(text) or _COPY.fullmatch(text)
     if remote is None:
         return text
     node = next((node for node in plan.cluster.nodes if node.name == remote["node"]), None)
-    return text if node is None else f"{_reach(node, plan.cluster)} {remote['rest']}"
+    if node is None:
+        return text
+    if remote.re is _COPY:
+        user = ["-o", f"User={node.user}"] if node.user else []
+        return shlex.join(["ssh-copy-id", *_options(node, plan.cluster), *user, _host(node)])
+    return f"{_reach(node, plan.cluster)} {remote['rest']}"
 
 
 def _of_busbw(command: str, words: list[str], plan: RunPlan) -> str:
@@ -127,15 +159,19 @@ def _reach(node: Node, cluster: Cluster) -> str:
     if cluster.emulated:
         lab = cluster.source.removeprefix("lab ").partition(" ")[0]
         return f"busbw lab exec --name {lab} {node.name} --"
-    words = ["ssh"]
-    for option, value in (
-        ("-F", cluster.ssh_config),
-        ("-p", node.port),
-        ("-i", node.identity_file),
-        ("-l", node.user),
-    ):
-        if value is not None:
-            words += [option, str(value)]
-    for name, value in node.ssh_options:
-        words += ["-o", f"{name}={value}"]
-    return shlex.join([*words, node.address or node.name])
+    user = ["-l", node.user] if node.user else []
+    return shlex.join(["ssh", *_options(node, cluster), *user, _host(node)])
+
+
+def _host(node: Node) -> str:
+    return node.address or node.name
+
+
+def _options(node: Node, cluster: Cluster) -> list[str]:
+    """What ssh and ssh-copy-id need alike to reach the node."""
+    given = (("-F", cluster.ssh_config), ("-p", node.port), ("-i", node.identity_file))
+    words = [word for name, value in given if value is not None for word in (name, str(value))]
+    return [
+        *words,
+        *(word for name, value in node.ssh_options for word in ("-o", f"{name}={value}")),
+    ]

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 WORDS = 12
 """Of a headline at most: it is read in a tab, a chat line and a subject line."""
+_LONGEST = 100
+"""Characters of what was seen that are a headline's at most: keys and paths are single words."""
 _CLAUSE = re.compile(r"(?=[,;:] | \()")
 _FREQUENCY = re.compile(r", slow in \d")
 """In how many launches is for the evidence."""
@@ -96,9 +98,12 @@ def _of_check(seen: str, place: str) -> str:
 
     >>> _of_check("connect to 10.0.0.2 port 22: accepts TCP but never sends a banner", "n2")
     'n2: accepts TCP but never sends a banner'
+    >>> _of_check(f"host key of 10.0.0.6 has changed: it shows {50 * 'a'}, but known_hosts has {50 * 'b'}", "n6")
+    'n6: host key of 10.0.0.6 has changed'
     """
     if len(f"{place} {seen}".split()) > WORDS:
-        seen = seen.partition(": ")[2] or seen
+        about, _, what = seen.partition(": ")
+        seen = what if 0 < len(what) <= _LONGEST else about
     return f"{place}: {shortened(seen, WORDS - len(place.split()))}"
 
 
@@ -107,6 +112,8 @@ def shortened(text: str, limit: int = WORDS) -> str:
 
     >>> shortened("all_reduce at 8 GiB: 20 GB/s, under 48 GB/s, where the fabric begins to be good")
     'all_reduce at 8 GiB: 20 GB/s, under 48 GB/s'
+    >>> shortened("first, second: compared with nothing (no gate, accepted run, pair of nodes or expected figure)")
+    'first, second: compared with nothing'
     """
     text = _FREQUENCY.split(text)[0]
     if len(text.split()) <= limit:
@@ -116,6 +123,8 @@ def shortened(text: str, limit: int = WORDS) -> str:
         if len(f"{kept}{clause}".split()) > limit:
             break
         kept += clause
+    if kept.count("(") > kept.count(")"):
+        kept = kept.rpartition("(")[0].rstrip()
     words = kept.split()
     return " ".join(words) if len(words) <= limit else f"{' '.join(words[:limit])} …"
 
@@ -199,7 +208,7 @@ def _busbw(row: BenchmarkRow) -> float:
 
 
 def check_headline(checks: tuple[CheckResult, ...], nodes: tuple[str, ...], profile: str) -> str:
-    """By the worst of what is required; advisory results are not part of it.
+    """By the worst of what is required; nodes of which an advisory check failed stand behind it.
 
     >>> check_headline((CheckResult("gpu.count", "n2", Status.FAIL, "7", "8", "nvidia-smi -L"),), ("n1", "n2"), "tcp")
     '1 of 2 nodes not as required: n2; profile tcp'
@@ -215,7 +224,13 @@ def check_headline(checks: tuple[CheckResult, ...], nodes: tuple[str, ...], prof
         bad = {check.node for check in required if check.status is status}
         if bad:
             return f"{len(bad):,} of {count} {words}: {fold(bad)}; profile {profile}"
-    return f"{count} as required by profile {profile}"
+    advised = [check for check in checks if check.status is Status.FAIL]
+    if not advised:
+        return f"{count} as required by profile {profile}"
+    ids = list(dict.fromkeys(check.check_id for check in advised))
+    what = ids[0] if len(ids) == 1 else f"{len(ids)} advisory checks"
+    where = fold({check.node for check in advised})
+    return f"{count} as required by profile {profile}, but {what} failed on {where}"
 
 
 def sensitivity(checks: tuple[CheckResult, ...]) -> tuple[str, ...]:

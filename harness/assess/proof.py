@@ -2,7 +2,7 @@
 the proof launch and the bytes of each port.
 
 A proof that failed is FAIL. One that could not be made excludes nothing, and is named in what the
-verdict could not see.
+verdict does not cover.
 """
 
 from __future__ import annotations

@@ -400,14 +400,17 @@ def _stage_findings(run: RunDir, raw: _Raw) -> tuple[Finding, ...]:
     participants = raw.participants.excluded if raw.participants else ()
     excluded = raw.excluded.nodes if raw.excluded else ()
     return (
-        *(_failure_finding(run, failure) for failure in raw.failures),
+        *(_failure_finding(run, failure, raw.reach) for failure in raw.failures),
         *_excluded_findings(participants, "participants.json"),
         *_excluded_findings(excluded, "excluded-nodes.json"),
         *builds.findings(raw.build, raw.launches, emulated=raw.plan.cluster.emulated),
     )
 
 
-def _failure_finding(run: RunDir, failure: StageFailure) -> Finding:
+def _failure_finding(run: RunDir, failure: StageFailure, reach: ReachArtefact | None) -> Finding:
+    where = failure.nodes
+    if failure.stage == "reach" and reach is not None:
+        where = tuple(missing.node for missing in reach.unreachable)
     seen = Evidence(f"raw/failure-{failure.stage}.json", None, failure.seen or failure.what)
     if failure.stage == "build":
         seen = diagnosis.build_line(run, failure.seen) or seen
@@ -416,13 +419,14 @@ def _failure_finding(run: RunDir, failure: StageFailure) -> Finding:
             id=f"{failure.stage}-failed",
             status=Status.FAIL if failure.exit_status == 1 else Status.UNKNOWN,
             title=failure.what,
-            where=failure.nodes,
+            where=where,
             evidence=(seen,),
             would_settle=(failure.next_step,) if failure.next_step else (),
             confidence=Confidence.CERTAIN,
             effect=1.0,
         ),
-        NODE=fold(failure.nodes) or "NODE",
+        # Commands that take one node.
+        NODE=where[0] if where else "NODE",
     )
 
 

@@ -155,11 +155,12 @@ def plan(
     *,
     nccl: tuple[str, str, str] = ("", "", ""),
     run_path: str = "",
+    owner: str = "",
 ) -> BuildPlan:
     """The build of `sources` under `root` (absolute, on the nodes). `kind` says what the nodes are:
     another one is another build.
 
-    `nccl` = NCCL's home, library and version.
+    `nccl` = NCCL's home, library and version. `owner` keeps the builds of several machines apart.
     """
     text = json.dumps(
         [
@@ -170,7 +171,8 @@ def plan(
         ]
     )
     stamp = hashlib.sha256(text.encode()).hexdigest()[:16]
-    return BuildPlan(sources, make_args, f"{root}/build/{stamp}", stamp, nccl[0], nccl[1], run_path)
+    directory = f"{root}/build/{stamp}{f'-{owner}' if owner else ''}"
+    return BuildPlan(sources, make_args, directory, stamp, nccl[0], nccl[1], run_path)
 
 
 def digest(hashes: tuple[tuple[str, str], ...]) -> str:

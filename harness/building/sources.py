@@ -93,8 +93,9 @@ def check(address: str, sha256: str | None) -> None:
         )
 
 
-def archive(address: str, sha256: str | None) -> bytes:
-    """What the address serves, whole.
+def archive(address: str, sha256: str | None, *, most_bytes: int | None = None) -> bytes:
+    """What the address serves, whole; at most `most_bytes` (None = what an archive of sources may
+    have).
 
     Raises:
         UsageError: as `check`; it is larger than an archive of sources can be, or not the one of
@@ -104,6 +105,7 @@ def archive(address: str, sha256: str | None) -> bytes:
     import urllib.request
 
     check(address, sha256)
+    most = most_bytes or MOST_DOWNLOAD_BYTES
     end = time.monotonic() + TIME_LIMIT_S
     taken = bytearray()
     try:
@@ -112,8 +114,8 @@ def archive(address: str, sha256: str | None) -> bytes:
             announced = answer.headers.get("Content-Length")
             while chunk := answer.read(_CHUNK):
                 taken += chunk
-                if len(taken) > MOST_DOWNLOAD_BYTES:
-                    raise _too_large(address)
+                if len(taken) > most:
+                    raise _too_large(address, most)
                 if time.monotonic() > end:
                     raise _not_had(address, f"{len(taken):,} bytes after {TIME_LIMIT_S:.0f} s")
     except HTTPError as error:
@@ -203,8 +205,8 @@ def _not_had(address: str, seen: str) -> BuildError:
     )
 
 
-def _too_large(address: str) -> UsageError:
-    seen = f"more than {MOST_DOWNLOAD_BYTES >> 20} MiB"
+def _too_large(address: str, most_bytes: int) -> UsageError:
+    seen = f"more than {most_bytes >> 20} MiB"
     return UsageError(
         f"{address} is larger than the sources of nccl-tests can be",
         seen=seen,

@@ -113,6 +113,9 @@ class NodeAnswer:
     there."""
     requirements: tuple[Requirement, ...] = ()
     """What the `specification:` blocks of the plan demand of the node."""
+    span_s: tuple[float, float] | None = None
+    """When it was asked and when its answer was there, in seconds since 1970 by this machine's
+    clock; None = not recorded."""
 
     def section(self, name: str) -> SectionOutput | None:
         """The output of a section; None = the node did not get that far."""

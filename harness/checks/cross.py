@@ -229,13 +229,18 @@ def _active(output: SectionOutput) -> str | None:
 
 
 def _mtus(output: SectionOutput) -> str | None:
-    counts = Counter(
-        port.active_mtu
-        for info in ibverbs.parse_devinfo(output.stdout)
-        for port in info.ports
-        if port.active_mtu
-    )
-    return ", ".join(f"{count} x {mtu}" for mtu, count in sorted(counts.items())) or None
+    """How many ports have which; where they differ, the devices of all but the most are named."""
+    devices: dict[int, list[str]] = {}
+    for info in ibverbs.parse_devinfo(output.stdout):
+        for port in info.ports:
+            if port.active_mtu:
+                devices.setdefault(port.active_mtu, []).append(info.name)
+    most = max(map(len, devices.values()), default=0)
+    texts = []
+    for mtu, names in sorted(devices.items()):
+        named = f" ({', '.join(names)})" if len(names) < most else ""
+        texts.append(f"{len(names)} x {mtu}{named}")
+    return ", ".join(texts) or None
 
 
 def _package(output: SectionOutput) -> str | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 
 from busbw.checks import (
     Check,
@@ -154,7 +155,9 @@ def affinity(matrix: Topology) -> RuleResult:
 def _nvlink(output: SectionOutput) -> tuple[RuleResult, ...]:
     gpus = nvidia_smi.parse_nvlink(output.stdout)
     if gpus:
-        return (nvlinks(gpus),)
+        lines = enumerate(output.stdout.splitlines(), 1)
+        down = next((number for number, line in lines if "inactive" in line.lower()), None)
+        return (replace(nvlinks(gpus), line_no=down),)
     if output.exit_status == 0:
         reason = "nvidia-smi nvlink -s lists no link: PCIe cards"
         return (

@@ -52,6 +52,20 @@ def processes(text: str) -> tuple[Process, ...]:
     )
 
 
+def users(answers: tuple[NodeAnswer, ...]) -> tuple[str, ...]:
+    """People who were seen on the nodes, sorted. Accounts of the system (below 1000, the usual
+    `UID_MIN` of login.defs, and `nobody`) are nobody."""
+    seen = set()
+    for answer in answers:
+        apps, listed = answer.section("gpu_apps"), answer.section("processes")
+        if listed is not None:
+            people = (p for p in processes(listed.stdout) if 1000 <= p.user_id < 65534)
+            seen |= {p.user for p in people}
+        if apps is not None:
+            seen |= {user for _, user, _ in _OWNER.findall(apps.stdout)}
+    return tuple(sorted(seen))
+
+
 def occupants(answer: NodeAnswer, user_id: int | None) -> tuple[Occupant, ...]:
     """Who else works on the node: any process on a GPU (none of ours runs yet), and launchers of
     other users than `user_id`."""

@@ -7,33 +7,42 @@ measure · 130 interrupted, resumable.
 from __future__ import annotations
 
 import argparse
+import contextlib
+import errno
 import importlib
 import os
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from types import ModuleType
+from typing import TextIO
 
 import busbw
 from busbw.cli import environment
 from busbw.errors import BusbwError, UsageError
 
 COMMANDS = {
+    "doctor": "in which ways this machine can measure, what is missing, and how to add it",
     "init": "discover the nodes and write busbw.yaml",
     "check": "check every node against its expected configuration, and against the other nodes"
     " (read-only)",
     "run": "check the nodes, build, measure, judge and report",
+    "release": "check nodes that --on-fail took out of service, and put back those that pass",
     "cleanup": "stop and remove what an interrupted run left on the nodes",
     "why": "find the cause of a failed, slow or hung job in its logs and results, with the fix",
     "diff": "compare a run with the accepted runs: slower beyond the noise, and what else changed",
     "baseline": "accept a run as the reference for later runs; list, show, revoke",
     "read": "read nccl-tests, NCCL, RAS and launcher output of any version",
     "report": "rebuild a run's report from its raw evidence",
+    "bundle": "one redacted archive for a ticket: report, raw lines, versions, text for whom it concerns",
     "expect": "what given hardware should reach: limits, NCCL's model, published figures",
     "cost": "what a slow fabric costs a training job: step time, GPU-hours, money",
     "lab": "the embedded cluster: bring it up, break it, take it down",
     "completion": "print a completion script for your shell",
+    "export": "runs as tables for a notebook or a database: CSV or Parquet",
     "history": "how the numbers of these runs changed over time",
+    "site": "the runs of a folder as pages that need no server: index, trends, every report",
     "schema": "the JSON Schema of run.json, check.json or plan.json",
+    "version": "versions of busbw, its libraries and the programs of this machine it works with",
 }
 """Every command with its line of help, in the order in which people need them. The module of the
 same name has `register(parser)`, which adds its options, and `run(args)`, which returns the exit
@@ -48,6 +57,7 @@ _EPILOG = (
     " 130 interrupted. Many options can be set as BUSBW_NAME in the environment: flag, then"
     " environment, then busbw.yaml."
 )
+_NOT_TAKEN = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO})
 _START = "Start: busbw check -w 'gpu-[001-016]'"
 
 
@@ -71,36 +81,87 @@ def build_parser(*, options: bool = True) -> argparse.ArgumentParser:
 def main(argv: Sequence[str] | None = None) -> int:
     """Entry point of the console script: every error ends as its lines on standard error and its
     exit status, none as a stack trace."""
-    words = sys.argv[1:] if argv is None else argv
+    _open_streams()
+    status = _ended(sys.argv[1:] if argv is None else argv)
+    try:
+        sys.stderr.flush()
+    except OSError:
+        _discard(sys.stderr)
+    return status
+
+
+def _ended(words: Sequence[str]) -> int:
+    """Exit status of a command, after what there is to tell of an error."""
     verbose = 0
     try:
-        if not words:
-            sys.stderr.write(f"{build_parser(options=False).format_help()}\n{_START}\n")
-            return UsageError.exit_status
-        if words[0] not in COMMANDS:
-            return _no_command(words)
-        command = _module(words[0])
-        args = _parse(words[0], command, words[1:])
-        verbose = getattr(args, "verbose", 0)
-        status: int = command.run(args)
-        sys.stdout.flush()
-        return status
-    except BusbwError as error:
-        sys.stdout.flush()
-        error.next_step = error.next_step or f"busbw {words[0]} --help"
-        sys.stderr.write(_harmless("".join(f"busbw: {line}\n" for line in error.lines())))
-        return error.exit_status
-    except KeyboardInterrupt:
-        sys.stderr.write("busbw: interrupted\n")
-        return 130
+        try:
+            if not words:
+                write_message(f"{build_parser(options=False).format_help()}\n{_START}\n")
+                return UsageError.exit_status
+            if words[0] not in COMMANDS:
+                return _no_command(words)
+            command = _module(words[0])
+            args = _parse(words[0], command, words[1:])
+            verbose = getattr(args, "verbose", 0)
+            status: int = command.run(args)
+            sys.stdout.flush()
+            return status
+        except BusbwError as error:
+            sys.stdout.flush()
+            error.next_step = error.next_step or f"busbw {words[0]} --help"
+            write_message(_harmless("".join(f"busbw: {line}\n" for line in error.lines())))
+            return error.exit_status
+        except KeyboardInterrupt:
+            write_message("busbw: interrupted\n")
+            return 130
     except BrokenPipeError:
         # The reader went away (`busbw read … | head`): no error of ours, but the output was not
         # delivered in full.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _discard(sys.stdout)
         return 141
     except Exception as error:  # noqa: BLE001  # the last floor: a defect of busbw is reported as one
-        _report_defect(error, trace=verbose >= 2 or bool(os.environ.get("BUSBW_TRACEBACK")))
+        if _is_lost_output(error):
+            _discard(sys.stdout)
+            write_message(
+                "busbw: error: standard output cannot be written\n"
+                f"busbw: seen: {error}\n"
+                "busbw: next: make room where it goes, and start the command again\n"
+            )
+        else:
+            _report_defect(error, trace=verbose >= 2 or bool(os.environ.get("BUSBW_TRACEBACK")))
         return 3
+
+
+def _open_streams() -> None:
+    """/dev/null in the place of each standard stream that the caller closed: its number would go to
+    the next file that is opened, and what is printed into that."""
+    for number, name, mode in ((0, "stdin", "r"), (1, "stdout", "w"), (2, "stderr", "w")):
+        if getattr(sys, name) is None:
+            null = os.open(os.devnull, os.O_RDWR)
+            if null != number:
+                os.dup2(null, number)
+                os.close(null)
+            stream = os.fdopen(number, mode, encoding="utf-8", closefd=False)
+            setattr(sys, name, stream)
+
+
+def _discard(stream: TextIO) -> None:
+    """What is left in the stream goes nowhere: else Python fails at its end, with an exit status of
+    its own."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+
+
+def _is_lost_output(error: Exception) -> bool:
+    """Whether a stream did not take what was written: files have names, and errors of their own."""
+    return isinstance(error, OSError) and error.errno in _NOT_TAKEN and error.filename is None
+
+
+def write_message(text: str) -> None:
+    """Prints on standard error. What cannot be printed, because the disk of its file is full or its
+    reader went away, ends nothing: the run goes on, and the exit status says how it ended."""
+    with contextlib.suppress(OSError):
+        sys.stderr.write(text)
+        sys.stderr.flush()
 
 
 def _harmless(text: str) -> str:
@@ -188,7 +249,7 @@ def _report_defect(error: Exception, *, trace: bool) -> None:
         traceback.print_exc()
     frame = traceback.extract_tb(error.__traceback__)[-1]
     place = f"{os.path.basename(frame.filename)}:{frame.lineno} in {frame.name}"
-    sys.stderr.write(
+    write_message(
         f"busbw: error: internal error, a defect of busbw {busbw.__version__}\n"
         f"busbw: seen: {type(error).__name__}: {_harmless(str(error))} ({place})\n"
         "busbw: next: run again with BUSBW_TRACEBACK=1 set and report what it prints\n"

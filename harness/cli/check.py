@@ -13,11 +13,10 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from busbw.cli import console, options
+from busbw.cli import console, on_fail, options
 from busbw.cli.check_text import check_lines, drain_reason, fabric_lines
 from busbw.codec import dump_json
 from busbw.errors import Interrupted, UsageError
-from busbw.reports.terminal import printed
 from busbw.run import checking
 from busbw.run.checking import Access, CheckReport, Limits
 
@@ -113,6 +112,7 @@ def register(parser: argparse.ArgumentParser) -> None:
         "--json", action="store_true", help="print check.json instead of the verdict"
     )
     console.register(result)
+    on_fail.register(parser)
 
 
 def _add_kinds(parser: argparse.ArgumentParser) -> None:
@@ -170,6 +170,9 @@ def run(args: argparse.Namespace) -> int:
     """Do it; the exit status is the verdict's."""
     from busbw.lab.enter import become_inside
 
+    on_fail.check(args)
+    if args.local or args.path or args.fabric or args.fabric_file:
+        _refuse_acting(args)
     if args.local:
         return _local(args)
     if args.framework != "busbw":
@@ -193,6 +196,15 @@ def run(args: argparse.Namespace) -> int:
     if args.gpus:
         return _gpus(args)
     return _nodes(args, _plan(args), args.out or Path("runs"))
+
+
+def _refuse_acting(args: argparse.Namespace) -> None:
+    if args.on_fail is not None:
+        raise UsageError(
+            "--on-fail acts on nodes that failed their own checks",
+            seen="it was given with --local, --path or --fabric",
+            next_step="leave it out; on a node by itself: --local --framework nhc",
+        )
 
 
 def _local(args: argparse.Namespace) -> int:
@@ -231,16 +243,14 @@ def _plan(args: argparse.Namespace) -> RunPlan:
         # The playbook's fabric is what its benchmark runs over, and none runs here: what the nodes
         # have counts.
         plan = dataclasses.replace(plan, profile=fabric.load(plan.cluster.fabric))
-    survey = dataclasses.replace(plan.playbook.survey, when="never")
-    playbook = dataclasses.replace(plan.playbook, name="check", cases=(), gates=(), survey=survey)
-    return dataclasses.replace(plan, playbook=playbook)
+    return checking.without_cases(plan, plan.started)
 
 
 def _access(args: argparse.Namespace) -> Access:
     return Access(accept_new_host_keys=args.accept_new_host_keys, inside=args.inside)
 
 
-def _started(plan: RunPlan, out: Path, kind: str) -> tuple[RunDir, RunPlan]:
+def new_directory(plan: RunPlan, out: Path, kind: str) -> tuple[RunDir, RunPlan]:
     """A run directory with its plan in it."""
     from busbw.store import artefacts, own_plans, run_directory
 
@@ -254,7 +264,7 @@ def _started(plan: RunPlan, out: Path, kind: str) -> tuple[RunDir, RunPlan]:
 def _nodes(args: argparse.Namespace, plan: RunPlan, out: Path) -> int:
     """The checks of the nodes themselves."""
     screen = console.Console(quiet=args.quiet, verbose=args.verbose)
-    directory, plan = _started(plan, out, "check")
+    directory, plan = new_directory(plan, out, "check")
     for note in plan.cluster.notes:
         screen.progress("note", note)
     transport = _access(args).transport(plan)
@@ -274,14 +284,22 @@ def _nodes(args: argparse.Namespace, plan: RunPlan, out: Path) -> int:
             seen=f"{relative_path}/raw",
             next_step="busbw check again",
         ) from stop
+    _act(args, directory, plan, report)
     if args.json:
         sys.stdout.write(directory.read_derived("check.json").decode())
     elif args.local:
         sys.stdout.write(f"{drain_reason(report)}\n")
     else:
         lines = check_lines(report, relative_path)
-        sys.stdout.write(printed(lines[-1:] if args.quiet else lines, console.width()))
+        sys.stdout.write(console.shown(lines[-1:] if args.quiet else lines))
     return _FRAMEWORKS[args.framework][report.verdict.value] if args.local else report.exit_status
+
+
+def _act(args: argparse.Namespace, directory: RunDir, plan: RunPlan, report: CheckReport) -> None:
+    if args.on_fail is not None:
+        from busbw.act import suspects
+
+        on_fail.act(args, directory, plan, suspects.of_checks(report.checks))
 
 
 def _path(args: argparse.Namespace) -> int:
@@ -291,14 +309,14 @@ def _path(args: argparse.Namespace) -> int:
     from busbw.run import network_path
 
     screen = console.Console(quiet=args.quiet or args.json)
-    directory, plan = _started(_plan(args), args.out or Path("runs"), "path")
+    directory, plan = new_directory(_plan(args), args.out or Path("runs"), "path")
     transport = _access(args).transport(plan)
     with checking.probed(
         directory, plan, transport, progress=screen.progress, now=console.now
     ) as nodes:
         facts_by_node = {answer.node.name: facts(answer) for answer in nodes.answers}
         network_path.attempt(nodes.context, facts_by_node)
-    return _shown(args, directory, network_path.SCHEMA, derived.load(directory))
+    return _shown(args, directory, plan, network_path.SCHEMA, derived.load(directory))
 
 
 def _gpus(args: argparse.Namespace) -> int:
@@ -308,24 +326,29 @@ def _gpus(args: argparse.Namespace) -> int:
 
     screen = console.Console(quiet=args.quiet or args.json)
     plan = dataclasses.replace(_plan(args), force=args.force)
-    directory, plan = _started(plan, args.out or Path("runs"), "gpus")
+    directory, plan = new_directory(plan, args.out or Path("runs"), "gpus")
     transport = _access(args).transport(plan)
     with checking.probed(
         directory, plan, transport, progress=screen.progress, now=console.now
     ) as nodes:
         gpus.measure(nodes, args.dcgm)
-    return _shown(args, directory, gpus.SCHEMA, derived.gpus(directory))
+    return _shown(args, directory, plan, gpus.SCHEMA, derived.gpus(directory))
 
 
 def _shown(
-    args: argparse.Namespace, directory: RunDir, schema: str, checks: tuple[CheckResult, ...]
+    args: argparse.Namespace,
+    directory: RunDir,
+    plan: RunPlan,
+    schema: str,
+    checks: tuple[CheckResult, ...],
 ) -> int:
     report: CheckReport = checking.report_of(directory, schema, checks)
+    _act(args, directory, plan, report)
     if args.json:
         sys.stdout.write(dump_json(report))
     else:
         lines = check_lines(report, os.path.relpath(directory.path))
-        sys.stdout.write(printed(lines[-1:] if args.quiet else lines, None))
+        sys.stdout.write(console.shown(lines[-1:] if args.quiet else lines))
     return report.exit_status
 
 
@@ -342,7 +365,7 @@ def _fabric(args: argparse.Namespace) -> int:
         report = fabric_side.conclude(directory, started)
         _keep_plan(args, directory, report.topology.nodes, started)
     else:
-        directory, plan = _started(_plan(args), args.out or Path("runs"), "fabric")
+        directory, plan = new_directory(_plan(args), args.out or Path("runs"), "fabric")
         transport = dataclasses.replace(_access(args), inside=None).transport(plan)
         fabric_side.reach_and_ask(
             directory, plan, transport, args.fabric_host, sudo=args.sudo, progress=screen.progress
@@ -352,7 +375,7 @@ def _fabric(args: argparse.Namespace) -> int:
         sys.stdout.write(dump_json(report))
     else:
         lines = fabric_lines(report, os.path.relpath(directory.path))
-        sys.stdout.write(printed(lines[-1:] if args.quiet else lines, console.width()))
+        sys.stdout.write(console.shown(lines[-1:] if args.quiet else lines))
     return report.exit_status
 
 

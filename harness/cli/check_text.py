@@ -9,12 +9,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from busbw.assess.headline import check_headline, sensitivity
+from busbw.checks import CONNECT
 from busbw.inventory import fold
 from busbw.model import CheckResult, Status
 from busbw.model.topology import Topology
+from busbw.parsers.findings import catalogue
 from busbw.reports import phrases
 from busbw.reports.safe import one_line
-from busbw.reports.terminal import Line
+from busbw.reports.terminal import Line, table, unreached
 from busbw.run.checking import CheckReport
 
 if TYPE_CHECKING:
@@ -47,7 +49,8 @@ def check_lines(report: CheckReport, run_dir: str) -> tuple[Line, ...]:
     lines = [Line(f"{report.verdict.value}  {headline}")]
     if report.emulated:
         lines.append(Line(f"      {report.emulated}"))
-    lines += [Line(row) for row in _matrix(report)]
+    lines += _matrix(report)
+    lines += unreached(report.unreachable)
     for check_ids, answers in _problems(report):
         lines += _problem(check_ids, answers)
     if report.verdict in (Status.PASS, Status.WARN):
@@ -81,16 +84,15 @@ def drain_reason(report: CheckReport) -> str:
     )
 
 
-def _matrix(report: CheckReport) -> list[str]:
-    """One line per group of checks: how many nodes are well, and who is not. Advisory checks
+def _matrix(report: CheckReport) -> list[Line]:
+    """A table, one line per group of checks: how many nodes are well, and who is not. Advisory checks
     without an answer stand below."""
     groups: dict[str, list[CheckResult]] = {}
     for check in report.checks:
         if check.status is not Status.SKIPPED:
             groups.setdefault(check.check_id.partition(".")[0], []).append(check)
     total = len(report.nodes)
-    width = len(f"{total:,}/{total:,}")
-    lines = []
+    rows = []
     for group, members in groups.items():
         problems = [c for c in members if _is_problem(c)]
         checked = [*problems, *(c for c in members if c.status is Status.PASS)]
@@ -100,8 +102,8 @@ def _matrix(report: CheckReport) -> list[str]:
             count = f"{len(well):,}/{total:,}"
             checks = len({c.check_id for c in checked})
             text = _marks(problems) or f"well ({phrases.count(checks, 'check')})"
-        lines.append(f"  {group:<6} {count:>{width}}  {text}")
-    return lines
+        rows.append((group, count, text))
+    return table(("CHECKS", "WELL", "RESULT"), rows, right=("WELL",)) if rows else []
 
 
 def _marks(problems: list[CheckResult]) -> str:
@@ -142,8 +144,10 @@ def _problems(report: CheckReport) -> list[tuple[tuple[str, ...], tuple[Same, ..
 
     Checks that could not be made for one and the same reason on the same nodes are one problem."""
     groups: dict[tuple[bool, Status, str], list[CheckResult]] = {}
+    unreached_nodes = {each.node for each in report.unreachable}
     for check in report.checks:
-        if _is_problem(check):
+        is_said = check.check_id == CONNECT.id and check.node in unreached_nodes
+        if _is_problem(check) and not is_said:
             groups.setdefault((check.required, check.status, check.check_id), []).append(check)
     ordered = sorted(groups, key=lambda key: (not key[0], _WORST_FIRST.index(key[1]), key[2]))
     by_cause: dict[tuple[object, ...], tuple[list[str], tuple[Same, ...]]] = {}
@@ -187,6 +191,18 @@ def _problem(check_ids: tuple[str, ...], answers: tuple[Same, ...]) -> list[Line
         first, *_ = *check.evidence.text.strip().splitlines(), ""
         text = f"  {phrases.cut(first, _TEXT)}" if first else ""
         lines.append(_detail("seen", f"{phrases.location(check.evidence)}{text}"))
+    return lines + _steps(check)
+
+
+def _steps(check: CheckResult) -> list[Line]:
+    """What to do about it; [] = it was not answered, and the reason says what is missing."""
+    entry = catalogue.load().by_id.get(check.check_id)
+    if entry is None or check.status is Status.UNKNOWN:
+        return []
+    lines = []
+    for number, fix in enumerate(catalogue.fixes(entry.id, NODE=check.node), 1):
+        lines.append(_detail("" if number > 1 else "do", phrases.fix_step(number, fix)))
+        lines += [Line(f"{'':19}{command}", unbroken=True) for command in fix.commands]
     return lines
 
 

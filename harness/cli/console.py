@@ -11,15 +11,18 @@ from __future__ import annotations
 import argparse
 import logging
 import os
+import re
 import shutil
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Self, TextIO
 
+from busbw.cli import write_message
 from busbw.reports.safe import one_line, visible
+from busbw.reports.terminal import Line, printed
 from busbw.units import format_duration
 
 if TYPE_CHECKING:
@@ -71,13 +74,35 @@ def width() -> int | None:
     return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
 
 
-def colour() -> bool:
-    """Whether standard error may be coloured: a terminal, and nobody forbade it (no-color.org)."""
+def colour(stream: TextIO | None = None) -> bool:
+    """Whether a stream (default: standard error) may be coloured: a terminal, and nobody forbade it
+    (no-color.org)."""
     if os.environ.get("NO_COLOR"):
         return False
     return bool(os.environ.get("FORCE_COLOR")) or (
-        sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
+        (stream or sys.stderr).isatty() and os.environ.get("TERM") != "dumb"
     )
+
+
+_COLOURS = {"PASS": 32, "✓": 32, "WARN": 33, "▲": 33, "FAIL": 31, "✖": 31, "UNKNOWN": 35, "?": 35}
+_STATE = re.compile(
+    r"^(?:ALSO  |NOTE  )?(PASS|WARN|FAIL|UNKNOWN|[✓▲✖?] [a-z]+)(?=  | \()", re.MULTILINE
+)
+
+
+def shown(lines: Iterable[Line]) -> str:
+    """Lines for standard output: broken at the edge of a terminal, with the states in colour where
+    that is wanted."""
+    text = printed(lines, width())
+    if not colour(sys.stdout):
+        return text
+
+    def painted(match: re.Match[str]) -> str:
+        state = match[1]
+        code = _COLOURS[state.partition(" ")[0]]
+        return match[0].replace(state, f"\x1b[1;{code}m{state}\x1b[0m")
+
+    return _STATE.sub(painted, text)
 
 
 class Console:
@@ -190,8 +215,7 @@ class Console:
 
     def _write(self, step: str, text: str) -> None:
         line = f"{step:<{_STEP_WIDTH}} {visible(text)}"
-        sys.stderr.write(f"  {line}\n" if sys.stderr.isatty() else f"{now()} {line}\n")
-        sys.stderr.flush()
+        write_message(f"  {line}\n" if sys.stderr.isatty() else f"{now()} {line}\n")
 
     def _beat(self) -> None:
         while not self._ended.wait(min(_TICK_S, self._heartbeat_s / 4)):

@@ -29,6 +29,7 @@ OPTIONS = (
     "out",
     "junit",
     "prom",
+    "cluster",
     "csv",
     "strict",
     "sudo",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 
 EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
+    "doctor": (("busbw doctor", "what works from here; --json for a script"),),
     "init": (
         ("busbw init -w 'gpu-[001-016]'", "find out what the nodes have, and write busbw.yaml"),
     ),
@@ -17,6 +18,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ("busbw run quick -i cluster.yaml --dry-run", "what it would do"),
         ("busbw run provider-acceptance --contract contract.yaml", "before signing"),
         ("busbw run --resume runs/latest", "go on with an interrupted run"),
+    ),
+    "release": (
+        ("busbw release gpu-003", "back into service, if it passes now"),
+        ("busbw release runs/latest --dry-run", "all that this run took out: what would happen"),
     ),
     "cleanup": (("busbw cleanup runs/latest", "of the newest run in this folder"),),
     "why": (
@@ -37,6 +42,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ("busbw report runs/latest --junit junit.xml", "for CI"),
         ("busbw report runs/latest --redact", "to give away"),
     ),
+    "bundle": (
+        ("busbw bundle runs/latest", "for NVIDIA, the vendor or the provider"),
+        ("busbw bundle --live -w 'gpu-[001-064]'", "of a job that hangs now"),
+    ),
     "expect": (
         (
             "busbw expect --gpu H100 --nodes 8 --nics 8x400 --fabric infiniband",
@@ -50,8 +59,11 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ("busbw lab down", "take it down"),
     ),
     "completion": (("busbw completion bash", "for ~/.bashrc"),),
+    "export": (("busbw export 'runs/*' --csv tables", "cases, rows, groups, nodes, findings"),),
     "history": (("busbw history --html trend.html", "of all runs in runs/"),),
+    "site": (("busbw site runs -o public", "then open public/index.html"),),
     "schema": (("busbw schema run", "of run.json"),),
+    "version": (("busbw version --json", "for a ticket or an inventory"),),
 }
 """Command → (example, what it is for)."""
 

@@ -12,6 +12,7 @@ from types import FrameType
 from typing import TYPE_CHECKING
 
 from busbw import units
+from busbw.cli import write_message
 from busbw.errors import Interrupted, LabError, UsageError
 
 if TYPE_CHECKING:
@@ -422,7 +423,7 @@ def _cpus(text: str) -> float:
 
 
 def _progress(text: str) -> None:
-    sys.stderr.write(f"busbw: {text}\n")
+    write_message(f"busbw: {text}\n")
 
 
 def _interrupt(number: int, frame: FrameType | None) -> None:

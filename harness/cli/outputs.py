@@ -10,10 +10,10 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from busbw.cli import write_message
 from busbw.errors import RunDirError, UsageError
 from busbw.files import read_beneath
 
@@ -21,7 +21,8 @@ if TYPE_CHECKING:
     from busbw.model import RunResult
 
 _WEBHOOK = "BUSBW_WEBHOOK"
-_WEBHOOK_TIMEOUT_S = 10.0
+_MAIL_TO, _MAIL_FROM, _SMTP = "BUSBW_MAIL_TO", "BUSBW_MAIL_FROM", "BUSBW_SMTP"
+_TIMEOUT_S = 10.0
 
 
 def register(parser: argparse.ArgumentParser) -> None:
@@ -39,11 +40,20 @@ def register(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="gauges for the textfile collector (a name ending in .prom), replaced at once",
     )
+    group.add_argument(
+        "--cluster",
+        default="",
+        metavar="NAME",
+        help="with --prom: the gauges' label `cluster`, where one Prometheus sees several",
+    )
     group.add_argument("--csv", type=Path, metavar="FILE", help="one row per case and size")
     group.add_argument(
         "--notify",
         action="store_true",
-        help=f"post the last line to the address in ${_WEBHOOK} (Slack's form)",
+        help=(
+            f"post the last line to the address in ${_WEBHOOK} (Slack's form), and mail it with the"
+            f" report to those in ${_MAIL_TO}"
+        ),
     )
     group.add_argument("--strict", action="store_true", help="exit status 1 for warnings too")
 
@@ -61,11 +71,11 @@ def check(args: argparse.Namespace) -> None:
                 seen=str(path.parent),
                 next_step=f"mkdir -p {path.parent}",
             )
-    if args.notify and not os.environ.get(_WEBHOOK):
+    if args.notify and not (os.environ.get(_WEBHOOK) or os.environ.get(_MAIL_TO)):
         raise UsageError(
-            f"--notify needs an address in ${_WEBHOOK}",
-            seen=f"{_WEBHOOK} is not set",
-            next_step=f"export {_WEBHOOK}=https://…",
+            f"--notify needs an address in ${_WEBHOOK} or ${_MAIL_TO}",
+            seen="neither is set",
+            next_step=f"export {_WEBHOOK}=https://… or {_MAIL_TO}=ops@example.com",
         )
 
 
@@ -77,17 +87,22 @@ def deliver(args: argparse.Namespace, run: Path, result: RunResult, last_line: s
         RunDirError: a file cannot be written.
     """
     from busbw.model import Status
-    from busbw.reports import csv
+    from busbw.reports import csv, metrics
     from busbw.store.run_directory import write_atomically
 
     for path, name in ((args.junit, "junit.xml"), (args.prom, "metrics.prom")):
         if path is not None:
-            write_atomically(path.absolute(), read_beneath(run, name), mode=0o666)
+            content = read_beneath(run, name)
+            if path is args.prom and args.cluster:
+                content = metrics.render(result, args.cluster).encode()
+            write_atomically(path.absolute(), content, mode=0o666)
     if args.csv is not None:
         write_atomically(args.csv.absolute(), csv.render(result).encode(), mode=0o666)
     _github(run, result)
-    if args.notify:
-        _notify(os.environ.get(_WEBHOOK, ""), result, last_line)
+    if args.notify and (address := os.environ.get(_WEBHOOK)):
+        _notify(address, result, last_line)
+    if args.notify and (to := os.environ.get(_MAIL_TO)):
+        _mail(to, run, result, last_line)
     return 1 if args.strict and result.verdict is Status.WARN else result.exit_status
 
 
@@ -108,7 +123,7 @@ def _github(run: Path, result: RunResult) -> None:
                 next_step=f"the summary is in {run}/summary.md",
             ) from error
     if os.environ.get("GITHUB_ACTIONS") == "true":
-        sys.stderr.write(markdown.github_annotations(result))
+        write_message(markdown.github_annotations(result))
 
 
 def _notify(address: str, result: RunResult, last_line: str) -> None:
@@ -133,11 +148,41 @@ def _notify(address: str, result: RunResult, last_line: str) -> None:
             address, json.dumps(body).encode(), {"Content-Type": "application/json"}
         )
         try:
-            with urllib.request.urlopen(request, timeout=_WEBHOOK_TIMEOUT_S):
+            with urllib.request.urlopen(request, timeout=_TIMEOUT_S):
                 pass
         except (OSError, ValueError) as error:
             problem = type(error).__name__
             if isinstance(error, urllib.error.HTTPError):
                 problem = f"status {error.code}"
     if problem:
-        sys.stderr.write(f"busbw: warning: the webhook at {host} got no message: {problem}\n")
+        write_message(f"busbw: warning: the webhook at {host} got no message: {problem}\n")
+
+
+def _mail(to: str, run: Path, result: RunResult, last_line: str) -> None:
+    """The diagnosis as the subject, the summary as the text, the report attached. The server is
+    asked for TLS; a password is never sent: a relay that knows this machine is what it takes."""
+    import smtplib
+    import socket
+    from email.message import EmailMessage
+
+    host, _, port = os.environ.get(_SMTP, "localhost").partition(":")
+    letter = EmailMessage()
+    letter["Subject"] = " ".join(last_line.split())
+    letter["From"] = os.environ.get(_MAIL_FROM) or f"busbw@{socket.gethostname()}"
+    letter["To"] = to
+    try:
+        letter.set_content(f"{result.headline}\n\n{read_beneath(run, 'summary.md').decode()}")
+        letter.add_attachment(
+            read_beneath(run, "report.html"),
+            maintype="text",
+            subtype="html",
+            filename=f"{result.run_id}.html",
+        )
+        with smtplib.SMTP(host, int(port or 25), timeout=_TIMEOUT_S) as server:
+            server.ehlo()
+            if server.has_extn("starttls"):
+                server.starttls()
+            server.send_message(letter)
+    except (OSError, ValueError, smtplib.SMTPException) as error:
+        seen = type(error).__name__
+        write_message(f"busbw: warning: the mail server {host} took no mail: {seen}\n")

@@ -26,7 +26,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from busbw import intake
-from busbw.cli.pool import read_each
+from busbw.cli import write_message
+from busbw.cli.pool import rarely_collected, read_each
 from busbw.codec.dump import dump_json
 from busbw.errors import UnknownLayout
 from busbw.model import Status
@@ -467,7 +468,11 @@ def run(args: argparse.Namespace) -> int:
     """Read them all and print."""
     from busbw import intake
 
-    texts = read_all(intake.expand(args.files))
+    with rarely_collected():
+        return _print(read_all(intake.expand(args.files)), args)
+
+
+def _print(texts: Sequence[ReadText], args: argparse.Namespace) -> int:
     if args.json:
         sys.stdout.write(as_json(texts))
     elif args.csv:
@@ -476,5 +481,5 @@ def run(args: argparse.Namespace) -> int:
         sys.stdout.write(as_text(texts))
     for text in texts:
         if not text.documents:
-            sys.stderr.write(f"busbw: {one_line(text.name)}: {one_line(text.problem)}\n")
+            write_message(f"busbw: {one_line(text.name)}: {one_line(text.problem)}\n")
     return exit_status(texts)

@@ -5,8 +5,14 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+from typing import TYPE_CHECKING
 
 from busbw.cli import console, options, outputs
+
+if TYPE_CHECKING:
+    from busbw.model import RunResult
+    from busbw.reports.terminal import Line
+    from busbw.store.run_directory import RunDir
 
 
 def register(parser: argparse.ArgumentParser) -> None:
@@ -27,10 +33,8 @@ def register(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Rebuild it; the exit status is the verdict's, as it was when the run ended."""
-    from busbw.cli.check_text import check_lines
-    from busbw.reports import terminal
     from busbw.reports.redact import names_file
-    from busbw.run import checking, publish
+    from busbw.run import publish
     from busbw.store import run_directory
 
     outputs.check(args)
@@ -45,16 +49,26 @@ def run(args: argparse.Namespace) -> int:
         folder, shown = folder / "redacted", f"{shown}/redacted"
     else:
         result = publish.publish(directory)
-    lines = terminal.verdict_lines(result, shown)
-    if (
-        not result.cases
-        and not args.redact
-        and (check := checking.conclude_check(directory)) is not None
-    ):
-        lines = check_lines(check, shown)
+    lines = lines_of(directory, result, shown, redacted=args.redact)
     if args.json:
         sys.stdout.write(run_directory.RunDir(folder).read_derived("run.json").decode())
     else:
         shown_lines = lines[-1:] if args.quiet else lines
-        sys.stdout.write(terminal.printed(shown_lines, console.width()))
+        sys.stdout.write(console.shown(shown_lines))
     return outputs.deliver(args, folder, result, lines[-1].text)
+
+
+def lines_of(
+    directory: RunDir, result: RunResult, shown: str, *, redacted: bool = False
+) -> tuple[Line, ...]:
+    """The lines to print for a run, `shown` being its folder as the user types it: a check's own
+    where it was one. Its names stay as they are, so that `redacted` has those of a run."""
+    from busbw.cli.check_text import check_lines
+    from busbw.reports import terminal
+    from busbw.run import checking
+
+    if not result.cases and not redacted:
+        check = checking.conclude_check(directory)
+        if check is not None:
+            return check_lines(check, shown)
+    return terminal.verdict_lines(result, shown)

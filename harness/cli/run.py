@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import dataclasses
+import json
 import os
 import secrets
 import signal
@@ -17,7 +18,7 @@ from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING
 
-from busbw.cli import console, options, outputs
+from busbw.cli import console, on_fail, options, outputs, write_message
 from busbw.errors import Interrupted, LaunchError, RunDirError, UsageError
 from busbw.launch.choose import choose, launchers
 
@@ -69,6 +70,15 @@ def register_kubernetes(parser: argparse.ArgumentParser) -> None:
         "--hugepages", metavar="SIZE", help="of 2 MiB, such as 4Gi; needs --pod-memory"
     )
     group.add_argument("--pod-memory", metavar="SIZE", help="of each worker")
+    group.add_argument(
+        "--pod-spec",
+        type=Path,
+        metavar="FILE",
+        help=(
+            "YAML with more of each worker's pod: nodeSelector, tolerations, serviceAccountName,"
+            " imagePullSecrets, resourceClaims and the like"
+        ),
+    )
     group.add_argument(
         "--shm", default="64Gi", metavar="SIZE", help="of /dev/shm in each worker (default 64Gi)"
     )
@@ -166,8 +176,34 @@ def _requested_workers(args: argparse.Namespace) -> Workers | None:
         hugepages=args.hugepages,
         shm=args.shm,
         memory=args.pod_memory,
+        pod=_pod_spec(args.pod_spec),
     )
     return kubernetes.Workers(job, args.context)
+
+
+def _pod_spec(path: Path | None) -> str:
+    """What a file adds to the workers' pods, as JSON."""
+    from busbw.codec import read_tree
+    from busbw.files import read_given
+    from busbw.launch.mpijob import POD_KEYS
+    from busbw.text import decoded
+
+    if path is None:
+        return ""
+    try:
+        tree = read_tree(decoded(read_given(path)), str(path)).value
+    except OSError as error:
+        raise UsageError(
+            f"--pod-spec {path}: {error.strerror or error}", next_step="give a YAML file"
+        ) from error
+    strange = sorted(set(tree) - POD_KEYS) if isinstance(tree, dict) else ["no mapping"]
+    if strange:
+        raise UsageError(
+            f"--pod-spec {path} has what busbw sets itself, or no pod has: {', '.join(strange)}",
+            seen=f"known: {', '.join(sorted(POD_KEYS))}",
+            next_step="leave it out",
+        )
+    return json.dumps(tree)
 
 
 def _resource(text: str) -> tuple[str, int]:
@@ -180,7 +216,7 @@ def _resource(text: str) -> tuple[str, int]:
 
 
 def _print_progress(step: str, text: str) -> None:
-    sys.stderr.write(f"busbw: {step}: {text}\n")
+    write_message(f"busbw: {step}: {text}\n")
 
 
 def _as_interrupt(number: int, frame: FrameType | None) -> None:
@@ -474,6 +510,7 @@ def register(parser: argparse.ArgumentParser) -> None:
     result.add_argument("--json", action="store_true", help="print run.json instead of the verdict")
     console.register(result)
     outputs.register(parser)
+    on_fail.register(parser)
 
 
 def options_of(args: argparse.Namespace) -> RunOptions:
@@ -500,6 +537,13 @@ def run(args: argparse.Namespace) -> int:
             next_step="give one of them",
         )
     outputs.check(args)
+    on_fail.check(args)
+    if args.act and args.replay:
+        raise UsageError(
+            "a replay acts on no node",
+            seen="--act with --replay",
+            next_step="leave --act out: what would be done is printed",
+        )
     if args.fabric_file:
         # A name that is no file is refused before a node is asked, and in a dry run too.
         from busbw import intake
@@ -576,12 +620,16 @@ def _execute(args: argparse.Namespace, pods: Pods, stack: ExitStack) -> int:
             )
         raise
     lines = terminal.verdict_lines(result, shown)
+    if args.on_fail is not None:
+        from busbw.act import suspects
+
+        on_fail.act(args, prepared.run, prepared.plan, suspects.of_run(result))
     if args.json:
         sys.stdout.write(prepared.run.read_derived("run.json").decode())
     else:
         if not args.quiet:
             sys.stdout.write("".join(f"{line}\n" for line in interleaved.lines(result)))
-        sys.stdout.write(terminal.printed(lines[-1:] if args.quiet else lines, None))
+        sys.stdout.write(console.shown(lines[-1:] if args.quiet else lines))
     return outputs.deliver(args, prepared.run.path, result, lines[-1].text)
 
 

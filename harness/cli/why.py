@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from busbw import codec, intake
-from busbw.cli.pool import read_each
+from busbw.cli.pool import rarely_collected, read_each
 from busbw.errors import ReadError, UnknownLayout, UsageError
 from busbw.fabrics import fabric
 from busbw.model import (
@@ -412,7 +412,7 @@ def _stated_lines(finding: Finding, possible: list[Finding]) -> list[str]:
         f"{phrases.location(item)}  {_cut(item.text)}" for item in finding.evidence[:_EVIDENCE]
     ]
     shown = set(finding.verify).union(*(fix.commands for fix in finding.fixes))
-    consequences = [each.id for each in possible if each.id in _explains(finding.id)]
+    consequences = [phrases.entry(each.id) for each in possible if each.id in _explains(finding.id)]
     return [
         f"{sign} {label} ({finding.confidence.value})  {finding.title}   [{finding.id}]",
         f"  {finding.cause}",
@@ -421,7 +421,7 @@ def _stated_lines(finding: Finding, possible: list[Finding]) -> list[str]:
         *_steps(finding.fixes),
         *_labelled("verify", finding.verify),
         *_labelled("settle", [step for step in finding.would_settle if step not in shown]),
-        *_labelled_text("explains", ", ".join(consequences)),
+        *_labelled("explains", consequences),
     ]
 
 
@@ -535,11 +535,12 @@ def _unknown(name: str, known: Catalogue) -> UsageError:
         what = f"{name}: no such file"
         return UsageError(what, next_step="to look up an id: busbw why --list")
     near = [each for each in known.by_id if name.casefold() in each]
-    hint = f"ids with that word: {', '.join(near)}"
+    hint = f"; ids with that word: {', '.join(near)}"
     if not near:
-        hint = codec.unknown("id", name, known.by_id)
+        # Not the list of all ids: it is long, and the next step prints it.
+        hint = "".join(codec.unknown("id", name, known.by_id).partition("; did you mean")[1:])
     return UsageError(
-        f"{name!r} is neither a path nor an id; {hint}",
+        f"{name!r} is neither a path nor an id{hint}",
         next_step="busbw why --list shows all ids; a path must exist",
     )
 
@@ -593,7 +594,8 @@ def run(args: argparse.Namespace) -> int:
     name = args.what[0]
     if len(args.what) == 1 and name != "-" and not os.path.exists(name):
         return _explain(name)
-    return _diagnose(args)
+    with rarely_collected():
+        return _diagnose(args)
 
 
 def _explain(name: str) -> int:

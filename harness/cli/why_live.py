@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from busbw.cli import options
+from busbw.cli import options, write_message
 from busbw.codec import dump_json
 from busbw.errors import UsageError
 from busbw.inventory import fold
@@ -144,7 +144,7 @@ def _live_finding(
 ) -> list[str]:
     sign = {0: "▲", 1: "✖", 3: "?"}[live_exit_status(verdict)] if first else " "
     kind = f"{verdict.kind.value.upper()}  " if first else "also  "
-    out = [f"{sign} {kind}{finding.title}   [{finding.id}, {finding.confidence.value}]"]
+    out = [f"{sign} {kind}{finding.title}   [{finding.id}, {phrases.sure(finding)}]"]
     out += [f"  cause     {finding.cause}"] if finding.cause else []
     if first and verdict.since_s is not None:
         ago = ""
@@ -251,13 +251,9 @@ def run_live(args: argparse.Namespace) -> int:
 
         sys.stdout.write(script.text(options, secrets.token_hex(8)))
         return 0
-    if (args.inventory or "").partition(":")[0] == "lab":
-        from busbw.lab.enter import become_inside
-
-        become_inside(args.inventory)
-    cluster = _cluster(args)
+    cluster = cluster_of(args)
     if args.watch is None:
-        answer, _ = _once(args, options, cluster)
+        answer, _ = sample(args, options, cluster)
         _print(args, answer)
         return live_exit_status(answer.verdict)
     return _watch(args, options, cluster)
@@ -269,16 +265,25 @@ def offline(args: argparse.Namespace, directory: str) -> int:
 
     path = Path(directory)
     evidence = offline.evidence(path, offline.load(path))
-    answer = _answer(path, directory, evidence, redact=args.redact)
+    answer = judged(path, directory, evidence, redact=args.redact)
     _print(args, answer)
     return live_exit_status(answer.verdict)
 
 
-def _cluster(args: argparse.Namespace) -> Cluster:
+def cluster_of(args: argparse.Namespace) -> Cluster:
+    """The nodes to look at.
+
+    Raises:
+        UsageError: the options contradict each other, or the inventory is wrong.
+    """
     from busbw import inventory
     from busbw.model import Cluster, Node
     from busbw.triage import collect
 
+    if (args.inventory or "").partition(":")[0] == "lab":
+        from busbw.lab.enter import become_inside
+
+        become_inside(args.inventory)
     given = args.nodes or args.inventory
     if args.local or (args.pid is not None and not given and args.job is None):
         if given:
@@ -297,7 +302,7 @@ def _cluster(args: argparse.Namespace) -> Cluster:
 
 
 @dataclass(frozen=True, slots=True)
-class _Answer:
+class LiveAnswer:
     """One verdict, with aliases where they were requested."""
 
     verdict: StallVerdict
@@ -307,9 +312,10 @@ class _Answer:
     """Since 1970; None = not known."""
 
 
-def _once(
+def sample(
     args: argparse.Namespace, options: CollectOptions, cluster: Cluster
-) -> tuple[_Answer, Path]:
+) -> tuple[LiveAnswer, Path]:
+    """Collect once and judge; the answer, and the directory of its evidence."""
     from busbw.cli.console import Console, now
     from busbw.parsers.stall.evidence import RequestedJob
     from busbw.store import run_directory
@@ -327,10 +333,10 @@ def _once(
         run, cluster, transport, options, requested, limits, console.progress
     )
     directory = os.path.relpath(run.path)
-    return _answer(run.path, directory, collected.evidence, redact=args.redact), run.path
+    return judged(run.path, directory, collected.evidence, redact=args.redact), run.path
 
 
-def _answer(path: Path, directory: str, evidence: StallEvidence, *, redact: bool) -> _Answer:
+def judged(path: Path, directory: str, evidence: StallEvidence, *, redact: bool) -> LiveAnswer:
     """The verdict on what lies in `path`, shown as `directory`; where names are redacted, the list
     of them is kept beside the evidence."""
     from busbw.parsers.stall.judge import judge
@@ -349,10 +355,10 @@ def _answer(path: Path, directory: str, evidence: StallEvidence, *, redact: bool
         run_directory.write_atomically(
             path / "redacted-names.csv", names_file(redactor), mode=0o600
         )
-    return _Answer(verdict, directory, evidence.now_s)
+    return LiveAnswer(verdict, directory, evidence.now_s)
 
 
-def _print(args: argparse.Namespace, answer: _Answer) -> None:
+def _print(args: argparse.Namespace, answer: LiveAnswer) -> None:
     if args.json:
         sys.stdout.write(live_document(answer.verdict, answer.directory))
     else:
@@ -374,9 +380,9 @@ def _watch(args: argparse.Namespace, options: CollectOptions, cluster: Cluster) 
     before: Path | None = None
     while True:
         began = time.monotonic()
-        answer, kept = _once(args, options, cluster)
+        answer, kept = sample(args, options, cluster)
         verdict = answer.verdict
-        sys.stderr.write(brief(verdict) + "\n")
+        write_message(brief(verdict) + "\n")
         ended = verdict.kind is StallClass.NO_JOB and before is not None
         if live_exit_status(verdict) == 1 or ended:
             _print(args, answer)

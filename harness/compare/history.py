@@ -11,7 +11,7 @@ import contextlib
 import os
 import sqlite3
 import statistics
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -20,6 +20,7 @@ from busbw.codec import parse_json
 from busbw.compare import accepted, comparable
 from busbw.errors import BusbwError, RunDirError
 from busbw.files import why_irregular
+from busbw.inventory.hostlist import expand
 from busbw.model import RunResult
 from busbw.model.history import ComparableRun
 from busbw.store.run_directory import RunDir
@@ -27,6 +28,8 @@ from busbw.store.run_directory import RunDir
 if TYPE_CHECKING:
     import numpy as np
     import pandas as pd
+
+    from busbw.parsers.nccl_tests.groups import GroupSample
 
 FILE = "history.sqlite"
 _SCHEMA = """
@@ -293,6 +296,62 @@ def select(
         return frame[frame["size_bytes"] == size_bytes]
     largest = frame.groupby(["regime", "collective"])["size_bytes"].transform("max")
     return frame[frame["size_bytes"] == largest]
+
+
+def of_nodes(cases: pd.DataFrame, groups: pd.DataFrame) -> pd.DataFrame:
+    """A table as of `History.table` with a number per run and node: the best of its pairs in the
+    survey. A slow node has no good pair; the partner of one has another.
+
+    Args:
+        cases: of `Frames`, for what a run may be compared with.
+        groups: of `Frames`.
+    """
+    pairs = groups[groups["survey"] & (groups["node_count"] == 2)].dropna(subset=["busbw_gb_s"])
+    pairs = pairs.assign(part=pairs["nodes"].map(lambda nodes: list(expand(nodes)))).explode("part")
+    pairs["medium"] = pairs["medium"].fillna("network")
+    return _best_pairs(cases, pairs)
+
+
+def of_rails(cases: pd.DataFrame, samples: Mapping[str, Sequence[GroupSample]]) -> pd.DataFrame:
+    """The same with a number per run, node and rail, of surveys that measured rail by rail.
+
+    Args:
+        samples: run → the groups that it measured.
+    """
+    import pandas as pd
+
+    started = cases.drop_duplicates("run").set_index("run")["started"]
+    rows = []
+    for run, measured in samples.items():
+        for sample in measured:
+            if sample.rail is None or len(sample.nodes) != 2 or not sample.over_network:
+                continue
+            for node in sample.nodes:
+                row = (f"{node} rail {sample.rail}", sample.size_bytes, sample.median_gb_s)
+                rows.append((run, started[run], *row, 1, "network"))
+    columns = ("run", "started", "part", "size_bytes", "busbw_gb_s", "launches", "medium")
+    return _best_pairs(cases, pd.DataFrame(rows, columns=list(columns)))
+
+
+def _best_pairs(cases: pd.DataFrame, pairs: pd.DataFrame) -> pd.DataFrame:
+    """The best pair of each part (`part`: a node, or a rail of one)."""
+    runs = cases.drop_duplicates("run").set_index("run")
+    best = (
+        pairs.groupby(["run", "started", "part", "size_bytes", "medium"])
+        .agg(busbw_gb_s=("busbw_gb_s", "max"), launches=("launches", "max"))
+        .reset_index()
+    )
+    emulated = best["run"].map(runs["emulated"]).map({True: ", emulated", False: ""})
+    regime = best["run"].map(runs["profile"]) + ", over " + best["medium"] + emulated
+    table = best.assign(
+        verdict=best["run"].map(runs["verdict"]),
+        accepted=best["run"].map(runs["accepted"]),
+        collective=best["part"] + ", best pair:",
+        options="survey",
+        regime=regime,
+    )
+    table = table.astype({"size_bytes": int, "launches": int, "busbw_gb_s": float})
+    return table.sort_values([*_KIND, "started", "run"], ignore_index=True)[list(_COLUMNS)]
 
 
 def trends(frame: pd.DataFrame) -> tuple[Trend, ...]:

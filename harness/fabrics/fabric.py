@@ -20,6 +20,7 @@ from typing import TypeVar
 from busbw.codec import load_yaml, unknown
 from busbw.errors import PlaybookError
 from busbw.files import read_given
+from busbw.table_cache import cached
 from busbw.text import decoded
 
 
@@ -458,6 +459,10 @@ def intra_node_fabrics() -> tuple[str, ...]:
 @functools.cache
 def families() -> Mapping[str, Family]:
     """The families of all profiles, by name."""
+    return cached("families", _packaged_families)
+
+
+def _packaged_families() -> Mapping[str, Family]:
     known = (load(name).family for name in names())
     return {family.name: family for family in known if family is not None}
 

@@ -128,6 +128,8 @@ def _check(item: str) -> None:
         raise InventoryError(
             _bad(item, "':' is Ansible's range sign"), next_step=f"write {item.replace(':', '-')}"
         )
+    if item.count("[") > item.count("]"):
+        raise InventoryError(_bad(item, "']' is missing"), next_step=f"write '{item}]'")
     if re.search(r"[&!^]", item):
         raise InventoryError(
             _bad(item, "set operators are not read"), next_step="leave nodes out with -x"

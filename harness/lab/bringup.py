@@ -165,7 +165,7 @@ def _clear_remains(state: LabState, progress: Callable[[str], None]) -> None:
 
 
 def _plan(options: LabOptions, progress: Callable[[str], None]) -> LabState:
-    mode, cannot = _choose_mode(options.mode)
+    mode, cannot = choose_mode(options.mode)
     requirements.demand(mode, persona=options.persona is not None, slurm=options.slurm)
     if options.slurm and (why_not := slurm.refused(mode)):
         raise LabError(
@@ -247,8 +247,12 @@ def _choose_cgroup(
     return cgroups.choose(lab_marker, options.name)
 
 
-def _choose_mode(requested: Mode | None) -> tuple[Mode, tuple[str, ...]]:
-    """The mode and, where it is not the best, why the better ones are not possible."""
+def choose_mode(requested: Mode | None) -> tuple[Mode, tuple[str, ...]]:
+    """The mode that is possible here and, where it is not the best, why the better ones are not.
+
+    Raises:
+        LabError: the requested one is not possible, or its programs are missing.
+    """
     if requested is Mode.LOOPBACK:
         return requested, ()
     if requested is not None:

@@ -11,6 +11,8 @@ from busbw.errors import UsageError
 from busbw.launch import Launcher
 
 DEFAULT = "mpirun"
+_SCHEDULER = "slurm"
+"""What people call it; its launcher is srun."""
 
 
 def launchers() -> dict[str, Launcher]:
@@ -27,5 +29,8 @@ def choose(name: str | None) -> Launcher:
     known = launchers()
     name = name or DEFAULT
     if name not in known:
-        raise UsageError(unknown("launcher", name, known), next_step="busbw run --help")
+        what = unknown("launcher", name, known)
+        if name == _SCHEDULER:
+            what = f"unknown launcher {name!r}; did you mean 'srun'?"
+        raise UsageError(what, next_step="busbw run --help")
     return known[name]

@@ -4,7 +4,7 @@
 Hydra takes ssh's options from HYDRA_LAUNCHER_EXTRA_ARGS, cut at blanks, and ssh's program from
 `-launcher-exec`. Without `-genvnone` it would hand the head's whole environment to every rank.
 MCA parameters are Open MPI's and have no meaning here; `-iface` keeps MPI's own traffic off the
-rails.
+rails. An MPICH built on UCX takes it from UCX_NET_DEVICES (`env.ucx_variables`).
 """
 
 from __future__ import annotations
@@ -41,6 +41,8 @@ def build(request: LaunchRequest) -> Invocation:
     argv += ["-bind-to", "none", "-genvnone"]
     for variable in request.env:
         argv += ["-genv", variable.name, variable.value]
+    # Else each node's proxy would look for the job's folder, which the head alone has.
+    argv += ["-wdir", "/tmp"]
     argv += [*placing.program(request), *arguments(case, request.json_path)]
     return placing.invocation(request, argv, ranks)
 

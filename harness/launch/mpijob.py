@@ -16,11 +16,20 @@ from dataclasses import dataclass
 from busbw.errors import UsageError
 from busbw.launch import Launcher, LaunchRequest, mpirun
 from busbw.model import Invocation
+from busbw.parsers.logs.json_values import items, loaded, mapping, text_of
 
 _NAME = re.compile(r"[a-z0-9]([a-z0-9-]{0,40}[a-z0-9])?\Z")
 _QUANTITY = re.compile(r"[0-9]+(\.[0-9]+)?([EPTGMk]i?|m)?\Z")
 _RESOURCE = re.compile(r"[a-z0-9.-]+/[A-Za-z0-9._-]+\Z")
 GPU = "nvidia.com/gpu"
+POD_KEYS = frozenset(
+    (
+        *("imagePullSecrets", "nodeSelector", "priorityClassName", "resourceClaims"),
+        *("runtimeClassName", "schedulerName", "serviceAccountName", "tolerations"),
+    )
+)
+"""Of a PodSpec (Kubernetes 1.32), what a cluster's owner decides: which nodes, and with which
+rights. The rest is the measurement's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +57,8 @@ class MpiJob:
     64 MiB is too small."""
     memory: str | None = None
     """Per worker; hugepages need it beside them."""
+    pod: str = ""
+    """More of each worker's pod, as JSON: keys of `POD_KEYS`; empty = nothing."""
     deadline_s: int = 14400
     """After so long the operator ends the job, whatever became of busbw."""
 
@@ -140,7 +151,11 @@ def _pod(job: MpiJob) -> dict[str, object]:
     spread = {"labelSelector": {"matchLabels": workers}, "topologyKey": "kubernetes.io/hostname"}
     # One worker per node: two on one would measure that node's inside.
     affinity = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [spread]}}
-    return {"containers": [container], "volumes": volumes, "affinity": affinity}
+    given = mapping(loaded(job.pod)) if job.pod else {}
+    claims = [{"name": text_of(mapping(each), "name")} for each in items(given, "resourceClaims")]
+    if claims:
+        container["resources"] = {"limits": resources, "requests": resources, "claims": claims}
+    return {**given, "containers": [container], "volumes": volumes, "affinity": affinity}
 
 
 def _check(job: MpiJob) -> None:

@@ -43,6 +43,8 @@ class CommandResult:
     problem: str | None = None
     """Why there is no exit status: `timed out after 60 s`, `connection lost: …`; None = it ended by
     itself."""
+    answered_s: float | None = field(default=None, compare=False)
+    """When it had ended, in seconds since 1970 by this machine's clock; None = not recorded."""
 
     @property
     def ok(self) -> bool:
@@ -143,7 +145,7 @@ class Finding:
     status: Status
     title: str
     where: tuple[str, ...]
-    """Nodes, ranks, rails or links it names; () = the whole cluster."""
+    """Nodes, ranks, rails or links it names; () = it is not located."""
     evidence: tuple[Evidence, ...]
     cause: str = ""
     fixes: tuple[Fix, ...] = ()

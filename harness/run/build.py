@@ -153,7 +153,8 @@ def _built(
     root: str,
 ) -> BuildOutcome:
     groups, problems = _groups(context, head, nodes, known, cuda=benchmark.cuda)
-    plans = {each.builder: _plan(context, benchmark, each.kind, root) for each in groups}
+    owner = own_builds.owner(context.run, replay=_is_replay(context))
+    plans = {each.builder: _plan(context, benchmark, each.kind, root, owner) for each in groups}
     for each in groups:
         context.progress(
             "build", f"{plans[each.builder].stamp} on {each.builder}{_versions(each.kind)}"
@@ -322,7 +323,9 @@ def _collectives(context: Context) -> tuple[str, ...]:
     )
 
 
-def _plan(context: Context, benchmark: Benchmark, kind: NodeKind, root: str) -> BuildPlan:
+def _plan(
+    context: Context, benchmark: Benchmark, kind: NodeKind, root: str, owner: str
+) -> BuildPlan:
     make = ("MPI=1", f"MPI_HOME={kind.mpi_home}", *benchmark.make_args)
     # The loader's own places need no word.
     path = [] if kind.mpi_home in (None, "/usr") else [f"{kind.mpi_home}/lib"]
@@ -339,7 +342,9 @@ def _plan(context: Context, benchmark: Benchmark, kind: NodeKind, root: str) -> 
         else:
             make += (f"NVCC_GENCODE={targets}",) if targets else ()
             path = [nccl[1].rpartition("/")[0], f"{kind.cuda_home}/lib64", *path]
-    return building.plan(sources, make, repr(kind), root, nccl=nccl, run_path=":".join(path))
+    return building.plan(
+        sources, make, repr(kind), root, nccl=nccl, run_path=":".join(path), owner=owner
+    )
 
 
 def _versions(kind: NodeKind) -> str:

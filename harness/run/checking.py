@@ -14,7 +14,7 @@ from busbw.checks import CONNECT, NodeAnswer
 from busbw.codec import dump_json
 from busbw.errors import ReachError
 from busbw.model import CheckResult, Status, Uncovered, Unreachable, worst
-from busbw.parsers.verdict import EXIT_STATUS
+from busbw.parsers.verdict import EXIT_STATUS, of_checks
 from busbw.reports import phrases
 from busbw.run.context import Context, End, Progress, logged
 from busbw.run.reach import ask, reach
@@ -94,6 +94,13 @@ class Access:
         return InsideTransport(transport, prefix) if prefix else transport
 
 
+def without_cases(plan: RunPlan, started: str) -> RunPlan:
+    """The plan of a check of the same nodes: nothing is measured."""
+    survey = replace(plan.playbook.survey, when="never")
+    playbook = replace(plan.playbook, name="check", cases=(), gates=(), survey=survey)
+    return replace(plan, playbook=playbook, started=started)
+
+
 @dataclass(frozen=True, slots=True)
 class ProbedNodes:
     """Reached nodes with their answers to the script of all checks."""
@@ -155,9 +162,8 @@ def report_of(run: RunDir, schema: str, checks: tuple[CheckResult, ...]) -> Chec
 
 
 def verdict_of(checks: tuple[CheckResult, ...]) -> Status:
-    """The worst of the required checks that apply."""
-    required = (check.status for check in checks if check.required)
-    return worst(tuple(status for status in required if status is not Status.SKIPPED))
+    """The worst of what the checks add to a verdict."""
+    return worst(of_checks(checks))
 
 
 def check(

@@ -150,7 +150,8 @@ def make(
     given = (plan.profile, plan.playbook, case, plan.overrides, facts, plan.cluster.env)
     env = (
         *pml.ucx_variables(
-            plan.pml,
+            # MPICH may be built on UCX, too, and has no option that says so.
+            "ucx" if launcher.mpi is Mpi.MPICH else plan.pml,
             resolve_env(*given),
             facts,
             mpi.path,

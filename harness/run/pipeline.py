@@ -156,11 +156,27 @@ def _measured(context: Context, artefact: CaseArtefact) -> bool:
     """Whether the launch ended by itself, so that the next one has a chance; tells how it went."""
     took = format_duration(artefact.seconds)
     if artefact.state == "ended" and artefact.exit_status == 0:
-        context.progress(artefact.case.id, Done(f"ended after {took}"))
+        context.progress(artefact.case.id, Done(f"{_share(context, artefact)}ended after {took}"))
         return True
     how = f"exit status {artefact.exit_status}" if artefact.state == "ended" else artefact.state
     context.progress(artefact.case.id, f"{how} after {took} {artefact.problem}".rstrip())
     return False
+
+
+def _share(context: Context, artefact: CaseArtefact) -> str:
+    """What the launch's largest size reached of its reference; empty = nothing to compare with is
+    known before the survey."""
+    if artefact.case.purpose != "bandwidth":
+        return ""
+    compared = [
+        each
+        for each in assess.derive(context.run).comparisons
+        if each.case_id == artefact.case.id and each.ratio is not None
+    ]
+    if not compared:
+        return ""
+    largest = max(compared, key=lambda each: each.size_bytes)
+    return f"{phrases.percent(largest.ratio)} of {phrases.reference(largest.reference)}, "
 
 
 def _none_reached(context: Context) -> ReachError:

@@ -5,8 +5,10 @@ from __future__ import annotations
 
 import hashlib
 import shlex
+from dataclasses import dataclass
 
 from busbw import assess
+from busbw.checks import occupied
 from busbw.checks.software import facts
 from busbw.codec import dump_json
 from busbw.model import RunResult
@@ -34,22 +36,38 @@ def publish(run: RunDir) -> RunResult:
     return result
 
 
-def publish_redacted(run: RunDir) -> tuple[RunResult, Redactor]:
-    """Judge the run and write the derived files into `redacted/`, with aliases in the place of
-    names; the names and aliases are returned.
+@dataclass(frozen=True)
+class Redacted:
+    """A run with aliases in the place of names."""
 
-    The verdict is reached before anything is replaced. `raw/` has the names and stays at home.
-    """
+    report: ReportInput
+    files: dict[str, str]
+    """Every derived file by name."""
+    redactor: Redactor
+    """Knows the names: for `redacted-names.csv`, which stays at home."""
+
+
+def redacted(run: RunDir) -> Redacted:
+    """Judge the run, then replace names and credentials in everything that travels. The verdict is
+    reached before anything is replaced."""
     result = assess.derive(run)
     plan = assess.load_plan(run)
-    known = (facts(answer).host_name for answer in assess.answers(run, plan))
-    redactor = for_cluster(plan.cluster, sorted({name for name in known if name}))
+    answers = assess.answers(run, plan)
+    known = {name for answer in answers if (name := facts(answer).host_name)}
+    redactor = for_cluster(plan.cluster, sorted(known), occupied.users(answers))
     plain = _input(run, result)
     redactor.learn(plain)
     report = redactor.record(plain)
-    for name, text in _files(report).items():
+    return Redacted(report, _files(report), redactor)
+
+
+def publish_redacted(run: RunDir) -> tuple[RunResult, Redactor]:
+    """Write the derived files into `redacted/`, with aliases in the place of names, which are
+    returned. `raw/` has the names and stays at home."""
+    copy = redacted(run)
+    for name, text in copy.files.items():
         run.write_derived(f"redacted/{name}", text)
-    return report.result, redactor
+    return copy.report.result, copy.redactor
 
 
 def _input(run: RunDir, result: RunResult) -> ReportInput:

@@ -70,6 +70,7 @@ def ask(
                     answer.exit_status,
                     answer.problem,
                     round(answer.seconds, 3),
+                    answer.answered_s,
                 )
             )
     artefact = PreflightArtefact(boundary, tuple(entries))

@@ -39,6 +39,8 @@ class PreflightEntry:
     exit_status: int | None
     problem: str | None
     seconds: float
+    answered_s: float | None = None
+    """In seconds since 1970 by the clock of busbw's machine; None = not recorded."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,9 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import os
+import re
+import secrets
 import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -18,6 +21,7 @@ from busbw.store import artefacts, own_plans
 from busbw.store.run_directory import RunDir
 
 FILE = "known-builds.json"
+_OWNER = re.compile(r"[0-9a-f]{8}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +31,8 @@ class KnownBuilds:
 
     digests: tuple[tuple[str, str], ...]
     """(stamp, digest), sorted."""
+    owner: str = ""
+    """Whose builds they are, as `owner` says it; empty = a run of before there were owners."""
 
     def of(self, stamp: str) -> tuple[str, ...]:
         """The digests of the builds with that stamp."""
@@ -70,15 +76,40 @@ def _lock(file: IO[str], waits: Callable[[], None], limit_s: float) -> None:
             return
 
 
+def owner(run: RunDir, *, replay: bool) -> str:
+    """A name of this machine's builds, made by chance once, which stands in the name of each build's
+    folder on the nodes: no machine uses another's builds, so none has to replace them, and nodes
+    may share one home. Without a home there is one name for all. A `replay` takes its recording's.
+    """
+    if replay:
+        kept = artefacts.load(run, FILE, KnownBuilds)
+        return kept.owner if kept is not None else ""
+    file = _folder().with_name("build-owner")
+    own = file.with_name(f"build-owner.{os.getpid()}")
+    with contextlib.suppress(OSError):
+        file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        own.write_text(secrets.token_hex(4))
+        # The first of several processes names them all.
+        os.link(own, file)
+    with contextlib.suppress(OSError):
+        own.unlink()
+    try:
+        name = file.read_text()
+    except (OSError, ValueError):
+        return ""
+    return name if _OWNER.fullmatch(name) else ""
+
+
 def known(run: RunDir, stamps: Iterable[str], *, replay: bool) -> KnownBuilds:
     """What is known of these builds; kept in the run. A `replay` takes what its recording knew."""
-    kept = artefacts.load(run, FILE, KnownBuilds)
     if replay:
-        return kept or KnownBuilds(())
+        return artefacts.load(run, FILE, KnownBuilds) or KnownBuilds(())
+    kept = artefacts.load(run, FILE, KnownBuilds)
     wanted = set(stamps)
     names = sorted(path.name for path in _folder().glob("*-*"))
     pairs = (name.partition("-")[::2] for name in names)
-    record = KnownBuilds(tuple((stamp, digest) for stamp, digest in pairs if stamp in wanted))
+    found = tuple((stamp, digest) for stamp, digest in pairs if stamp in wanted)
+    record = KnownBuilds(found, owner(run, replay=False))
     if kept not in (None, record):
         run.set_aside(FILE)
     artefacts.keep(run, FILE, record)

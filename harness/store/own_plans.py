@@ -30,13 +30,18 @@ def require_plan(root: Path, *, trust: bool) -> None:
         content = read_beneath(root, "raw/plan.json")
     except OSError as error:
         raise RunDirError(f"{root} has no plan", seen=f"raw/plan.json: {error}") from error
-    if trust or (plans() / hashlib.sha256(content).hexdigest()).exists():
+    if trust or is_own(content):
         return
     raise UsageError(
         f"the plan of {root.name} was not made by this account: no node is contacted",
         seen="its ssh_config, proxy commands and nodes are those of whoever made it",
         next_step="read raw/plan.json; if you trust it, give --trust",
     )
+
+
+def is_own(content: bytes) -> bool:
+    """This account made it."""
+    return (plans() / hashlib.sha256(content).hexdigest()).exists()
 
 
 def plans() -> Path:

@@ -30,7 +30,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from busbw import files
-from busbw.errors import BusyError, RunDirError
+from busbw.errors import BusyError, NoRunError, RunDirError
 from busbw.parsers.logs.json_values import loaded, mapping
 
 _ID = re.compile(r"^[A-Za-z0-9][A-Za-z0-9._-]*$")
@@ -314,12 +314,12 @@ def open_existing(path: Path) -> RunDir:
     """An existing run directory, for `report`, `--resume` and replay.
 
     Raises:
-        RunDirError: it is not there, or it is not a run directory.
+        NoRunError: it is not there, or it is not a run directory.
     """
     resolved = path.resolve()
     if not (resolved / "raw").is_dir() or (resolved / "raw").is_symlink():
         seen = "no such directory" if not resolved.exists() else f"{resolved} has no folder raw/"
-        raise RunDirError(
+        raise NoRunError(
             f"{path} is not a run directory",
             seen=seen,
             next_step="give a folder that `busbw run` made, e.g. runs/latest",

@@ -17,6 +17,7 @@ from busbw.model import ComponentKind, LaunchRole
 from busbw.parsers.blame.blame import BlameOutcome
 from busbw.parsers.blame.explain import Suspicion
 from busbw.parsers.blame.findings import courses
+from busbw.parsers.blame.levels import Level
 from busbw.parsers.blame.parts import Fabric
 from busbw.survey.schedule import Round, across_leaves, circle, inside_leaves
 
@@ -25,6 +26,9 @@ TARGET_LOSS = 0.1
 FEWEST_LAUNCHES = 2
 MOST_LAUNCHES = 8
 """Launches that load every node, at least and at most, before a survey without suspicion ends."""
+FEWEST_AT_SCALE = 6
+"""At least, where not every pair is measured: a part that is bad in every second launch is bad in two
+of six or more in 89 of 100 cases."""
 MOST_EXTRA = 4
 """Rounds that suspicions may take beyond those."""
 MOST_AGAIN = 4
@@ -280,19 +284,21 @@ def _enough(
         return False
     if len(leaves) <= ALL_LEAVES_UP_TO and not _all_ways(leaves) <= done.leaves:
         return False
-    counts: dict[str, set[int]] = {}
     telling = outcome.levels
     if fabric.hashed and min(Counter(leaf.values()).values(), default=1) > 1:
         # Colliding flows hide what nodes lose.
         telling = tuple(level for level in telling if not level.crosses)
-    for level in telling:
-        for node in level.sample.nodes:
-            counts.setdefault(node, set()).add(level.launch)
     noise = 0.05
     if outcome.levels:
         noise = sorted(level.noise for level in outcome.levels)[len(outcome.levels) // 2]
     needed = launches_needed(noise, limits.target_loss)
-    return all(len(counts.get(node, ())) >= needed for node in nodes)
+    loaded, told = _launches(outcome.levels), _launches(telling)
+    return all(loaded[node] >= FEWEST_AT_SCALE and told[node] >= needed for node in nodes)
+
+
+def _launches(levels: tuple[Level, ...]) -> Counter[str]:
+    """In how many launches each node was loaded."""
+    return Counter(node for node, _ in {(n, v.launch) for v in levels for n in v.sample.nodes})
 
 
 def _all_ways(leaves: set[str]) -> set[frozenset[str]]:

@@ -91,12 +91,21 @@ def of_run(run: RunDir) -> tuple[GroupSample, ...]:
     Raises:
         RunDirError: it has no plan, or an artefact is not readable.
     """
+    return (*load(run), *measured_by(run))
+
+
+def measured_by(run: RunDir) -> tuple[GroupSample, ...]:
+    """The groups that a run measured itself.
+
+    Raises:
+        RunDirError: as `of_run`.
+    """
     plan = load_plan(run)
     known = {answer.node.name: facts(answer) for answer in answers(run, plan)}
     participants = artefacts.load(run, "participants.json", Participants)
     head = participants.head if participants is not None else ""
     own = launches.load(run, known, launches.on_head_of(plan, head))
-    return (*load(run), *(sample for launch in own for sample in launch.samples))
+    return tuple(sample for launch in own for sample in launch.samples)
 
 
 def carry(recording: Path, run: RunDir) -> None:

@@ -370,10 +370,15 @@ class _Work(Generic[Product]):
             self._discard(product)
 
 
+def files_needed(nodes: int, forks: int) -> int:
+    """Open files that this process needs for so many nodes, `forks` of which are reached at once."""
+    return 256 + nodes + 8 * forks
+
+
 def _make_room(nodes: int, forks: int) -> None:
     """Allow this process the open files it needs, as far as it may: the usual soft limit of 1,024
     ends near a thousand nodes."""
-    files = 256 + nodes + 8 * forks
+    files = files_needed(nodes, forks)
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft != resource.RLIM_INFINITY and soft < files:
         resource.setrlimit(

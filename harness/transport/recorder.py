@@ -14,7 +14,9 @@ import logging
 import re
 import shlex
 import threading
-from dataclasses import dataclass, field
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
 
 from busbw.errors import RunDirError
 from busbw.model import Command, CommandResult, Node, Unreachable
@@ -42,6 +44,8 @@ class RecordingTransport:
 
     inner: Transport
     run: RunDir
+    clock: Callable[[], float] = time.time
+    """Seconds since 1970."""
 
     @property
     def name(self) -> str:
@@ -53,7 +57,7 @@ class RecordingTransport:
         session = self.inner.connect(node, timeout_s)
         if isinstance(session, Unreachable):
             return session
-        return _RecordingSession(session, self.run, _next_number(self.run, node.name))
+        return _RecordingSession(session, self.run, _next_number(self.run, node.name), self.clock)
 
     def close(self) -> None:
         """As the inner transport does it."""
@@ -65,6 +69,7 @@ class _RecordingSession:
     inner: Session
     rundir: RunDir
     start: int
+    clock: Callable[[], float]
     _numbers: itertools.count[int] = field(init=False)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
@@ -84,6 +89,9 @@ class _RecordingSession:
             number = next(self._numbers)
         _LOG.info("%s$ %s", self.node, _typed(command))
         result = self.inner.run(command)
+        if result.answered_s is None:
+            # A replayed answer says when it was one.
+            result = replace(result, answered_s=round(self.clock(), 3))
         if _LOG.isEnabledFor(logging.DEBUG):
             _LOG.debug("%s", "\n".join(_output_lines(result)))
         try:
@@ -119,6 +127,7 @@ def keep(run: RunDir, number: int, command: Command, result: CommandResult) -> N
         "exit_status": result.exit_status,
         "problem": result.problem,
         "seconds": round(result.seconds, 6),
+        "answered_s": result.answered_s,
         "stdout": out,
         "stderr": err,
         "key": key_of(command),

@@ -78,6 +78,7 @@ def _load(run: RunDir, node: str) -> dict[str, deque[CommandResult]]:
                 stderr=(run.read_raw(meta["stderr"]) or b"") if meta["stderr"] else b"",
                 seconds=meta["seconds"],
                 problem=meta["problem"],
+                answered_s=meta.get("answered_s"),
             )
             answers.setdefault(meta["key"], deque()).append(result)
         except (ValueError, KeyError, TypeError, RecursionError) as error:

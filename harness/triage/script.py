@@ -1,5 +1,5 @@
-"""The script that collects the evidence of a stalled job on one node: POSIX sh, read-only, in the
-order in which evidence dies.
+"""The script that collects the evidence of a stalled job on one node: POSIX sh, read-only, the
+most short-lived evidence first.
 
 It takes two samples (processes, sockets, ports, GPUs, NCCL's RAS), and between them reads what keeps
 longer: kernel log, memory, dumps, logs, disks. It writes no file, sends no signal and starts
@@ -92,7 +92,7 @@ def _sh(name: str) -> str:
 
 
 def parts(options: CollectOptions) -> tuple[Part, ...]:
-    """What is asked, in the order in which evidence dies."""
+    """What is asked, the most short-lived evidence first."""
     smi = "command -v nvidia-smi >/dev/null"
     # A tool that hung once would hang again and cost its time again.
     answers = smi + ' && [ -z "$HUNG" ]'
@@ -161,7 +161,7 @@ def text(options: CollectOptions, boundary: str) -> str:
     """The script itself: runs as it stands with `sh`, on any node, and prints its answer on
     standard output.
 
-    It is one function, called in the last line: of a script that came only in part nothing runs,
+    It is one function, called in the last line: a truncated script does not run at all,
     and nothing that it starts reads its text.
     """
     constants = {

@@ -118,7 +118,8 @@ def solve(samples: tuple[GroupSample, ...], fabric: Fabric = Fabric()) -> BlameO
         if _often(suspicion, calm):
             suspected.append((suspicion, _unsteady(suspicion, calm, all_levels)))
     still_open = [suspicion for suspicion, _ in suspected if suspicion.alike]
-    still_open += (*speed.open, *flicker.open)
+    still_open += speed.open
+    still_open += (dataclasses.replace(each, unsteady=True) for each in flicker.open)
     suspected_names: set[str] = set()
     for suspicion in (*still_open, *(suspicion for suspicion, _ in suspected)):
         suspected_names.update(suspicion.account.part.names)
@@ -319,7 +320,8 @@ def quoted(level: Level) -> Evidence:
     )
 
 
-def _dips(level: Level) -> Evidence:
+def dips(level: Level) -> Evidence:
+    """A group with the share of its iterations that stumbled."""
     return _quoted_sample(
         level.sample,
         f"{level.dips:.0%} of {len(level.sample.busbw_gb_s)} iterations below 70% of its own level",
@@ -393,7 +395,7 @@ def _unsteady(
         state=BlameState.INTERMITTENT,
         capacity_gb_s=steady_share * reference,
         expected_gb_s=reference,
-        seen_in=tuple(map(_dips, worst)),
+        seen_in=tuple(map(dips, worst)),
         cleared=tuple(sorted(_nodes_of(own) - set(account.part.names))),
         also=suspicion.alike,
         slow_launches=len(account.slow_in),

@@ -29,18 +29,20 @@ WASTE = 0.1
 what fewer of them get out of it."""
 
 
-def portions(capacity: float, together: Numbers) -> Numbers:
-    """What each of so many groups' bytes at once gets of what a part carries; who nearly fit into
-    it may fit.
+def portions(capacity: float, together: Numbers, got: Numbers) -> Numbers:
+    """What each of so many groups' bytes at once gets of what a part carries. Who nearly fit into it
+    may fit: their portion is what they `got`, as far as that lies between.
 
     >>> import numpy as np
-    >>> portions(1.9, np.array([2.0, 4.0])).tolist(), portions(0.95, np.array([1.0])).tolist()
-    ([1.0, 0.475], [0.95])
+    >>> together, got = np.array([2.0, 2.0, 4.0]), np.array([1.0, 0.93, 0.5])
+    >>> portions(1.9, together, got).tolist(), portions(0.95, np.array([1.0]), got[:1]).tolist()
+    ([1.0, 0.95, 0.475], [0.95])
     """
     import numpy as np
 
     portion = capacity / together
-    return np.where((together > 1.0) & (portion > 1.0 - WASTE), 1.0, portion)
+    nearly = (together > 1.0) & (portion > 1.0 - WASTE)
+    return np.where(nearly, np.clip(got, portion, np.maximum(portion, 1.0)), portion)
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,9 +164,19 @@ class Columns:
         """What a part of this capacity leaves of what each group is expected to get."""
         import numpy as np
 
-        share = portions(capacity, members.together) / self.expected[members.at]
+        expected = self.expected[members.at]
+        got = self.ratio[members.at] * expected
+        share = portions(capacity, members.together, got) / expected
         limited: Numbers = np.minimum(1.0, share)
         return limited
+
+    def least(self, members: Members, capacity: float) -> Numbers:
+        """The same, where no group that nearly fits does."""
+        import numpy as np
+
+        share = capacity / members.together / self.expected[members.at]
+        least: Numbers = np.minimum(1.0, share)
+        return least
 
     def short(self, at: Positions, predicted: Numbers | None = None) -> Numbers:
         """How many standard deviations each group is below what is predicted; how much slower a slow

@@ -132,7 +132,7 @@ ALIKE = 10.0
 """Two explanations whose misfits differ by less cannot be separated: five standard deviations
 would be 25."""
 SMALL_LEAF = 2
-"""Nodes of a leaf up to which all of them being bad is no stranger than the leaf."""
+"""Nodes of a leaf up to which all of them being bad is as likely as the leaf being bad."""
 LAUNCHES_OF_SHARED = 3
 """What many groups share is slow for all of them at once: a passing load looks like that in one
 launch, and seldom in three."""
@@ -195,6 +195,8 @@ class Suspicion:
     account: Account
     alike: tuple[Component, ...]
     """Parts that, in its place, would leave about the same misfit."""
+    unsteady: bool = False
+    """Its ratio is that of the iterations that kept their speed, not of the speed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -502,6 +504,9 @@ class Explainer:
             # Neighbours load a leaf or its uplinks for some minutes.
             return False
         slow_in = set(account.slow_in)
+        if shared:
+            # Where all are as slow by design, what it takes is next to nothing.
+            slow_in &= {level.launch for level in explained}
         if self._fabric.hashed and any(level.crosses for level in explained):
             if of_nodes:
                 # Colliding flows make any node look bad now and then: only groups inside its leaf,
@@ -540,7 +545,7 @@ class Explainer:
         pairs: dict[tuple[int, tuple[str, ...]], list[float]] = defaultdict(list)
         worst: dict[tuple[int, tuple[str, ...]], Level] = {}
         members = self._telling(account.part)
-        limited = self._columns.limited(members, account.capacity)
+        limited = self._columns.least(members, account.capacity)
         slower = members.at[limited < self._columns.predicted[members.at]]
         for index, predicted in zip(
             slower.tolist(), self._columns.predicted[slower].tolist(), strict=True
@@ -573,7 +578,7 @@ class Explainer:
         part = account.part
         # Where too few groups shared it to fill it, they say nothing of it.
         members = self._loaded(part)
-        limited = self._columns.limited(members, account.capacity)
+        limited = self._columns.least(members, account.capacity)
         portions = dict(zip(members.at.tolist(), limited.tolist(), strict=True))
         halfway = (1.0 + account.ratio) / 2
         own = {i for i, portion in portions.items() if portion < halfway}

@@ -21,9 +21,9 @@ from busbw.model import (
     Reference,
     Status,
 )
-from busbw.parsers.blame.blame import BlameOutcome, quoted
+from busbw.parsers.blame.blame import BlameOutcome, dips, quoted
 from busbw.parsers.blame.confirm import NO_CONFIRMATION, Confirmation
-from busbw.parsers.blame.explain import Account, Suspicion
+from busbw.parsers.blame.explain import Suspicion
 from busbw.parsers.blame.levels import Level
 from busbw.parsers.findings import catalogue
 from busbw.units import format_bandwidth
@@ -281,12 +281,12 @@ def open_suspicions(outcome: BlameOutcome, artefacts: Set[str]) -> tuple[Finding
     own = [each for each in outcome.open if each.account.part not in outcome.flagged]
     own.sort(key=lambda each: (each.account.ratio, each.account.part.label))
     for doubt in own:
-        levels = _slow_with(doubt.account, outcome)
+        levels = _slow_with(doubt, outcome)
         slow = [level for level in levels if level.sample.artefact in artefacts]
         if slow and doubt.account.part.label not in labels:
             labels += [part.label for part in (doubt.account.part, *doubt.alike)]
             texts.append(_suspicion_text(doubt))
-            evidence += map(quoted, slow)
+            evidence += map(dips if doubt.unsteady else quoted, slow)
     if not labels:
         return ()
     if len(texts) > _SHOWN:
@@ -300,13 +300,15 @@ def open_suspicions(outcome: BlameOutcome, artefacts: Set[str]) -> tuple[Finding
         evidence=tuple(evidence[:12]),
         confidence=Confidence.POSSIBLE,
         would_settle=(_WHEN_FREE if busy else _LONGER,),
-        effect=max(0.0, 1 - own[0].account.ratio),
+        effect=0.0 if own[0].unsteady else max(0.0, 1 - own[0].account.ratio),
     )
     return (catalogue.filled(finding),)
 
 
-def _slow_with(account: Account, outcome: BlameOutcome) -> list[Level]:
-    """The slowest group that loads the part in each launch in which the part was slow."""
+def _slow_with(doubt: Suspicion, outcome: BlameOutcome) -> list[Level]:
+    """The slowest group that loads the part in each launch in which the part was slow, or the least
+    steady one."""
+    account = doubt.account
     names = set(account.part.nodes)
     inside = account.part.kind is ComponentKind.INTRA_NODE
     worst: dict[int, Level] = {}
@@ -314,16 +316,25 @@ def _slow_with(account: Account, outcome: BlameOutcome) -> list[Level]:
         shows = level.sample.over_network is not inside and names <= set(level.sample.nodes)
         if shows and level.launch in account.slow_in:
             before = worst.get(level.launch)
-            if before is None or level.ratio < before.ratio:
+            if before is None or _badness(level, doubt) > _badness(before, doubt):
                 worst[level.launch] = level
     return [worst[launch] for launch in sorted(worst)]
+
+
+def _badness(level: Level, doubt: Suspicion) -> float:
+    return level.dips if doubt.unsteady else -level.ratio
 
 
 def _suspicion_text(doubt: Suspicion) -> str:
     account = doubt.account
     slow, launches = len(account.slow_in), len(account.slow_in) + len(account.clean_in)
     names = " or ".join(part.label for part in (account.part, *doubt.alike[:_SHOWN]))
-    often = f"{account.ratio:.0%} of its peers in {slow} of {launches} launches"
+    what = f"{account.ratio:.0%} of its peers"
+    if doubt.unsteady:
+        what = (
+            f"{1 - account.ratio:.0%} more iterations below 70% of their level than its peers have"
+        )
+    often = f"{what} in {slow} of {launches} launches"
     often += ", each on busy CPUs" if account.only_when_busy else ""
     return f"{names} is suspected, not proved: {often}"
 

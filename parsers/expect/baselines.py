@@ -234,6 +234,9 @@ class Tables:
     rules: tuple[RuleOfThumb, ...] = ()
 
 
+AS_OF = "2026-11-23"
+"""Day on which the packaged tables were last brought up to date with their sources."""
+
 _Kind = TypeVar("_Kind")
 
 

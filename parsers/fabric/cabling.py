@@ -122,7 +122,7 @@ class Cabling:
     """Nodes that share their leaves, in the order of the topology."""
     odd: tuple[Odd, ...]
     kind: str
-    """`rail-optimised` (each rail of a node on a leaf of its own), `one leaf per node`, `mixed`, or
+    """`rail-optimised` (rail N of every node is on leaf N), `one leaf per node`, `mixed`, or
     `unknown`."""
     unplugged: tuple[TopologyNic, ...] = ()
     """Rails without a far end."""

@@ -22,6 +22,7 @@ from enum import StrEnum
 from busbw import codec
 from busbw.errors import ReadError
 from busbw.model import Finding, Fix
+from busbw.table_cache import cached
 
 # The closed expression language of the catalogue: comparisons of named values, joined by
 # `and`. Parsed, never evaluated as code.
@@ -336,6 +337,10 @@ def load() -> Catalogue:
     Raises:
         ReadError: an entry is wrong; every problem with its file, line and column.
     """
+    return cached("catalogue", _packaged)
+
+
+def _packaged() -> Catalogue:
     files = sorted(
         (
             file

@@ -176,10 +176,8 @@ def view_for(rule: Rule, evidence: EvidenceSet, clues: tuple[Clue, ...], context
 def lines_of(evidence: EvidenceSet, regex: str) -> tuple[Sighting, ...]:
     """The lines that an expression found, in order."""
     lines: list[Sighting] = []
-    for number, text in enumerate(evidence.texts):
-        for hit in text.hits:
-            if hit.pattern == regex:
-                lines += sightings(text, number, hit)
+    for number, hit in evidence.hits_by_pattern.get(regex, ()):
+        lines += sightings(evidence.texts[number], number, hit)
     return tuple(sorted(lines, key=lambda line: line.place))
 
 

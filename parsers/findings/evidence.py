@@ -88,6 +88,17 @@ class EvidenceSet:
     facts: tuple[Fact, ...] = ()
     faults: tuple[Evidence, ...] = ()
     """What the readers of formats and of node tools call bad, in their words."""
+    hits_by_pattern: Mapping[str, list[tuple[int, Hit]]] = field(
+        init=False, repr=False, compare=False
+    )
+    """Pattern → number of the text and hit, in the order of the texts."""
+
+    def __post_init__(self) -> None:
+        by_pattern: dict[str, list[tuple[int, Hit]]] = {}
+        for number, text in enumerate(self.texts):
+            for hit in text.hits:
+                by_pattern.setdefault(hit.pattern, []).append((number, hit))
+        object.__setattr__(self, "hits_by_pattern", by_pattern)
 
 
 @dataclass(frozen=True, slots=True)

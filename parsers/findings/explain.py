@@ -91,7 +91,9 @@ def _with_causes(
         if finding.id in feeds.get(each.id, ()) and _about(each, finding):
             causes.append(each)
     if not causes:
-        return finding
+        # Of a check that was answered: what its own entry says of it.
+        is_answered = "." in finding.id and finding.status is not Status.UNKNOWN
+        return filled(finding) if is_answered else finding
     first = causes[0]
     settle = finding.would_settle
     if len(causes) > 1:

@@ -75,7 +75,8 @@ class _Candidate:
 
     def first(self) -> Place:
         """Where its best evidence begins."""
-        return min(clue.place for clue in self.clues if clue.weight is self.best())
+        best = self.best()
+        return min(clue.place for clue in self.clues if clue.weight is best)
 
     def best(self) -> Weight:
         """The weight of its best clue."""

@@ -33,7 +33,8 @@ _NEAR = 0.5
 """Weight of a word that only lines near the failure have."""
 _TITLE_WEIGHT = 3
 _MOST = 3
-_ROLES = (Role.CAUSE, Role.STATE, Role.SECONDARY)
+_ROLES = (Role.CAUSE, Role.STATE)
+"""A consequence is no guess at what a line that nobody knows says."""
 _PATH = re.compile(r"(?:/[\w.@+-]+){2,}/?|\w+\.(?:cc|cpp|cu|cuh|c|h|py):\d+")
 _WORD = re.compile(r"[A-Za-z][A-Za-z0-9]*(?:_[A-Za-z0-9]+)*")
 _FIELD = re.compile(

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from busbw import codec
 from busbw.errors import ReadError
 from busbw.parsers.logs.scan import Pattern, Scan
+from busbw.table_cache import cached
 
 _KEEP = 64
 """Lines kept of each process: a harmless remark repeated often must not hide the failure behind."""
@@ -61,6 +62,10 @@ class FailureLine:
 @functools.cache
 def load() -> Lexicon:
     """The lexicon as packaged. Read once."""
+    return cached("failure-lines", _packaged)
+
+
+def _packaged() -> Lexicon:
     file = importlib.resources.files(__package__) / "failure_lines.yaml"
     return codec.load_yaml(file.read_text(encoding="utf-8"), file.name, Lexicon, error=ReadError)
 

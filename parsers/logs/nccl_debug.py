@@ -639,7 +639,10 @@ def _process(name: str | None, parts: list[ProcessFacts]) -> ProcessFacts:
 
 
 def _each_once(groups: Iterable[tuple[T, ...]]) -> tuple[T, ...]:
-    return tuple(dict.fromkeys(each for group in groups for each in group))
+    given = [group for group in groups if group]
+    if len(given) < 2 and (not given or len(given[0]) < 2):
+        return given[0] if given else ()
+    return tuple(dict.fromkeys(each for group in given for each in group))
 
 
 def _first(values: Iterable[T | None]) -> T | None:

@@ -32,12 +32,15 @@ from busbw.parsers.logs.scan_sieve import (
     branches_of,
     wrapped_warnings,
 )
+from busbw.table_cache import cached, digest_of
 
 COMMON_LINES = 5_000
 """Default of `Pattern.common_after`. Five lines of each of a thousand ranks say what there is to
 say."""
 SAMPLED_BLOCKS = 16
 """In every sixteenth block the first match of a common pattern is still taken: one line in 2 MB."""
+_MANY_EXPRESSIONS = 100
+"""So many take longer to be understood than to be read from the cache."""
 _MOST_ENTRIES = 500_000
 _MOST_LINES = 1_000_000
 """Kept in all, 250 bytes each."""
@@ -137,6 +140,13 @@ def scanner_of(patterns: tuple[Pattern, ...]) -> Scanner:
     return Scanner(patterns)
 
 
+def _branches_of(expressions: tuple[str, ...]) -> tuple[Branch, ...]:
+    if len(expressions) < _MANY_EXPRESSIONS:
+        return branches_of(expressions)
+    make = functools.partial(branches_of, expressions)
+    return cached(f"branches-{digest_of(*expressions)}", make)
+
+
 class Scanner:
     """A set of patterns, ready to search any number of inputs. It can be pickled: workers of a pool
     build it from the patterns."""
@@ -156,8 +166,8 @@ class Scanner:
         if twice:
             raise ValueError(f"pattern ids given twice: {twice!r}")
         self.patterns = tuple(patterns)
-        self._branches = branches_of(pattern.regex for pattern in self.patterns)
-
+        expressions = tuple(pattern.regex for pattern in self.patterns)
+        self._branches = _branches_of(expressions)
         self._make_finder = finder
 
     @functools.cached_property
@@ -192,20 +202,22 @@ class Scanner:
         hits: list[int] = []
         misses: list[int] = []
         done: set[int] = set()
+        branches, once = self._branches, tally.once
         for at, line, candidates in self._finder.lines(text, tally.never):
             for number in candidates:
-                branch = self._branches[number]
+                branch = branches[number]
                 index = branch.index
                 if index in done or (claimed and index in claimed.get(at, ())):
                     continue
-                if branch.regex.search(line) is None:
-                    misses.append(number)
-                    continue
-                hits.append(number)
+                if not branch.is_exact:
+                    if branch.regex.search(line) is None:
+                        misses.append(number)
+                        continue
+                    hits.append(number)
                 lines = matches.setdefault(index, [])
                 if not lines or lines[-1][0] != at:
                     lines.append((at, line))
-                if index in tally.once:
+                if index in once:
                     done.add(index)
         for index, lines in matches.items():
             tally.book(index, lines)

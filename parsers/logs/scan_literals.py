@@ -17,8 +17,10 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
+from typing import NamedTuple
 
 from busbw.parsers.logs.scan_sieve import Branch, Candidates, Finder, Sieve
+from busbw.table_cache import cached, digest_of
 
 try:
     import hyperscan
@@ -36,6 +38,8 @@ _MISSES = 500
 _MISSES_PER_HIT = 4
 """From both on, the lines of a branch are found by the whole branch."""
 _MOST_DATABASES = 8
+_MANY_EXPRESSIONS = 8
+"""So many take longer to compile than to read from the cache."""
 
 
 def finder(branches: tuple[Branch, ...]) -> Finder:
@@ -96,7 +100,7 @@ class LiteralFinder:
     def _numbers(self, database: _Database, never: frozenset[int]) -> list[frozenset[int]]:
         """The branches for each number in a database, without those of the expressions in
         `never`."""
-        if self.never[0] is not database or self.never[1] is not never:
+        if self.never[0] is not database or self.never[1] != never:
             unwanted = {each.number for each in self.branches if each.index in never}
             self.never = database, never, [each - unwanted for each in database.numbers]
         return self.never[2]
@@ -160,13 +164,16 @@ class _Database:
                 groups.setdefault(literal, set()).add(each.number)
         self.always = frozenset(always)
         """What every line is a candidate for."""
+        self.literals = tuple(groups)
         self.numbers = [frozenset(each) for each in (*groups.values(), *texts.values())]
         """Number in the databases → branches."""
+        # What was learnt from one text is seldom learnt again.
+        build = _compiled if never else _built
         self.databases: list[hyperscan.Database] = []
         if groups:
-            self.databases.append(_built(list(groups), 0, hyperscan.HS_FLAG_CASELESS, True))
+            self.databases.append(build(list(groups), 0, hyperscan.HS_FLAG_CASELESS, True))
         if texts:
-            self.databases.append(_built(list(texts), len(groups), _whole_flags(), False))
+            self.databases.append(build(list(texts), len(groups), _whole_flags(), False))
 
     def lines(self, text: bytes, branches: list[frozenset[int]]) -> Iterator[Candidates]:
         """The lines with a match, ascending, with their branches: those of each number."""
@@ -209,12 +216,38 @@ class _Database:
         return matches
 
     def _all_lines(self, text: bytes) -> Iterator[Candidates]:
-        every = self.always.union(*self.numbers)
+        every = self.always.union(*self.numbers[len(self.literals) :])
         for at, line in enumerate(text.split(b"\n")):
-            yield at, line, every
+            low = line.lower()
+            found = (number for number, each in enumerate(self.literals) if each in low)
+            yield at, line, every.union(*(self.numbers[number] for number in found))
 
 
 def _built(
+    expressions: list[bytes], first: int, flags: int, is_literal: bool
+) -> hyperscan.Database:
+    """A database, from the cache if it was compiled before."""
+    if len(expressions) < _MANY_EXPRESSIONS:
+        return _compiled(expressions, first, flags, is_literal)
+    digest = digest_of(expressions, first, flags, is_literal)
+    fresh: list[hyperscan.Database] = []
+
+    def dumped() -> bytes:
+        fresh.append(_compiled(expressions, first, flags, is_literal))
+        return hyperscan.dumpb(fresh[0])
+
+    content = cached(f"literals-{digest}", dumped)
+    if fresh:
+        return fresh[0]
+    try:
+        database = hyperscan.loadb(content, hyperscan.HS_MODE_BLOCK)
+        database.scratch = hyperscan.Scratch(database)
+    except hyperscan.error:  # of another processor or version: a home that several nodes share
+        return _compiled(expressions, first, flags, is_literal)
+    return database
+
+
+def _compiled(
     expressions: list[bytes], first: int, flags: int, is_literal: bool
 ) -> hyperscan.Database:
     database = hyperscan.Database(mode=hyperscan.HS_MODE_BLOCK)
@@ -227,12 +260,26 @@ def _built(
     return database
 
 
+class MarkedLine(NamedTuple):
+    """A line in which expressions match."""
+
+    number: int
+    """In the text, from 0."""
+    start: int
+    end: int
+    """Where it stands in the text, without its line end."""
+    marks: int
+    """Which of the expressions match in it, or end a match in it: bit 0 = the first."""
+
+
 class Marks:
-    """Expressions of which only one thing is asked: where any of them matches. Case counts.
+    """Expressions of which only one thing is asked: where they match. Case counts.
 
     >>> marks = Marks(("algbw", r"Rank\\s+\\d"))
-    >>> marks.stand_in(b"# Rank  0"), marks.stand_in(b"ALGBW"), marks.lines_in(b"\\nalgbw\\n\\nRank 1")
-    (True, False, [1, 3])
+    >>> marks.stand_in(b"# Rank  0"), marks.stand_in(b"ALGBW")
+    (True, False)
+    >>> [(line.number, line.marks) for line in marks.lines_in(b"\\nalgbw\\n\\nalgbw Rank 1")]
+    [(1, 1), (3, 3)]
     """
 
     def __init__(self, expressions: tuple[str, ...]) -> None:
@@ -241,6 +288,10 @@ class Marks:
     @cached_property
     def _python(self) -> re.Pattern[bytes]:
         return re.compile(b"|".join(self.expressions), re.MULTILINE)
+
+    @cached_property
+    def _each(self) -> tuple[re.Pattern[bytes], ...]:
+        return tuple(re.compile(each, re.MULTILINE) for each in self.expressions)
 
     @cached_property
     def _first(self) -> hyperscan.Database:
@@ -261,28 +312,50 @@ class Marks:
             return True
         return False
 
-    def lines_in(self, text: bytes) -> list[int]:
-        """The indexes of the lines, from 0, in which one of them matches, or in which a match ends."""
+    def numbers_in(self, text: bytes) -> frozenset[int]:
+        """The places of the expressions that match somewhere."""
         if not _IS_HERE:
-            search = self._python.search
-            return [at for at, line in enumerate(text.split(b"\n")) if search(line)]
-        ends: list[int] = []
-        append = ends.append
+            return frozenset(number for number, each in enumerate(self._each) if each.search(text))
+        numbers: set[int] = set()
+        self._first.scan(text, match_event_handler=lambda number, *_: numbers.add(number))
+        return frozenset(numbers)
 
-        def note(_number: int, _begin: int, end: int, _flags: int, _context: object) -> None:
-            append(end)
+    def lines_in(self, text: bytes) -> list[MarkedLine]:
+        """The lines in which one of them matches, or in which a match ends."""
+        if not _IS_HERE:
+            return list(self._by_python(text))
+        matches: list[int] = []
+        append = matches.append
+
+        def note(number: int, _begin: int, end: int, _flags: int, _context: object) -> None:
+            append(end << 16 | number)
 
         self._all.scan(text, match_event_handler=note)
-        ends.sort()
-        lines: list[int] = []
-        at = counted = 0
-        line_end = -1
-        for end in ends:
-            if end - 1 > line_end:
-                start = text.rfind(b"\n", 0, end - 1) + 1
+        matches.sort()
+        lines: list[MarkedLine] = []
+        at = counted = start = marks = 0
+        end = -1
+        for match in matches:
+            last = (match >> 16) - 1
+            if last > end:
+                if end >= 0:
+                    lines.append(MarkedLine(at, start, end, marks))
+                start = text.rfind(b"\n", 0, last) + 1
                 at += text.count(b"\n", counted, start)
                 counted = start
-                line_end = text.find(b"\n", end - 1)
-                line_end = len(text) if line_end < 0 else line_end
-                lines.append(at)
+                end = text.find(b"\n", last)
+                end = len(text) if end < 0 else end
+                marks = 0
+            marks |= 1 << (match & 0xFFFF)
+        if end >= 0:
+            lines.append(MarkedLine(at, start, end, marks))
         return lines
+
+    def _by_python(self, text: bytes) -> Iterator[MarkedLine]:
+        start = 0
+        for at, line in enumerate(text.split(b"\n")):
+            if self._python.search(line):
+                found = (number for number, each in enumerate(self._each) if each.search(line))
+                marks = sum(1 << number for number in found)
+                yield MarkedLine(at, start, start + len(line), marks)
+            start += len(line) + 1

@@ -91,7 +91,7 @@ def _block(raw: bytes, skipping: bool) -> tuple[Block | None, bool]:
     if b"\x1b" in text:
         text = _ANSI.sub(b"", text)
     if b"\r" in text:
-        text = text.replace(b"\r\n", b"\n").replace(b"\r", b"")
+        text = text.replace(b"\r", b"")
     if b"\0" in text:
         text = text.replace(b"\0", b"")
     text, long_lines = _cut_long_lines(text.removesuffix(b"\n"))
@@ -192,26 +192,36 @@ def required_literals(pattern: str) -> tuple[str, ...]:
     return tuple(sorted(_parse(pattern, _telling).contains() or ()))
 
 
+_Alternative = tuple[str, tuple[str, ...], bool]
+"""A branch, its literals, and whether they are all that it matches."""
+
+
 @cache
-def _alternatives(pattern: str) -> tuple[tuple[str, tuple[str, ...]], ...]:
+def _alternatives(pattern: str) -> tuple[_Alternative, ...]:
     """The branches of an expression, each with its literals: where several lists would do, the one
     whose shortest string is longest, for a search of the text itself and not of its shape.
 
-    >>> [literals for _, literals in _alternatives(r"a vendor.err(?:=| )(?:129|249)|dead or")]
-    [('a vendor',), ('dead or',)]
+    >>> _alternatives(r"a vendor.err(?:=| )(?:129|249)|dead or")
+    (('a vendor.err(?:=| )(?:129|249)', ('a vendor',), False), ('dead or', ('dead or',), True))
     """
     reader = _Reader(pattern, _length)
     branches = []
     while reader.position <= len(pattern):
         begin = reader.position
-        literals = reader.sequence().contains() or ()
-        branches.append((pattern[begin : reader.position], tuple(sorted(literals))))
+        part = reader.sequence()
+        branches.append(_alternative(pattern[begin : reader.position], part))
         if reader.peek() == ")" or reader.position > len(pattern):
             raise ValueError(f"unbalanced group in {pattern!r} at {reader.position}")
         reader.position += 1
     if _INLINE_FLAGS.match(pattern) and len(branches) > 1:
-        return ((pattern, tuple(sorted(_parse(pattern, _length).contains() or ()))),)
+        return (_alternative(pattern, _parse(pattern, _length)),)
     return tuple(branches)
+
+
+def _alternative(text: str, part: _Part) -> _Alternative:
+    has_flags = "(?" in text.replace("(?:", "")
+    is_exact = part.exact is not None and "" not in part.exact and not has_flags
+    return text, tuple(sorted(part.contains() or ())), is_exact
 
 
 def erased(pattern: str) -> str:
@@ -437,7 +447,9 @@ class Branch:
     """One alternative of an expression, with its necessary conditions: `mlx5_core |NVRM: ` has two.
     Each is worked out when it is first needed: most expressions meet no line like theirs."""
 
-    def __init__(self, number: int, index: int, text: str, literals: tuple[str, ...]) -> None:
+    def __init__(
+        self, number: int, index: int, text: str, literals: tuple[str, ...], is_exact: bool
+    ) -> None:
         self.number = number
         """Its place among all branches."""
         self.index = index
@@ -445,6 +457,8 @@ class Branch:
         self.text = text
         self.literals = tuple(each.encode() for each in literals)
         """Lower case; a matching line contains one of them. () = none is known."""
+        self.is_exact = is_exact
+        """A line matches if it contains one of them."""
 
     @property
     def is_found_by_text(self) -> bool:
@@ -492,7 +506,8 @@ class Finder(Protocol):
 
     def lines(self, text: bytes, never: frozenset[int]) -> Iterable[Candidates]:
         """Every line that a branch matches, ascending, each once, with those branches among its
-        candidates. Those of the expressions in `never` may be left out."""
+        candidates; an exact branch only where it matches. Those of the expressions in `never` may be
+        left out."""
 
     def candidates(self, line: bytes) -> Iterable[int]:
         """Every branch that matches the line, and others."""
@@ -509,8 +524,8 @@ def branches_of(expressions: Iterable[str]) -> tuple[Branch, ...]:
     """
     branches: list[Branch] = []
     for index, text in enumerate(expressions):
-        for branch, literals in _alternatives(text):
-            branches.append(Branch(len(branches), index, branch, literals))
+        for branch, literals, is_exact in _alternatives(text):
+            branches.append(Branch(len(branches), index, branch, literals, is_exact))
     return tuple(branches)
 
 

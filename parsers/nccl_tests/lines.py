@@ -22,8 +22,8 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from busbw.parsers.logs.scan_literals import Marks
-from busbw.parsers.nccl_tests.rows import ELEMENT_BYTES, HEAD, HEADER_PART, REST_OF_ROW
+from busbw.parsers.logs.scan_literals import MarkedLine, Marks
+from busbw.parsers.nccl_tests.rows import ELEMENT_BYTES, HEAD, REST_OF_ROW, has_header_part
 
 
 class Prefixed(NamedTuple):
@@ -77,6 +77,8 @@ _MAY_BEGIN = re.compile(r"""\s*(?:[\[({<>+"'`•:A-Z]|\d{1,6}:|\d{4}-\d\d|\d+\t|
 """Cheap test: a line that does not begin like this has no prefix."""
 _DEEPEST = 5
 _ANSI = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-_])")
+_ANSI_BYTES = re.compile(_ANSI.pattern.replace("[^", r"[^\n").encode())
+"""The same for many lines at once."""
 _INVISIBLE = {0: None, 0x200B: None, 0xFEFF: None, 0xA0: " ", 0x202F: " ", 0x3000: " ", 0x2212: "-"}
 
 
@@ -153,6 +155,8 @@ class Line(NamedTuple):
     text: str
     ended: bool
     """False = the text ends here without a line end."""
+    times: int = 1
+    """How many lines say the same: NCCL's `Init COMPLETE` of one process, before a table."""
 
 
 def blocks(chunks: Iterable[bytes]) -> Iterator[bytes]:
@@ -183,44 +187,129 @@ _SPEAKING = Marks(
         r"Collective test|Out of bounds values|Avg bus bandwidth|ption -|Disabling\.|skipping json",
         r"\b(?:size|bytes)\b.*\b(?:count|N)\b.*\btype\b",
         r"Rank\s+\d{1,9}\s.*Pid\s",
-        r"ccl-tests version|ccl-tests: Version|CCL version|\bnranks [1-9]|(?:_perf|\.cu:\d)",
+        r"ccl-tests version|ccl-tests: Version|CCL version|(?:_perf|\.cu:\d)",
         r"Test (?:NCCL|CUDA) failure|Test failure|Test timeout|Incompatible NCCL|invalid (?:sizes? |type|op|number of GPUs)|Invalid number",
-        r"\x1b|\x00|\\n|&\w+;|&#",
-        r"\xc2\xa0|\xe2\x80[\x8b\xaf]|\xe2\x88\x92|\xe3\x80\x80|\xef\xbb\xbf",
+        r"\bnranks [1-9]",
+        r"\x00|\\n|&\w+;|&#|\xc2\xa0|\xe2\x80[\x8b\xaf]|\xe2\x88\x92|\xe3\x80\x80|\xef\xbb\xbf",
     )
 )
 """Before the first table, the lines that matter have one of these: what `runs` reads there, and what
-`undecorate` takes off."""
+`undecorate` takes off besides colours."""
+_NRANKS, _DECORATION = 1 << 8, 1 << 9
+"""Marks that say little by themselves."""
+_INIT = re.compile(
+    rb"(\S+ \[\d+\] NCCL INFO )(?:ncclCommInit\w* )?comm 0x[0-9a-f]+ rank \d+ nranks (\d+)"
+    rb"(?: \w+ [\w.:]+)* - Init [A-Z]+\r?"
+)
+"""What NCCL logs of each communicator: the number of ranks is all that is read of it."""
 _BLOCK_MARKS = Marks(tuple(re.escape(word.decode()) for word in _BLOCK_KEYWORDS))
 
 
 def candidates(chunks: Iterable[bytes]) -> Iterator[Line]:
     """The lines that can belong to nccl-tests output, without launcher prefixes and colours."""
     number = 0
-    in_table = has_begun = False
+    state = _State()
     for block in blocks(chunks):
-        if not in_table and not _BLOCK_MARKS.stand_in(block):
+        if not state.in_table and not _BLOCK_MARKS.stand_in(block):
             number += block.count(b"\n")
             continue
-        raw_lines = block.split(b"\n")
-        unfinished = raw_lines.pop()
-        everything = range(len(raw_lines))
-        indexes = iter(everything if has_begun else _SPEAKING.lines_in(block))
-        while (index := next(indexes, len(raw_lines))) < len(raw_lines):
-            raw = raw_lines[index].decode("utf-8", "replace")
-            if not _may_belong(raw, in_table):
-                continue
-            for line in _lines(number + index + 1, raw, True, in_table):
-                in_table = _still_in_table(line.text, in_table)
-                yield line
-                if not has_begun and (in_table or HEADER_PART.search(line.text)):
-                    has_begun = True
-                    indexes = iter(everything[index + 1 :])
-        number += len(raw_lines)
-        text = unfinished.decode("utf-8", "replace")
-        if text and _may_belong(text, in_table):
-            yield from _lines(number + 1, text, False, in_table)
-            in_table = _still_in_table(text, in_table)
+        if b"\x1b" in block:
+            block = _ANSI_BYTES.sub(b"", block)
+        end = block.rfind(b"\n") + 1
+        done = index = 0
+        if not state.has_begun:
+            for line in _worth_reading(block):
+                raw = block[line.start : line.end]
+                if line.start >= end or (
+                    line.marks == _NRANKS and state.counts(number + line.number + 1, raw)
+                ):
+                    continue
+                yield from state.lines(number + line.number + 1, raw)
+                if state.has_begun:
+                    index, done = line.number + 1, line.end + 1
+                    break
+        if state.has_begun and done < end:
+            for raw in block[done : end - 1].split(b"\n"):
+                index += 1
+                yield from state.lines(number + index, raw)
+        number += block.count(b"\n")
+        if end < len(block):
+            yield from state.lines(number + 1, block[end:], ended=False)
+    yield from state.counted()
+
+
+def _worth_reading(block: bytes) -> Iterator[MarkedLine]:
+    """The lines that matter before the first table: decorated ones only where there is something
+    under the decoration."""
+    marked = _SPEAKING.lines_in(block)
+    plain = [_plain(block[line.start : line.end]) for line in marked if line.marks == _DECORATION]
+    speaking = {line.number for line in _SPEAKING.lines_in("\n".join(plain).encode())}
+    decorated = 0
+    for line in marked:
+        if line.marks != _DECORATION:
+            yield line
+            continue
+        if decorated in speaking:
+            yield line
+        decorated += 1
+
+
+def _plain(raw: bytes) -> str:
+    """A line without its decoration, in one line: where `_lines` makes several of it, the ends of
+    lines are as good as blanks."""
+    text = raw.decode("utf-8", "replace")
+    return undecorate(_unescaped(text).replace("\n", "\r")).replace("\n", "\r")
+
+
+def _unescaped(line: str) -> str:
+    """Line ends and tabs where they were written as `\\n` and `\\t` in quotes."""
+    if "\\n" not in line:
+        return line
+    return line.replace("\\r\\n", "\n").replace("\\n", "\n").replace("\\t", "\t")
+
+
+class _State:
+    """Where in a text its lines stand."""
+
+    __slots__ = ("_counted", "has_begun", "in_table")
+
+    def __init__(self) -> None:
+        self.in_table = False
+        """Rows may follow."""
+        self.has_begun = False
+        """Something of a table was seen: from here on every line is read."""
+        self._counted: dict[tuple[bytes, bytes], tuple[int, bytes, int]] = {}
+        """Number and text of the first line of a process with a number of ranks, and how many."""
+
+    def counts(self, number: int, raw: bytes) -> bool:
+        """Takes an `Init COMPLETE` that says what such lines of its process said before."""
+        match = _INIT.fullmatch(raw)
+        if match is None:
+            return False
+        key = match.group(1), match.group(2)
+        first, text, times = self._counted.get(key, (number, raw, 0))
+        self._counted[key] = first, text, times + 1
+        return True
+
+    def counted(self) -> Iterator[Line]:
+        """One line for all that were counted alike since the last other line."""
+        for first, raw, times in self._counted.values():
+            for line in _lines(first, raw.decode("utf-8", "replace"), True, False):
+                yield line._replace(times=times)
+        self._counted.clear()
+
+    def lines(self, number: int, raw: bytes, *, ended: bool = True) -> Iterator[Line]:
+        """The lines that a physical line holds; none, if it can not belong to a table."""
+        text = raw.decode("utf-8", "replace")
+        if not _may_belong(text, self.in_table):
+            return
+        if self._counted:
+            yield from self.counted()
+        for line in _lines(number, text, ended, self.in_table):
+            self.in_table = _still_in_table(line.text, self.in_table)
+            if not self.has_begun:
+                self.has_begun = self.in_table or has_header_part(line.text)
+            yield line
 
 
 def _still_in_table(text: str, in_table: bool) -> bool:
@@ -246,9 +335,7 @@ def _has_fact(log_line: str) -> bool:
 def _lines(number: int, raw: str, ended: bool, in_table: bool) -> Iterator[Line]:
     """One physical line as the lines it holds: usually one; several where line ends were written as
     `\\r` or as `\\n` in quotes."""
-    raw = raw[:_LONGEST_LINE].rstrip("\r")
-    if "\\n" in raw:
-        raw = raw.replace("\\r\\n", "\n").replace("\\n", "\n").replace("\\t", "\t")
+    raw = _unescaped(raw[:_LONGEST_LINE].rstrip("\r"))
     pieces = re.split(r"[\r\n]+", raw)
     for position, piece in enumerate(pieces):
         tag, text = split_prefix(undecorate(piece))

@@ -13,6 +13,7 @@ front, a reduction, a root, and measurements in blocks of four or eight.
 
 from __future__ import annotations
 
+import functools
 import math
 import re
 from collections.abc import Iterable
@@ -36,6 +37,10 @@ _REDOP = re.compile("|".join(sorted(REDOPS, key=len, reverse=True)))
 _DATE = re.compile(r"\d{4}-\d\d-\d\d")
 _CLOCK = re.compile(r"\d\d:\d\d:\d\d")
 _TOKEN = re.compile(r"\s*(\S+)")
+_VALUES = {
+    "redop": _REDOP, "root": _ROOT, "wrong": _COUNT_CELL, "error": _COUNT_CELL, "other": re.compile(r"\S+"),
+}  # fmt: skip
+"""What stands in a column, if no number."""
 _TYPES = "|".join(sorted(ELEMENT_BYTES, key=len, reverse=True))
 _ANY_TYPE = r"[a-z]\w{1,15}(?=\s+(?:[a-z]+\s+)?(?:-?\d+\s+)?[\d.]+\s+[\d.]+\s+[\d.]+\s)"
 """A type not known here, where the cells behind it are those of a row."""
@@ -44,8 +49,7 @@ HEAD = re.compile(
     rf" )|{_ANY_TYPE})"
 )
 """The three cells that make a line a data row."""
-HEADER_PART = re.compile(r"\b(?:size|bytes)\b.*\b(?:count|N)\b.*\btype\b")
-"""The first column names."""
+_HEADER_PART = re.compile(r"\b(?:size|bytes)\b.*\b(?:count|N)\b.*\btype\b")
 _HOST = r"[\w.-]+:\d+:\d+ "
 REST_OF_ROW = re.compile(
     rf"\s*(?:(?:{_NUMBER.pattern}|N/A)(?=\s|$|[A-Za-z\[({{<`\"'|*#\\])|(?:{_TYPES}|{'|'.join(REDOPS)})(?=\s|$|[^\w-]|{_HOST}))"
@@ -111,10 +115,12 @@ class PrintedRow:
 
     def measured(self) -> tuple[tuple[Measurement, Slack], ...]:
         """The placements that have numbers."""
-        pairs = ((self.row.out_of_place, self.out_of_place), (self.row.in_place, self.in_place))
-        return tuple(
-            (value, slack) for value, slack in pairs if value is not None and slack is not None
-        )
+        values = []
+        if self.row.out_of_place is not None and self.out_of_place is not None:
+            values.append((self.row.out_of_place, self.out_of_place))
+        if self.row.in_place is not None and self.in_place is not None:
+            values.append((self.row.in_place, self.in_place))
+        return tuple(values)
 
 
 def printed_row(row: BenchmarkRow, slack: Slack) -> PrintedRow:
@@ -140,6 +146,15 @@ class Cells:
         if self.printed is None:
             raise ValueError("the row is not complete")
         return self.printed.row
+
+
+def has_header_part(text: str) -> bool:
+    """Whether the first column names stand in a line.
+
+    >>> has_header_part("#  size  count  type"), has_header_part("type of size and count")
+    (True, False)
+    """
+    return "type" in text and _HEADER_PART.search(text) is not None
 
 
 def parse_header(text: str) -> Layout | None:
@@ -236,6 +251,11 @@ def find_row(text: str, layout: Layout | None, hosts: tuple[str, ...] = ()) -> C
     `hosts` are names that may stand glued to a cell (`-1node-a:41011:…`). They decide first, then
     the header's edges, then the first character that cannot belong to a number.
     """
+    if layout is not None and layout.blocks > 1:
+        plain = _plain_row(tuple(column.name for column in layout.columns)).match(text)
+        if plain is not None:
+            printed, not_finite = _build(layout, list(plain.groups()))
+            return Cells(printed, plain.start(1), plain.end(), not_finite)
     head = HEAD.search(text)
     if head is None:
         return None
@@ -263,6 +283,18 @@ def find_row(text: str, layout: Layout | None, hosts: tuple[str, ...] = ()) -> C
             return find_row(text, wider, hosts)
     printed, not_finite = _build(layout, values)
     return Cells(printed, head.start(), position, not_finite)
+
+
+@functools.cache
+def _plain_row(names: tuple[str, ...]) -> re.Pattern[str]:
+    """Matches a row of these columns to which nothing is glued and in which nothing is missing: the
+    values by which the cells are taken one by one, at once."""
+    values = [rf"\s*(\d{{1,19}})\s+(\d{{1,19}})\s+({_TYPES})(?=\s|$)"]
+    for name in names[3:]:
+        # A time of day has no place here: rows with one are read cell by cell.
+        pattern = r"(?!)" if name == "timestamp" else _value_of(name).pattern
+        values.append(rf"\s+({pattern})(?=\s|$)")
+    return re.compile("".join(values))
 
 
 def _shift(layout: Layout, head: re.Match[str]) -> int | None:
@@ -306,15 +338,16 @@ def _take(
         return f"{token} {clock[1][:8]}", clock.start(1) + 8
     if column.name == "redop" and (_NUMBER.fullmatch(token) or _ROOT.match(token)):
         return None, position
-    pattern = {"redop": _REDOP, "root": _ROOT, "wrong": _COUNT_CELL, "error": _COUNT_CELL}.get(
-        column.name, _NUMBER
-    )
-    if column.name == "other":
-        return token, match.end()
+    pattern = _value_of(column.name)
     if pattern.fullmatch(token):
         return token, match.end()
     length = _cut(token, begin, column, pattern, shift, hosts)
     return (token[:length], begin + length) if length else None
+
+
+def _value_of(column: str) -> re.Pattern[str]:
+    """What stands in a column of that name."""
+    return _VALUES.get(column, _NUMBER)
 
 
 def _cut(
@@ -412,7 +445,12 @@ def half_unit(printed: str) -> float:
     """Half a unit of the last digit of a printed number: 0.005 of `96.41`, 500000 of `1.2e+07`."""
     mantissa, _, exponent = printed.partition("e")
     decimals = len(mantissa.partition(".")[2])
-    return float(f"0.5e{int(exponent or 0) - decimals}")
+    return _half(int(exponent or 0) - decimals)
+
+
+@functools.cache
+def _half(exponent: int) -> float:
+    return float(f"0.5e{exponent}")
 
 
 # The arithmetic of a row, with the precision that its numbers were printed with.

@@ -24,7 +24,6 @@ from busbw.model.benchmark import ProcessTimes, RankLine
 from busbw.parsers.nccl_tests.lines import Line
 from busbw.parsers.nccl_tests.rows import (
     HEAD,
-    HEADER_PART,
     REST_OF_ROW,
     ROW_START,
     Cells,
@@ -33,6 +32,7 @@ from busbw.parsers.nccl_tests.rows import (
     algbw_fits,
     factor_interval,
     find_row,
+    has_header_part,
     parse_header,
     share_interval,
     with_placements,
@@ -98,6 +98,8 @@ def rank_line(text: str) -> RankLine | None:
 
 def program_of(text: str) -> str | None:
     """The collective whose program (or source file) a line names; None = none."""
+    if "_perf" not in text and ".cu:" not in text:
+        return None
     match = _PROGRAM.search(text)
     return match[1] if match else None
 
@@ -536,7 +538,7 @@ class RunReader:
             self.half_header is not None
             or "algbw" in text
             or "busbw" in text
-            or HEADER_PART.search(text) is not None
+            or has_header_part(text)
         )
 
     def continues(self, line: Line) -> bool:
@@ -603,7 +605,7 @@ class RunReader:
             if layout and run is not None and run.phase is Phase.HEADER and run.layout is not None:
                 run.layout, self.half_header = layout, line._replace(text=half.text + text)
                 return True
-        if layout is None and not HEADER_PART.search(text):
+        if layout is None and not has_header_part(text):
             return False
         if layout is not None:
             self._set_header(line, with_placements(layout, self.placements))
@@ -773,14 +775,14 @@ class RunReader:
                 run.set(program=program)
             elif run is None or run.phase is Phase.AVERAGE:
                 self.program = program
-        if match := _NCCL_VERSION.search(text):
+        if "CCL version" in text and (match := _NCCL_VERSION.search(text)):
             if run is not None and run.phase is not Phase.AVERAGE:
                 run.set(nccl_versions=_with(run.facts.nccl_versions, match[1]))
             else:
                 self.nccl_versions = _with(self.nccl_versions, match[1])
-        if match := _NRANKS.search(text):
+        if "nranks " in text and (match := _NRANKS.search(text)):
             logged_ranks = self.logged_ranks if run is None else run.logged_ranks
-            logged_ranks[int(match[1])] += 1
+            logged_ranks[int(match[1])] += line.times
         if "# error:" in text and run is not None:
             run.set(last_error=text.partition("# error:")[2].strip() or None)
         quoted = Quoted(line.number, text)

@@ -9,12 +9,14 @@ found by walking this package; `busbw read`, `busbw why` and the checks all read
 from __future__ import annotations
 
 import functools
+import re
 import sys
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from busbw import plugins
+from busbw.parsers.logs.scan_literals import Marks
 
 R = TypeVar("R")
 Value = float | bool | str
@@ -106,16 +108,19 @@ def read(text: str) -> tuple[Reading, ...]:
     >>> [(each.tool, each.lines) for each in read("FEC parameters for eth0:\\nActive FEC encoding: RS\\n")]
     [('ethtool --show-fec', ('eth0: configured not shown, active RS',))]
     """
-    readings = (tool.read(text) for tool in tools())
+    marked = _marks(facts=False).numbers_in(text.encode("utf-8", "replace"))
+    each_tool = (tool for tool in tools() for _ in tool.marks)
+    wanted = dict.fromkeys(tool for number, tool in enumerate(each_tool) if number in marked)
+    readings = (tool.read(text) for tool in wanted)
     return tuple(reading for reading in readings if reading is not None)
 
 
 def is_marked(head: bytes, *, facts: bool = False) -> bool:
     """Whether the start of a text has a mark of a tool; `facts` = of one that gives facts."""
-    return any(mark in head for mark in _marks(facts=facts))
+    return _marks(facts=facts).stand_in(head)
 
 
 @functools.cache
-def _marks(*, facts: bool) -> tuple[bytes, ...]:
+def _marks(*, facts: bool) -> Marks:
     chosen = (tool for tool in tools() if tool.facts is not None or not facts)
-    return tuple(mark.encode() for tool in chosen for mark in tool.marks)
+    return Marks(tuple(re.escape(mark) for tool in chosen for mark in tool.marks))

@@ -47,6 +47,9 @@ def parse(text: str) -> tuple[FabricProvider, ...]:
 
 def _facts(providers: tuple[FabricProvider, ...]) -> tuple[ToolFact, ...]:
     domains = {each.domain for each in providers if each.provider == "efa"}
+    if providers and not domains:
+        # Without -p efa the tool lists what there is: that others are there says nothing of EFA.
+        return ()
     return (ToolFact("efa.provider", (("domains", float(len(domains))),)),)
 
 

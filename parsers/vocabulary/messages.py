@@ -25,6 +25,7 @@ from enum import StrEnum
 
 from busbw import codec
 from busbw.errors import ReadError
+from busbw.table_cache import cached
 
 GAP = "…"
 """Stands for an argument in a message, and for a line end."""
@@ -179,6 +180,10 @@ def writers() -> tuple[Writer, ...]:
     Raises:
         ReadError: the head of a table is not of this form.
     """
+    return cached("writers", _packaged_writers)
+
+
+def _packaged_writers() -> tuple[Writer, ...]:
     heads = []
     for name in sorted(file.name for file in importlib.resources.files(__package__).iterdir()):
         if name.endswith(".yaml"):
@@ -193,7 +198,10 @@ def groups(writer: str) -> tuple[Group, ...]:
     Raises:
         ReadError: the table is not of this form.
     """
-    name = f"{writer}.yaml"
+    return cached(f"messages-{writer}", functools.partial(_packaged_groups, f"{writer}.yaml"))
+
+
+def _packaged_groups(name: str) -> tuple[Group, ...]:
     return codec.load_yaml(_documents(name)[1], name, Meanings, error=ReadError).groups
 
 

@@ -62,6 +62,7 @@ def view(report: ReportInput) -> Verdict:
         if compared.nodes and len(compared.nodes) < len(result.nodes):
             of += f" on {phrases.nodes(compared.nodes)}"
         of += ", bus bandwidth in GB/s"
+    tiles = _tiles(compared) if _agrees(result, compared) else ()
     caught = result.sensitivity if result.verdict in (Status.PASS, Status.WARN) else ()
     decided = lead.deciding(result)
     entries = findings.entries(report)
@@ -69,8 +70,8 @@ def view(report: ReportInput) -> Verdict:
     word = result.acceptance.word if result.acceptance else result.verdict.value
     headline = result.headline.removeprefix(f"{word}: ")
     return Verdict(
-        tiles=_tiles(compared),
-        tiles_of=of,
+        tiles=tiles,
+        tiles_of=of if tiles else "",
         word=word,
         headline=headline,
         first=first,
@@ -82,11 +83,18 @@ def view(report: ReportInput) -> Verdict:
     )
 
 
+def _agrees(result: RunResult, compared: Comparison | None) -> bool:
+    """Whether the figures are no contradiction of the verdict: a good number in large digits above
+    a FAIL that has another reason is one."""
+    passed = result.verdict in (Status.PASS, Status.WARN)
+    return passed or (compared is not None and compared.status is result.verdict)
+
+
 def _beyond(headline: str, title: str) -> str:
     """What a title says that the headline does not."""
     if title in headline:
         return ""
-    return title.removeprefix(headline).strip(" ,;")
+    return title.removeprefix(headline).strip(" ,;:")
 
 
 def _tiles(compared: Comparison | None) -> tuple[Tile, ...]:

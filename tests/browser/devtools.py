@@ -180,9 +180,9 @@ class Page:
         scripts: bool = True,
     ) -> None:
         self.browser = browser
-        target = browser.call("Target.createTarget", url="about:blank")["targetId"]
+        self.target = str(browser.call("Target.createTarget", url="about:blank")["targetId"])
         self.session = str(
-            browser.call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
+            browser.call("Target.attachToTarget", targetId=self.target, flatten=True)["sessionId"]
         )
         for domain in ("Page", "Runtime", "Log", "Network"):
             self.call(f"{domain}.enable")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import runpy
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -17,23 +16,9 @@ from busbw.reports import ReportInput, html
 
 HERE = Path(__file__).parent
 RUNS = SimpleNamespace(**runpy.run_path(str(HERE.parent / "fixtures" / "reports" / "runs.py")))
-DEVTOOLS = SimpleNamespace(**runpy.run_path(str(HERE / "devtools.py")))
 CRITERIA, QUESTIONS = 8, 6
 
-pytestmark = [
-    pytest.mark.browser,
-    pytest.mark.skipif(
-        DEVTOOLS.executable() is None,
-        reason="no Chromium on this machine: apt-get install chromium",
-    ),
-]
-
-
-@pytest.fixture
-def browser() -> Iterator[Any]:
-    started = DEVTOOLS.Browser()
-    yield started
-    started.close()
+pytestmark = pytest.mark.browser
 
 
 def full() -> ReportInput:

@@ -5,8 +5,10 @@ from __future__ import annotations
 
 import re
 import runpy
+import shutil
+import subprocess
 import sys
-from collections.abc import Iterator
+import tarfile
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -19,24 +21,11 @@ HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE.parent / "traps"))
 sys.path.insert(0, str(HERE.parent / "fuzz"))
 BASES = SimpleNamespace(**runpy.run_path(str(HERE.parent / "fuzz" / "bases.py")))
-DEVTOOLS = SimpleNamespace(**runpy.run_path(str(HERE / "devtools.py")))
 NAMES = ("acceptance", "healthy", "persona", "quick", "resumed", "slowed", "stalled", "unreached")
+AXE = "axe-core@4.14.1"
 STRICT = "default-src 'none'; style-src 'unsafe-inline'"
 
-pytestmark = [
-    pytest.mark.browser,
-    pytest.mark.skipif(
-        DEVTOOLS.executable() is None,
-        reason="no Chromium on this machine: apt-get install chromium",
-    ),
-]
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    started = DEVTOOLS.Browser()
-    yield started
-    started.close()
+pytestmark = pytest.mark.browser
 
 
 @pytest.fixture(scope="module")
@@ -49,6 +38,47 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
             publish.publish(base.written(folder / base.name))
             made[base.name] = folder / base.name / "report.html"
     return made
+
+
+@pytest.fixture(scope="module")
+def axe(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The script of axe-core (MPL 2.0, Deque), from the npm registry."""
+    npm = shutil.which("npm")
+    if npm is None:
+        pytest.skip("no npm on this machine: apt-get install npm")
+    folder = tmp_path_factory.mktemp("axe")
+    got = subprocess.run(
+        (npm, "pack", "--silent", AXE), cwd=folder, capture_output=True, text=True, timeout=60
+    )
+    if got.returncode:
+        pytest.skip(f"npm pack {AXE}: {got.stderr.strip()[-200:]}")
+    with tarfile.open(next(folder.glob("*.tgz"))) as packed:
+        member = packed.extractfile("package/axe.min.js")
+        assert member is not None
+        return member.read().decode()
+
+
+def violations(browser: Any, axe: str, path: Path) -> list[str]:
+    """What axe-core finds in a page with all its parts open: rule and element."""
+    page = browser.open(path.as_uri(), width=1280, height=800)
+    page.evaluate("document.querySelectorAll('details').forEach((d) => (d.open = true)) ?? true")
+    page.evaluate(f"{axe};true")
+    found = page.evaluate("axe.run().then((r) => r.violations)")
+    return [f"{rule['id']}: {node['html'][:120]}" for rule in found for node in rule["nodes"]]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_axe_finds_no_violation(browser: Any, pages: dict[str, Path], axe: str, name: str) -> None:
+    assert violations(browser, axe, pages[name]) == []
+
+
+def test_axe_finds_a_planted_violation(
+    browser: Any, pages: dict[str, Path], axe: str, tmp_path: Path
+) -> None:
+    broken = tmp_path / "broken.html"
+    text = pages["healthy"].read_text(encoding="utf-8")
+    broken.write_text(text.replace('<html lang="en">', "<html>"), encoding="utf-8")
+    assert any(each.startswith("html-has-lang") for each in violations(browser, axe, broken))
 
 
 @pytest.mark.parametrize(

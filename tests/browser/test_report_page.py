@@ -6,7 +6,6 @@ from __future__ import annotations
 import os
 import re
 import runpy
-from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
 from types import SimpleNamespace
@@ -18,7 +17,6 @@ from busbw.reports import html
 
 HERE = Path(__file__).parent
 RUNS = SimpleNamespace(**runpy.run_path(str(HERE.parent / "fixtures" / "reports" / "runs.py")))
-DEVTOOLS = SimpleNamespace(**runpy.run_path(str(HERE / "devtools.py")))
 NAMES = (
     "healthy",
     "failing",
@@ -32,13 +30,7 @@ NAMES = (
     "huge",
 )
 
-pytestmark = [
-    pytest.mark.browser,
-    pytest.mark.skipif(
-        DEVTOOLS.executable() is None,
-        reason="no Chromium on this machine: apt-get install chromium",
-    ),
-]
+pytestmark = pytest.mark.browser
 
 # Of every piece of text that is shown: contrast with what lies behind it, and what WCAG AA wants of
 # its size.
@@ -71,13 +63,6 @@ CONTRAST = """
   return bad;
 })()
 """
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    started = DEVTOOLS.Browser()
-    yield started
-    started.close()
 
 
 @pytest.fixture(scope="module")

@@ -4,6 +4,7 @@ it can find what it looks for."""
 from __future__ import annotations
 
 import itertools
+import json
 import shutil
 import sys
 from collections import Counter
@@ -146,3 +147,16 @@ def test_a_record_with_a_node_that_the_plan_lacks_is_refused_with_its_name(
     with pytest.raises(RunDirError, match="names the node 'node0'") as refusal:
         assess.derive(run)
     assert file.relative_to(run.path).as_posix() in refusal.value.what
+
+
+def test_a_node_of_the_plan_that_no_record_names_was_not_reached(tmp_path: Path) -> None:
+    (base,) = (each for each in bases.recorded() if each.name == "healthy")
+    plan = json.loads(base.files["plan.json"])
+    nodes = plan["cluster"]["nodes"]
+    plan["cluster"]["nodes"] = [*nodes, {**nodes[0], "name": "node9"}]
+    files = {**base.files, "plan.json": json.dumps(plan).encode()}
+    run = bases.Base(base.name, bases.relisted(files)).written(tmp_path / "run")
+    result = assess.derive(run)
+    told = [(c.node, c.status) for c in result.checks if c.check_id == "ssh.connect"]
+    assert told[-1] == ("node9", Status.UNKNOWN)
+    assert result.verdict is Status.UNKNOWN

@@ -41,7 +41,10 @@ def there(lab: LabState, node: str, text: str) -> str:
     return subprocess.run(argv, check=True, timeout=400, capture_output=True, text=True).stdout
 
 
-def started(lab: LabState, out: Path, book: str, *words: str) -> subprocess.Popen[str]:
+def started(
+    lab: LabState, out: Path, book: str, *words: str, state: Path | None = None
+) -> subprocess.Popen[str]:
+    """`state`: of a machine of its own, which remembers other builds."""
     argv = (sys.executable, "-m", "busbw", "run", book, "-i", f"lab:{lab.name}", "--out", str(out))
     return subprocess.Popen(
         (*argv, *words),
@@ -49,6 +52,7 @@ def started(lab: LabState, out: Path, book: str, *words: str) -> subprocess.Pope
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
+        env=os.environ | ({} if state is None else {"XDG_STATE_HOME": str(state)}),
     )
 
 
@@ -71,22 +75,29 @@ def measured(out: Path) -> list[str]:
     return [case["status"] for case in result["cases"]]
 
 
-def test_runs_side_by_side_leave_the_keys_of_a_shared_home_as_they_were(
-    lab_factory: Callable[..., LabState], one_home: Path, tmp_path: Path
-) -> None:
-    """Four nodes install keys in one file, for two runs at once."""
+@pytest.fixture
+def sharing(lab_factory: Callable[..., LabState], one_home: Path) -> tuple[LabState, Path]:
+    """Four nodes with one home, and where it is."""
     lab = lab_factory(nodes=4, node_ssh=False)
     home = one_home / "home"
     shutil.copytree(files.node_directory(lab, lab.node("node1")) / "home", home)
-    keys = home / ".ssh/authorized_keys"
-    with keys.open("a") as file:
-        file.writelines(f"ssh-ed25519 AAAA{number:064} somebody{number}\n" for number in range(200))
-    before = keys.read_bytes()
     for node in lab.nodes:
         there(lab, node.name, f"mount --bind {home} /run/node/home")
     assert {os.stat(home).st_ino} == {
         int(there(lab, node.name, "stat -c %i /run/node/home")) for node in lab.nodes
     }
+    return lab, home
+
+
+def test_runs_side_by_side_leave_the_keys_of_a_shared_home_as_they_were(
+    sharing: tuple[LabState, Path], tmp_path: Path
+) -> None:
+    """Four nodes install keys in one file, for two runs at once."""
+    lab, home = sharing
+    keys = home / ".ssh/authorized_keys"
+    with keys.open("a") as file:
+        file.writelines(f"ssh-ed25519 AAAA{number:064} somebody{number}\n" for number in range(200))
+    before = keys.read_bytes()
     book = tmp_path / "short.yaml"
     book.write_text(SHORT)
     jobs = [
@@ -98,6 +109,30 @@ def test_runs_side_by_side_leave_the_keys_of_a_shared_home_as_they_were(
         assert "temporary key" in printed
     assert keys.read_bytes() == before
     assert sorted(path.name for path in keys.parent.iterdir()) == ["authorized_keys"]
+
+
+def test_two_machines_build_into_one_home_at_once(
+    sharing: tuple[LabState, Path], tmp_path: Path
+) -> None:
+    """Neither knows what the other built: neither may use it, replace it, or run without its own."""
+    lab, home = sharing
+    book = tmp_path / "short.yaml"
+    book.write_text(SHORT)
+    nodes = {"login1": "node[1-2]", "login2": "node[3-4]"}
+    jobs = [
+        started(
+            lab,
+            tmp_path / "runs" / machine,
+            str(book),
+            *("-w", where, "--temporary-keys"),
+            state=tmp_path / machine,
+        )
+        for machine, where in nodes.items()
+    ]
+    for machine, (_, printed) in zip(nodes, ended(*jobs), strict=True):
+        assert measured(tmp_path / "runs" / machine) == ["PASS"], printed
+        assert "another build" not in printed
+    assert len(list((home / ".cache/busbw/build").iterdir())) == 2
 
 
 @pytest.fixture

@@ -117,14 +117,12 @@ def gpus(lab4: LabState) -> Iterator[LabState]:
 
 def test_healthy_nodes_pass_and_nothing_fails(gpus: LabState, tmp_path: Path) -> None:
     ended = check(gpus, tmp_path)
-    assert (
-        ended.exit_status,
-        ended.report["verdict"],
-        ended.failed - {("os.limits.memlock", n.name) for n in gpus.nodes},
-    ) == (
-        0,
-        "PASS",
-        set(),
+    # A kernel that lets nobody raise the limit of locked memory leaves the nodes a small one: a real,
+    # advisory failure of these nodes.
+    small = {("os.limits.memlock", node.name) for node in gpus.nodes}
+    assert (ended.exit_status, ended.report["verdict"], ended.failed) in (
+        (0, "PASS", set()),
+        (0, "WARN", small),
     ), ended
     assert ended.of("gpu.count") == {
         f"node{i}": ("PASS", "2 x NVIDIA H100 80GB HBM3", "") for i in range(1, 5)
@@ -132,7 +130,7 @@ def test_healthy_nodes_pass_and_nothing_fails(gpus: LabState, tmp_path: Path) ->
     assert ended.of("cross.driver") == {
         f"node{i}": ("PASS", "2 x 550.54.14", "") for i in range(1, 5)
     }
-    assert ended.out.splitlines()[-1].startswith("busbw: CHECK PASS ")
+    assert ended.out.splitlines()[-1].startswith(f"busbw: CHECK {ended.report['verdict']} ")
 
 
 def test_a_missing_gpu_and_an_odd_driver_are_named_with_their_nodes(

@@ -210,6 +210,17 @@ def test_what_a_node_prints_or_limits_keeps_it_from_nothing(seen: Seen, kind: st
     assert [node in case["nodes"] for case in seen.ran.result["cases"]] == [True, True]
 
 
+def test_a_clock_a_year_off_is_named_by_itself(seen: Seen) -> None:
+    """Faked in `date`: the time of day is one for all namespaces of a kernel."""
+    (node,) = [name for name, kind in seen.sound.items() if kind == "a clock a year off"]
+    wrong = [
+        (each["node"], each["seen"])
+        for each in seen.checked.result["checks"]
+        if each["check_id"] == "cross.clock" and each["status"] == "WARN"
+    ]
+    assert wrong in ([(node, f"{days} days behind this machine")] for days in (365, 366))
+
+
 def test_the_others_are_measured_and_nobody_else_is_accused(seen: Seen) -> None:
     cases = [(case["status"], case["nodes"]) for case in seen.ran.result["cases"]]
     assert cases == [("PASS", list(seen.sound))] * 2, seen.ran
@@ -234,7 +245,7 @@ def test_such_a_node_alone_ends_the_run_with_what_failed_what_was_seen_and_what_
     )
     assert done.returncode == 3, done
     failed, _, seen_line, next_line, *_ = done.stdout.splitlines()
-    assert failed == "UNKNOWN  none of 1 node could be reached"
+    assert failed == f"UNKNOWN  none of 1 node could be reached: {node}"
     assert seen_line.startswith(f"NOT REACHED  {node}: connect to "), done
     assert next_line.strip().startswith("try: "), done
 

@@ -169,7 +169,11 @@ def traced(lab: LabState, folder: Path, *words: str) -> dict[str, Trace]:
         "--out",
         str(folder / "runs"),
     )
-    environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1"}
+    environment = {
+        **os.environ,
+        "PYTHONDONTWRITEBYTECODE": "1",
+        "XDG_CACHE_HOME": str(folder / "cache"),
+    }
     first, second = lab.nodes
     with followed(first, folder / first.name), followed(second, folder / second.name):
         done = subprocess.run(
@@ -235,9 +239,10 @@ def verify(lab: LabState, seen: dict[str, Trace], runs: Path) -> None:
         if re.search(r'mount\("none", "/"|mount\("[^"]*/hosts", "/etc/hosts"', line)
     ]
     assert len(entering) == 2
-    # That this account made the plan is remembered, so that no stranger's plan reaches a node.
+    # That this account made the plan is remembered, so that no stranger's plan reaches a node; and
+    # packaged tables are stored for the next start.
     own = seen["own"].found(runs, (first.address, second.address), 22)
-    allowed = (f'"{runs}"', f'"{plans()}')
+    allowed = (f'"{runs}"', f'"{plans()}', f'"{runs.parent / "cache"}')
     assert [
         line for line in own if line not in entering and not any(part in line for part in allowed)
     ] == []

@@ -3,11 +3,13 @@ of the terminal, for each kind of fault.
 
     python tests/readers/kit.py SHEETS KEY [FAULT=RUN_DIRECTORY...]
 
+The cases are runs recorded in the lab and runs with a planted fault, or, where any is given, these:
+FAULT=RUN_DIRECTORY is a fault of `KEY` below, and the directory of a run made with it
+(`tests/readers/record.py`).
+
 SHEETS/sheet-A and SHEETS/sheet-B have a page or a terminal text of each case: what one sheet shows as
 a report the other shows as terminal text, so that nobody reads one case twice. KEY/key.md says what was
-broken and which answers are right: it is never given to a reader. Needs Chromium. The cases are runs
-recorded in the lab, runs with a planted fault, and what FAULT=RUN_DIRECTORY adds: a fault of `KEY`
-below, and the directory of a run made with it.
+broken and which answers are right: it is never given to a reader. Needs Chromium.
 
 tests/readers/README.md says how a trial is held and counted.
 """
@@ -31,6 +33,7 @@ sys.path.insert(0, str(HERE.parent / "fuzz"))
 import bases  # noqa: E402  # of tests/fuzz
 import planted  # noqa: E402  # of tests/traps
 
+from busbw.cli import report  # noqa: E402
 from busbw.reports import terminal  # noqa: E402
 from busbw.run import publish  # noqa: E402
 from busbw.store.run_directory import RunDir  # noqa: E402
@@ -102,27 +105,68 @@ KEY = {
         "certain",
         "repair what keeps NCCL from InfiniBand (plugin, NCCL_IB settings)",
     ),
-    "rail-50": Right(
-        "node2 eth1 at half its rate", "node2 rail 1 (eth1)", "likely or more", "look at that link"
+    # Of record.py: the wording was not made with these.
+    "rail-40": Right(
+        "node5 eth0 at 40 % of its rate",
+        "node5 rail 0 (eth0)",
+        "possible: the CPUs were busy in each launch",
+        "look at the ports of node5, or measure again on free CPUs (--budget 20m)",
     ),
-    "loss-5": Right(
-        "node3 loses 5 % of its packets",
-        "node3",
-        "likely or more",
-        "find where packets are dropped",
+    "loss-2": Right(
+        "node4 loses 2 % of its packets",
+        "node4: it loses packets (its cable, port or a queue)",
+        "suspected, not proved; that it loses packets: likely",
+        "find where packets are dropped on node4",
     ),
-    "uplink": Right(
-        "the uplinks of leaf1 are slow",
-        "uplinks of leaf1 (or between leaf1 and leaf2)",
-        "likely or more",
-        "look at the uplink ports and cables",
+    "cut-rail": Right(
+        "the link eth1 of node2 is cut",
+        "node2 eth1",
+        "likely",
+        "check the port, the cable and the switch port of node2 eth1; or take node2 out of service",
     ),
-    "pair": Right(
-        "node1 sends slowly to node3",
-        "the path node1 – node3",
-        "likely or more",
-        "look at the path between the two nodes",
+    "killed": Right(
+        "the ranks of node1 were killed with SIGKILL",
+        "a process (rank) on node1",
+        "certain that it is node1; nothing was measured",
+        "look for the earliest error, and into the kernel log of node1",
     ),
+    "foreign-key": Right(
+        "node6 shows another host key than known_hosts has",
+        "node6: its host key",
+        "node6 was not checked: UNKNOWN",
+        "ask whether node6 was installed anew and compare the fingerprint; then ssh-keygen -R",
+    ),
+    "no-ssh-link": Right(
+        "the management link of node4 is cut",
+        "node4: not reached over SSH",
+        "node4 was not checked: UNKNOWN",
+        "ping node4, look for a firewall",
+    ),
+    "dead-nvlink": Right(
+        "NVLink 4 of GPU 5 of node3 is inactive",
+        "node3, an NVLink of GPU 5",
+        "the check failed, for certain; it is advisory, so the verdict stays PASS",
+        "look at that NVLink (nvidia-smi nvlink), as the screen says",
+    ),
+    "small-mtu": Right(
+        "mlx5_1 of node2 has MTU 2048",
+        "node2, the MTU of mlx5_1",
+        "the check failed, for certain; it is advisory, so the verdict stays PASS",
+        "set the MTU as on the other nodes, or as the screen says",
+    ),
+    "one-way": Right(
+        "node4 sends slowly to node2",
+        "the pair node2 – node4: the path between them",
+        "possible: the CPUs were busy in each launch",
+        "look at the switch ports on the path, or measure again on free CPUs (--budget 20m)",
+    ),
+    "rejected": Right(
+        "node2's links at 30 % of their rate, and a contract",
+        "node2 (its links)",
+        "the contract is not met; that it is node2: possible",
+        "give the page to the provider, or look at node2",
+    ),
+    "good": Right("nothing", "none", "PASS, within the detection limits shown", "nothing"),
 }
 
 QUESTIONS = """# Reader's sheet
@@ -140,8 +184,21 @@ Write into `answers.md`: `## case NN`, then four lines.
 """
 
 
-def cases(place: Path, more: list[str]) -> list[tuple[str, RunDir]]:
-    """Fault and run directory, in an order that tells nothing; what was added comes last."""
+def cases(place: Path, given: list[str]) -> list[tuple[str, RunDir]]:
+    """Fault and run directory, in an order that tells nothing."""
+    own = []
+    for word in given:
+        name, _, folder = word.partition("=")
+        shutil.copytree(Path(folder) / "raw", place / name / "raw")
+        own.append((name, RunDir(place / name)))
+    if not own:
+        own = _kept(place)
+    random.Random(SEED).shuffle(own)
+    return own
+
+
+def _kept(place: Path) -> list[tuple[str, RunDir]]:
+    """The runs that are kept here: the wording was made with these."""
     own = []
     for base in bases.recorded():
         if base.name in KEY:
@@ -150,11 +207,6 @@ def cases(place: Path, more: list[str]) -> list[tuple[str, RunDir]]:
         recording = planted.healthy()
         plant(recording)
         own.append((name, recording.written(place / name)))
-    random.Random(SEED).shuffle(own)
-    for word in more:
-        name, _, folder = word.partition("=")
-        shutil.copytree(Path(folder) / "raw", place / name / "raw")
-        own.append((name, RunDir(place / name)))
     return own
 
 
@@ -185,7 +237,7 @@ def write(sheet: Path, number: int, form: str, run: RunDir, browser: Any) -> Non
     result = publish.publish(run)
     stem = f"case-{number:02d}"
     if form == "terminal":
-        lines = terminal.verdict_lines(result, f"runs/{stem}")
+        lines = report.lines_of(run, result, f"runs/{stem}")
         text = terminal.printed(lines, COLUMNS).splitlines()[:LINES]
         (sheet / f"{stem}-terminal.txt").write_text("\n".join(text) + "\n")
         return
@@ -194,12 +246,12 @@ def write(sheet: Path, number: int, form: str, run: RunDir, browser: Any) -> Non
     page.window(sheet / f"{stem}-report.png")
 
 
-def main(sheets: Path, key: Path, more: list[str]) -> None:
+def main(sheets: Path, key: Path, given: list[str]) -> None:
     """Write both sheets and the key."""
     browser = DEVTOOLS.Browser()
     try:
         with tempfile.TemporaryDirectory() as folder:
-            every = cases(Path(folder), more)
+            every = cases(Path(folder), given)
             forms = ("report", "terminal")
             for name, turn in (("sheet-A", 0), ("sheet-B", 1)):
                 sheet = sheets / name

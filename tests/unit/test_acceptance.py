@@ -152,6 +152,27 @@ def test_a_contract_without_criteria_is_never_accepted() -> None:
     assert acceptance.conclude((), FACTS).word == "INCONCLUSIVE"
 
 
+@pytest.mark.parametrize(
+    ("values", "emulated", "finding_id", "command"),
+    [
+        (
+            (380.0, 381.0, 382.0),
+            True,
+            "contract-rehearsed",
+            "busbw run provider-acceptance -w <nodes> --contract <file>",
+        ),
+        ((360.0, 371.0, 382.0), True, "contract-open", "busbw run --resume RUN"),
+        ((), False, "contract-open", "busbw run --resume RUN"),
+    ],
+)
+def test_a_rehearsal_sends_nobody_to_measure_what_is_measured(
+    values: tuple[float, ...], emulated: bool, finding_id: str, command: str
+) -> None:
+    made = acceptance.conclude((judged(*values),), dataclasses.replace(FACTS, emulated=emulated))
+    (finding,) = verdict.of_contract(verdict.Verdict(Status.PASS, 0, (), ()), made).findings
+    assert (finding.id, finding.fixes[0].commands) == (finding_id, (command,))
+
+
 def test_what_was_not_measured_is_named() -> None:
     made = acceptance.conclude((judged(),), dataclasses.replace(FACTS, contract_nodes=512))
     assert made.not_measured == (

@@ -392,6 +392,22 @@ def test_an_open_suspicion_is_a_warning_that_names_what_settles_it() -> None:
         assert findings.open_suspicions(outcome, {"raw/earlier-samples.json"}) == ()
 
 
+def test_the_evidence_of_an_unsteady_suspect_is_its_unsteady_iterations() -> None:
+    """Fast on average, so that a share of the peers' level would contradict the warning."""
+    samples = []
+    for sample in measured(ROUNDS[:2], {}, rails=1, cv=0.01, iterations=40):
+        values = list(sample.busbw_gb_s)
+        if "node3" in sample.nodes:
+            values[:6] = [value * 0.4 for value in values[:6]]
+        samples.append(replace(sample, busbw_gb_s=tuple(values)))
+    outcome = blame.solve(tuple(samples))
+    assert [each.unsteady for each in outcome.open] == [True]
+    (finding,) = findings.open_suspicions(outcome, {each.artefact for each in samples})
+    assert "more iterations below 70%" in finding.title
+    assert finding.effect == 0
+    assert all("iterations below 70% of its own level" in e.text for e in finding.evidence)
+
+
 def test_nodes_are_not_blamed_for_uplinks_that_neighbours_load_now_and_then() -> None:
     """One rail's uplinks have lost a cable: 87 % of a line, 72 % while neighbours load them. Both
     values were put down to the uplinks once, and what was left over to four rails of one leaf (seen in

@@ -55,6 +55,22 @@ class ScatteredRails(Cluster):
         return tuple(samples)
 
 
+class MissingCable(Cluster):
+    """Rail 2 has one of 16 cables less between two leaves of 16 nodes: only who leaves its leaf
+    together with all others loses by it."""
+
+    def measure(self, groups: tuple[tuple[str, ...], ...]) -> tuple[GroupSample, ...]:
+        """One launch: every pair on every rail."""
+        crossing = [g for g in groups if len({int(node[1:]) // 16 for node in g}) == 2]
+        left = min(1.0, 15 / len(crossing)) if crossing else 1.0
+        samples = []
+        for sample in super().measure(groups):
+            factor = left if sample.rail == 2 and sample.nodes in crossing else 1.0
+            values = tuple(value * factor for value in sample.busbw_gb_s)
+            samples.append(replace(sample, busbw_gb_s=values))
+        return tuple(samples)
+
+
 def survey(world: World, of: type[Cluster] = Cluster) -> tuple[BlameOutcome, int]:
     """The whole survey of a simulated cluster: what it says, and after how many launches."""
     cluster = of(world)
@@ -189,6 +205,12 @@ def test_bad_rails_are_named_by_their_own_leaf_where_flows_collide_across() -> N
 def test_colliding_flows_accuse_nobody(seed: int) -> None:
     outcome, _ = survey(World(32, 4, 16, "hashed", seed=seed))
     assert outcome.blames == ()
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_one_missing_cable_of_sixteen_is_named(seed: int) -> None:
+    outcome, _ = survey(World(32, 4, 16, seed=seed), MissingCable)
+    assert sure(outcome) == {"uplinks between leaf0 and leaf1, rail 2"}
 
 
 def by_themselves(

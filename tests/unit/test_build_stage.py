@@ -25,7 +25,7 @@ from busbw.model import BenchmarkCase, Cluster, Collective, Command, CommandResu
 from busbw.parsers.tools.open_mpi import MpiVersion
 from busbw.run import build as stage
 from busbw.run.context import Context
-from busbw.store import artefacts, run_directory
+from busbw.store import artefacts, own_builds, run_directory
 from busbw.store.plan import SCHEMA, RunPlan
 from busbw.store.run_directory import RunDir
 from busbw.transport import Session
@@ -391,12 +391,13 @@ def test_a_swapped_program_is_not_executed_but_built_again(tmp_path: Path, tools
     assert not (tmp_path / "was-run").exists()
 
 
-def test_a_build_of_another_machine_is_built_again(
-    tmp_path: Path, tools: str, monkeypatch: pytest.MonkeyPatch
+def test_a_build_that_this_machine_has_no_record_of_is_built_again(
+    tmp_path: Path, tools: str
 ) -> None:
     here = Here(dict.fromkeys("ab", tools))
     built(tmp_path, here, tools)
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "elsewhere"))
+    for record in (tmp_path / "state/busbw/builds").iterdir():
+        record.unlink()
     outcome, messages, _ = built(tmp_path, here, tools)
     assert [each.reused for each in outcome.builds] == [False]
     assert [text for text in messages if REPLACED in text]
@@ -496,3 +497,45 @@ with own_builds.locked(["abc"], lambda: print("waits", flush=True), 60):
         assert waiting.stdout.readline() == "begins\n", "what is killed keeps nothing"
         assert waiting.stdin is not None
         waiting.stdin.write("\n")
+
+
+def test_two_machines_with_one_home_on_the_nodes_leave_each_others_builds(
+    tmp_path: Path, tools: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    outcomes = []
+    for machine in ("login1", "login2", "login1", "login2"):
+        monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / machine))
+        outcome, messages, _ = built(tmp_path, Here(dict.fromkeys("ab", tools)), tools)
+        assert [text for text in messages if "another build" in text] == []
+        outcomes.append((outcome.folder, outcome.proofs, outcome.builds[0].reused))
+    first, second, *again = outcomes
+    assert first[0] != second[0]
+    assert again == [(*first[:2], True), (*second[:2], True)]
+
+
+def test_a_machine_has_one_name_for_its_builds_whoever_asks_first(tmp_path: Path) -> None:
+    text = """
+from pathlib import Path
+from busbw.store import own_builds
+from busbw.store.run_directory import RunDir
+print(own_builds.owner(RunDir(Path("none")), replay=False))
+"""
+    env = {**os.environ, "XDG_STATE_HOME": str(tmp_path)}
+    jobs = [
+        subprocess.Popen((sys.executable, "-c", text), env=env, stdout=subprocess.PIPE, text=True)
+        for _ in range(6)
+    ]
+    names = {job.communicate(timeout=60)[0].strip() for job in jobs}
+    assert len(names) == 1
+    assert re.fullmatch("[0-9a-f]{8}", names.pop())
+    assert [path.name for path in (tmp_path / "busbw").iterdir()] == ["build-owner"]
+
+
+@pytest.mark.parametrize("content", ["", "../../x", "g" * 8, "a" * 400])
+def test_a_damaged_name_of_a_machine_is_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, content: str
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    (tmp_path / "busbw").mkdir()
+    (tmp_path / "busbw/build-owner").write_text(content)
+    assert own_builds.owner(RunDir(tmp_path), replay=False) == ""

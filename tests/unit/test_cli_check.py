@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,8 @@ from busbw import cli
 from busbw.cli import check
 from busbw.cli.check_text import check_lines, drain_reason
 from busbw.model import CheckResult, Evidence, Status, Unreachable
-from busbw.run.checking import CheckReport
+from busbw.reports import terminal
+from busbw.run.checking import CheckReport, verdict_of
 
 AGE_OF_THIS_PROCESS = check._age_s
 NODES = tuple(f"gpu-{i:03}" for i in range(1, 5))
@@ -89,13 +91,17 @@ FAILING = report(
 def test_equal_nodes_are_folded_and_each_failure_says_expected_found_command_and_where() -> None:
     assert tuple(map(str, check_lines(FAILING, "runs/x"))) == (
         "FAIL  2 of 4 nodes not as required: gpu-[003-004]; profile infiniband",
-        "  gpu    2/4  ✖ gpu-[003-004] gpu.count",
-        "  rdma     –  not checked",
+        "  CHECKS  WELL  RESULT",
+        "  gpu      2/4  ✖ gpu-[003-004] gpu.count",
+        "  rdma       –  not checked",
         "✖ fail  gpu.count  gpu-[003-004]",
         "      found     7 x H100",
         "      expected  8 GPUs",
         "      command   nvidia-smi -L",
         "      seen      raw/preflight/gpu-003.txt:12  GPU 0: NVIDIA H100 80GB HBM3",
+        "      do        1  Look for Xid 79 and for the device",
+        "                   dmesg -T | grep -i xid",
+        "                   lspci | grep -i nvidia",
         "NOT CHECKED  ibv_devinfo is not installed: rdma.mtu  all nodes",
         "NOT APPLICABLE  1 check to these nodes with profile infiniband (reasons in check.json)",
         "busbw: CHECK FAIL 2 failed, 0 warnings, 2 passed, 4 not checked  runs/x",
@@ -125,12 +131,13 @@ def test_different_answers_of_one_check_stand_together_and_what_one_tool_hides_i
     shown = [
         line
         for line in map(str, check_lines(odd, "runs/x"))
-        if not line.startswith(("      exp", "      com", "      seen"))
+        if not line.startswith(("      exp", "      com", "      seen", "      do", " " * 17))
     ]
     assert shown == [
         "FAIL  3 of 4 nodes not as required: gpu-[001-003]; profile infiniband",
-        "  gpu    0/4  ✖ gpu-[001-003] gpu.count   ? gpu-004 gpu.driver, gpu.mig",
-        "  os     0/4  ▲ gpu-004 os.psi",
+        "  CHECKS  WELL  RESULT",
+        "  gpu      0/4  ✖ gpu-[001-003] gpu.count   ? gpu-004 gpu.driver, gpu.mig",
+        "  os       0/4  ▲ gpu-004 os.psi",
         "✖ fail  gpu.count  gpu-[001-003]",
         "      found     no GPU   on gpu-[002-003]",
         "                7 x H100   on gpu-001",
@@ -147,15 +154,34 @@ def test_different_answers_of_one_check_stand_together_and_what_one_tool_hides_i
     )
 
 
+def test_a_node_that_was_not_reached_is_said_once_with_what_to_try() -> None:
+    gone = Unreachable("gpu-001", "look up gpu-001: Name or service not known", "correct the name")
+    connect = result("ssh.connect", NODES[0], Status.UNKNOWN, gone.reason)
+    made = replace(report(connect, verdict=Status.UNKNOWN, exit_status=3), unreachable=(gone,))
+    lines = tuple(map(str, check_lines(made, "runs/x")))
+    assert lines[3:5] == (f"NOT REACHED  gpu-001: {gone.reason}", "      try: correct the name")
+    assert sum(gone.reason in line for line in lines) == 1
+
+
+def test_a_warning_names_the_advisory_check_that_failed_and_its_nodes() -> None:
+    passed = result("ssh.connect", NODES[0], Status.PASS, "reached")
+    advised = result("gpu.pcie_link", NODES[1], Status.FAIL, "x8 of x16", required=False)
+    assert verdict_of((passed, advised)) is Status.WARN
+    lines = check_lines(report(passed, advised, verdict=Status.WARN, exit_status=0), "runs/x")
+    assert str(lines[0]).endswith(
+        "as required by profile infiniband, but gpu.pcie_link failed on gpu-002"
+    )
+
+
 def test_lines_for_a_terminal_fit_it_and_lose_nothing() -> None:
     plain = check_lines(FAILING, "runs/x")
     for width in (60, 80, 120):
-        shaped = check.printed(plain, width).splitlines()
+        shaped = terminal.printed(plain, width).splitlines()
         assert (
             max(len(line.rstrip()) for line in shaped if not line.startswith("busbw: ")) <= width
         ), "the line for grep stays whole"
         assert "".join("".join(shaped).split()) == "".join("".join(map(str, plain)).split())
-    assert check.printed(plain, None) == "".join(f"{line}\n" for line in plain)
+    assert terminal.printed(plain, None) == "".join(f"{line}\n" for line in plain)
 
 
 @pytest.mark.parametrize(

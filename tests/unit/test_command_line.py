@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -62,3 +63,31 @@ def test_a_start_imports_the_named_command_and_no_other(words: list[str]) -> Non
     loaded = done.stdout.partition("LOADED ")[2].split()
     named = [f"busbw.cli.{words[0]}", "busbw.cli.examples"] if len(words) > 1 else []
     assert loaded == sorted(["busbw.cli", "busbw.cli.environment", "busbw.errors", *named])
+
+
+def ended(*words: str, into: str) -> subprocess.CompletedProcess[str]:
+    """`busbw WORDS INTO`, by a shell."""
+    argv = shlex.join((sys.executable, "-m", "busbw", *words))
+    return subprocess.run(
+        ("sh", "-c", f"{argv} {into}"), capture_output=True, text=True, timeout=60, check=False
+    )
+
+
+@pytest.mark.parametrize("into", [">&-", "2>&-", "<&- >&- 2>&-", "2>/dev/full"])
+def test_closed_streams_and_a_lost_message_change_no_exit_status(into: str) -> None:
+    done = ended("report", "none-such", into=into)
+    assert (done.returncode, "internal error" in done.stderr) == (2, False)
+
+
+def test_output_on_a_full_disk_is_said_to_be_lost() -> None:
+    done = ended("why", "--list", into=">/dev/full")
+    assert (done.returncode, done.stderr.splitlines()[0]) == (
+        3,
+        "busbw: error: standard output cannot be written",
+    )
+
+
+def test_a_check_goes_on_where_its_progress_cannot_be_printed(tmp_path: Path) -> None:
+    words = ("check", "-w", "n1", "-p", "tcp", "--transport", "local", "--out", str(tmp_path))
+    ended(*words, into="2>/dev/full")
+    assert (tmp_path / "latest/check.json").exists()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import pty
 import re
@@ -13,13 +14,17 @@ import time
 import pytest
 from waiting import PATIENCE_S, wait_until
 
+from busbw.cli import console
 from busbw.cli.console import Console
+from busbw.reports.terminal import Line
 from busbw.run.context import Done, Row
 
 STAMP = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ"
 SHOW = """
 import sys, time
+from busbw.cli import console
 from busbw.cli.console import Console
+from busbw.reports.terminal import Line
 with Console(quiet=False) as console:
     console.progress("note", "[red]not markup[/red] :smile:")
     console.progress("reach", "4 nodes")
@@ -32,7 +37,9 @@ with Console(quiet=False) as console:
 
 BUSY = """
 import time
+from busbw.cli import console
 from busbw.cli.console import Console
+from busbw.reports.terminal import Line
 with Console(quiet=False) as console:
     for _ in range(2000):
         console.progress("reach", "4 nodes")
@@ -78,7 +85,9 @@ def test_rows_are_told_as_size_and_bandwidth_and_a_launch_ends_with_its_last(
 
 def test_a_launch_that_ended_well_leaves_a_check_mark_in_a_terminal() -> None:
     program = """
+from busbw.cli import console
 from busbw.cli.console import Console
+from busbw.reports.terminal import Line
 from busbw.run.context import Done
 with Console(quiet=False) as console:
     console.progress("proof", Done("ended after 1.2 s"))
@@ -155,3 +164,32 @@ def test_a_terminal_keeps_one_line_for_each_step_and_nothing_from_a_node_is_mark
 
 def test_lines_and_the_line_that_is_drawn_again_and_again_never_wait_for_each_other() -> None:
     assert "proof" in in_a_terminal({}, BUSY)
+
+
+class Terminal(io.StringIO):
+    """Standard output that is a terminal."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize(
+    ("stream", "environment", "first"),
+    [
+        (Terminal(), {}, "\x1b[1;31mFAIL\x1b[0m  n1 is slow"),
+        (Terminal(), {"NO_COLOR": "1"}, "FAIL  n1 is slow"),
+        (Terminal(), {"TERM": "dumb"}, "FAIL  n1 is slow"),
+        (io.StringIO(), {}, "FAIL  n1 is slow"),
+    ],
+)
+def test_a_verdict_has_its_colour_on_a_terminal_alone(
+    monkeypatch: pytest.MonkeyPatch, stream: io.StringIO, environment: dict[str, str], first: str
+) -> None:
+    for name in ("NO_COLOR", "FORCE_COLOR"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("TERM", "xterm")
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr(sys, "stdout", stream)
+    lines = (Line("FAIL  n1 is slow"), Line("busbw: FAIL n1 runs/x", unbroken=True))
+    assert console.shown(lines).splitlines() == [first, "busbw: FAIL n1 runs/x"]

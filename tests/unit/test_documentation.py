@@ -104,7 +104,17 @@ def options(parser: argparse.ArgumentParser) -> set[str]:
 
 OTHERS_OPTIONS = frozenset(
     (
-        *("--bind-to", "--cpu-bind", "--distribution", "--level", "--line", "--map-by", "--mca"),
+        *(
+            "--bind-to",
+            "--build-arg",
+            "--collector",
+            "--cpu-bind",
+            "--distribution",
+            "--level",
+            "--line",
+            "--map-by",
+            "--mca",
+        ),
         *("--query-", "--query-compute-apps", "--query-gpu", "--query-remapped-rows"),
         *("--report-port", "--user"),
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from busbw.model import Confidence, Evidence, Finding, Fix, Status
+from busbw.parsers.findings import catalogue
 from busbw.parsers.findings.catalogue import filled
 from busbw.parsers.findings.explain import MOST_POSSIBLE, explain
 
@@ -64,7 +65,20 @@ def test_a_failed_check_gets_the_cause_and_the_fixes_and_the_fault_is_listed_onc
 
 
 def test_a_cause_on_another_node_is_not_the_cause_of_this_check() -> None:
-    assert told(replace(MTU, where=("node4 mlx5_0",)), own=(CHECK,)) == (CHECK,)
+    (only,) = told(replace(MTU, where=("node4 mlx5_0",)), own=(CHECK,))
+    assert only == filled(CHECK)
+    assert "The MTU" not in only.cause
+
+
+def test_a_check_without_a_known_cause_says_what_its_own_entry_says_unless_it_has_no_answer() -> (
+    None
+):
+    (failed,) = told(own=(CHECK,))
+    assert [fix.summary for fix in failed.fixes] == [
+        step.do for step in catalogue.entry(CHECK.id).fix
+    ]
+    open_ = replace(CHECK, status=Status.UNKNOWN)
+    assert told(own=(open_,)) == (open_,)
 
 
 def test_a_launch_that_failed_gets_the_name_of_its_reason_and_keeps_its_status_and_its_node() -> (

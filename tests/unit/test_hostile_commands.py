@@ -132,6 +132,11 @@ def test_what_a_log_calls_its_host_reaches_no_command_line(
     assert os.path.exists(log)
 
 
+OWN_CACHE = ("table_cache.py", "pickle")
+"""Reads only what this user alone could have written, as Python does with its bytecode:
+test_table_cache.py has what it refuses."""
+
+
 def test_nothing_that_runs_what_it_reads_is_ever_imported() -> None:
     problems = []
     for folder in ("harness", "parsers", "reports"):
@@ -145,4 +150,4 @@ def test_nothing_that_runs_what_it_reads_is_ever_imported() -> None:
                     if name.partition(".")[0]
                     in ("pickle", "marshal", "shelve", "dill", "cloudpickle")
                 ]
-    assert problems == []
+    assert problems == [OWN_CACHE]

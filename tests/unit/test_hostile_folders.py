@@ -3,6 +3,7 @@ end within its time, nothing of a file outside is shown or changed, and nothing 
 
 from __future__ import annotations
 
+import gzip
 import json
 import os
 import shutil
@@ -197,7 +198,22 @@ FOLDERS: dict[str, tuple[Plant, Change]] = {
     "an index that is a link": (nothing, index_outside),
     "an index that is a FIFO": (nothing, index_fifo),
 }
-COMMANDS = ("report", "why", "diff", "accept", "cleanup", "resume", "redact", "expect", "history")
+COMMANDS = (
+    "report",
+    "why",
+    "diff",
+    "accept",
+    "cleanup",
+    "resume",
+    "redact",
+    "expect",
+    "history",
+    "bundle",
+    "export",
+    "submit",
+    "release",
+    "site",
+)
 PICKED = [
     (folder, COMMANDS[(first + step) % len(COMMANDS)])
     for first, folder in enumerate(FOLDERS)
@@ -212,6 +228,9 @@ def argv(command: str, run: str) -> list[str]:
         "accept": ["baseline", "accept", run],
         "resume": ["run", "--resume", run],
         "redact": ["report", "--redact", run],
+        "export": ["export", run, "--csv", "tables"],
+        "submit": ["expect", "--submit", run],
+        "site": ["site", str(Path(run).parent), "-o", "pages"],
         "history": ["history", "--out", str(Path(run).parent)],
     }
     return lines.get(command, [command, run])
@@ -263,4 +282,6 @@ def test_a_hostile_folder_ends_a_command_in_a_documented_way(
     assert contents(place.outside) == before
     texts = [place.run / name for name in files.listing(place.run).files]
     assert [path for path in texts if SECRET.encode() in path.read_bytes()] == []
+    for archive in tmp_path.glob("*.tar.gz"):
+        assert SECRET.encode() not in gzip.decompress(archive.read_bytes())
     assert "was-run" not in {path.name for path in files.below(tmp_path)}

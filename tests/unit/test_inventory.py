@@ -185,7 +185,7 @@ launcher: pbsdsh
         (
             "error: nodes:3:11: 'gpu-[003-006]' repeats 2 hosts of line 2: gpu-[003-004]\n     "
             " nodes:4:5: one address for 4 nodes (gpu-[003-006])\n      nodes:5:11: a port is 1 to"
-            " 65535, not 99999\n      nodes:6:12: host list 'gpu-[7-': missing bracket: gpu-[7-\n  "
+            " 65535, not 99999\n      nodes:6:12: host list 'gpu-[7-': ']' is missing\n  "
             "    nodes:6:29: expected 1 to 1024, found 0\n      nodes:7:24: 'mlx5 0' is not the"
             " name of a network device\n      nodes:7:41: 'a;b' is not a login name\n     "
             " nodes:7:57: illegal address '$(x)': letters, digits, dot, dash and underscore only,"

@@ -42,7 +42,7 @@ def test_a_host_list_is_expanded_in_the_order_written_each_name_once(
     [
         ("", "the host list is empty", "name nodes as in gpu-[001-016]"),
         (" , ", "the host list is empty", "name nodes as in gpu-[001-016]"),
-        ("n[1-3", "host list 'n[1-3': missing bracket: n[1-3", ""),
+        ("n[1-3", "host list 'n[1-3': ']' is missing", "write 'n[1-3]'"),
         ("n]1", "host list 'n]1': illegal closing bracket: n]1", ""),
         ("n[]", "host list 'n[]': '' is not a number or a range such as 1-4", ""),
         ("n[a-c]", "host list 'n[a-c]': 'a-c' is not a number or a range such as 1-4", ""),

@@ -38,6 +38,8 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "cost": ("--parameters", "405B", "--nodes", "8", "--nics", "8x400"),
     "diff": ("past/20261102-000000-day-one",),
     "history": ("--out", "past"),
+    "doctor": (),
+    "version": (),
     "lab status": (),
 }
 """In the order in which they need each other."""

@@ -200,20 +200,20 @@ GOLDEN: dict[str, tuple[str, LaunchRequest, str]] = {
         "hydra",
         REQUEST,
         f"{HYDRA} -launcher-exec ssh -iface bond0 -hosts gpu-001,gpu-002 -ppn 8 -n 16"
-        f" -bind-to none {HYDRA_ENV} {PERF}",
+        f" -bind-to none {HYDRA_ENV} -wdir /tmp {PERF}",
     ),
     "MPICH by rail, where no interface is known": (
         "hydra",
         replace(REQUEST, options=(), case=replace(CASE, by_rail=True)),
         f"{HYDRA} -launcher-exec ssh -hosts gpu-001,gpu-002 -ppn 1 -n 16"
-        f" -bind-to none {HYDRA_ENV} {PERF}",
+        f" -bind-to none {HYDRA_ENV} -wdir /tmp {PERF}",
     ),
     "MPICH with ssh's options": (
         "hydra",
         replace(REQUEST, options=(), ssh_agent="/opt/bin/ssh -o BatchMode=yes -o Port=7"),
         "env 'HYDRA_LAUNCHER_EXTRA_ARGS=-o BatchMode=yes -o Port=7' /usr/bin/mpirun -launcher ssh"
         " -launcher-exec /opt/bin/ssh -hosts gpu-001,gpu-002 -ppn 8 -n 16"
-        f" -bind-to none {HYDRA_ENV} {PERF}",
+        f" -bind-to none {HYDRA_ENV} -wdir /tmp {PERF}",
     ),
 }
 

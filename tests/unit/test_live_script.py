@@ -223,8 +223,10 @@ def test_what_would_not_only_read_is_seen(
 
 @strace
 def test_the_whole_command_writes_into_its_run_directory_alone(
-    rank: subprocess.Popen[bytes], tmp_path: Path
+    rank: subprocess.Popen[bytes], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    # No place for the cache of tables, which it writes otherwise (test_table_cache.py).
+    monkeypatch.setenv("XDG_CACHE_HOME", "/dev/null")
     runs = tmp_path / "runs"
     argv = (
         sys.executable,

@@ -26,7 +26,7 @@ EMULATED = """\
 
 ## F01 ✖ fail: node3 is slow with every partner: 0.0203 GB/s, its peers 0.1 GB/s (20%)
 
-`slow-node` · likely · `node3`
+`slow-node` · likely that it is node3
 
 something that only this node has: a NIC or port at a lower rate, a cable, its PCIe slot, its CPU load or settings
 
@@ -119,10 +119,10 @@ def test_annotations_of_a_failing_run() -> None:
     assert (
         markdown.github_annotations(RUNS.failing().result)
         == "::error title=busbw%3A gpu-005%3A mlx5_3 trained at 200 Gb/s%2C expected 400"
-        " Gb/s::Every ring crosses the slow rail, so the whole job runs at that rail's speed."
-        " (gpu-005, gpu-005 rail 3); likely\n::notice title=busbw%3A NCCL_IB_GID_INDEX is set on"
-        " 2 nodes; InfiniBand ignores it::A left-over of a RoCE cluster in the login profile."
-        " (gpu-[002,009]); certain\n"
+        " Gb/s::Every ring crosses the slow rail, so the whole job runs at that rail's speed.;"
+        " likely that it is gpu-005 rail 3\n::notice title=busbw%3A NCCL_IB_GID_INDEX is set on"
+        " 2 nodes; InfiniBand ignores it::A left-over of a RoCE cluster in the login profile.;"
+        " certain; gpu-[002,009]\n"
     )
 
 

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
+import email
+import email.policy
 import json
 import os
 import runpy
+import socketserver
 import stat
 import threading
 from collections.abc import Iterator
@@ -43,14 +46,14 @@ def result() -> RunResult:
 def run(tmp_path: Path) -> Path:
     folder = tmp_path / "run"
     folder.mkdir()
-    for name in ("junit.xml", "metrics.prom", "summary.md"):
+    for name in ("junit.xml", "metrics.prom", "summary.md", "report.html"):
         (folder / name).write_text(f"the content of {name}\n")
     return folder
 
 
 @pytest.fixture(autouse=True)
 def no_ci(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("GITHUB_STEP_SUMMARY", "GITHUB_ACTIONS", "BUSBW_WEBHOOK"):
+    for name in ("GITHUB_STEP_SUMMARY", "GITHUB_ACTIONS", "BUSBW_WEBHOOK", "BUSBW_MAIL_TO"):
         monkeypatch.delenv(name, raising=False)
 
 
@@ -183,3 +186,87 @@ def test_a_webhook_that_fails_is_reported_without_its_address_and_the_verdict_st
     assert "webhook" in captured.err
     assert "SECRET" not in captured.err + captured.out
     assert "passwd" not in captured.err + captured.out
+
+
+class _Sink(socketserver.StreamRequestHandler):
+    """As much of a mail server as takes a letter."""
+
+    letters: list[tuple[str, bytes]]
+    refuses = False
+
+    def handle(self) -> None:
+        self.wfile.write(b"220 sink\r\n")
+        recipient = ""
+        while line := self.rfile.readline():
+            word = line[:4].upper()
+            if word == b"RCPT":
+                recipient = line.decode().strip().upper()
+                if type(self).refuses:
+                    self.wfile.write(b"550 relaying denied\r\n")
+                    continue
+            if word == b"DATA":
+                self.wfile.write(b"354 go on\r\n")
+                body = b""
+                while (part := self.rfile.readline()) != b".\r\n":
+                    body += part
+                type(self).letters.append((recipient, body))
+            self.wfile.write(b"221 bye\r\n" if word == b"QUIT" else b"250 ok\r\n")
+            if word == b"QUIT":
+                return
+
+
+@pytest.fixture
+def sink(monkeypatch: pytest.MonkeyPatch) -> Iterator[type[_Sink]]:
+    class Sink(_Sink):
+        letters: list[tuple[str, bytes]] = []  # noqa: RUF012  # of this test alone
+
+    with socketserver.TCPServer(("127.0.0.1", 0), Sink) as server:
+        thread = threading.Thread(target=server.serve_forever, args=(0.02,))
+        thread.start()
+        monkeypatch.setenv("BUSBW_SMTP", f"127.0.0.1:{server.server_address[1]}")
+        monkeypatch.setenv("BUSBW_MAIL_TO", "ops@example.com")
+        yield Sink
+        server.shutdown()
+        thread.join()
+
+
+def test_a_mail_has_the_diagnosis_as_its_subject_and_the_report_attached(
+    run: Path, result: RunResult, sink: type[_Sink], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert outputs.deliver(parsed("--notify"), run, result, f"{LAST}\r\nBcc: evil@x") == 1
+    ((recipient, content),) = sink.letters
+    letter = email.message_from_bytes(content, policy=email.policy.default)
+    assert recipient == "RCPT TO:<OPS@EXAMPLE.COM>"
+    assert letter["Subject"] == f"{LAST} Bcc: evil@x"
+    assert letter["Bcc"] is None
+    text, page = letter.iter_parts()  # type: ignore[attr-defined]  # of EmailMessage
+    assert (
+        text.get_content().replace("\r\n", "\n")
+        == f"{result.headline}\n\nthe content of summary.md\n"
+    )
+    assert (page.get_filename(), page.get_content().replace("\r\n", "\n")) == (
+        f"{result.run_id}.html",
+        "the content of report.html\n",
+    )
+    assert capsys.readouterr().err == ""
+
+
+def test_a_mail_that_is_not_taken_is_reported_and_the_verdict_stands(
+    run: Path, result: RunResult, sink: type[_Sink], capsys: pytest.CaptureFixture[str]
+) -> None:
+    sink.refuses = True
+    assert outputs.deliver(parsed("--notify"), run, result, LAST) == 1
+    assert "took no mail: SMTPRecipientsRefused" in capsys.readouterr().err
+    assert sink.letters == []
+
+
+def test_the_cluster_is_a_label_of_every_gauge_where_it_is_named(
+    run: Path, result: RunResult, tmp_path: Path
+) -> None:
+    outputs.deliver(
+        parsed("--prom", str(tmp_path / "b.prom"), "--cluster", "east"), run, result, LAST
+    )
+    lines = (tmp_path / "b.prom").read_text().splitlines()
+    series = [line for line in lines if not line.startswith("#")]
+    assert len(series) > 10
+    assert [line for line in series if 'cluster="east"' not in line] == []

@@ -3,6 +3,8 @@ well, and not to be told."""
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from busbw.checks import NodeAnswer, Policy, SectionOutput, frame, script
@@ -384,3 +386,45 @@ def test_only_who_differs_is_shown_how_many_answers_there_are() -> None:
         {"distinct": 1.0},
         {"distinct": 2.0},
     ]
+
+
+def timed(node: str, now: str, asked: tuple[float, float] | None = (1000.0, 1004.0)) -> NodeAnswer:
+    return replace(answer({"clock": now}, node), span_s=asked)
+
+
+@pytest.mark.parametrize(
+    ("now", "asked", "told"),
+    [
+        ("1002\n", (1000.0, 1004.0), (P, "within 5 s")),
+        # Asking took as long as the clocks seem to differ.
+        ("1060\n", (1000.0, 1060.0), (P, "within 5 s")),
+        ("1009\n", (1000.0, 1004.0), (P, "within 5 s")),
+        ("1010\n", (1000.0, 1004.0), (W, "6.0 s ahead of this machine")),
+        ("994\n", (1000.0, 1004.0), (P, "within 5 s")),
+        ("993\n", (1000.0, 1004.0), (W, "6.0 s behind this machine")),
+        ("31537004\n", (1000.0, 1004.0), (W, "365 days ahead of this machine")),
+        ("%s\n", (1000.0, 1004.0), (U, "not shown")),
+        ("9" * 40 + "\n", (1000.0, 1004.0), (U, "not shown")),
+        ("1002\n", None, (U, "not shown")),
+        ("1002\n", (float("nan"), 1004.0), (U, "not shown")),
+    ],
+)
+def test_a_clock_counts_as_wrong_only_beyond_the_time_that_asking_took(
+    now: str, asked: tuple[float, float] | None, told: tuple[Status, str]
+) -> None:
+    (result,) = results("cross.clock", timed("n1", now, asked))
+    assert (result.status, result.seen) == told
+
+
+def test_a_wrong_clock_is_compared_with_the_other_nodes_too() -> None:
+    one = results("cross.clock", timed("n1", "1001"), timed("n2", "9000"), timed("n3", "1003"))
+    assert [(r.status, r.reason) for r in one] == [
+        (P, ""),
+        (W, "2 of 3 nodes agree with this machine"),
+        (P, ""),
+    ]
+    both = results("cross.clock", timed("n1", "9001"), timed("n2", "9000"))
+    why = "all 2 nodes differ: it may be this machine's clock that is wrong"
+    assert [(r.status, r.reason) for r in both] == [(W, why)] * 2
+    (evidence,) = {r.evidence.text for r in one if r.evidence and r.node == "n2"}
+    assert evidence == "9000"

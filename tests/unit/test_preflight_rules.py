@@ -110,6 +110,16 @@ def test_links_down_or_missing_from_an_sxm_card_fail_and_a_pcie_card_may_have_no
     )
 
 
+def test_the_line_of_the_link_that_is_down_is_the_evidence() -> None:
+    good = "".join(f"\t Link {i}: 26.562 GB/s\n" for i in range(18))
+    bad = good.replace("Link 4: 26.562 GB/s", "Link 4: <inactive>")
+    text = f"GPU 0: NVIDIA H200 (UUID: GPU-1)\n{good}GPU 1: NVIDIA H200 (UUID: GPU-2)\n{bad}"
+    (result,) = results("gpu.nvlink_status", answer(gpu_nvlink=text))
+    assert result.seen == "inactive: GPU 1 link 4"
+    assert result.evidence is not None
+    assert result.evidence.text == "Link 4: <inactive>"
+
+
 @pytest.mark.parametrize(
     ("mask", "status"),
     [("0x0000000000000001", Status.PASS), ("0x0000000000000000", Status.PASS), ("0x0000000000000004", Status.PASS),

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
+from busbw import assess
 from busbw.assess import commands
 from busbw.fabrics import fabric
-from busbw.model import Cluster, Finding, Fix, Node, Status, Uncovered
+from busbw.model import Cluster, Finding, Fix, Node, Status, Uncovered, Unreachable
 from busbw.playbook import load
 from busbw.run.planning import RunOptions, new_plan
+from busbw.store import artefacts, run_directory
+from busbw.store.artefacts import ReachArtefact, StageFailure
 from busbw.store.plan import RunPlan
 
 NODES = (
@@ -57,6 +61,9 @@ def plan(**changes: object) -> RunPlan:
         ("ssh n2 uptime", "ssh -p 2222 -i /k/id -l ops 10.0.0.2 uptime"),
         ("ssh n3 uptime", "ssh -o ProxyJump=bastion n3 uptime"),
         ("ssh other uptime", "ssh other uptime"),
+        ("ssh-copy-id n1", "ssh-copy-id n1"),
+        ("ssh-copy-id n2", "ssh-copy-id -p 2222 -i /k/id -o User=ops 10.0.0.2"),
+        ("ssh-copy-id n3", "ssh-copy-id -o ProxyJump=bastion n3"),
     ],
 )
 def test_a_command_is_printed_whole(printed: str, whole: str) -> None:
@@ -139,9 +146,49 @@ def test_a_command_for_one_node_says_on_which_it_runs(
     assert finding.fixes[0].commands == (whole,)
 
 
+def test_the_node_and_its_only_interface_stand_in_place_of_their_words() -> None:
+    nodes = (Node("n1", rails=("ens3",)), Node("n2", rails=("ens3", "ens4")))
+    cluster = Cluster(nodes, "n1", "cluster.yaml")
+    printed = (Fix("Look", ("ssh NODE ip -s link show INTERFACE",)),)
+    one, two, both = (
+        commands.completed(
+            (Finding("x", Status.WARN, "loses packets", where, (), fixes=printed),),
+            plan(cluster=cluster),
+        )[0]
+        for where in (("n1",), ("n2",), ("n1", "n2"))
+    )
+    assert one.fixes[0].commands == ("ssh n1 ip -s link show ens3",)
+    assert two.fixes[0].commands == ("ssh n2 ip -s link show INTERFACE",)
+    assert both.fixes == printed
+
+
+@pytest.mark.parametrize(("profile", "kept"), [("tcp", 1), ("infiniband", 3)])
+def test_programs_of_rdma_are_named_only_where_the_fabric_has_it(profile: str, kept: int) -> None:
+    printed = Fix("Look", ("ethtool -S ens3", "ibstat", "ssh NODE perfquery -x LID PORT"))
+    finding = Finding("x", Status.FAIL, "n1 is slow", ("n1",), (), fixes=(printed,))
+    (whole,) = commands.completed((finding,), plan(profile=fabric.load(profile)))
+    assert len(whole.fixes[0].commands) == kept
+    assert whole.fixes[0].commands[0] == "ssh n1 ethtool -S ens3"
+
+
 def test_the_shell_of_a_lab_node_expands_its_own_names() -> None:
     lab = Cluster(NODES, "n1", "lab demo (emulated)", emulated=True)
     fixes = (Fix("do", ("cat /sys/*/rate",)),)
     finding = Finding("x", Status.FAIL, "slow", ("n2",), (), fixes=fixes)
     (whole,) = commands.completed((finding,), plan(cluster=lab))
     assert whole.fixes[0].commands == ("busbw lab exec --name demo n2 -- sh -c 'cat /sys/*/rate'",)
+
+
+def test_where_no_node_is_reached_the_steps_name_one_to_try(tmp_path: Path) -> None:
+    run = run_directory.create(tmp_path, "2026-11-21T10:00:00Z", "quick")
+    made = plan(run_id=run.run_id, started="2026-11-21T10:00:00Z")
+    artefacts.keep(run, "plan.json", made)
+    missing = tuple(Unreachable(name, "timed out") for name in ("n2", "n3"))
+    artefacts.keep(run, "reach.json", ReachArtefact((), missing, "ssh"))
+    artefacts.keep(run, "failure-reach.json", StageFailure("reach", "none", "n2", "", 3))
+    (found,) = (each for each in assess.derive(run).findings if each.id == "reach-failed")
+    assert found.where == ("n2", "n3")
+    assert [command for fix in found.fixes for command in fix.commands] == [
+        "ssh -p 2222 -i /k/id -l ops 10.0.0.2 true",
+        "ssh-copy-id -p 2222 -i /k/id -o User=ops 10.0.0.2",
+    ]

@@ -487,7 +487,7 @@ def test_a_warning_that_decides_the_verdict_is_the_cause_and_only_the_others_did
     )
     warned = html.render(replace(report, result=result))
     assert "that did not decide the verdict" not in warned
-    assert "<strong>likely</strong>" in warned
+    assert "<strong>likely that it is n3</strong>" in warned
     assert '<a href="#findings">1 more finding</a>' in warned
     assert "detects: a missing rail" in warned, (
         "what a verdict that lets the cluster pass could see stays"
@@ -509,3 +509,20 @@ def test_evidence_that_is_a_folder_has_no_excerpt_and_breaks_no_report(tmp_path:
     result = replace(result, findings=(finding,), cases=())
     excerpts = publish._excerpts(RunDir(tmp_path), result)
     assert [excerpt.artefact for excerpt in excerpts] == ["raw/log.txt"]
+
+
+def test_a_good_number_does_not_stand_in_large_digits_above_a_failure_of_another_kind() -> None:
+    report = RUNS.healthy()
+    assert '<dl class="tiles">' in html.render(report)
+    stalled = replace(report.result, verdict=Status.FAIL, headline="rank 3 is stopped")
+    assert '<dl class="tiles">' not in html.render(replace(report, result=stalled))
+    assert '<dl class="tiles">' in html.render(RUNS.failing())
+
+
+def test_causes_and_consequences_are_named_by_their_titles() -> None:
+    report = RUNS.failing()
+    first = next(each for each in report.result.findings if each.id == "slow-rail")
+    named = replace(first, also=("duplicate-gpu", "gpu-7 is slow"), explains=("layer-breakdown",))
+    page = html.render(replace(report, result=replace(report.result, findings=(named,))))
+    assert "<li>Two ranks use the same GPU [duplicate-gpu]</li><li>gpu-7 is slow</li>" in page
+    assert "<li>layer-breakdown</li>" not in page

@@ -10,7 +10,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from busbw.model import RunResult, Status, Uncovered
+from busbw.model import Finding, RunResult, Status, Uncovered, Unreachable
 from busbw.reports import terminal
 
 RUNS = SimpleNamespace(
@@ -25,7 +25,7 @@ def verdict_lines(result: RunResult, run_dir: str | None = None) -> tuple[str, .
 def test_verdict_then_cause_then_fix_then_evidence() -> None:
     assert verdict_lines(RUNS.failing().result) == (
         "FAIL  all_reduce reaches 192 GB/s at 8 GiB, 52 % of the accepted runs",
-        "CAUSE (likely)  gpu-005: mlx5_3 trained at 200 Gb/s, expected 400 Gb/s   [slow-rail]",
+        "CAUSE (likely that it is gpu-005 rail 3)  gpu-005: mlx5_3 trained at 200 Gb/s, expected 400 Gb/s   [slow-rail]",
         "      Every ring crosses the slow rail, so the whole job runs at that rail's speed.",
         "DO    1  Read the link's own account of it   # needs root",
         "         ssh gpu-005 sudo mlxlink -d mlx5_3 -e",
@@ -161,14 +161,16 @@ def test_a_headline_that_is_the_findings_title_is_not_said_twice() -> None:
     assert lines[:3] == (
         f"FAIL  {title}",
         (
-            "CAUSE (likely)  Every ring crosses the slow rail, so the whole job runs at that rail's"
+            "CAUSE (likely that it is gpu-005 rail 3)  Every ring crosses the slow rail, so the whole job runs at that rail's"
             " speed.   [slow-rail]"
         ),
         "      slow in 3 of 3 launches",
     )
     assert sum(title in line for line in lines) == 1
     bare = replace(run, findings=(replace(slow, title=title, cause=""),))
-    assert verdict_lines(bare)[1] == f"CAUSE (likely)  {title}   [slow-rail]"
+    assert (
+        verdict_lines(bare)[1] == f"CAUSE (likely that it is gpu-005 rail 3)  {title}   [slow-rail]"
+    )
 
 
 def test_what_settles_a_suspicion_is_printed_below_it() -> None:
@@ -180,3 +182,23 @@ def test_what_settles_a_suspicion_is_printed_below_it() -> None:
         "NOT CHECKED  suspected: gpu-007",
         "SETTLE  busbw run --survey --budget 20m",
     )
+
+
+def test_a_node_that_was_not_reached_is_said_once() -> None:
+    gone = Unreachable("gpu-003", "connect to 10.0.0.3 port 22: timed out", "ping 10.0.0.3")
+    connect = Finding(
+        "ssh.connect", Status.UNKNOWN, f"ssh.connect: {gone.reason}", ("gpu-003",), ()
+    )
+    healthy = RUNS.healthy().result
+    result = replace(
+        healthy,
+        verdict=Status.UNKNOWN,
+        unreachable=(gone,),
+        findings=(connect,),
+        headline="gpu-003",
+    )
+    lines = verdict_lines(result)
+    assert lines[1:3] == (f"NOT REACHED  gpu-003: {gone.reason}", "      try: ping 10.0.0.3")
+    assert not [line for line in lines if line.startswith("CAUSE")]
+    elsewhere = verdict_lines(replace(result, unreachable=()))
+    assert elsewhere[1].startswith("CAUSE (possible; not checked on gpu-003)")

@@ -74,6 +74,7 @@ def test_a_folder_that_is_no_run_is_refused_with_what_was_seen(tmp_path: Path) -
         f"seen: {tmp_path} has no folder raw/",
         "next: give a folder that `busbw run` made, e.g. runs/latest",
     )
+    assert caught.value.exit_status == 2, "a wrong word on the command line"
 
 
 @dataclass

@@ -36,6 +36,7 @@ def text_of(seed: int) -> bytes:
     writer = GENERATOR["Writer"](seed)
     log = [writer.line() for _ in range(rng.randrange(200, 3000))]
     log += rng.sample(SAYINGS, rng.randrange(len(SAYINGS)))
+    log += [init_line(rng) for _ in range(rng.randrange(60))]
     rng.shuffle(log)
     if rng.random() < 0.8:
         at = rng.randrange(len(log))
@@ -44,6 +45,16 @@ def text_of(seed: int) -> bytes:
             table = table[: rng.randrange(len(table))]
         log[at:at] = [decorated(line, seed) for line in table]
     return "\n".join(log).encode()
+
+
+def init_line(rng: random.Random) -> str:
+    """What a process logs of a communicator; the number of ranks is counted."""
+    rank, nranks = rng.randrange(4), rng.choice((4, 8, 16))
+    front = rng.choice(("", f"[1,{rank}]<stdout>:", "\x1b[32m"))
+    return (
+        f"{front}node{rank}:41{rank}:42000 [{rank}] NCCL INFO ncclCommInitRank comm 0x7f rank {rank}"
+        f" nranks {nranks} cudaDev {rank} busId 1b000 commId 0xab - Init COMPLETE"
+    )
 
 
 def decorated(line: str, seed: int) -> str:

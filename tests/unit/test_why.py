@@ -259,7 +259,7 @@ def test_a_consequence_is_named_with_its_cause_and_is_no_guess_of_its_own(
     _, out, _ = why(capsys, write(tmp_path, "tests.out", failure))
     lines = out.splitlines()
     assert lines[0].endswith("[fabricmanager-not-running]")
-    assert "  explains  cuda-failure-generic" in lines
+    assert "  explains  A CUDA call failed inside NCCL [cuda-failure-generic]" in lines
     assert not any("also possible" in line for line in lines)
 
 

@@ -10,9 +10,9 @@ link_all() {
     from=$1 into=$2
     set --
     for entry in "$from"/*; do
-        name=${entry##*/}
-        case $name in infiniband* | pci | nvidia* | mlx5_* | nv_peer_mem) continue ;; esac
-        if [ ! -e "$into/$name" ]; then set -- "$@" "$entry"; fi
+        item=${entry##*/}
+        case $item in infiniband* | pci | nvidia* | mlx5_* | nv_peer_mem) continue ;; esac
+        if [ ! -e "$into/$item" ]; then set -- "$@" "$entry"; fi
     done
     if [ $# -gt 0 ]; then ln -s -t "$into" "$@"; fi
 }

@@ -18,7 +18,9 @@ from pathlib import Path
 from busbw.lab import files, processes
 from busbw.lab.state import LabNode, LabState
 
-MEANT_TO_STAY = re.compile(r"home/\.cache(/busbw(/jobs|/build(/[0-9a-f]{16}(/.*)?)?)?)?")
+MEANT_TO_STAY = re.compile(
+    r"home/\.cache(/busbw(/jobs|/build(/[0-9a-f]{16}(-[0-9a-f]{8})?(/.*)?)?)?)?"
+)
 SETTLE_S = 20.0
 """How long after a run sshd may need for the end of its own children, and ranks that lost their
 launcher for theirs."""

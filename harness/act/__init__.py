@@ -1,0 +1,1 @@
+"""Taking a faulty node out of service, and putting it back: only where a person asked for it."""
