@@ -165,7 +165,9 @@ def conclude(criteria: tuple[CriterionResult, ...], run: RunFacts) -> Acceptance
     open_ = [each for each in criteria if each.status not in (Status.PASS, Status.FAIL)]
     met = len(criteria) - len(failed) - len(open_)
     missing = sum(each.measured is None for each in open_)
-    summary = f"{met} of {len(criteria)} criteria met, {len(failed)} failed, {missing} not measured"
+    summary = f"{met} of {len(criteria)} criteria met"
+    summary += f", {len(failed)} failed" if failed else ""
+    summary += f", {missing} not measured" if missing else ""
     summary += f", {len(open_) - missing} undecided" if len(open_) > missing else ""
     if failed or run.verdict is Status.FAIL:
         word, status = NOT_ACCEPTED, Status.FAIL

@@ -68,11 +68,13 @@ def decide(
     status = worst(tuple(statuses))
     rank = {Status.FAIL: 0, Status.UNKNOWN: 1, Status.WARN: 2, Status.PASS: 3, Status.SKIPPED: 4}
     certainty = {Confidence.CERTAIN: 0, Confidence.LIKELY: 1, Confidence.POSSIBLE: 2}
+    followers = {each for f in findings for each in f.explains}
     ordered = sorted(
         findings,
         key=lambda f: (
             not f.required,
             rank[f.status],
+            f.id in followers,
             -f.effect,
             certainty[f.confidence],
             f.id,

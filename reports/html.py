@@ -146,12 +146,14 @@ def _environment() -> Environment:
         "sign": phrases.SIGNS.__getitem__,
         "right": phrases.right,
         "sure": phrases.sure,
+        "title": phrases.title,
         "entry": phrases.entry,
         "word": phrases.LABELS.__getitem__,
         "reference": phrases.reference,
         "link": artefact_link,
         "json": _json,
         "is_command": phrases.is_command,
+        "label": {"confirm": phrases.CONFIRM, "after": phrases.AFTER}.__getitem__,
     }
     return environment
 

@@ -59,11 +59,14 @@ def collective(result: RunResult, comparison: Comparison) -> str:
 
 
 def ordered_findings(result: RunResult) -> tuple[Finding, ...]:
-    """Findings with the one to act on first: required before advisory, worst state, largest effect,
-    most certain; else as they came."""
+    """Findings with the one to act on first: required before advisory, worst state, what follows
+    from another behind it, largest effect, most certain; else as they came."""
 
-    def rank(f: Finding) -> tuple[bool, int, float, int]:
-        return not f.required, phrases.SEVERITY[f.status], -f.effect, _CONFIDENCE[f.confidence]
+    followers = {each for finding in result.findings for each in finding.explains}
+
+    def rank(f: Finding) -> tuple[bool, int, bool, float, int]:
+        state, sure = phrases.SEVERITY[f.status], _CONFIDENCE[f.confidence]
+        return not f.required, state, f.id in followers, -f.effect, sure
 
     return tuple(sorted(result.findings, key=rank))
 
@@ -86,7 +89,7 @@ def subject(result: RunResult) -> str:
     if result.acceptance is not None:
         return f"{result.acceptance.word}: {result.acceptance.summary}"
     compared = lead(result)
-    if compared is not None and (compared.status is result.verdict or not result.findings):
+    if compared is not None and _decides(compared, result):
         figure = phrases.bandwidth(compared.measured_gb_s)
         if compared.ratio is not None:
             figure = phrases.percent(compared.ratio)
@@ -95,10 +98,17 @@ def subject(result: RunResult) -> str:
     if result.verdict is Status.PASS:
         return result.headline
     if findings:
-        return findings[0].title
+        return result.headline
     if result.unreachable and result.verdict in (Status.FAIL, Status.UNKNOWN):
         return f"{phrases.nodes(u.node for u in result.unreachable)} not reached"
     return "could not measure" if result.verdict is Status.UNKNOWN else "measured"
+
+
+def _decides(compared: Comparison, result: RunResult) -> bool:
+    """Whether the number stands for the verdict: that something is not known a finding says."""
+    if not result.findings:
+        return True
+    return compared.status is result.verdict and result.verdict is not Status.UNKNOWN
 
 
 def _culprit(result: RunResult) -> str:
@@ -107,7 +117,9 @@ def _culprit(result: RunResult) -> str:
     for finding in ordered_findings(result):
         places = [place for place in finding.where if place.partition(" ")[0] in blamed]
         if places and finding.required and finding.status is result.verdict:
-            return f"{phrases.where(phrases.narrowest(places))} ({finding.id}); "
+            place = phrases.where(phrases.narrowest(places))
+            doubt = "possible: " if finding.confidence is Confidence.POSSIBLE else ""
+            return f"{doubt}{place} ({finding.id}); "
     return ""
 
 
@@ -132,11 +144,14 @@ def last_line(result: RunResult, run_dir: str) -> str:
     compared = lead(result)
     if result.acceptance is not None:
         decision = subject(result)
-    elif compared is not None and (compared.status is result.verdict or not result.findings):
+    elif compared is not None and _decides(compared, result):
         decision = f"{_culprit(result)}{collective(result, compared)} {phrases.against(compared)}"
     elif result.verdict is Status.UNKNOWN:
         decision = f"could not measure: {subject(result)}"
     else:
         decision = subject(result)
+    nodes = nodes_of(result)
+    if not decision.endswith(nodes):
+        decision += f" {nodes}"
     emulated = " (emulated)" if result.emulated else ""
-    return f"busbw: {result.verdict.value} {decision} {nodes_of(result)} {run_dir}{emulated}"
+    return f"busbw: {result.verdict.value} {decision} {run_dir}{emulated}"

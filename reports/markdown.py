@@ -109,8 +109,8 @@ def _finding(finding: Finding, number: int) -> str:
         lines += _fix(fix, step)
     lines += _list("Follows from it:", map(phrases.entry, finding.explains))
     lines += _list("Other possible causes:", map(phrases.entry, finding.also))
-    lines += _commands("To confirm:", finding.would_settle)
-    lines += _commands("Then verify:", finding.verify)
+    lines += _commands(f"{phrases.CONFIRM}:", finding.would_settle)
+    lines += _commands(f"{phrases.AFTER}:", finding.verify)
     return "\n".join(lines)
 
 
@@ -183,7 +183,7 @@ def _gaps(result: RunResult) -> str:
     for gap in result.uncovered:
         text = f"- not checked: {markdown(gap.what)}: {markdown(gap.why)}"
         if gap.would_settle:
-            text += f" (would settle it: {markdown_code(gap.would_settle)})"
+            text += f" (to confirm: {markdown_code(gap.would_settle)})"
         lines.append(text)
     return _part(lines)
 

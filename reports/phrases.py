@@ -51,6 +51,11 @@ _REFERENCES = {
     "none": "no reference",
 }
 
+CONFIRM = "To confirm"
+"""Before what shows whether a suspect is the one: nothing is changed by it."""
+AFTER = "After the fix"
+"""Before what shows that the fault is gone."""
+
 _TOGETHER = " + "
 """Between nodes that were measured as one group: their number does not say which of them it is."""
 _SURE_OF = 3
@@ -58,6 +63,7 @@ _SURE_OF = 3
 _PROSE = re.compile(
     r"(a|an|the|and|or|of|with|for|again|between|is|are|than|in|on|shows|lists|same|its|other|to)[,:;]?\Z"
 )
+_DETAIL = re.compile(r": | \(")
 _QUOTED = re.compile(r"""'[^']*'|"[^"]*\"""")
 
 
@@ -96,7 +102,7 @@ def narrowest(places: Iterable[str]) -> tuple[str, ...]:
 def sure(finding: Finding) -> str:
     """How sure a finding is, and of what: of the place that it names, else of the cause that it
     states. An advisory warning is sure of no more than what it says, and one that is only possible
-    may be no fault at all.
+    may be no fault at all. Of a failure that was seen only its cause can be in doubt.
 
     >>> from dataclasses import replace
     >>> slow = Finding("slow-node", Status.FAIL, "node3 is slow", ("node3",), (), confidence=Confidence.LIKELY)
@@ -104,6 +110,8 @@ def sure(finding: Finding) -> str:
     'likely that it is node3'
     >>> sure(replace(slow, where=()))
     'likely that this is the cause'
+    >>> sure(replace(slow, confidence=Confidence.POSSIBLE))
+    'failure certain; possible that it is node3'
     >>> sure(replace(slow, status=Status.WARN, confidence=Confidence.POSSIBLE))
     'possible fault'
     >>> sure(replace(slow, id="ssh.connect", status=Status.UNKNOWN, confidence=Confidence.POSSIBLE))
@@ -113,6 +121,8 @@ def sure(finding: Finding) -> str:
     if finding.confidence is Confidence.POSSIBLE:
         if finding.status is Status.WARN:
             return f"{word} fault"
+        if finding.status is Status.FAIL:
+            word = f"failure certain; {word}"
         # Only checks have dotted ids.
         if finding.status is Status.UNKNOWN and place and "." in finding.id:
             return f"{word}; not checked on {place}"
@@ -120,7 +130,34 @@ def sure(finding: Finding) -> str:
         return word
     if _TOGETHER in place:
         return f"{word}; not located"
-    return f"{word} that it is {place}" if place else f"{word} that this is the cause"
+    if place:
+        return f"{word} that it is {place}"
+    is_unknown = finding.status is Status.UNKNOWN
+    return f"{word} that this is {'why it is unknown' if is_unknown else 'the cause'}"
+
+
+def title(finding: Finding) -> str:
+    """What it says, without its own id before it: that stands beside it.
+
+    >>> title(Finding("os.psi", Status.WARN, "os.psi: waiting for cpu", ("n1",), ()))
+    'waiting for cpu'
+    """
+    return finding.title.removeprefix(f"{finding.id}: ")
+
+
+def limits(sensitivity: Iterable[str]) -> tuple[str, ...]:
+    """The detection limits in a line for what is detected and one for what is not; by which number
+    each was found stands in the report.
+
+    >>> detected = ("detects: a port at half rate (leaves 50%): pairs: 50%", "detects: a node under 93% (6 groups)")
+    >>> limits((*detected, "does not detect: a loss under 7% of one node"))
+    ('detects: a port at half rate; a node under 93%', 'does not detect: a loss under 7% of one node')
+    """
+    texts: dict[str, list[str]] = {}
+    for line in sensitivity:
+        verb, _, what = line.partition(": ")
+        texts.setdefault(verb, []).append(_DETAIL.split(what)[0])
+    return tuple(f"{verb}: {'; '.join(dict.fromkeys(known))}" for verb, known in texts.items())
 
 
 def place(finding: Finding) -> str:

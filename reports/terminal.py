@@ -103,13 +103,13 @@ def verdict_lines(result: RunResult, run_dir: str | None = None) -> tuple[Line, 
         lines.append(Line(f"      {result.emulated}"))
     lines += _criteria(result)
     lines += unreached(result.unreachable)
-    if findings:
+    if findings and result.verdict is Status.PASS:
+        # Nothing has to be done: what was noted is a line.
+        lines += _others(list(findings))
+    elif findings:
         lines += _first(findings[0], result.headline)
         others = [each for each in findings[1:] if each.id not in findings[0].explains]
-        lines += [_brief(finding) for finding in others[:_MORE_FINDINGS]]
-        hidden = len(others) - _MORE_FINDINGS
-        if hidden > 0:
-            lines.append(Line(f"ALSO  {phrases.count(hidden, 'more finding')} in the report"))
+        lines += _others(others)
     lines += _layers(findings)
     lines += _gaps(result)
     usual = f"runs/{result.run_id}"
@@ -164,30 +164,39 @@ def unreachable_by_reason(
 
 def _first(finding: Finding, headline: str) -> list[Line]:
     cause = phrases.cut(finding.cause, 2 * _TEXT)
-    texts = [finding.title, cause]
-    if finding.title.startswith(headline):
+    title = phrases.title(finding)
+    texts = [title, cause]
+    if title.startswith(headline):
         # The line above says it already.
-        texts = [cause, finding.title.removeprefix(headline).lstrip(",;: ")]
-    first, *others = [text for text in texts if text] or [finding.title]
+        texts = [cause, title.removeprefix(headline).lstrip(",;: ")]
+    elif title in headline:
+        texts = [cause]
+    first, *others = [text for text in texts if text] or [title]
     lines = [Line(f"{_label(finding)}  {first}   [{finding.id}]")]
     lines += [Line(f"      {text}") for text in others]
     lines += [Line(f"NOT   {text}") for text in finding.ruled_out]
     if finding.cost:
         lines.append(Line(f"COST  {finding.cost}"))
+    if finding.confidence is Confidence.POSSIBLE:
+        lines += _commands(phrases.CONFIRM, finding.would_settle[:1])
     for number, fix in enumerate(finding.fixes, 1):
         head = "DO" if number == 1 else "  "
         lines.append(Line(f"{head}    {phrases.fix_step(number, fix)}"))
         lines += [Line(f"         {command}", unbroken=True) for command in fix.commands]
     for number, evidence in enumerate(finding.evidence[:_EVIDENCE], 1):
         head = "SEEN" if number == 1 else "    "
-        at = phrases.location(evidence)
-        lines.append(Line(f"{head}  {at}  {phrases.cut(evidence.text.strip(), _TEXT)}"))
+        at, text = phrases.location(evidence), phrases.cut(evidence.text.strip(), _TEXT)
+        said = evidence.text.strip() in (title, headline)
+        lines.append(Line(f"{head}  {at}" if said else f"{head}  {at}  {text}"))
     hidden = len(finding.evidence) - _EVIDENCE
     if hidden > 0:
         lines.append(Line(f"      and {hidden} more in the report"))
-    if finding.confidence is Confidence.POSSIBLE:
-        lines += [Line(f"SETTLE  {step}", unbroken=True) for step in finding.would_settle[:1]]
-    return lines + [Line(f"THEN  {command}", unbroken=True) for command in finding.verify[:1]]
+    return lines + _commands(phrases.AFTER, finding.verify[:1])
+
+
+def _commands(label: str, commands: Iterable[str]) -> list[Line]:
+    """Each behind the label that says what it is for, in capitals as all labels."""
+    return [Line(f"{label.upper()}  {command}", unbroken=True) for command in commands]
 
 
 def _label(finding: Finding) -> str:
@@ -197,18 +206,41 @@ def _label(finding: Finding) -> str:
     return f"NOTE  {phrases.state(finding.status)} ({phrases.sure(finding)})"
 
 
+def _others(findings: list[Finding]) -> list[Line]:
+    """A line each; advisory warnings of checks share one."""
+    advisory = [each for each in findings if _is_advice(each)]
+    own = [each for each in findings if len(advisory) < 2 or not _is_advice(each)]
+    lines = [_brief(finding) for finding in own[:_MORE_FINDINGS]]
+    hidden = len(own) - _MORE_FINDINGS
+    if hidden > 0:
+        lines.append(Line(f"ALSO  {phrases.count(hidden, 'more finding')} in the report"))
+    if len(advisory) > 1:
+        names = ", ".join(each.id for each in advisory)
+        state = phrases.state(Status.WARN)
+        place = phrases.where(tuple(dict.fromkeys(name for f in advisory for name in f.where)))
+        lines.append(Line(f"ALSO  {state} of {len(advisory)} checks: {names}: {place}"))
+    return lines
+
+
+def _is_advice(finding: Finding) -> bool:
+    # Only checks have dotted ids.
+    return "." in finding.id and finding.status is Status.WARN and not finding.required
+
+
 def _brief(finding: Finding) -> Line:
     state = phrases.state(finding.status)
-    place = phrases.place(finding)
-    is_named = any(name in finding.title for name in finding.where)
-    text = finding.title if is_named or not place else f"{finding.title}: {place}"
-    return Line(f"ALSO  {state} ({phrases.sure(finding)})  {text}   [{finding.id}]")
+    place, title = phrases.place(finding), phrases.title(finding)
+    is_named = any(name in title for name in finding.where)
+    text = title if is_named or not place else f"{title}: {place}"
+    if finding.status is not Status.UNKNOWN or finding.where:
+        state += f" ({phrases.sure(finding)})"
+    return Line(f"ALSO  {state}  {text}   [{finding.id}]")
 
 
 def _layers(findings: tuple[Finding, ...]) -> list[Line]:
     """The layer breakdown: a line a layer, below its conclusion."""
     breakdown = next((finding for finding in findings if finding.id == "layer-breakdown"), None)
-    if breakdown is None:
+    if breakdown is None or breakdown.id in findings[0].explains:
         return []
     rows = (Line(f"        {row.text}") for row in breakdown.evidence)
     return [Line(f"LAYERS  {breakdown.title}"), *rows]
@@ -219,12 +251,14 @@ def _gaps(result: RunResult) -> list[Line]:
     # Detection limits matter where somebody would rely on the verdict; a failure stands by its own
     # evidence.
     if result.verdict is not Status.FAIL:
-        for number, limit in enumerate(result.sensitivity):
-            lines.append(Line(f"{'      ' if number else 'LIMITS'}  {limit}"))
+        for number, limit in enumerate(phrases.limits(result.sensitivity)):
+            lines.append(Line(f"{'      ' if number else 'LIMITS'}  {limit}", indent=10))
     if result.uncovered:
         gaps = "; ".join(gap.what for gap in result.uncovered[:_GAPS])
         more = " …" if len(result.uncovered) > _GAPS else ""
         lines.append(Line(f"NOT CHECKED  {gaps}{more}"))
+        shown = {step for finding in result.findings for step in finding.would_settle}
         open_suspects = (gap for gap in result.uncovered if gap.what.startswith("suspected: "))
-        lines += [Line(f"SETTLE  {gap.would_settle}", unbroken=True) for gap in open_suspects]
+        steps = (gap.would_settle for gap in open_suspects if gap.would_settle not in shown)
+        lines += _commands(phrases.CONFIRM, steps)
     return lines

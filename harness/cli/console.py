@@ -105,6 +105,9 @@ def shown(lines: Iterable[Line]) -> str:
     return _STATE.sub(painted, text)
 
 
+_TOOK = re.compile(r"(?:, |^)ended after [^,]*$")
+
+
 class Console:
     """Progress on standard error; `quiet` = none at all. Used with `with`, it lives; without, it
     only writes lines."""
@@ -177,7 +180,8 @@ class Console:
             if step != self._step:
                 self._leave()
                 self._step, self._began = step, time.monotonic()
-            self._text, self._done = text, done
+            # How long it took stands in a column of its own.
+            self._text, self._done = _TOOK.sub("", text) if done else text, done
 
     def _put(self, step: str, text: str) -> tuple[str, bool]:
         """The text for people, and whether a launch ended well: of a row what it says."""

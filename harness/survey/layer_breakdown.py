@@ -52,11 +52,11 @@ def uncovered(
     """Layers of a run that falls short which were not measured."""
     if not requested(book, comparisons, blames):
         return ()
-    names, why = "all of them", "no budget was left, or their launches failed"
+    names, why = "no layer was measured", "no budget was left, or their launches failed"
     if layers is not None:
         missing = [row for row in layer_breakdown.rows(layers) if row.missing]
         if not missing:
             return ()
-        names = ", ".join(row.name for row in missing)
+        names = f"without {', '.join(row.name for row in missing)}"
         why = "; ".join(f"{row.name}: {row.text}" for row in missing)
-    return (Uncovered(f"which layer is slow: {names}", why, "busbw run --survey --budget 20m"),)
+    return (Uncovered(f"which layer is slow ({names})", why, "busbw run --survey --budget 20m"),)

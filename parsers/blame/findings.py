@@ -65,24 +65,29 @@ def blame_finding(
     if loss_evidence:
         cause += " " + catalogue.entry("packets-lost").cause
         fixes += _fixes("packets-lost", part)
+    if blame.only_when_busy:
+        cause += f" {_BUSY}"
     settle = filter(None, (confirmed.would_settle, _settles(blame)))
+    confidence = Confidence.POSSIBLE if confirmed.against else _confidence(blame)
     return Finding(
         id=finding_id,
         status=Status.FAIL,
-        title=_title(blame, ratio),
+        title=_title(blame, ratio, confidence),
         where=(part.label, *(other.label for other in blame.also)),
         evidence=(*blame.seen_in, *confirmed.evidence, *other_evidence, *loss_evidence),
         cause=cause,
         fixes=fixes,
         verify=("busbw run --survey",),
-        confidence=Confidence.POSSIBLE if confirmed.against else _confidence(blame),
+        confidence=confidence,
         also=tuple(f"{other.label} is slow" for other in blame.also),
         would_settle=tuple(dict.fromkeys(settle)),
         effect=max(0.0, 1 - ratio),
     )
 
 
-def _title(blame: Blame, ratio: float) -> str:
+def _title(blame: Blame, ratio: float, confidence: Confidence) -> str:
+    """The part and both numbers. That groups with it are slow is measured; that the part is slow
+    by itself is not said where it is only possible."""
     part = blame.component
     numbers = (
         f"{format_bandwidth(blame.capacity_gb_s)} instead of"
@@ -92,6 +97,10 @@ def _title(blame: Blame, ratio: float) -> str:
     if blame.also:
         names = " or ".join((name, *(other.label for other in blame.also)))
         return f"{names}: {numbers}; these measurements cannot separate them"
+    if confidence is Confidence.POSSIBLE:
+        measured, expected = map(format_bandwidth, (blame.capacity_gb_s, blame.expected_gb_s))
+        short = measured.removesuffix(f" {expected.partition(' ')[2]}")
+        return f"slow with {name}: {short} of {expected} ({ratio:.0%}), {blame.frequency}"
     plural = part.kind in (ComponentKind.UPLINK, ComponentKind.LEAF_PAIR)
     adverb = "intermittently " if blame.state is BlameState.INTERMITTENT else ""
     return f"{name} {'are' if plural else 'is'} {adverb}slow: {numbers}"
@@ -103,6 +112,7 @@ def _fixes(finding_id: str, part: Component) -> tuple[Fix, ...]:
     return catalogue.fixes(finding_id)
 
 
+_BUSY = "Or other work on the nodes: it used the CPUs in each of these launches."
 _LONGER = "busbw run --survey --budget 20m"
 _WHEN_FREE = f"{_LONGER}   # once no other work uses the CPUs"
 
@@ -335,6 +345,8 @@ def _suspicion_text(doubt: Suspicion) -> str:
             f"{1 - account.ratio:.0%} more iterations below 70% of their level than its peers have"
         )
     often = f"{what} in {slow} of {launches} launches"
+    if launches == 1:
+        often = f"{what} in the only launch that shows it"
     often += ", each on busy CPUs" if account.only_when_busy else ""
     return f"{names} is suspected, not proved: {often}"
 

@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from busbw.model import Confidence, Finding, Status, worst
+from busbw.parsers.findings import catalogue
 from busbw.parsers.findings.catalogue import filled
 
 MOST_POSSIBLE = 3
@@ -63,7 +64,40 @@ def explain(
         # None of the rest is sure.
         for each in rest[:MOST_POSSIBLE]:
             findings.append(replace(each, status=Status.WARN, required=False))
-    return tuple(findings)
+    return _with_followers(findings)
+
+
+def _with_followers(findings: list[Finding]) -> tuple[Finding, ...]:
+    """Each with those of the others that only say the same less closely, or follow from it: the
+    entry of its id names them, they are no worse, and they name no other node. It counts as
+    required where one of them does."""
+    by_id = catalogue.load().by_id
+    result = []
+    for finding in findings:
+        entry = by_id.get(finding.id)
+        names = set(entry.explains) if entry is not None else set()
+        following = [
+            each
+            for each in findings
+            if each.id in names
+            and worst((each.status, finding.status)) is finding.status
+            and _covered(each, finding)
+        ]
+        result.append(
+            replace(
+                finding,
+                explains=_merged(finding.explains, tuple(each.id for each in following)),
+                required=finding.required or any(each.required for each in following),
+            )
+        )
+    return tuple(result)
+
+
+def _covered(follower: Finding, finding: Finding) -> bool:
+    nodes, others = (
+        {place.partition(" ")[0] for place in each.where} for each in (finding, follower)
+    )
+    return others <= nodes
 
 
 def _is_sure(finding: Finding) -> bool:
@@ -100,7 +134,7 @@ def _with_causes(
         settle = _merged(settle, first.would_settle)
     return replace(
         finding,
-        cause="; ".join(filter(None, (finding.cause, first.cause))),
+        cause=". ".join(filter(None, (finding.cause, first.cause))),
         fixes=finding.fixes or first.fixes,
         verify=_merged(finding.verify, first.verify),
         would_settle=settle,

@@ -63,7 +63,8 @@ def view(report: ReportInput) -> Verdict:
             of += f" on {phrases.nodes(compared.nodes)}"
         of += ", bus bandwidth in GB/s"
     tiles = _tiles(compared) if _agrees(result, compared) else ()
-    caught = result.sensitivity if result.verdict in (Status.PASS, Status.WARN) else ()
+    passed = result.verdict in (Status.PASS, Status.WARN)
+    caught = phrases.limits(result.sensitivity) if passed else ()
     decided = lead.deciding(result)
     entries = findings.entries(report)
     first = next((entry for entry in entries if entry.finding is decided), None)
@@ -75,7 +76,9 @@ def view(report: ReportInput) -> Verdict:
         word=word,
         headline=headline,
         first=first,
-        title=_beyond(headline, first.finding.title.removeprefix(f"{word}: ")) if first else "",
+        title=_beyond(headline, phrases.title(first.finding).removeprefix(f"{word}: "))
+        if first
+        else "",
         whole=result.acceptance is None,
         others=len(entries) - (first is not None),
         facts=_facts(result),

@@ -128,7 +128,10 @@ def test_a_slow_path_is_named_as_a_path_and_its_ends_are_not(
     }, run["findings"]
     first = run["findings"][0]
     assert (first["id"], run["verdict"]) == ("slow-pair", "FAIL")
-    assert first["title"].startswith("the pair node1 – node4 is slow: ")
+    # On a busy machine it is only possible that it is the pair.
+    assert first["title"].startswith(
+        ("the pair node1 – node4 is slow: ", "slow with the pair node1 – node4: ")
+    )
     # Confirmed: its ends with others at the same time, then with each other again.
     texts = [e["text"] for e in first["evidence"] if "confirm" in e["text"]]
     measured, conclusion = [t.split(": ")[:2] for t in texts[:-1]], texts[-1]

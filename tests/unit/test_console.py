@@ -95,7 +95,7 @@ with Console(quiet=False) as console:
     console.progress("run", "ended")
 """
     output = re.sub(r"\x1b\[[\d;?]*\w", "", in_a_terminal({"NO_COLOR": "1"}, program))
-    assert re.search(r"✓ proof +ended after 1.2 s", output)
+    assert re.search(r"✓ proof +\d", output)
     assert not re.search(r"✓ all-reduce", output)
 
 

@@ -57,7 +57,7 @@ def test_a_failed_check_gets_the_cause_and_the_fixes_and_the_fault_is_listed_onc
     (only,) = told(MTU, own=(CHECK,))
     assert only == replace(
         CHECK,
-        cause="expected 4096; the switch port has a smaller MTU",
+        cause="expected 4096. the switch port has a smaller MTU",
         fixes=MTU.fixes,
         verify=("ibv_devinfo",),
         also=("path-mtu",),
@@ -117,3 +117,12 @@ def test_what_is_only_possible_is_told_where_something_is_wrong_and_nothing_sure
         *(g.id for g in guesses[:MOST_POSSIBLE]),
     ]
     assert [each.id for each in told(DEAD, *guesses, own=(NOTHING,))] == ["dead-process"]
+
+
+def test_what_a_narrower_check_says_more_closely_follows_from_it_and_counts_through_it() -> None:
+    whole = Finding("cross.rate", Status.FAIL, "cross.rate: 7 x 400 Gb/s", ("node4",), ())
+    port = Finding("rdma.rate", Status.FAIL, "rdma.rate: mlx5_3", ("node4",), (), required=False)
+    _, narrow = told(own=(whole, port))
+    assert (narrow.explains, narrow.required) == (("cross.rate",), True)
+    _, other = told(own=(replace(whole, where=("node3",)), port))
+    assert (other.explains, other.required) == ((), False)

@@ -249,7 +249,7 @@ def test_a_layer_that_was_not_measured_is_uncovered_and_one_that_no_node_has_is_
     short = compared("all-reduce", Status.FAIL)
     (nothing,) = layer_breakdown.uncovered(book("on-shortfall"), short, (), None)
     assert nothing == Uncovered(
-        "which layer is slow: all of them",
+        "which layer is slow (no layer was measured)",
         "no budget was left, or their launches failed",
         "busbw run --survey --budget 20m",
     )
@@ -260,5 +260,5 @@ def test_a_layer_that_was_not_measured_is_uncovered_and_one_that_no_node_has_is_
         no_intra_node="one rank a node uses none",
     )
     (some,) = layer_breakdown.uncovered(book("on-shortfall"), short, (), missing)
-    assert some.what == "which layer is slow: network alone"
+    assert some.what == "which layer is slow (without network alone)"
     assert layer_breakdown.uncovered(book("on-shortfall"), short, (), GOOD) == ()

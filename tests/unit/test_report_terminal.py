@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import doctest
+import re
 import runpy
 from dataclasses import replace
 from pathlib import Path
@@ -10,7 +11,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from busbw.model import Finding, RunResult, Status, Uncovered, Unreachable
+from busbw.model import Confidence, Finding, RunResult, Status, Uncovered, Unreachable
 from busbw.reports import terminal
 
 RUNS = SimpleNamespace(
@@ -44,7 +45,7 @@ def test_verdict_then_cause_then_fix_then_evidence() -> None:
             "      raw/cases/all-reduce/rank-40.log:311  gpu-005:3121:3140 [3] NCCL INFO NET/IB :"
             " Using [3]mlx5_3:1/IB [RO]; OOB bond0:10.0.5.1<0>"
         ),
-        "THEN  busbw run -w gpu-005,gpu-000 --pairs",
+        "AFTER THE FIX  busbw run -w gpu-005,gpu-000 --pairs",
         (
             "ALSO  ▲ warning (certain)  NCCL_IB_GID_INDEX is set on 2 nodes; InfiniBand ignores it:"
             " gpu-[002,009]   [gid-rocev1-or-no-ipv4]"
@@ -55,10 +56,9 @@ def test_verdict_then_cause_then_fix_then_evidence() -> None:
 
 
 def test_a_pass_prints_its_detection_limits() -> None:
-    assert verdict_lines(RUNS.healthy().result)[1:4] == (
-        "LIMITS  detects: a missing rail (12.5 % at 8 GiB, noise 0.6 %)",
-        "        detects: a port at half rate",
-        "        does not detect: 5 % on one uplink of a leaf (below the floor of 5 %)",
+    assert verdict_lines(RUNS.healthy().result)[1:3] == (
+        "LIMITS  detects: a missing rail; a port at half rate",
+        "        does not detect: 5 % on one uplink of a leaf",
     )
 
 
@@ -97,13 +97,15 @@ def test_an_emulated_run_says_so_on_the_second_line() -> None:
     )
 
 
-def test_a_failure_without_a_failed_number_names_the_finding_on_the_last_line() -> None:
+def test_a_failure_without_a_failed_number_ends_with_the_headline() -> None:
     result = replace(
-        RUNS.healthy().result, verdict=Status.FAIL, findings=RUNS.failing().result.findings[1:]
+        RUNS.healthy().result,
+        verdict=Status.FAIL,
+        headline="gpu-005: mlx5_3 trained at 200 Gb/s",
+        findings=RUNS.failing().result.findings[1:],
     )
     assert (
-        verdict_lines(result)[-1]
-        == "busbw: FAIL gpu-005: mlx5_3 trained at 200 Gb/s, expected 400 Gb/s gpu-[000-015]"
+        verdict_lines(result)[-1] == "busbw: FAIL gpu-005: mlx5_3 trained at 200 Gb/s gpu-[000-015]"
         " runs/20261120-0212-3f9c"
     )
 
@@ -180,7 +182,7 @@ def test_what_settles_a_suspicion_is_printed_below_it() -> None:
     lines = verdict_lines(replace(RUNS.healthy().result, uncovered=(suspected,)))
     assert lines[-3:-1] == (
         "NOT CHECKED  suspected: gpu-007",
-        "SETTLE  busbw run --survey --budget 20m",
+        "TO CONFIRM  busbw run --survey --budget 20m",
     )
 
 
@@ -202,3 +204,29 @@ def test_a_node_that_was_not_reached_is_said_once() -> None:
     assert not [line for line in lines if line.startswith("CAUSE")]
     elsewhere = verdict_lines(replace(result, unreachable=()))
     assert elsewhere[1].startswith("CAUSE (possible; not checked on gpu-003)")
+
+
+def test_a_failure_whose_cause_is_only_possible_is_confirmed_before_anything_is_done() -> None:
+    failing = RUNS.failing().result
+    first = next(finding for finding in failing.findings if finding.id == "slow-rail")
+    doubtful = replace(
+        first, confidence=Confidence.POSSIBLE, would_settle=("busbw run --survey --budget 20m",)
+    )
+    labels = [
+        re.split(" {2}| \\(", line)[0]
+        for line in verdict_lines(replace(failing, findings=(doubtful,)))
+        if not line.startswith(" ")
+    ]
+    assert labels[:6] == ["FAIL", "CAUSE", "TO CONFIRM", "DO", "SEEN", "AFTER THE FIX"]
+    line = verdict_lines(replace(failing, findings=(doubtful,)))[1]
+    assert line.startswith("CAUSE (failure certain; possible that it is gpu-005 rail 3)  ")
+
+
+def test_advisory_warnings_of_checks_share_a_line() -> None:
+    healthy = RUNS.healthy().result
+    warnings = tuple(
+        Finding(name, Status.WARN, f"{name}: odd", (node,), (), required=False)
+        for name, node in (("os.psi", "n1"), ("os.cgroup", "n2"))
+    )
+    lines = verdict_lines(replace(healthy, findings=warnings))
+    assert lines[1] == "ALSO  ▲ warning of 2 checks: os.psi, os.cgroup: n[1-2]"
