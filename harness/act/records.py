@@ -10,6 +10,7 @@ from pathlib import Path
 
 from busbw.codec import dump_json, parse_json
 from busbw.errors import RunDirError
+from busbw.reports.safe import one_line
 from busbw.store import artefacts, own_plans
 from busbw.store.run_directory import RunDir
 
@@ -65,13 +66,23 @@ def of(run: RunDir) -> tuple[Action, ...]:
     """What this run did and nobody undid with `busbw release`, by node.
 
     Raises:
-        RunDirError: a record cannot be read.
+        RunDirError: a record cannot be read, or is of another node than its name says.
     """
     return tuple(
-        parse_json(run.read_raw(name) or b"", Action, f"raw/{name}", error=RunDirError)
+        _read(run, name)
         for name in run.raw_names(_ACTIONS)
         if not (run.raw / _RELEASED / name.rpartition("/")[2]).exists()
     )
+
+
+def _read(run: RunDir, name: str) -> Action:
+    content = run.read_raw(name)
+    if content is None:
+        raise RunDirError(f"{run.run_id}/raw/{name} is no regular file")
+    action = parse_json(content, Action, f"{run.run_id}/raw/{name}", error=RunDirError)
+    if name != f"{_ACTIONS}/{action.node}.json":
+        raise RunDirError(f"{run.run_id}/raw/{name} is of another node", seen=action.node)
+    return action
 
 
 def acted_on(run: RunDir, node: str) -> bool:
@@ -79,16 +90,33 @@ def acted_on(run: RunDir, node: str) -> bool:
     return (run.raw / _ACTIONS / f"{node}.json").exists()
 
 
-def is_own(run: RunDir, node: str) -> bool:
-    """This account made the record."""
-    content = run.read_raw(f"{_ACTIONS}/{node}.json")
-    return content is not None and own_plans.is_own(content)
+def is_own(action: Action) -> bool:
+    """This account made the record: what is asked about is what will be done, not a file."""
+    return own_plans.is_own(dump_json(action).encode())
 
 
-def that_acted(folder: Path) -> tuple[RunDir, ...]:
-    """Runs of a folder that took a node out, oldest first."""
+@dataclass(frozen=True, slots=True)
+class Beside:
+    """The runs of a folder that took a node out."""
+
+    runs: tuple[tuple[RunDir, tuple[Action, ...]], ...]
+    """Oldest first, with what nobody undid."""
+    unreadable: tuple[str, ...]
+    """Why the records of others are not among them: somebody else may have put them there."""
+
+
+def beside(folder: Path) -> Beside:
+    """Of the run directories in a folder."""
     matching = {path.parents[2] for path in folder.glob(f"*/raw/{_ACTIONS}/*.json")}
-    return tuple(RunDir(path) for path in sorted(matching) if not path.is_symlink())
+    runs, unreadable = [], []
+    for path in sorted(matching):
+        if path.is_symlink():
+            continue
+        try:
+            runs.append((RunDir(path), of(RunDir(path))))
+        except RunDirError as error:
+            unreadable.append(one_line(error.what))
+    return Beside(tuple(runs), tuple(unreadable))
 
 
 def who() -> str:

@@ -72,8 +72,8 @@ def take_out(
         standings = scheduler.standings(plan.cluster, plan.transport)
     except MeasureError as error:
         return Outcome((f"nothing is taken out of service: {error.what}: {error.seen}",), True)
-    out_already = _held_nodes(run, plan.cluster, standings, scheduler)
-    lines, todo = [], []
+    out_already, not_counted = _held_nodes(run, plan.cluster, standings, scheduler)
+    lines, todo = [f"not counted as out of service: {why}" for why in not_counted], []
     for suspect in suspects:
         standing = standings.get(suspect.node)
         if standing is None:
@@ -105,18 +105,19 @@ def take_out(
 
 def _held_nodes(
     run: RunDir, cluster: Cluster, standings: dict[str, Standing], scheduler: Scheduler
-) -> tuple[str, ...]:
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Nodes that busbw holds out of service: as the scheduler says, or where nobody says, by the
-    records of the runs beside this one."""
+    records of the runs beside this one; and which of those cannot be read."""
     if isinstance(scheduler, Program):
-        actions = (a for each in records.that_acted(run.path.parent) for a in records.of(each))
-        out = {a.node for a in actions if a.action == scheduler.action}
-        return tuple(node.name for node in cluster.nodes if node.name in out)
-    return tuple(
+        others = records.beside(run.path.parent)
+        out = {a.node for _, every in others.runs for a in every if a.action == scheduler.action}
+        return tuple(node.name for node in cluster.nodes if node.name in out), others.unreadable
+    held = (
         node
         for node, each in standings.items()
         if not each.in_service and each.reason.startswith(MARK)
     )
+    return tuple(held), ()
 
 
 def _action(

@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from busbw.cli import write_message
 from busbw.errors import UsageError
 
 if TYPE_CHECKING:
@@ -102,10 +103,12 @@ def _matching(args: argparse.Namespace) -> list[tuple[RunDir, tuple[Action, ...]
                 next_step="give the folder of the run directories: -o DIR",
             )
         nodes = set(expand(args.what))
+        others = records.beside(args.out.resolve())
         matching = [
-            (each, tuple(action for action in records.of(each) if action.node in nodes))
-            for each in records.that_acted(args.out.resolve())
+            (each, tuple(action for action in actions if action.node in nodes))
+            for each, actions in others.runs
         ]
+        write_message("".join(f"busbw: not read: {why}\n" for why in others.unreadable))
     open_ = [(each, actions) for each, actions in matching if actions]
     if not open_:
         raise UsageError(
@@ -124,7 +127,7 @@ def _plan(directory: RunDir, actions: tuple[Action, ...], trust: bool) -> RunPla
 
     own_plans.require_plan(directory.path, trust=trust)
     for action in actions:
-        if not (trust or records.is_own(directory, action.node)):
+        if not (trust or records.is_own(action)):
             raise UsageError(
                 f"the record of {action.node} was not made by this account: nothing is undone",
                 seen=f"{os.path.relpath(directory.path)}/raw/actions/{action.node}.json",

@@ -3,10 +3,14 @@ kubectl and with commands of the user's. Slurm is real in tests/lab/test_act.py.
 
 from __future__ import annotations
 
+import json
+import os
 import runpy
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -74,8 +78,6 @@ def run(tmp_path: Path) -> RunDir:
 @pytest.fixture
 def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A fake kubectl on the PATH; the file of its nodes."""
-    import json
-
     (tmp_path / "bin").mkdir()
     program = tmp_path / "bin/kubectl"
     program.write_text(KUBECTL)
@@ -84,23 +86,17 @@ def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     nodes.write_text(
         json.dumps({f"gpu-{i}": {"cordoned": False, "annotations": {}} for i in range(1, 41)})
     )
-    import os
-
     monkeypatch.setenv("PATH", f"{program.parent}{os.pathsep}{os.environ['PATH']}")
     return nodes
 
 
 def changed(nodes: Path, node: str, **values: object) -> None:
-    import json
-
     state = json.loads(nodes.read_text())
     state[node].update(values)
     nodes.write_text(json.dumps(state))
 
 
 def of(nodes: Path, node: str) -> tuple[bool, dict[str, str]]:
-    import json
-
     state = json.loads(nodes.read_text())[node]
     return state["cordoned"], state["annotations"]
 
@@ -389,3 +385,68 @@ def test_an_undo_command_that_this_account_did_not_write_is_never_run(
     assert cli.main(["release", str(run.path)]) == 2
     assert "was not made by this account: nothing is undone" in capsys.readouterr().err
     assert not (tmp_path / "owned").exists()
+
+
+def test_an_undo_command_under_another_nodes_name_is_never_run(
+    run: RunDir, plan: RunPlan, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    artefacts.keep(run, "plan.json", plan)
+    own_plans.note_plan(run.read_raw("plan.json") or b"")
+    acted(run, plan, suspect("gpu-3"), on="true")
+    record = (run.raw / "actions/gpu-3.json").read_text()
+    planted = record.replace("echo back $NODE >> log", f"touch {tmp_path}/owned")
+    (run.raw / "actions/gpu-30.json").write_text(planted)
+    assert cli.main(["release", str(run.path)]) == 3
+    assert "raw/actions/gpu-30.json is of another node" in capsys.readouterr().err
+    forged = replace(records.Action(**vars_of(record)), undo_command="true")
+    assert not records.is_own(forged)
+    assert records.is_own(records.Action(**vars_of(record)))
+    assert not (tmp_path / "owned").exists()
+
+
+def vars_of(record: str) -> dict[str, Any]:
+    values = json.loads(record)
+    return {k: tuple(v) if isinstance(v, list) else v for k, v in values.items()}
+
+
+def broken(place: Path) -> None:
+    (place / "actions").mkdir(parents=True)
+    (place / "actions/gpu-1.json").write_text("{")
+
+
+def link(place: Path) -> None:
+    (place / "actions").mkdir(parents=True)
+    (place / "actions/gpu-1.json").symlink_to("/etc/passwd")
+
+
+def fifo(place: Path) -> None:
+    (place / "actions").mkdir(parents=True)
+    os.mkfifo(place / "actions/gpu-1.json")
+
+
+def folder_elsewhere(place: Path) -> None:
+    broken(place.parents[2] / "elsewhere")
+    place.mkdir(parents=True)
+    (place / "actions").symlink_to(place.parents[2] / "elsewhere/actions")
+
+
+def raw_elsewhere(place: Path) -> None:
+    broken(place.parents[2] / "elsewhere")
+    place.parent.mkdir(parents=True)
+    place.symlink_to(place.parents[2] / "elsewhere")
+
+
+@pytest.mark.parametrize("change", [broken, link, fifo, folder_elsewhere, raw_elsewhere])
+def test_what_somebody_put_beside_a_run_neither_ends_it_nor_hides_what_it_did(
+    change: Callable[[Path], None],
+    run: RunDir,
+    plan: RunPlan,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    change(run.path.parent / "20250101-000000-other/raw")
+    done = acted(run, plan, suspect("gpu-3"), on="true")
+    assert "not counted as out of service: 20250101-000000-other/raw/actions/" in done.lines[0]
+    assert done.lines[1].startswith("acted on gpu-3")
+    cli.main(["release", "gpu-4", "-o", str(run.path.parent), "--dry-run"])
+    assert "not read: 20250101-000000-other/raw/actions/" in capsys.readouterr().err
+    assert [each.run_id for each, _ in records.beside(run.path.parent).runs] == [run.run_id]
