@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass
+from urllib.parse import quote
 
 from busbw.inventory import fold
 from busbw.model import RunResult
@@ -17,7 +18,7 @@ class Row:
 
     run: str
     page: str
-    """Of its report; empty = it has none."""
+    """Address of its report; empty = it has none."""
     started: str
     playbook: str
     nodes: str
@@ -31,7 +32,7 @@ def rows(results: tuple[tuple[str, RunResult], ...], pages: Collection[str]) -> 
     return tuple(
         Row(
             run=one_line(name),
-            page=f"{name}.html" if f"{name}.html" in pages else "",
+            page=_address(f"{name}.html") if f"{name}.html" in pages else "",
             started=one_line(result.started[:16].replace("T", " ")),
             playbook=one_line(f"{result.playbook}, {result.profile}"),
             nodes=one_line(fold(result.nodes)),
@@ -42,6 +43,15 @@ def rows(results: tuple[tuple[str, RunResult], ...], pages: Collection[str]) -> 
             results, key=lambda each: (each[1].started, each[0]), reverse=True
         )
     )
+
+
+def _address(page: str) -> str:
+    """A name in this folder, whatever characters it has: no scheme, no other folder.
+
+    >>> _address("javascript:alert(1).html")
+    'javascript%3Aalert%281%29.html'
+    """
+    return quote(page.encode("utf-8", "surrogateescape"), safe="")
 
 
 def render(results: tuple[tuple[str, RunResult], ...], pages: Collection[str]) -> str:

@@ -54,7 +54,7 @@ def keep(run: RunDir, action: Action) -> None:
     """Write it down, as this account's own: its undo command may be run later."""
     content = dump_json(action).encode()
     run.write_raw(f"{_ACTIONS}/{action.node}.json", content)
-    own_plans.note_plan(content)
+    own_plans.note(content)
 
 
 def keep_release(run: RunDir, release: Release) -> None:

@@ -257,7 +257,7 @@ def new_directory(plan: RunPlan, out: Path, kind: str) -> tuple[RunDir, RunPlan]
     directory = run_directory.create(out, plan.started, kind)
     plan = dataclasses.replace(plan, run_id=directory.run_id)
     artefacts.keep(directory, "plan.json", plan)
-    own_plans.note_plan(directory.read_raw("plan.json") or b"")
+    own_plans.note(directory.read_raw("plan.json") or b"")
     return directory, plan
 
 

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import argparse
-import contextlib
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from busbw.cli import write_message
-from busbw.errors import RunDirError, UsageError
+from busbw.errors import BusbwError, UsageError
+
+if TYPE_CHECKING:
+    from busbw.store.run_directory import RunDir
+
+_OWN = ("index.html", "trends.html", "nodes.html")
 
 
 def register(parser: argparse.ArgumentParser) -> None:
@@ -32,11 +37,11 @@ def register(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Write the pages. 0 = written; runs that cannot be read are named and left out."""
+    """Write the pages. 0 = written; runs that cannot be read are named and left out, and so are
+    reports that cannot be had."""
     from busbw.compare import frames, history
     from busbw.reports import index, phrases, trend
     from busbw.reports.safe import one_line
-    from busbw.store.run_directory import write_atomically
 
     if not args.runs.is_dir():
         raise UsageError(
@@ -45,21 +50,7 @@ def run(args: argparse.Namespace) -> int:
             next_step="give the folder of the run directories: busbw site RUNS",
         )
     results, unreadable = frames.results(args.runs / "*")
-    pages = {}
-    for directory, _ in results:
-        with contextlib.suppress(FileNotFoundError, RunDirError):
-            # By the folder's name: what a result says of itself is no name of a file.
-            pages[f"{directory.run_id}.html"] = directory.read_derived("report.html")
-    rows = tuple((directory.run_id, result) for directory, result in results)
-    pages["index.html"] = index.render(rows, frozenset(pages)).encode()
-    every = frames.tables(results, unreadable)
-    known = history.History(args.runs)
-    known.refresh()
-    of_nodes = history.of_nodes(every.cases, every.groups)
-    for name, table in (("trends", known.table()), ("nodes", of_nodes)):
-        numbers = history.with_rolling(history.select(table))
-        page = trend.render(f"busbw {name}", history.trends(numbers))
-        pages[f"{name}.html"] = page.encode()
+    problems = [f"not read: {each.path}: {each.reason}" for each in unreadable]
     try:
         args.out.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -67,9 +58,44 @@ def run(args: argparse.Namespace) -> int:
             f"{args.out}: {error.strerror or error}",
             next_step="give a folder that can be written to: -o DIR",
         ) from error
-    for name, content in pages.items():
-        write_atomically((args.out / name).absolute(), content, mode=0o644)
+    known = history.History(args.runs)
+    known.refresh()
+    every = frames.tables(results, unreadable)
+    of_nodes = history.of_nodes(every.cases, every.groups)
+    for name, table in (("trends", known.table()), ("nodes", of_nodes)):
+        numbers = history.with_rolling(history.select(table))
+        text = trend.render(f"busbw {name}", history.trends(numbers))
+        _write(args.out, f"{name}.html", text.encode())
+    pages = set()
+    for directory, _ in results:
+        # By the folder's name: what a result says of itself is no name of a file.
+        name = f"{directory.run_id}.html"
+        if why := _report(directory, args.out, name):
+            problems.append(f"no page: {directory.path}: {why}")
+        else:
+            pages.add(name)
+    rows = tuple((directory.run_id, result) for directory, result in results)
+    _write(args.out, "index.html", index.render(rows, pages).encode())
     sys.stdout.write(f"{args.out / 'index.html'}  {phrases.count(len(results), 'run')}\n")
-    for each in unreadable:
-        write_message(one_line(f"busbw: not read: {each.path}: {each.reason}") + "\n")
+    for each in problems:
+        write_message(one_line(f"busbw: {each}") + "\n")
     return 0
+
+
+def _report(directory: RunDir, out: Path, name: str) -> str:
+    """Write the page of a run; why there is none, empty = it is there."""
+    from busbw.run import publish
+
+    if name in _OWN:
+        return "the site has a page of that name"
+    try:
+        _write(out, name, publish.page(directory))
+    except BusbwError as error:
+        return error.what.splitlines()[0]
+    return ""
+
+
+def _write(out: Path, name: str, content: bytes) -> None:
+    from busbw.store.run_directory import write_atomically
+
+    write_atomically((out / name).absolute(), content, mode=0o644)

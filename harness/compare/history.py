@@ -23,6 +23,7 @@ from busbw.files import why_irregular
 from busbw.inventory.hostlist import expand
 from busbw.model import RunResult
 from busbw.model.history import ComparableRun
+from busbw.reports.safe import one_line
 from busbw.store.run_directory import RunDir
 
 if TYPE_CHECKING:
@@ -109,6 +110,9 @@ class History:
             for name, stamp in there.items():
                 if known.get(name) == stamp:
                     continue
+                if not _is_text(name):
+                    problems.append(f"{one_line(name)}: its name is no UTF-8")
+                    continue
                 try:
                     _store(index, RunDir(self.root / name), stamp)
                 except BusbwError as error:
@@ -189,6 +193,13 @@ def _stamps(root: Path) -> dict[str, int]:
             if stamp is not None:
                 found[entry.name] = stamp
     return dict(sorted(found.items()))
+
+
+def _is_text(name: str) -> bool:
+    try:
+        return bool(name.encode())
+    except UnicodeEncodeError:
+        return False
 
 
 def _stamp(run: str) -> int | None:

@@ -137,7 +137,7 @@ def prepare(options: RunOptions, started: str, stack: ExitStack) -> Prepared:
         sources.keep(run, payload)
         plan = dataclasses.replace(plan, run_id=run.run_id)
         artefacts.keep(run, "plan.json", plan)
-        own_plans.note_plan(run.read_raw("plan.json") or b"")
+        own_plans.note(run.read_raw("plan.json") or b"")
         if earlier_runs := earlier.collect(options.out, plan, assess.derive):
             artefacts.keep(run, earlier.FILE, earlier_runs)
     transport = make(

@@ -3,6 +3,7 @@ the same `raw/` gives the same bytes."""
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import shlex
 from dataclasses import dataclass
@@ -11,14 +12,16 @@ from busbw import assess
 from busbw.checks import occupied
 from busbw.checks.software import facts
 from busbw.codec import dump_json
+from busbw.errors import RunDirError
 from busbw.model import RunResult
 from busbw.reports import html, junit, markdown, metrics
 from busbw.reports.input import Excerpt, Origin, ReportInput, table_of
 from busbw.reports.redact import Redactor, for_cluster
-from busbw.store import artefacts
+from busbw.store import artefacts, own_plans
 from busbw.store.artefacts import CaseArtefact
 from busbw.store.run_directory import RunDir
 
+_PAGE = "report.html"
 EXCERPT_BYTES = 64 * 1024
 _OF_THE_HEAD = ("stdout.txt", "stderr.txt", "result.json", "outcome.json")
 """Of a launch; its other files are a node's."""
@@ -33,7 +36,23 @@ def publish(run: RunDir) -> RunResult:
     result = assess.derive(run)
     for name, text in _files(_input(run, result)).items():
         run.write_derived(name, text)
+        if name == _PAGE:
+            own_plans.note(text.encode())
     return result
+
+
+def page(run: RunDir) -> bytes:
+    """The report as it lies there, where this account wrote it. One from elsewhere may hold anything:
+    it is made anew from `raw/`.
+
+    Raises:
+        BusbwError: it cannot be made anew.
+    """
+    with contextlib.suppress(FileNotFoundError, RunDirError):
+        content = run.read_derived(_PAGE)
+        if own_plans.is_own(content):
+            return content
+    return html.render(_input(run, assess.derive(run))).encode()
 
 
 @dataclass(frozen=True)
@@ -108,7 +127,7 @@ def _files(report: ReportInput) -> dict[str, str]:
         "summary.md": markdown.render(report),
         "junit.xml": junit.render(report.result),
         "metrics.prom": metrics.render(report.result),
-        "report.html": html.render(report),
+        _PAGE: html.render(report),
     }
 
 

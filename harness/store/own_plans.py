@@ -1,4 +1,5 @@
-"""Plans that this account made itself: a plan of somebody else contacts nobody without being asked."""
+"""What this account made itself: a plan of somebody else contacts nobody without being asked, and a
+report of somebody else is no page of ours."""
 
 from __future__ import annotations
 
@@ -11,8 +12,9 @@ from busbw.errors import RunDirError, UsageError
 from busbw.files import read_beneath
 
 
-def note_plan(content: bytes) -> None:
-    """Remember that this account made a plan. Without a home it is not remembered."""
+def note(content: bytes) -> None:
+    """Remember that this account made a plan, a record or a report. Without a home it is not
+    remembered."""
     with contextlib.suppress(OSError):
         plans().mkdir(parents=True, exist_ok=True, mode=0o700)
         (plans() / hashlib.sha256(content).hexdigest()).touch(mode=0o600)
@@ -45,6 +47,6 @@ def is_own(content: bytes) -> bool:
 
 
 def plans() -> Path:
-    """Where this account's plans are remembered, a file named by the hash of each."""
+    """Where they are remembered, a file named by the hash of each."""
     state = os.environ.get("XDG_STATE_HOME") or os.path.expanduser("~/.local/state")
     return Path(state) / "busbw" / "plans"

@@ -391,7 +391,9 @@ def write_atomically(target: Path, content: bytes, mode: int = MODE_FILE) -> Non
             os.fsync(stream.fileno())
         os.replace(temporary, target)
     except OSError as error:
-        temporary.unlink(missing_ok=True)
+        # A name that is too long cannot be removed either.
+        with contextlib.suppress(OSError):
+            temporary.unlink(missing_ok=True)
         raise _refused(target, error) from error
 
 

@@ -377,7 +377,7 @@ def test_an_undo_command_that_this_account_did_not_write_is_never_run(
     run: RunDir, plan: RunPlan, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     artefacts.keep(run, "plan.json", plan)
-    own_plans.note_plan(run.read_raw("plan.json") or b"")
+    own_plans.note(run.read_raw("plan.json") or b"")
     acted(run, plan, suspect("gpu-3"), on="true")
     record = run.raw / "actions/gpu-3.json"
     planted = record.read_text().replace("echo back $NODE >> log", f"touch {tmp_path}/owned")
@@ -391,7 +391,7 @@ def test_an_undo_command_under_another_nodes_name_is_never_run(
     run: RunDir, plan: RunPlan, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     artefacts.keep(run, "plan.json", plan)
-    own_plans.note_plan(run.read_raw("plan.json") or b"")
+    own_plans.note(run.read_raw("plan.json") or b"")
     acted(run, plan, suspect("gpu-3"), on="true")
     record = (run.raw / "actions/gpu-3.json").read_text()
     planted = record.replace("echo back $NODE >> log", f"touch {tmp_path}/owned")

@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
+import html
 import json
+import os
 import re
 import runpy
+import shutil
 import tarfile
+import urllib.parse
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from planted import healthy
 
 from busbw.cli import main
 from busbw.codec import dump_json
 from busbw.compare import frames, history
 from busbw.model import RunResult
 from busbw.parsers.nccl_tests.groups import GroupSample
+from busbw.store import own_plans
 
 RECORDED = Path(__file__).parents[1] / "fixtures" / "lab_runs"
 RUNS = SimpleNamespace(
@@ -32,7 +38,14 @@ def kept(root: Path, number: int, result: RunResult, *, report: bool = True) -> 
     named = replace(result, run_id=f"../../outside-{number}", started=started)
     (folder / "run.json").write_text(dump_json(named))
     if report:
-        (folder / "report.html").write_text(f"report {number}")
+        text = f"report {number}"
+        (folder / "report.html").write_text(text)
+        own_plans.note(text.encode())
+
+
+@pytest.fixture(autouse=True)
+def _own_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
 
 
 @pytest.fixture
@@ -134,3 +147,33 @@ def test_a_folder_that_is_not_there_is_refused(
 ) -> None:
     assert main(["site", str(tmp_path / "no")]) == 2
     assert "busbw site RUNS" in capsys.readouterr().err
+
+
+ODD = ("javascript:alert(1)", '"><script>alert(2)<', "%2e%2e%2fz", "index")
+
+
+def test_a_run_of_somebody_else_brings_neither_its_page_nor_its_name_into_the_site(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = healthy().written(tmp_path / "runs").path
+    main(["report", str(run)])
+    page = (run / "report.html").read_bytes()
+    (run / "report.html").write_text("<script>alert('theirs')</script>")
+    for name in (*ODD, "x" * 250, "\udcff"):
+        shutil.copytree(run, run.parent / name)
+    capsys.readouterr()
+    assert main(["site", str(run.parent), "-o", str(tmp_path / "site")]) == 0
+    told = capsys.readouterr().err
+    assert "x: cannot write" in told
+    assert "index: the site has a page of that name" in told
+    written = {path.name: path.read_bytes() for path in (tmp_path / "site").iterdir()}
+    assert written[f"{run.name}.html"] == page, "made anew from raw/"
+    assert not [name for name, content in written.items() if b"alert('theirs')" in content]
+    links = re.findall(r'href="([^"]+)"', written["index.html"].decode())
+    addresses = {urllib.parse.urljoin("https://x/site/", html.unescape(each)) for each in links}
+    addresses.remove("data:,")
+    assert {each.rpartition("/")[0] for each in addresses} == {"https://x/site"}
+    names = {urllib.parse.unquote_to_bytes(each.rpartition("/")[2]) for each in addresses}
+    assert names == {os.fsencode(name) for name in written} - {b"index.html"}
+    assert main(["history", "-o", str(run.parent)]) == 0
+    assert "\u27e8U+DCFF\u27e9: its name is no UTF-8" in capsys.readouterr().out

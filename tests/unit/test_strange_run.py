@@ -181,7 +181,7 @@ def test_a_plan_that_this_account_made_is_its_own_wherever_it_lies(
     run = healthy().written(tmp_path / "runs")
     with pytest.raises(UsageError):
         own_plans.require_plan(run.path, trust=False)
-    own_plans.note_plan(run.read_raw("plan.json") or b"")
+    own_plans.note(run.read_raw("plan.json") or b"")
     own_plans.require_plan(run.path.rename(tmp_path / "moved"), trust=False)
 
 
