@@ -14,19 +14,21 @@ import re
 import stat
 import tarfile
 import tempfile
-import time
+import threading
 import zipfile
 import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from http.client import HTTPException
 from pathlib import Path, PurePosixPath
-from urllib.error import HTTPError, URLError
-from urllib.parse import urlsplit
+from typing import Any
+from urllib.error import HTTPError
+from urllib.parse import SplitResult, urlsplit
 
 from busbw.building import recipe
 from busbw.building.recipe import Benchmark
-from busbw.errors import BuildError, UsageError
+from busbw.credentials import credentials
+from busbw.errors import BuildError, BusbwError, UsageError
 from busbw.files import read_given
 from busbw.model import Command, CommandResult, Node
 from busbw.store import artefacts
@@ -46,6 +48,9 @@ _SILENCE_S = 20.0
 """How long a server may say nothing."""
 _CHUNK = 1 << 16
 _SCHEMES = ("https", "http", "git+https", "git+ssh", "git+file")
+_Problem = BusbwError | HTTPException | OSError | ValueError
+_PROBLEMS = (BusbwError, HTTPException, OSError, ValueError)
+"""What a server, the way there and an address that is none (ValueError) end in."""
 _BRING_IT = (
     "bring it as a file or a folder where this machine has no way there: --nccl-tests"
     " nccl-tests.tar.gz"
@@ -63,7 +68,16 @@ def is_address(text: str) -> bool:
 
 def is_git(address: str) -> bool:
     """Whether git is to fetch it: `git+…`, or a path that ends in `.git`."""
-    return address.startswith("git+") or urlsplit(address).path.endswith(".git")
+    return address.startswith("git+") or _parts(address).path.endswith(".git")
+
+
+def _parts(address: str) -> SplitResult:
+    try:
+        return urlsplit(address)
+    except ValueError as error:
+        raise UsageError(
+            f"{address} is no address", seen=str(error), next_step="https://HOST/PATH"
+        ) from error
 
 
 def check(address: str, sha256: str | None) -> None:
@@ -72,13 +86,8 @@ def check(address: str, sha256: str | None) -> None:
     Raises:
         UsageError: an unknown scheme, a password in it, or http without a hash.
     """
-    parts = urlsplit(address)
-    if parts.password is not None:
-        raise UsageError(
-            "an address with a password in it is not taken: it would stand in the run's files",
-            seen=f"{parts.scheme}://…@{parts.hostname}",
-            next_step="let git or a proxy know the password, or " + _BRING_IT,
-        )
+    refuse_secrets(address)
+    parts = _parts(address)
     if parts.scheme not in _SCHEMES or (parts.scheme != "git+file" and not parts.hostname):
         raise UsageError(
             f"{address} cannot be fetched",
@@ -93,6 +102,24 @@ def check(address: str, sha256: str | None) -> None:
         )
 
 
+def refuse_secrets(address: str) -> None:
+    """Refuses an address that carries a password or a token, without repeating it. A user's name
+    alone is one, too, but in git+ssh.
+
+    Raises:
+        UsageError: it does.
+    """
+    parts = _parts(address)
+    named = parts.username if parts.scheme != "git+ssh" else None
+    shown = address.replace("@", "", 1) if parts.scheme == "git+ssh" else address
+    if parts.password is not None or named or credentials(shown):
+        raise UsageError(
+            "an address with a password in it is not taken: it would stand in files that travel",
+            seen=f"{parts.scheme}://{'…@' if parts.username else ''}{parts.hostname}",
+            next_step="let git or a proxy know the password, or " + _BRING_IT,
+        )
+
+
 def archive(address: str, sha256: str | None, *, most_bytes: int | None = None) -> bytes:
     """What the address serves, whole; at most `most_bytes` (None = what an archive of sources may
     have).
@@ -102,33 +129,70 @@ def archive(address: str, sha256: str | None, *, most_bytes: int | None = None) 
         that hash.
         BuildError: it cannot be had.
     """
-    import urllib.request
-
     check(address, sha256)
     most = most_bytes or MOST_DOWNLOAD_BYTES
-    end = time.monotonic() + TIME_LIMIT_S
     taken = bytearray()
-    try:
-        with urllib.request.urlopen(address, timeout=_SILENCE_S) as answer:
-            check(answer.geturl(), sha256)
-            announced = answer.headers.get("Content-Length")
-            while chunk := answer.read(_CHUNK):
-                taken += chunk
-                if len(taken) > most:
-                    raise _too_large(address, most)
-                if time.monotonic() > end:
-                    raise _not_had(address, f"{len(taken):,} bytes after {TIME_LIMIT_S:.0f} s")
-    except HTTPError as error:
-        error.close()
-        raise _not_had(address, f"HTTP {error.code} {error.reason}") from error
-    except (URLError, HTTPException, OSError) as error:
-        raise _not_had(
-            address, str(getattr(error, "reason", "") or error or type(error).__name__)
-        ) from error
+    ends: list[_Announced | _Problem] = []
+
+    def receive() -> None:
+        try:
+            ends.append(_Announced(_received(address, sha256, taken, most)))
+        except _PROBLEMS as error:
+            ends.append(error)
+
+    # In a thread: a server that sends a byte now and then keeps every read waiting.
+    thread = threading.Thread(target=receive, daemon=True)
+    thread.start()
+    thread.join(TIME_LIMIT_S)
+    end = ends[0] if ends else None
+    if end is None:
+        raise _not_had(address, f"{len(taken):,} bytes after {TIME_LIMIT_S:.0f} s")
+    if isinstance(end, BusbwError):
+        raise end
+    if isinstance(end, HTTPError):
+        end.close()
+        raise _not_had(address, f"HTTP {end.code} {end.reason}") from end
+    if not isinstance(end, _Announced):
+        seen = str(getattr(end, "reason", "") or end or type(end).__name__)
+        raise _not_had(address, seen) from end
+    announced = end.length
     if announced is not None and announced.isdigit() and int(announced) != len(taken):
         raise _not_had(address, f"{len(taken):,} of {int(announced):,} bytes")
     confirm(address, bytes(taken), sha256)
     return bytes(taken)
+
+
+@dataclass(frozen=True, slots=True)
+class _Announced:
+    """The server said all it had to say."""
+
+    length: str | None
+    """Bytes, as it announced them before."""
+
+
+def _received(address: str, sha256: str | None, taken: bytearray, most: int) -> str | None:
+    """Fill `taken` from the address; the length that was announced."""
+    import urllib.request
+
+    class Checked(urllib.request.HTTPRedirectHandler):
+        """Nobody is sent to an address that would not have been taken."""
+
+        def redirect_request(self, *args: Any) -> urllib.request.Request | None:
+            try:
+                check(args[-1], sha256)
+            except UsageError:
+                args[1].close()
+                raise
+            return super().redirect_request(*args)
+
+    opener = urllib.request.build_opener(Checked)
+    with opener.open(address, timeout=_SILENCE_S) as answer:
+        announced: str | None = answer.headers.get("Content-Length")
+        while chunk := answer.read1(_CHUNK):
+            taken += chunk
+            if len(taken) > most:
+                raise _too_large(address, most)
+    return announced
 
 
 def confirm(what: str, content: bytes, sha256: str | None) -> str:

@@ -100,6 +100,7 @@ def fetched(origin: str) -> bytes:
             raise UsageError(
                 f"{origin}: {error.strerror or error}", next_step="a file of rows, or https://…"
             ) from error
+    sources.refuse_secrets(origin)
     address, _, fragment = origin.partition("#")
     if not address.startswith("https://"):
         raise UsageError(

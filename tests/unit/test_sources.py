@@ -3,12 +3,15 @@ each. Servers are on loopback."""
 
 from __future__ import annotations
 
+import contextlib
 import gzip
 import hashlib
 import io
+import socket
 import subprocess
 import tarfile
 import threading
+import time
 import zipfile
 from collections.abc import Iterator
 from functools import partial
@@ -24,7 +27,7 @@ from busbw.errors import BusbwError, UsageError
 from busbw.fabrics import fabric
 from busbw.model import Cluster, Node
 from busbw.run import planning
-from busbw.store import run_directory
+from busbw.store import own_figures, run_directory
 from busbw.store.plan import SCHEMA, RunPlan
 
 FILES = {
@@ -201,8 +204,92 @@ def test_an_archive_that_is_too_large_or_never_ends_is_left(
         refused(source)[1][0]
         == f"error: {address}/n.tar.gz is larger than the sources of nccl-tests can be"
     )
-    monkeypatch.setattr(sources, "TIME_LIMIT_S", 0.0)
-    assert refused(source)[1][1] == "seen: 65,536 bytes after 0 s"
+
+
+@contextlib.contextmanager
+def answering(begin: bytes, then: bytes) -> Iterator[str]:
+    """The address of a server that answers with `begin`, then with `then` ten times a second."""
+    ends = threading.Event()
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def serve() -> None:
+            while not ends.is_set():
+                with contextlib.suppress(OSError):
+                    connection, _ = server.accept()
+                    with connection:
+                        connection.recv(4096)
+                        connection.sendall(begin)
+                        while then and not ends.wait(0.1):
+                            connection.sendall(then)
+
+        thread = threading.Thread(target=serve, daemon=True)
+        thread.start()
+        yield f"http://127.0.0.1:{server.getsockname()[1]}/n.tar.gz#sha256={'0' * 64}"
+        ends.set()
+        server.shutdown(socket.SHUT_RDWR)
+        thread.join()
+
+
+@pytest.mark.parametrize(
+    ("begin", "then", "got"),
+    [
+        (b"HTTP/1.1 200 OK\r\nX: ", b"x", "0 bytes"),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 99999\r\n\r\n", b"x", "bytes"),
+        (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n", b"1\r\nx\r\n", "bytes"),
+    ],
+)
+def test_a_server_that_sends_a_byte_now_and_then_is_left(
+    begin: bytes, then: bytes, got: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sources, "TIME_LIMIT_S", 1.0)
+    with answering(begin, then) as source:
+        began = time.monotonic()
+        assert refused(source)[1][1].endswith(f"{got} after 1 s")
+    assert time.monotonic() - began < sources._SILENCE_S
+
+
+def test_a_server_sends_nobody_to_an_address_that_would_not_have_been_taken() -> None:
+    with answering(b"", b"") as other:
+        place = other.removeprefix("http://").partition("/")[0]
+        redirect = f"HTTP/1.1 302 x\r\nLocation: ftp://{place}/x\r\n\r\n"
+        with answering(redirect.encode(), b"") as source:
+            assert refused(source)[1][:2] == (
+                f"error: ftp://{place}/x cannot be fetched",
+                "seen: scheme 'ftp'",
+            )
+
+
+KEY = "Zq7xK9vB2mN4pL8rT6wY3sD5fG1h"
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        f"https://{KEY}@host/n.tgz",
+        f"git+https://{KEY}@host/n",
+        f"https://host/n.tgz?private_token={KEY}",
+        f"https://host/n.tgz?X-Amz-Signature={KEY}",
+        f"https://host/hf_{KEY}/n.tgz",
+        f"http://{KEY}@host/n.tgz",
+    ],
+)
+def test_an_address_with_a_secret_is_refused_and_the_secret_not_repeated(address: str) -> None:
+    for take in (lambda: sources.take(address), lambda: own_figures.fetched(address)):
+        with pytest.raises(UsageError) as caught:
+            take()
+        assert "an address with a password in it is not taken" in caught.value.what
+        assert KEY not in "".join(caught.value.lines())
+
+
+def test_a_user_of_ssh_is_no_secret() -> None:
+    sources.check("git+ssh://git@host/n.git", None)
+
+
+@pytest.mark.parametrize("address", ["https://[::1/n.tgz", "https://a..b/n.tgz"])
+def test_what_is_no_address_is_refused(address: str) -> None:
+    status, lines = refused(address)
+    assert status in (2, 3)
+    assert address in lines[0]
 
 
 @pytest.mark.parametrize(
@@ -216,7 +303,7 @@ def test_an_archive_that_is_too_large_or_never_ends_is_left(
         ("ftp://host/n.tar.gz", "ftp://host/n.tar.gz cannot be fetched", "scheme 'ftp'"),
         (
             "https://me:pw@host/n.tgz",
-            "an address with a password in it is not taken: it would stand in the run's files",
+            "an address with a password in it is not taken: it would stand in files that travel",
             "https://…@host",
         ),
         (
