@@ -163,6 +163,27 @@ def test_a_lease_is_never_written_through_a_link(place: Place, tmp_path: Path) -
     assert target.read_text() == "mine"
 
 
+@pytest.mark.parametrize("planted", ["link", "folder", "next link", "next folder"])
+def test_a_lease_is_never_written_into_a_folder_that_has_its_name(
+    place: Place, tmp_path: Path, planted: str
+) -> None:
+    target = tmp_path / "folder"
+    target.mkdir()
+    name = place.own
+    if planted.startswith("next"):
+        place.own.symlink_to("run=r0,by=x@y,pid=1,at=z.1,since=1")
+        name = Path(f"{place.own}.next")
+    if planted.endswith("link"):
+        name.symlink_to(target)
+    else:
+        name.mkdir()
+    for force in ("", "force"):
+        held = {lease.path for lease in lease_check.parse("n1", place.take("r1", "r0", force))}
+        assert str(name) in held
+        assert not list(target.iterdir())
+        assert name.is_symlink() or not list(name.iterdir())
+
+
 def test_a_lease_is_renewed_by_its_own_run_alone(place: Place) -> None:
     place.take("r1")
     os.utime(place.own, (1000, 1000), follow_symlinks=False)

@@ -5,7 +5,7 @@ run=$1; text=run=$1,$2,since=$(date +%s); ended=" $3 "
 gone() { [ -n "$id" ] && case $ended in *" $id "*) return 0 ;; esac; return 1; }
 # Of many that take over one lease, who makes the second link does: the lease is replaced by it in one step.
 take_over() {
-  if ! ln -s "$text" "$lease.next" 2>/dev/null; then
+  if ! ln -sT "$text" "$lease.next" 2>/dev/null; then
     # Of one that was killed half way.
     read_lease "$lease.next"; gone && rm -f "$lease.next"
     return
@@ -14,9 +14,9 @@ take_over() {
   if gone; then mv -fT "$lease.next" "$lease"; else rm -f "$lease.next"; fi
 }
 take() {
-  why=$(ln -s "$text" "$lease" 2>&1) && return
+  why=$(ln -sT "$text" "$lease" 2>&1) && return
   read_lease "$lease"
-  if [ "$id" = "$run" ]; then ln -sfn "$text" "$lease"; elif gone; then take_over; fi
+  if [ "$id" = "$run" ]; then ln -sfT "$text" "$lease"; elif gone; then take_over; fi
 }
 # Whose lease was in the way may give it back before it is listed: then once more.
 i=0; while [ $i -lt 20 ]; do
