@@ -23,7 +23,6 @@ from busbw.files import why_irregular
 from busbw.inventory.hostlist import expand
 from busbw.model import RunResult
 from busbw.model.history import ComparableRun
-from busbw.reports.safe import one_line
 from busbw.store.run_directory import RunDir
 
 if TYPE_CHECKING:
@@ -111,7 +110,7 @@ class History:
                 if known.get(name) == stamp:
                     continue
                 if not _is_text(name):
-                    problems.append(f"{one_line(name)}: its name is no UTF-8")
+                    problems.append(f"{name}: its name is no UTF-8")
                     continue
                 try:
                     _store(index, RunDir(self.root / name), stamp)
