@@ -96,7 +96,7 @@ def is_own(action: Action) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Beside:
+class Acted:
     """The runs of a folder that took a node out."""
 
     runs: tuple[tuple[RunDir, tuple[Action, ...]], ...]
@@ -105,7 +105,7 @@ class Beside:
     """Why the records of others are not among them: somebody else may have put them there."""
 
 
-def beside(folder: Path) -> Beside:
+def of_folder(folder: Path) -> Acted:
     """Of the run directories in a folder."""
     matching = {path.parents[2] for path in folder.glob(f"*/raw/{_ACTIONS}/*.json")}
     runs, unreadable = [], []
@@ -116,7 +116,7 @@ def beside(folder: Path) -> Beside:
             runs.append((RunDir(path), of(RunDir(path))))
         except RunDirError as error:
             unreadable.append(one_line(error.what))
-    return Beside(tuple(runs), tuple(unreadable))
+    return Acted(tuple(runs), tuple(unreadable))
 
 
 def who() -> str:

@@ -109,7 +109,7 @@ def _held_nodes(
     """Nodes that busbw holds out of service: as the scheduler says, or where nobody says, by the
     records of the runs beside this one; and which of those cannot be read."""
     if isinstance(scheduler, Program):
-        others = records.beside(run.path.parent)
+        others = records.of_folder(run.path.parent)
         out = {a.node for _, every in others.runs for a in every if a.action == scheduler.action}
         return tuple(node.name for node in cluster.nodes if node.name in out), others.unreadable
     held = (

@@ -103,7 +103,7 @@ def _matching(args: argparse.Namespace) -> list[tuple[RunDir, tuple[Action, ...]
                 next_step="give the folder of the run directories: -o DIR",
             )
         nodes = set(expand(args.what))
-        others = records.beside(args.out.resolve())
+        others = records.of_folder(args.out.resolve())
         matching = [
             (each, tuple(action for action in actions if action.node in nodes))
             for each, actions in others.runs

@@ -449,4 +449,4 @@ def test_what_somebody_put_beside_a_run_neither_ends_it_nor_hides_what_it_did(
     assert done.lines[1].startswith("acted on gpu-3")
     cli.main(["release", "gpu-4", "-o", str(run.path.parent), "--dry-run"])
     assert "not read: 20250101-000000-other/raw/actions/" in capsys.readouterr().err
-    assert [each.run_id for each, _ in records.beside(run.path.parent).runs] == [run.run_id]
+    assert [each.run_id for each, _ in records.of_folder(run.path.parent).runs] == [run.run_id]
