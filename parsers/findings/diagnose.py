@@ -15,7 +15,7 @@ from dataclasses import replace
 from busbw import plugins
 from busbw.fabrics.fabric import families
 from busbw.model import Confidence, Evidence, Finding
-from busbw.parsers.findings import catalogue, message_clues, rules, similar
+from busbw.parsers.findings import catalogue, message_clues, parts, rules, similar
 from busbw.parsers.findings.catalogue import (
     Catalogue,
     Expression,
@@ -256,7 +256,7 @@ def diagnose(evidence: EvidenceSet, context: Context | None = None) -> Diagnosis
     by_words: tuple[Finding, ...] = ()
     says_why = any(each.id not in message_clues.RESTATEMENTS for each in findings)
     silent = [] if says_why else _without(doubts, findings)
-    if silent and _is_of_field(evidence):
+    if silent:
         ids = {each.id for each in findings}
         alike = _by_words(known, evidence, silent, context)
         by_words = tuple(each for each in alike if each.id not in ids)
@@ -295,16 +295,6 @@ def _outlived(clue: Clue, ends: Mapping[int, tuple[tuple[int, bool], ...]]) -> C
     return clue
 
 
-def _is_of_field(evidence: EvidenceSet) -> bool:
-    """Any line that was searched for, or one behind it, has a word of this field."""
-    for text in evidence.texts:
-        for hit in text.hits:
-            for line in hit.examples:
-                if any(map(similar.is_of_field, (line.text, *line.after))):
-                    return True
-    return False
-
-
 def _without(lines: Iterable[Sighting], findings: Iterable[Finding]) -> list[Sighting]:
     """The lines that no finding shows."""
     shown = {item for each in findings for item in each.evidence}
@@ -317,18 +307,46 @@ def _by_words(
     """What a failure of the first line's writer amounts to, and the entries that share words with
     the first failures and what stands behind the first one."""
     first = failures[0]
+    if not _is_of_field(evidence):
+        return (_guess(known, first, message_clues.UNMAPPED),)
     near = [each.text for each in failures[1:_MOST_FAILURES]]
     near += _lines_behind(evidence, first)
     writer = failure_lines.writer_of(first.text)
     is_own = any(map(similar.is_of_field, (first.text, *near)))
     least = 0 if is_own else similar.STRANGER_SCORE
     alike = similar.search(first.text, context.seen, near=near)
+    close = [name for name, score in alike if score >= similar.CLOSE_SCORE]
     names = [name for name, score in alike if score >= least]
+    for each in failures:
+        usual = [name for name in parts.guesses(each.text) if _may_be(known, name, context)]
+        if usual:
+            names = [*close, *usual, *names]
+            break
     if writer is not None and writer.finding is not None:
         stage = known.by_id[writer.finding].stage
         names = [writer.finding, *(name for name in names if known.by_id[name].stage == stage)]
-    clues = [first.clue(name, Weight.WEAK, "nccl-log") for name in dict.fromkeys(names)]
-    return tuple(possible(known.by_id[clue.symptom], clue) for clue in clues)
+    names = names or [message_clues.UNMAPPED]
+    return tuple(_guess(known, first, name) for name in dict.fromkeys(names))
+
+
+def _guess(known: Catalogue, line: Sighting, name: str) -> Finding:
+    """An entry by the words of a line: possible, no more."""
+    return possible(known.by_id[name], line.clue(name, Weight.WEAK, "nccl-log"))
+
+
+def _is_of_field(evidence: EvidenceSet) -> bool:
+    """Any line that was searched for, or one behind it, has a word of this field."""
+    for text in evidence.texts:
+        for hit in text.hits:
+            for line in hit.examples:
+                if any(map(similar.is_of_field, (line.text, *line.after))):
+                    return True
+    return False
+
+
+def _may_be(known: Catalogue, name: str, context: Context) -> bool:
+    """No other provider stands in the place of the entry's own."""
+    return not set(known.by_id[name].fabrics) <= context.absent
 
 
 def _lines_behind(evidence: EvidenceSet, first: Sighting) -> tuple[str, ...]:
@@ -425,6 +443,6 @@ def _notes(unexplained: tuple[Evidence, ...], by_words: tuple[Finding, ...]) -> 
         f"the first line that reports a failure is {first.artefact}:{first.line_no}; nothing in"
         " the evidence says for certain why"
     ]
-    if by_words:
+    if any(each.id != message_clues.UNMAPPED for each in by_words):
         notes.append("no known sign is in the evidence: the findings only share words with a line")
     return tuple(notes)

@@ -29,6 +29,8 @@ _LEAST_SCORE = 7
 STRANGER_SCORE = 15
 """Where no line near the failure has a word of this field, as in the errors of applications: three
 words that one entry alone has."""
+CLOSE_SCORE = 18
+"""From here on the words say more than the part and the kind of failure (`parts`)."""
 _NEAR = 0.5
 """Weight of a word that only lines near the failure have."""
 _TITLE_WEIGHT = 3
@@ -43,6 +45,11 @@ _FIELD = re.compile(
     r"|[Tt]orch|[Bb]roadcast|all_?(?:reduce|gather)|\b[Rr]ank\b|srun|[Ss]lurm|NIC\b|RDMA|RoCE"
     r"|[Nn][Vv][Ii][Dd][Ii][Aa]|ROCm|\bHIP\b|amdgpu|\bPML\b|\borted\b|\bprted\b|c10d|[Gg]loo\b"
     r"|IMEX|munge|[Pp]rolog|JobI[Dd]|\bPod\b|\bpods?/|nodes are available|OFI\b|MCA\b"
+    r"|\b(?:ray|raylet|jax|jaxlib|vllm|sglang|deepspeed|megatron|lightning|accelerate|horovod)\b"
+    r"|XLA|xla_|\bTPU|\bRay\b|DeepSpeed|PjRt|EngineCore|enroot|pyxis|slurmd?\b|sbatch|salloc"
+    r"|OpenSM|opensm|\bib(?:stat|v|ping|diag|panic|warn|error|netdiscover|linkinfo)|ibdev"
+    r"|\bHCA\b|\bbnxt_|irdma|\befa\b|\bgve\b|\bena \d|\bEDAC\b|nvme\w* nvme\d|nvme\dn\d"
+    r"|Lustre|pciehp|\bAER\b|[Rr]endezvous|libfabric|nccl|rccl|\bHYD[TU]_|\bMPI[DR]|PMIX?\b|OPAL"
 )
 """Words of this field."""
 _HUMP = re.compile(r"(?<=[a-z])(?=[A-Z])|_")

@@ -21,10 +21,12 @@ MENTIONED = {
         "tcp-single-flow-limit",
     },
     "nccl-2.4-sockets.txt": {"libibverbs-missing", "silent-tcp-fallback", "tcp-single-flow-limit"},
+    "nginx-access.txt": {"unmapped-message"},
     "rccl-2.22.txt": {"iommu-translating"},
+    "traceback-other.txt": {"unmapped-message"},
 }
 """Remarks worth a line beside a healthy output: harmless warnings by their names, and conditions
-that cost bandwidth."""
+that cost bandwidth. A failure of another field is shown, and nothing is guessed."""
 
 
 def ask(*paths: Path) -> Diagnosis:

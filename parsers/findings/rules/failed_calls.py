@@ -51,7 +51,7 @@ _SUBJECTS = (
         },
     ),
     _Subject(
-        r"/dev/infiniband|\buverbs\d|/dev/hfi\d|\bissm\d|\bumad\d|/dev/rdma_cm",
+        r"/dev/infiniband|\buverbs\d|/dev/hfi\d|\bissm\d|\bumad|/dev/rdma_cm",
         {
             "access": (("container-no-ib-devices", _STRONG),),
             "missing": (("container-no-ib-devices", _STRONG),),
