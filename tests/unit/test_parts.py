@@ -11,7 +11,12 @@ def test_every_guess_is_an_entry_that_can_be_a_cause() -> None:
     for part in parts.PARTS:
         for entries in part.causes.values():
             for entry in entries:
-                assert known[entry].role in (Role.CAUSE, Role.STATE, Role.SECONDARY, Role.FINDING), entry
+                assert known[entry].role in (
+                    Role.CAUSE,
+                    Role.STATE,
+                    Role.SECONDARY,
+                    Role.FINDING,
+                ), entry
 
 
 def test_every_kind_of_a_part_has_words() -> None:
