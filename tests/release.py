@@ -205,7 +205,14 @@ def packages(target: Path, *, install: bool = True) -> tuple[Path, Path]:
             run(str(tools / "twine"), "check", "--strict", str(wheel), str(sdist))
             print("twine check --strict: passed")
             own = environment(scratch / "own")
-            pip(own, "install", "--no-deps", "--require-hashes", "-r", str(source / "requirements.lock"))
+            pip(
+                own,
+                "install",
+                "--no-deps",
+                "--require-hashes",
+                "-r",
+                str(source / "requirements.lock"),
+            )
             pip(own, "install", "--no-deps", str(wheel))
             print(f"installed: {check_installed(own, source, scratch)}")
     (target / "SHA256SUMS").write_text(sums(target, (wheel.name, sdist.name)))
