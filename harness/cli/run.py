@@ -469,7 +469,8 @@ def register(parser: argparse.ArgumentParser) -> None:
         metavar="NAME=A,B",
         help=(
             "parameter sweep: measure these values interleaved with the variable unset, in place of"
-            " the playbook's cases; may be repeated"
+            " the playbook's cases; an option of the benchmark by its field (registration=0,2), the"
+            " collectives by collective=all_reduce,alltoall; repeated: all combinations"
         ),
     )
     what.add_argument(

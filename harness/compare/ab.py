@@ -2,25 +2,30 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 import statistics
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from busbw.launch import nccl_tests
 from busbw.model import BenchmarkCase, CaseOutcome, Status
-from busbw.model.history import Contrast, Shift, SweepResult
+from busbw.model.history import Change, Contrast, Shift, SweepResult
 from busbw.parsers.stats import regression
 
 if TYPE_CHECKING:
     import pandas as pd
 
+CASE_NUMBERS = ("blocking", "ranks_per_node")
+"""Fields of a case itself that a sweep may vary, all of them whole numbers."""
 GAIN = 0.02
 """A smaller gain, though it repeats, is not worth a setting that somebody must keep."""
 _ID = re.compile(r"(sweep|ab|soak)-(\d+)-(?:(\d+|before|treatment|after)-)?([a-z0-9-]+)\Z")
 BEFORE, TREATMENT, AFTER = "before", "treatment", "after"
 Setting = tuple[tuple[str, str], ...]
-"""Variables and their values; () = none set."""
+"""Variables, and options of the benchmark by their fields (lower case), with their values; () = none
+set."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +76,30 @@ def values(outcome: CaseOutcome) -> dict[int, float]:
     return {size: side.busbw_gb_s for size, side in measured if side and side.busbw_gb_s > 0}
 
 
+def with_setting(case: BenchmarkCase, setting: Setting) -> BenchmarkCase:
+    """The case with the variables and the options of a setting.
+
+    >>> from busbw.model import Collective, Sizes
+    >>> one = with_setting(BenchmarkCase("a", Collective.ALL_REDUCE, Sizes(8, 8)), (("NCCL_IB_TC", "1"), ("registration", "2")))
+    >>> one.env, one.options.registration
+    ((('NCCL_IB_TC', '1'),), 2)
+    """
+    env, options = list(case.env), case.options
+    blocking, ranks_per_node = case.blocking, case.ranks_per_node
+    for name, value in setting:
+        if not name.islower():
+            env.append((name, value))
+        elif name == "blocking":
+            blocking = int(value)
+        elif name == "ranks_per_node":
+            ranks_per_node = int(value)
+        else:
+            options = nccl_tests.with_option(options, name, value)
+    return dataclasses.replace(
+        case, env=tuple(env), options=options, blocking=blocking, ranks_per_node=ranks_per_node
+    )
+
+
 def setting_text(setting: Setting) -> str:
     """`NCCL_A=1 NCCL_B=2`; without any variable `unset`."""
     return " ".join(f"{variable}={value}" for variable, value in setting) or "unset"
@@ -119,6 +148,46 @@ def sweep_results(
                     )
                 )
     return tuple(results)
+
+
+@dataclass(frozen=True, slots=True)
+class Best:
+    """What of a sweep is best at one size of one collective."""
+
+    collective: str
+    size_bytes: int
+    unset_gb_s: float | None
+    result: SweepResult | None
+    """The setting with the largest gain that is beyond the noise; None = none gains."""
+    tied: tuple[str, ...]
+    """Other settings whose gain cannot be told from the best one's: the intervals overlap."""
+    inconclusive: tuple[str, ...]
+    """Settings that more rounds may still show to gain."""
+
+
+def best_by_size(results: Iterable[SweepResult]) -> tuple[Best, ...]:
+    """One entry a collective and size, in the order of the results."""
+    groups: dict[tuple[str, int], list[SweepResult]] = {}
+    for each in results:
+        groups.setdefault((each.collective, each.size_bytes), []).append(each)
+    found = []
+    for (collective, size), own in groups.items():
+        gains = [
+            (each.shift, each)
+            for each in own
+            if each.shift is not None and each.shift.change is Change.FASTER
+        ]
+        gains.sort(key=lambda gain: -(gain[0].ratio or 0.0))
+        least = gains[0][0].low or 0.0 if gains else 0.0
+        tied = [each.setting for shift, each in gains[1:] if (shift.high or 0.0) >= least]
+        unsure = [
+            each.setting
+            for each in own
+            if each.shift is not None and each.shift.change is Change.INCONCLUSIVE
+        ]
+        best = gains[0][1] if gains else None
+        found.append(Best(collective, size, own[0].unset_gb_s, best, tuple(tied), tuple(unsure)))
+    return tuple(found)
 
 
 def _sweep_table(launches: list[tuple[Slot, CaseOutcome]], settings: int) -> pd.DataFrame:

@@ -11,7 +11,7 @@ import math
 from busbw import assess
 from busbw.assess import launches
 from busbw.compare import soak
-from busbw.compare.ab import AFTER, BEFORE, TREATMENT, Slot, slot_id
+from busbw.compare.ab import AFTER, BEFORE, TREATMENT, Slot, slot_id, with_setting
 from busbw.compare.plan import groups
 from busbw.compare.result import SoakWatch
 from busbw.model import BenchmarkCase, CaseOutcome, RunResult
@@ -163,7 +163,7 @@ def _sweep(
         for case, variant in itertools.product(interleaving.cases, rotation):
             if variant not in variants:
                 continue
-            own = dataclasses.replace(case, env=(*case.env, *interleaving.settings[variant]))
+            own = with_setting(case, interleaving.settings[variant])
             slot = Slot("sweep", number, str(variant), case.id)
             artefact = launcher(own, slot, nodes, required=variant == 0)
             if not _succeeded(artefact):

@@ -8,14 +8,15 @@ import re
 from collections.abc import Sequence
 from fnmatch import fnmatchcase
 
-from busbw.compare.ab import Setting
+from busbw.codec import unknown
+from busbw.compare.ab import CASE_NUMBERS, Setting, setting_text, with_setting
 from busbw.errors import UsageError
 from busbw.fabrics import fabric as fabrics
 from busbw.fabrics.fabric import Harmful, Profile
 from busbw.inventory import fold
-from busbw.launch import variables
+from busbw.launch import nccl_tests, variables
 from busbw.launch.env import STRAY_PREFIXES
-from busbw.model import BenchmarkCase
+from busbw.model import BenchmarkCase, Collective
 from busbw.playbook import Playbook
 from busbw.store.plan import Interleaving
 
@@ -23,11 +24,20 @@ MOST_SETTINGS = 16
 """Combinations in one run: each is launched in every round."""
 _PREFIXES = (*STRAY_PREFIXES, "LAB_", "BUSBW_PAYLOAD_", "MLX5_", "SHARP_", "HCOLL_", "CUDA_")
 _OURS = ("NCCL_TESTS_", "NCCL_DEBUG")
+COLLECTIVE = "collective"
+"""Measured on each of its values, not compared between them: their numbers are not one measure."""
+_OPTIONS = tuple(
+    name
+    for name in nccl_tests.BY_FIELD
+    if name not in ("cpu_time", "timestamps", "memory_report", "size_timeout_s", "skip_iterations")
+)
+"""Those that change how fast it is; the others change what is printed."""
 
 
 def settings(items: Sequence[str]) -> tuple[Setting, ...]:
-    """Every combination of `NAME=a,b` options, each variable also unset; the first has none set.
-    `\\,` is a comma inside a value.
+    """Every combination of `NAME=a,b` options, each variable also unset; the first has none set. A name
+    in lower case is an option of the benchmark, by its field in a case. `\\,` is a comma inside a
+    value.
 
     >>> settings(["NCCL_IB_TC=1,2"])
     ((), (('NCCL_IB_TC', '1'),), (('NCCL_IB_TC', '2'),))
@@ -41,7 +51,13 @@ def settings(items: Sequence[str]) -> tuple[Setting, ...]:
     choices: dict[str, list[str]] = {}
     for item in items:
         name, values = _option(item)
-        choices.setdefault(name, []).extend(values)
+        if name != COLLECTIVE:
+            choices.setdefault(name, []).extend(values)
+    if items and not choices:
+        raise UsageError(
+            "--sweep collective=… says where to measure, and nothing that could gain",
+            next_step="add a variable or an option, such as --sweep NCCL_ALGO=Ring,Tree",
+        )
     axes = [[None, *dict.fromkeys(values)] for values in choices.values()]
     combinations = tuple(
         tuple((name, value) for name, value in zip(choices, chosen, strict=True) if value)
@@ -56,8 +72,24 @@ def settings(items: Sequence[str]) -> tuple[Setting, ...]:
     return combinations
 
 
+def collectives(items: Sequence[str]) -> tuple[Collective, ...]:
+    """Those of `--sweep collective=a,b`; () = the playbook's own.
+
+    Raises:
+        UsageError: as `settings`.
+    """
+    named = (
+        value
+        for item in items
+        for name, values in (_option(item),)
+        if name == COLLECTIVE
+        for value in values
+    )
+    return tuple(dict.fromkeys(Collective(value) for value in named))
+
+
 def _option(item: str) -> tuple[str, list[str]]:
-    """The variable and the values of `NAME=a,b`."""
+    """The variable or the option, and the values, of `NAME=a,b`."""
     name, equals, text = item.partition("=")
     values = [part.replace("\\,", ",") for part in re.split(r"(?<!\\),", text)]
     if not equals or not all(values):
@@ -65,6 +97,9 @@ def _option(item: str) -> tuple[str, list[str]]:
             f"--sweep {item!r}: expected NAME=VALUE,VALUE",
             next_step="for example --sweep NCCL_IB_QPS_PER_CONNECTION=2,4",
         )
+    if name.islower():
+        _refuse_option(name, values)
+        return name, values
     faults = [fault for value in values if (fault := variables.fault(name, value))]
     if not name.startswith(_PREFIXES) or name.startswith(_OURS):
         faults.append(
@@ -74,6 +109,23 @@ def _option(item: str) -> tuple[str, list[str]]:
     if faults:
         raise UsageError(f"--sweep: {faults[0]}", next_step="leave it out")
     return name, values
+
+
+def _refuse_option(name: str, values: Sequence[str]) -> None:
+    """Nothing for an option of the benchmark, or a collective, with values that it can have."""
+    known = (COLLECTIVE, *CASE_NUMBERS, *_OPTIONS)
+    if name not in known:
+        raise UsageError(f"--sweep: {unknown('option', name, known)}")
+    for value in values:
+        if name == COLLECTIVE and value not in tuple(Collective):
+            raise UsageError(f"--sweep: {unknown('collective', value, tuple(Collective))}")
+        if name in CASE_NUMBERS and not re.fullmatch("[0-9]{1,5}", value):
+            raise UsageError(f"--sweep {name}: expected a whole number, found {value!r}")
+        if name in _OPTIONS:
+            try:
+                nccl_tests.value_of(name, value)
+            except ValueError as error:
+                raise UsageError(f"--sweep {name}: {error}") from error
 
 
 def refuse_unsafe(settings: tuple[Setting, ...], fabric: Profile) -> None:
@@ -107,8 +159,10 @@ def interleave(
     settings: tuple[Setting, ...] = (),
     treatment: tuple[str, ...] = (),
     soak_s: float | None = None,
+    measured: tuple[Collective, ...] = (),
 ) -> tuple[Playbook, Interleaving | None]:
-    """The playbook without the cases that are interleaved, and those; None = none are.
+    """The playbook without the cases that are interleaved, and those; None = none are. `measured`:
+    the collectives of a sweep, () = those of the cases.
 
     Raises:
         UsageError: two kinds of interleaving at once, no case for it, or too few control nodes.
@@ -136,6 +190,9 @@ def interleave(
             f"playbook {book.name} has no required bandwidth case for {kinds[0]}",
             next_step="name another playbook",
         )
+    if measured:
+        cases = _on_collectives(cases[0], measured)
+    _refuse_impossible(cases, settings)
     interleaving = Interleaving(cases, settings, treatment, soak_s)
     if book.repeat is not None:
         interleaving = dataclasses.replace(
@@ -152,6 +209,27 @@ def interleave(
         repeat=None,
     )
     return rest, interleaving
+
+
+def _on_collectives(
+    case: BenchmarkCase, measured: tuple[Collective, ...]
+) -> tuple[BenchmarkCase, ...]:
+    """The first case of the playbook on each of these."""
+    return tuple(
+        dataclasses.replace(case, id=each.value.replace("_", "-"), collective=each)
+        for each in measured
+    )
+
+
+def _refuse_impossible(cases: tuple[BenchmarkCase, ...], settings: tuple[Setting, ...]) -> None:
+    """Refuse combinations that nccl-tests would not measure as they are written."""
+    for case, setting in itertools.product(cases, settings):
+        fault = next(nccl_tests.problems(with_setting(case, setting)), None)
+        if fault is not None:
+            raise UsageError(
+                f"--sweep: {setting_text(setting)} on {case.collective}: {fault[1]}",
+                next_step="leave that value out, or give the option that it needs in the case",
+            )
 
 
 def _diagnosis(case: BenchmarkCase, *, check: bool) -> BenchmarkCase:

@@ -129,6 +129,33 @@ class Medium(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class BinaryOptions:
+    """Options of nccl-tests beyond sizes and iterations; None = not given, the binary's own default.
+    `busbw.launch.nccl_tests.OPTIONS` has the letter, the range and the first version of each."""
+
+    datatype: str | None = None
+    operation: str | None = None
+    root: int | None = None
+    aggregate: int | None = None
+    parallel_init: int | None = None
+    null_stream: int | None = None
+    graph_launches: int | None = None
+    cpu_time: int | None = None
+    timestamps: int | None = None
+    average: int | None = None
+    registration: int | None = None
+    cta_policy: int | None = None
+    device_implementation: int | None = None
+    device_ctas: int | None = None
+    memory_report: int | None = None
+    unalign: int | None = None
+    skip_iterations: int | None = None
+    size_timeout_s: int | None = None
+    arguments: tuple[str, ...] = ()
+    """Further words of the command line, for options that this version has no field for."""
+
+
+@dataclass(frozen=True, slots=True)
 class BenchmarkCase:
     """One launch that is planned: what, over which sizes, how often. Options are nccl-tests'
     own."""
@@ -173,6 +200,7 @@ class BenchmarkCase:
     """Id of the case that this launch measures once more; None = it is the first of its kind."""
     medium: Medium | None = None
     """What the groups of a survey round measure; None = NCCL chooses, as in a job."""
+    options: BinaryOptions = BinaryOptions()
 
     @property
     def family(self) -> str:

@@ -16,7 +16,7 @@ from busbw.codec import read_yaml, refuse, unknown
 from busbw.errors import PlaybookError
 from busbw.fabrics.fabric import ChecksPlan, of_emulated_hosts
 from busbw.files import read_given
-from busbw.model import BenchmarkCase, Requirement, Settings
+from busbw.model import BenchmarkCase, Requirement, Settings, Sizes
 from busbw.playbook import specification
 from busbw.playbook.contract import Contract
 from busbw.playbook.form import (
@@ -163,7 +163,7 @@ def parse(text: str, path: str, name: str, *, emulated: bool = False) -> Playboo
         fabric=(file.lab.fabric or of_emulated_hosts()) if emulated else file.fabric,
         checks=file.checks,
         cases=_cases(file.cases, emulated),
-        gates=tuple(_gate(gate, emulated) for gate in file.gates),
+        gates=tuple(each for gate in file.gates for each in _gates(gate, file.cases, emulated)),
         survey=_survey(
             changed_survey(file.survey, file.lab.survey if emulated else SurveyChange())
         ),
@@ -189,8 +189,11 @@ def _known() -> str:
 def _cases(forms: tuple[CaseForm, ...], emulated: bool) -> tuple[BenchmarkCase, ...]:
     """Every case once, then their repeats in turn: launches of the same thing lie as far apart in
     time as the run allows."""
-    first = tuple(_case(form, emulated) for form in forms)
-    trials = tuple(chosen(form.lab.trials if emulated else None, form.trials) for form in forms)
+    single = tuple((form, *own) for form in forms for own in form.each_size)
+    first = tuple(_case(form, name, sizes, emulated) for form, name, sizes in single)
+    trials = tuple(
+        chosen(form.lab.trials if emulated else None, form.trials) for form, _, _ in single
+    )
     repeats = tuple(
         dataclasses.replace(case, id=f"{case.id}-trial-{number}", repeats=case.id)
         for number in range(2, max(trials, default=1) + 1)
@@ -200,12 +203,12 @@ def _cases(forms: tuple[CaseForm, ...], emulated: bool) -> tuple[BenchmarkCase, 
     return first + repeats
 
 
-def _case(case: CaseForm, emulated: bool) -> BenchmarkCase:
+def _case(case: CaseForm, name: str, sizes: Sizes, emulated: bool) -> BenchmarkCase:
     change = case.lab if emulated else CaseChange()
     return BenchmarkCase(
-        id=case.id,
+        id=name,
         collective=case.collective,
-        sizes=chosen(change.sizes, case.sizes),
+        sizes=chosen(change.sizes, sizes),
         ranks_per_node=chosen(change.ranks_per_node, case.ranks_per_node),
         iterations=chosen(change.iterations, case.iterations),
         warmup=chosen(change.warmup, case.warmup),
@@ -220,6 +223,20 @@ def _case(case: CaseForm, emulated: bool) -> BenchmarkCase:
         stall_s=chosen(change.stall, case.stall),
         required=case.required,
         purpose=case.purpose,
+        options=case.options,
+    )
+
+
+def _gates(gate: GateForm, cases: tuple[CaseForm, ...], emulated: bool) -> tuple[Gate, ...]:
+    """The gate on each launch of its case that reaches the sizes it judges."""
+    written = _gate(gate, emulated)
+    of_case = next(case for case in cases if case.id == gate.case)
+    if isinstance(of_case.sizes, Sizes):
+        return (written,)
+    return tuple(
+        dataclasses.replace(written, case=name)
+        for name, sizes in of_case.each_size
+        if sizes.maximum_bytes >= written.sizes_from_bytes
     )
 
 

@@ -1,11 +1,13 @@
 """A playbook as people write it: the YAML's fields, the grammar of sizes, and what no type can
 refuse.
 
-Sizes are `1G`, `8..8G` (doubling), `8..8G *4` or `1M..16M +1M`; durations are `90s` or `20m`.
+Sizes are `1G`, `8..8G` (doubling), `8..8G *4` or `1M..16M +1M`, or a list of these: a launch for each
+of them; durations are `90s` or `20m`.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -14,11 +16,11 @@ from typing import Annotated, Literal, TypeVar
 from busbw.codec import Document, Path, Problem, Written, unknown
 from busbw.fabrics import fabric as profile
 from busbw.fabrics.fabric import ChecksPlan
-from busbw.launch import variables
-from busbw.model import Collective, Sizes
+from busbw.launch import nccl_tests, variables
+from busbw.model import BenchmarkCase, BinaryOptions, Collective, Sizes
 from busbw.playbook import contract, specification
 from busbw.playbook.contract import Contract
-from busbw.units import format_size, parse_duration, parse_size
+from busbw.units import format_size, parse_duration, parse_size, size_option
 
 T = TypeVar("T")
 
@@ -94,7 +96,8 @@ class CaseForm:
 
     id: str
     collective: Collective
-    sizes: SizesText
+    sizes: SizesText | tuple[SizesText, ...]
+    """A list is a launch for each entry, `ID-ENTRY`: nccl-tests takes no list."""
     purpose: Purpose = "bandwidth"
     ranks_per_node: int | None = None
     iterations: int = 20
@@ -108,12 +111,50 @@ class CaseForm:
     per_iteration: bool = False
     json: bool = True
     split: str | None = None
+    datatype: str | None = None
+    operation: str | None = None
+    root: int | None = None
+    aggregate: int | None = None
+    parallel_init: int | None = None
+    null_stream: int | None = None
+    graph_launches: int | None = None
+    cpu_time: int | None = None
+    timestamps: int | None = None
+    average: int | None = None
+    registration: int | None = None
+    cta_policy: int | None = None
+    device_implementation: int | None = None
+    device_ctas: int | None = None
+    memory_report: int | None = None
+    unalign: int | None = None
+    skip_iterations: int | None = None
+    size_timeout_s: int | None = None
+    arguments: tuple[str, ...] = ()
     env: dict[str, str | None] = field(default_factory=dict)
     """A name without a value: no rank may have that variable."""
     timeout: Seconds = 600.0
     stall: Seconds = 120.0
     required: bool = True
     lab: CaseChange = CaseChange()
+
+    @property
+    def options(self) -> BinaryOptions:
+        """What it gives the binary beyond sizes and iterations."""
+        names = dataclasses.fields(BinaryOptions)
+        return BinaryOptions(**{name.name: getattr(self, name.name) for name in names})
+
+    @property
+    def each_size(self) -> tuple[tuple[str, Sizes], ...]:
+        """(id, sizes) of its launches."""
+        if isinstance(self.sizes, Sizes):
+            return ((self.id, self.sizes),)
+        return tuple((f"{self.id}-{_named(sizes)}", sizes) for sizes in self.sizes)
+
+
+def _named(sizes: Sizes) -> str:
+    """`8`, `1m-16m`: a part of an id."""
+    ends = dict.fromkeys((sizes.minimum_bytes, sizes.maximum_bytes))
+    return "-".join(size_option(end).lower() for end in ends)
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,9 +267,10 @@ def problems(document: Document[PlaybookForm]) -> Iterator[Problem]:
         here = document.problem(
             (*where, "id"), f"case {case.id!r} is there already, at line {first_line.get(case.id)}"
         )
-        if case.id in first_line:
+        if first_line.keys() & {case.id, *(name for name, _ in case.each_size)}:
             yield here
         first_line.setdefault(case.id, here.line)
+        first_line |= dict.fromkeys((name for name, _ in case.each_size), here.line)
         yield from (document.problem((*where, *steps), what) for steps, what in _bad_numbers(case))
         yield from _bad_env(document, (*where, "env"), case.env)
     for index, gate in enumerate(file.gates):
@@ -236,7 +278,7 @@ def problems(document: Document[PlaybookForm]) -> Iterator[Problem]:
     for key, what in specification.problems(file.specification):
         yield document.problem(("specification", key), what)
     if file.contract is not None:
-        known = frozenset(case.id for case in file.cases)
+        known = frozenset(name for case in file.cases for name, _ in case.each_size)
         yield from (
             document.problem(("contract", *steps), what)
             for steps, what in contract.problems(file.contract, known)
@@ -288,6 +330,24 @@ def _bad_numbers(case: CaseForm) -> Iterator[tuple[tuple[str, ...], str]]:
                 yield (*prefix, name), "must be more than 0"
     if case.blocking not in range(4):
         yield ("blocking",), f"nccl-tests' -z is 0 to 3, not {case.blocking}"
+    if not case.each_size:
+        yield ("sizes",), "an empty list: nothing would be measured"
+    if len({each for each, _ in case.each_size}) < len(case.each_size):
+        yield ("sizes",), "the same sizes stand twice in the list"
+    if case.lab.sizes is not None and not isinstance(case.sizes, Sizes):
+        yield ("lab", "sizes"), "a list of sizes is the same on emulated hosts"
+    for _, sizes in case.each_size[:1]:
+        planned = BenchmarkCase(
+            case.id,
+            case.collective,
+            sizes,
+            iterations=case.iterations,
+            blocking=case.blocking,
+            per_iteration=case.per_iteration,
+            purpose=case.purpose,
+            options=case.options,
+        )
+        yield from (((name,), what) for name, what in nccl_tests.problems(planned))
 
 
 def _bad_gate(document: Document[PlaybookForm], where: Path, gate: GateForm) -> Iterator[Problem]:
@@ -321,15 +381,14 @@ def _bad_gate(document: Document[PlaybookForm], where: Path, gate: GateForm) -> 
         yield document.problem((*where, "minimum_busbw_gb_s"), "must be more than 0 GB/s")
     if case is None:
         return
-    judged = {"sizes_from": (gate.sizes_from, case.sizes)}
+    largest = max((sizes.maximum_bytes for _, sizes in case.each_size), default=0)
+    judged = {"sizes_from": (gate.sizes_from, largest)}
     if gate.lab_sizes_from is not None or case.lab.sizes is not None:
-        judged["lab_sizes_from"] = (
-            chosen(gate.lab_sizes_from, gate.sizes_from),
-            chosen(case.lab.sizes, case.sizes),
-        )
-    for key, (sizes_from, sizes) in judged.items():
-        if sizes_from > sizes.maximum_bytes:
-            reach = f"case {gate.case!r} ends at {format_size(sizes.maximum_bytes)}" + (
+        in_lab = case.lab.sizes.maximum_bytes if case.lab.sizes is not None else largest
+        judged["lab_sizes_from"] = (chosen(gate.lab_sizes_from, gate.sizes_from), in_lab)
+    for key, (sizes_from, ends) in judged.items():
+        if sizes_from > ends:
+            reach = f"case {gate.case!r} ends at {format_size(ends)}" + (
                 " in the lab" if key == "lab_sizes_from" else ""
             )
             yield document.problem(

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
+import itertools
 from collections import Counter
 from collections.abc import Mapping
 from typing import TypeVar
@@ -16,11 +17,14 @@ from busbw.building.node_types import Group, NodeKind
 from busbw.building.recipe import Benchmark, BuildOutcome, BuildPlan, KindBuild, Proof
 from busbw.checks import software
 from busbw.checks.software import NodeFacts, Toolchain
+from busbw.compare import ab
 from busbw.errors import BuildError
 from busbw.inventory.hostlist import fold
+from busbw.launch import nccl_tests
 from busbw.model import Command, CommandResult
 from busbw.run.context import Context
 from busbw.store import artefacts, own_builds
+from busbw.store.plan import RunPlan
 from busbw.transport.replay import ReplayTransport
 
 FILE = "build.json"
@@ -90,6 +94,36 @@ def build(
     )
     artefacts.keep(context.run, FILE, outcome)
     return outcome
+
+
+def refuse_unsupported(plan: RunPlan, outcome: BuildOutcome) -> None:
+    """Nothing, where the binaries have every option that the plan gives them, as far as their version
+    and NCCL's are known.
+
+    Raises:
+        BuildError: they lack one; `seen` names each, with the version that brought it.
+    """
+    if not outcome.origin and outcome.version is None:
+        return  # the benchmark in host memory, which has the newest options
+    interleaved = plan.interleaving
+    cases = plan.playbook.cases
+    if interleaved is not None:
+        each = itertools.product(interleaved.cases, interleaved.settings or ((),))
+        cases = (*cases, *(ab.with_setting(case, setting) for case, setting in each))
+    nccl = min((build.nccl for build in outcome.builds if build.nccl), default=None)
+    lacking = [
+        f"case {case.id}: {fault}"
+        for case in cases
+        for fault in nccl_tests.unsupported(
+            case, outcome.version, nccl, sources=bool(outcome.builds)
+        )
+    ]
+    if lacking:
+        raise BuildError(
+            "the binaries lack options that the plan gives them",
+            seen="; ".join(dict.fromkeys(lacking)),
+            next_step="--nccl-tests with a newer release, or leave the option out of the case",
+        )
 
 
 def _still_there(context: Context, done: BuildOutcome, known: Mapping[str, NodeFacts]) -> bool:

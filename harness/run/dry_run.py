@@ -3,13 +3,13 @@ the nodes can tell is assumed, and the assumption is printed."""
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterator
 
 from busbw.building.recipe import Benchmark
 from busbw.checks import CheckFamily
 from busbw.checks.frame import families
 from busbw.checks.software import NodeFacts
+from busbw.compare.ab import with_setting
 from busbw.errors import UsageError
 from busbw.fabrics import fabric
 from busbw.fabrics.fabric import LinkTool
@@ -141,7 +141,7 @@ def _interleaved(plan: RunPlan, place: Place, nodes: tuple[str, ...]) -> Iterato
         yield f"# interleaved: {planned.least} to {planned.most} rounds of these launches"
     for case in planned.cases:
         for variables in planned.settings or ((),):
-            own = dataclasses.replace(case, env=(*case.env, *variables))
+            own = with_setting(case, variables)
             for group in (control, planned.treatment) if planned.treatment else (nodes,):
                 yield ""
                 yield _launched(plan, place, own, group)

@@ -121,6 +121,7 @@ def _binaries(
         context, chosen.head, chosen.nodes, known, benchmark, build.work_root(known)
     )
     context.progress("build", outcome.summary)
+    build.refuse_unsupported(context.plan, outcome)
     return outcome.folder, outcome.usable
 
 

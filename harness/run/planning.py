@@ -247,7 +247,12 @@ def _what(options: RunOptions, cluster: Cluster) -> tuple[Profile, Playbook, Int
     treatment = expand(options.treatment) if options.treatment else ()
     soak_s = None if options.duration is None else _seconds("--duration", options.duration)
     book, interleaving = interleaving_plan.interleave(
-        book, tuple(node.name for node in cluster.nodes), settings, treatment, soak_s
+        book,
+        tuple(node.name for node in cluster.nodes),
+        settings,
+        treatment,
+        soak_s,
+        interleaving_plan.collectives(options.sweep),
     )
     return fabric, book, interleaving
 

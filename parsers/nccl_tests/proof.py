@@ -259,8 +259,16 @@ def _not_as_measured(launch: LaunchOutput, result: BenchmarkResult) -> str:
     values = [value for _, value in _measurements(result)]
     if case.check > 0 and all(value.wrong is None and value.error is None for value in values):
         return "the data was not verified, and the plan asks for it"
-    if any(value.cputime for value in values):
+    if any(value.cputime for value in values) and not case.options.cpu_time:
         return "the table shows CPU time (-C 1), which is not the time of the collective"
+    wanted = case.options.datatype
+    other = next((row.type for row in result.rows if wanted and row.type != wanted), None)
+    if other is not None:
+        return f"{other} was measured, {wanted} is planned: the binary does not know it"
+    operation = case.options.operation
+    other = next((row.redop for row in result.rows if operation and row.redop != operation), None)
+    if other is not None:
+        return f"{other} was measured, {operation} is planned: the binary does not know it"
     iterations = next((text for name, text in result.config if name in _ITERATIONS), "")
     if whole(iterations) not in (None, case.iterations):
         count = f"{iterations} iteration{'' if iterations == '1' else 's'}"

@@ -6,12 +6,13 @@ from __future__ import annotations
 import statistics
 from dataclasses import dataclass
 
+from busbw.compare.ab import Best, best_by_size
 from busbw.compare.soak import when
 from busbw.model import RunResult, Status
 from busbw.model.history import Change, ContrastShift, Soak, SoakRound, SweepResult
 from busbw.parsers.stats.regression import interval
 from busbw.reports import phrases
-from busbw.reports.charts import strip, svg
+from busbw.reports.charts import plot, strip, svg
 from busbw.reports.charts.svg import Drawing
 from busbw.reports.input import ReportInput
 from busbw.reports.safe import one_line
@@ -38,6 +39,7 @@ def lines(result: RunResult) -> tuple[str, ...]:
             f"{each.setting:<{width}}  {what(each):<23}{values(each)}   {answer(each)}"
             for each in result.sweep
         ]
+        text += [f"best at {_size(best)}: {best_text(best)}" for best in best_by_size(result.sweep)]
     contrasts = result.compared.contrasts if result.compared is not None else ()
     for each in contrasts:
         size = f"{each.contrast.collective} {format_size(each.contrast.size_bytes)}"
@@ -49,6 +51,20 @@ def lines(result: RunResult) -> tuple[str, ...]:
     if result.soak is not None:
         text += soak_lines(result.soak)
     return tuple(one_line(line) for line in text)
+
+
+def _size(best: Best) -> str:
+    return f"{best.collective} {format_size(best.size_bytes)}"
+
+
+def best_text(best: Best) -> str:
+    """Which setting is best at one size, and how sure that is."""
+    unsure = f"; inconclusive: {', '.join(best.inconclusive)}" if best.inconclusive else ""
+    if best.result is None or best.result.shift is None:
+        return f"unset; no setting differs to the better beyond the noise{unsure}"
+    tied = f"; within the noise of it: {', '.join(best.tied)}" if best.tied else ""
+    gain = interval(best.result.shift)
+    return f"{best.result.setting}, {gain}{tied}{unsure}"
 
 
 def what(each: SweepResult) -> str:
@@ -124,10 +140,24 @@ class Rounds:
 
 
 @dataclass(frozen=True, slots=True)
+class BestRow:
+    """The best setting at one size."""
+
+    status: Status
+    what: str
+    unset: str
+    best: str
+    answer: str
+
+
+@dataclass(frozen=True, slots=True)
 class Interleaved:
     """The section."""
 
     sweep: tuple[Row, ...]
+    best: tuple[BestRow, ...]
+    pictures: tuple[Rounds, ...]
+    """Of a sweep, one a collective."""
     contrasts: tuple[Row, ...]
     soak: str
     """One sentence; empty = no soak."""
@@ -145,6 +175,8 @@ def view(report: ReportInput) -> Interleaved | None:
     events = soak.events if soak is not None else ()
     return Interleaved(
         sweep=tuple(_sweep_row(each) for each in result.sweep),
+        best=tuple(_best_row(best) for best in best_by_size(result.sweep)),
+        pictures=_pictures(result.sweep),
         contrasts=tuple(_contrast_row(each) for each in contrasts),
         soak=phrases.shown(soak, _soak_text, ""),
         rounds=_rounds(soak) if soak is not None else (),
@@ -161,6 +193,89 @@ def _sweep_row(each: SweepResult) -> Row:
         right=phrases.bandwidth(each.busbw_gb_s),
         answer=answer(each),
     )
+
+
+def _best_row(best: Best) -> BestRow:
+    gains = best.result is not None
+    return BestRow(
+        status=Status.PASS if gains or not best.inconclusive else Status.UNKNOWN,
+        what=_size(best),
+        unset=phrases.bandwidth(best.unset_gb_s),
+        best=phrases.bandwidth(best.result.busbw_gb_s) if best.result else "–",
+        answer=best_text(best),
+    )
+
+
+def _pictures(results: tuple[SweepResult, ...]) -> tuple[Rounds, ...]:
+    """A collective each: the best of each size over the sizes, or the settings of its only size."""
+    of_collective: dict[str, list[SweepResult]] = {}
+    for each in results:
+        of_collective.setdefault(each.collective, []).append(each)
+    drawn = []
+    for collective, own in of_collective.items():
+        several = len({each.size_bytes for each in own}) > 1
+        drawing = _over_sizes(collective, own) if several else _of_settings(collective, own)
+        if drawing is not None:
+            heading = "best setting at each size" if several else "change by setting"
+            drawn.append(Rounds(f"{collective}: {heading}", drawing))
+    return tuple(drawn)
+
+
+def _over_sizes(collective: str, own: list[SweepResult]) -> Drawing | None:
+    best = best_by_size(own)
+    unset = tuple((float(b.size_bytes), b.unset_gb_s) for b in best if b.unset_gb_s is not None)
+    gains = {
+        float(b.size_bytes): b.result.busbw_gb_s
+        for b in best
+        if b.result is not None and b.result.busbw_gb_s is not None
+    }
+    if not unset:
+        return None
+    top = max(max(value for _, value in unset), max(gains.values(), default=0.0))
+    line = tuple((size, gains.get(size, value)) for size, value in unset)
+    marked = tuple(point for point in line if point[0] in gains)
+    lines = [plot.Line("unset", unset, "muted", dash="4 3")]
+    if marked:
+        lines.insert(0, plot.Line("best setting", line, "good", bold=True, marked=marked))
+    sizes = [int(size) for size, _ in unset]
+    return plot.draw_both(
+        plot.Plot(
+            key=f"sweep-{collective.replace('_', '-')}",
+            title=f"Best setting of the sweep over message size, {collective}",
+            description=f"{len(marked)} of {len(line)} sizes gain beyond the noise",
+            x=svg.sizes(min(sizes), max(sizes)),
+            y=svg.linear(top),
+            x_label="message size",
+            y_label="bus bandwidth, GB/s",
+            lines=tuple(lines),
+        )
+    )
+
+
+def _of_settings(collective: str, own: list[SweepResult]) -> Drawing | None:
+    marks = []
+    for each in own:
+        shift = each.shift
+        if shift is None or shift.ratio is None:
+            continue
+        low, high = shift.low or shift.ratio, shift.high or shift.ratio
+        gains = shift.change is Change.FASTER
+        marks.append(strip.Mark(100 * shift.ratio, 100 * low, 100 * high, gains, each.setting))
+    if not marks:
+        return None
+    high, low = max(max(m.high for m in marks), 101), min(min(m.low for m in marks), 99)
+    picture = strip.Strip(
+        key=f"sweep-{collective.replace('_', '-')}",
+        title=f"Settings of the sweep against unset, {collective}",
+        description=f"{sum(m.outlier for m in marks)} of {len(marks)} settings gain beyond the noise",
+        y=svg.linear(high + 1, low - 1),
+        y_label="of unset, %",
+        marks=tuple(marks),
+        first=marks[0].name,
+        last=marks[-1].name if len(marks) > 1 else "",
+        rules=(strip.Rule(100.0, "unset"),),
+    )
+    return strip.draw(picture)
 
 
 def _contrast_row(each: ContrastShift) -> Row:

@@ -477,7 +477,7 @@ def test_what_was_measured_in_turn_is_printed_and_drawn_and_nothing_of_it_is_mar
     section = page[page.index('<section id="interleaved"') :]
     section = section[: section.index("</section>")]
     assert "Interleaved measurements" in section
-    assert section.count("<svg") == 1
+    assert section.count("<svg") == 2
     assert "&lt;b&gt;node2&lt;/b&gt; lost its link" in section
     assert "<b>" not in section
     assert "Interleaved measurements" not in html.render(report)
