@@ -78,7 +78,8 @@ PARTS = (
     _part(r"\b(?:prolog|epilog|spank)", "any=slurm-prolog-failed"),
     _part(r"\bmunged?\b|auth/munge", "any=scheduler-auth-failed"),
     _part(
-        r"\b(?:slurmd|slurmctld|slurmdbd|slurmstepd|slurm_\w+|_slurm\w+)\b",
+        r"\b(?:slurmd|slurmctld|slurmdbd|slurmstepd|slurm_\w+|_slurm\w+)\b"
+        r"|^\[\d{4}-\d\d-\d\dT[\d:.]+\] (?:\[[\w.]+\] )?(?:error|fatal): ",
         "silent,died=scheduler-unreachable memory=host-memory-exhausted"
         " denied=scheduler-auth-failed any=scheduler-node-configuration",
     ),
@@ -97,6 +98,19 @@ PARTS = (
         r"\b(?:nvme\w*|blk_update_request|ext4|xfs|lustre\w*|lnet\w*|nfs\w*|gpfs|mmfs\w*|beegfs"
         r"|ceph\w*|scsi|weka\w*|fuse|s3fs|gcsfuse|filesystem|file system)\b|/dev/sd[a-z]",
         "full=disk-full any=io-straggler",
+    ),
+    _part(r"\bnvls\b|multicast", "any=nvls-bind-failure"),
+    _part(r"custom_all_?reduce|peer access|\bp2p\b|IpcMemHandle", "any=p2p-mapping-failed"),
+    _part(
+        r"\bamdgpu\b|\bkfd\b",
+        "hardware=gpu-ecc-uncorrectable silent=gpu-kernel-hung memory=cuda-oom"
+        " missing=gpu-driver-not-visible any=gpu-xid-reset-required",
+    ),
+    _part(
+        r"\bib(?:ping|query\w*|netdiscover|linkinfo|diagnet|warn|error|panic|stat\w*|roots?)\b"
+        r"|\b(?:perfquery|smpquery|saquery|sminfo|opensm|osm_\w+)\b",
+        "hardware=ib-port-down missing=ib-not-detected denied=container-no-ib-devices"
+        " any=ib-peer-no-answer",
     ),
     _part(r"\b(?:edac|mce|ghes|dimm\w*|machine check)\b", "any=host-hardware-error"),
     _part(r"\b(?:chrony\w*|ntpd?|timesyncd|system clock|clock skew)\b", "any=clock-skew"),
@@ -151,6 +165,7 @@ PARTS = (
         r"\b(?:eth\d\w*|en[spo]\w+|netdev|nic|bnxt_en|i40e|ixgbe|ice|ena|gve|bond\d|mlx5e\w*)\b",
         "hardware=ethernet-link-down any=nic-stuck",
     ),
+    _part(r"\bhyd[tu]_\w+|\bpmiserv\w*|\bmpiexec@", "missing=executable-missing any=dead-process"),
     _part(
         r"\b(?:pmix?\d?|opal|orte\w*|prte\w*|hydra|hyd\w+|mpir\w*|mpid\w*|mpiexec|mpirun|ompi"
         r"|p?mpi_\w+|mpi)\b",

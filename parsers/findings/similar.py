@@ -49,6 +49,9 @@ _FIELD = re.compile(
     r"|XLA|xla_|\bTPU|\bRay\b|DeepSpeed|PjRt|EngineCore|enroot|pyxis|slurmd?\b|sbatch|salloc"
     r"|OpenSM|opensm|\bib(?:stat|v|ping|diag|panic|warn|error|netdiscover|linkinfo)|ibdev"
     r"|\bHCA\b|\bbnxt_|irdma|\befa\b|\bgve\b|\bena \d|\bEDAC\b|nvme\w* nvme\d|nvme\dn\d"
+    r"|^\[\d{4}-\d\d-\d\dT[\d:.]+\] (?:\[[\w.]+\] )?(?:error|fatal): |libmpi\.so|/mpid/"
+    r"|[Vv]llm|[Ee]ngine core|\bDDP\b|loss scale|\bib_(?:write|read|send)_|perfquery|amdgpu|sriov"
+    r"|\bTP\d|[Mm]ultiproc|mpiexec|ibwarn|iberror|Watchdog"
     r"|Lustre|pciehp|\bAER\b|[Rr]endezvous|libfabric|nccl|rccl|\bHYD[TU]_|\bMPI[DR]|PMIX?\b|OPAL"
 )
 """Words of this field."""
