@@ -27,7 +27,7 @@ import sys
 import tempfile
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import IO, Protocol
 
@@ -42,6 +42,8 @@ FREE_BYTES = 256 << 20
 """Exempt from the ratio limit: small texts may be as repetitive as they like."""
 MOST_RATIO = 400
 """Bytes out per byte in. Logs reach 20 to 100; 1 GB of zeros in gzip is 1,000."""
+HELD_BYTES = 4 << 20
+"""A text up to this size is kept in memory while it is read as one format after another."""
 MOST_BYTES = 1 << 40
 MOST_FILES = 100_000
 _SPOOL_BYTES = 64 << 20
@@ -51,11 +53,21 @@ _MAGIC = (
     (b"\xfd7zXZ\x00", "xz"),
     (b"BZh", "bzip2"),
 )
+_CONTROLS = bytes((*range(1, 9), *range(14, 27)))
 _DEEPEST = 3
 _SHOWN = 3
 _LOG = logging.getLogger("busbw.commands")
 _ZSTD_BYTES = 1024
 """Bytes given to zstd at once: a block of 4 bytes can hold 128 KiB, so at most 32 MiB come out."""
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """A whole text in memory, expanded and unwrapped."""
+
+    chunks: tuple[bytes, ...]
+    problem: str
+    """Why it ended early; "" = it did not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +84,8 @@ class Source:
     """Which file of an archive, from 0; None = the file itself."""
     problem: str = ""
     """Why the text is not whole; "" = nothing is known to be missing."""
+    held: Held | None = field(default=None, repr=False, compare=False)
+    """None = it is read from the file whenever it is opened."""
 
     def open(self) -> Reading:
         """A new reading from the start.
@@ -81,6 +95,8 @@ class Source:
             ReadError: it is compressed in a way that cannot be read here; the message says what is
             missing.
         """
+        if self.held is not None:
+            return Reading(self.name, io.BytesIO(), self.problem, self.held)
         try:
             if self.member is None:
                 return Reading(self.name, self._file(), self.problem)
@@ -104,15 +120,22 @@ class Source:
 class Reading:
     """The chunks of one text. After the last one `problem` says whether the text was damaged."""
 
-    def __init__(self, name: str, file: IO[bytes], problem: str = "") -> None:
+    def __init__(
+        self, name: str, file: IO[bytes], problem: str = "", held: Held | None = None
+    ) -> None:
         self.name = name
         self.problem = problem
         """Why the text ended early; "" = it did not."""
         self.file = file
+        self._held = held
         self._read = 0
         self._given = 0
 
     def __iter__(self) -> Iterator[bytes]:
+        if self._held is not None:
+            yield from self._held.chunks
+            self.problem = self._held.problem
+            return
         head, chunks = _peek(self.plain())
         yield from unwrapped(self._lines(_utf8(head, chunks)))
 
@@ -244,6 +267,24 @@ def expand(arguments: Sequence[str]) -> tuple[Source, ...]:
     return tuple(sources)
 
 
+def held(source: Source) -> Source:
+    """The source with its text in memory, if that is small: who opens it again does not read, expand
+    and unwrap it again.
+
+    Raises:
+        UsageError, ReadError: as `Source.open`, and as reading does.
+    """
+    chunks: list[bytes] = []
+    size = 0
+    reading = source.open()
+    for chunk in reading:
+        chunks.append(chunk)
+        size += len(chunk)
+        if size > HELD_BYTES:
+            return source
+    return replace(source, held=Held(tuple(chunks), reading.problem))
+
+
 def head_of(source: Source, limit: int) -> bytes:
     """The first bytes of a text, at most `limit`."""
     head = b""
@@ -260,7 +301,7 @@ def is_binary(head: bytes) -> bool:
     >>> is_binary(b"\\x80\\x04\\x95\\x00\\x00"), is_binary("busbw µs\\x1b[0m\\n".encode()), is_binary(b"")
     (True, False, False)
     """
-    controls = sum(head.count(bytes([code])) for code in (*range(1, 9), *range(14, 27)))
+    controls = len(head) - len(head.translate(None, _CONTROLS))
     return head.count(b"\0") > len(head) // 1000 or controls > len(head) // 10
 
 

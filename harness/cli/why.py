@@ -158,6 +158,7 @@ def read_one(source: intake.Source) -> _TextReading:
     """One text: searched, and read by its formats. A text that cannot be read is a problem, not an
     end."""
     try:
+        source = intake.held(source)
         head = intake.head_of(source, HEAD_BYTES)
         binary = intake.is_binary(head)
         records = _records(source, head, binary=binary)

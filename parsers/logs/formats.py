@@ -43,12 +43,13 @@ def formats_for(head: bytes, *, binary: bool) -> tuple[Format, ...]:
     head = head[:HEAD_BYTES]
     structured = binary or head.lstrip()[:1] in (b"{", b"[")
     least = 0 if structured else _LIKELY
-    scores = {entry: entry.looks_like(head) for entry in formats()}
+    scored = [(entry.looks_like(head), entry) for entry in formats()]
+    scored.sort(key=lambda pair: -pair[0])
     whole: list[Format] = []
     embedded: list[Format] = []
-    for entry in sorted(scores, key=lambda entry: -scores[entry]):
+    for score, entry in scored:
         if entry.embedded:
             embedded.append(entry)
-        elif scores[entry] > least:
+        elif score > least:
             whole.append(entry)
     return tuple(whole) if binary else (*whole, *embedded)

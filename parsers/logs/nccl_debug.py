@@ -14,6 +14,9 @@ patterns of its own does it in the same pass and has `log_of` make the records:
 
 from __future__ import annotations
 
+import functools
+import itertools
+import operator
 import re
 from collections import Counter
 from collections.abc import Callable, Container, Iterable, Sequence
@@ -167,11 +170,11 @@ _PLUGIN_LOADED = re.compile(
 _COLLNET = re.compile(r"^COLLNET/(?P<network>.+?)/(?P<device>\d+)(?P<gdr>/GDRDMA)?")
 
 
-def _version(match: re.Match[str], line: LogLine) -> ProcessFacts:
+def _version(match: re.Match[str], message: str) -> ProcessFacts:
     return ProcessFacts(versions=(match["version"],))
 
 
-def _environment(match: re.Match[str], line: LogLine) -> ProcessFacts:
+def _environment(match: re.Match[str], message: str) -> ProcessFacts:
     """Integers are printed with a full stop behind them, strings without."""
     value = match["value"].strip()
     if re.fullmatch(r"-?\d+\.", value):
@@ -179,12 +182,12 @@ def _environment(match: re.Match[str], line: LogLine) -> ProcessFacts:
     return ProcessFacts(environment=((match["name"], value),))
 
 
-def _bootstrap(match: re.Match[str], line: LogLine) -> ProcessFacts:
+def _bootstrap(match: re.Match[str], message: str) -> ProcessFacts:
     named = _interfaces(match["rest"])
     return ProcessFacts(bootstrap=named or (Interface(match["rest"].strip(), ""),))
 
 
-def _sockets(match: re.Match[str], line: LogLine) -> ProcessFacts:
+def _sockets(match: re.Match[str], message: str) -> ProcessFacts:
     return ProcessFacts(sockets=_interfaces(match["rest"]))
 
 
@@ -192,7 +195,7 @@ def _interfaces(text: str) -> tuple[Interface, ...]:
     return tuple(Interface(each["name"], each["address"]) for each in _INTERFACE.finditer(text))
 
 
-def _hcas(match: re.Match[str], line: LogLine) -> ProcessFacts:
+def _hcas(match: re.Match[str], message: str) -> ProcessFacts:
     ports = []
     for cells in _HCA.findall(match["rest"].partition(";")[0]):
         index, device, port, rail, plane, link = cells
@@ -204,11 +207,11 @@ def _int(text: str | None) -> int | None:
     return int(text) if text else None
 
 
-def _network(match: re.Match[str], line: LogLine) -> ProcessFacts:
+def _network(match: re.Match[str], message: str) -> ProcessFacts:
     return ProcessFacts(networks=(match["name"].strip(),))
 
 
-def _plugin(match: re.Match[str], line: LogLine) -> ProcessFacts:
+def _plugin(match: re.Match[str], message: str) -> ProcessFacts:
     text = match["text"].strip()
     if missing := _PLUGIN_MISSING.search(text):
         name = next(filter(None, missing.groups()), "")
@@ -219,35 +222,35 @@ def _plugin(match: re.Match[str], line: LogLine) -> ProcessFacts:
     return ProcessFacts()
 
 
-def _external(match: re.Match[str], line: LogLine) -> ProcessFacts:
+def _external(match: re.Match[str], message: str) -> ProcessFacts:
     loaded = match["how"].lower() == "loaded"
-    return ProcessFacts(plugins=(Plugin("NET", match["name"], loaded, line.message.strip()),))
+    return ProcessFacts(plugins=(Plugin("NET", match["name"], loaded, message.strip()),))
 
 
-def _ofi(match: re.Match[str], line: LogLine) -> ProcessFacts:
-    return ProcessFacts(plugins=(Plugin("NET", "aws-ofi-nccl", True, line.message.strip()),))
+def _ofi(match: re.Match[str], message: str) -> ProcessFacts:
+    return ProcessFacts(plugins=(Plugin("NET", "aws-ofi-nccl", True, message.strip()),))
 
 
-def _no_device(match: re.Match[str], line: LogLine) -> ProcessFacts:
+def _no_device(match: re.Match[str], message: str) -> ProcessFacts:
     return ProcessFacts(no_ib_device=True)
 
 
-def _gdr_hca(match: re.Match[str], line: LogLine) -> ProcessFacts:
+def _gdr_hca(match: re.Match[str], message: str) -> ProcessFacts:
     enabled = match["state"].lower() == "enabled"
     return ProcessFacts(gdr=(Gdr(enabled, match["name"] or match["hca"]),))
 
 
-def _gdr_gpu(match: re.Match[str], line: LogLine) -> ProcessFacts:
+def _gdr_gpu(match: re.Match[str], message: str) -> ProcessFacts:
     enabled = match["state"].lower() == "enabled"
     distance, limit = int(match["distance"]), int(match["limit"])
     return ProcessFacts(gdr=(Gdr(enabled, match["hca"], match["gpu"], distance, limit),))
 
 
-def _dmabuf(match: re.Match[str], line: LogLine) -> ProcessFacts:
+def _dmabuf(match: re.Match[str], message: str) -> ProcessFacts:
     return ProcessFacts(dmabuf=True)
 
 
-def _connection(match: re.Match[str], line: LogLine) -> ProcessFacts:
+def _connection(match: re.Match[str], message: str) -> ProcessFacts:
     path = _COMM_BEHIND.sub("", match["path"]).strip()
     kind = path.partition("/")[0].upper()
     if path.startswith("direct shared"):
@@ -261,27 +264,27 @@ def _connection(match: re.Match[str], line: LogLine) -> ProcessFacts:
     return ProcessFacts(connections=(connection,))
 
 
-def _channels(match: re.Match[str], line: LogLine) -> ProcessFacts:
+def _channels(match: re.Match[str], message: str) -> ProcessFacts:
     return ProcessFacts(channels=int(match["count"]))
 
 
-def _nvls(match: re.Match[str], line: LogLine) -> ProcessFacts:
+def _nvls(match: re.Match[str], message: str) -> ProcessFacts:
     return ProcessFacts(nvls=match["no"] is None)
 
 
-def _collnet(match: re.Match[str], line: LogLine) -> ProcessFacts:
-    return ProcessFacts(collnet=(line.message.strip(),))
+def _collnet(match: re.Match[str], message: str) -> ProcessFacts:
+    return ProcessFacts(collnet=(message.strip(),))
 
 
-def _p2p_refused(match: re.Match[str], line: LogLine) -> ProcessFacts:
-    return ProcessFacts(p2p_refused=(line.message.strip(),))
+def _p2p_refused(match: re.Match[str], message: str) -> ProcessFacts:
+    return ProcessFacts(p2p_refused=(message.strip(),))
 
 
-def _topology(match: re.Match[str], line: LogLine) -> ProcessFacts:
-    return ProcessFacts(topology=(line.message.strip(),))
+def _topology(match: re.Match[str], message: str) -> ProcessFacts:
+    return ProcessFacts(topology=(message.strip(),))
 
 
-def _driver(match: re.Match[str], line: LogLine) -> ProcessFacts:
+def _driver(match: re.Match[str], message: str) -> ProcessFacts:
     return ProcessFacts(cuda_driver=int(match["number"]))
 
 
@@ -325,14 +328,14 @@ def communicator_of(text: str, line_no: int) -> Communicator | None:
     )
 
 
-def _timings(match: re.Match[str], line: LogLine) -> ProcessFacts:
+def _timings(match: re.Match[str], message: str) -> ProcessFacts:
     pairs = re.findall(r"(\w+) (\d+\.\d+)", match["parts"])
     parts = tuple((name, float(seconds)) for name, seconds in pairs)
     rank, nranks, total_s = int(match["rank"]), int(match["nranks"]), float(match["total"])
     return ProcessFacts(timings=(InitTimings(rank, nranks, total_s, parts),))
 
 
-def _tuning(match: re.Match[str], line: LogLine) -> ProcessFacts:
+def _tuning(match: re.Match[str], message: str) -> ProcessFacts:
     algorithm, protocol = _name(match["algo"], _ALGORITHMS), _name(match["proto"], _PROTOCOLS)
     choice = TuningChoice(match["collective"], int(match["size"]), algorithm, protocol)
     return ProcessFacts(tuning=(choice,))
@@ -344,7 +347,7 @@ def _name(text: str, names: tuple[str, ...]) -> str:
     return names[number] if number is not None and number < len(names) else text
 
 
-_Take = Callable[[re.Match[str], LogLine], ProcessFacts]
+_Take = Callable[[re.Match[str], str], ProcessFacts]
 _FACTS: tuple[tuple[str, str, int, _Take], ...] = (
     (
         "version",
@@ -463,6 +466,7 @@ _TAKERS = {
 _SEVERAL = ("environment", "timings", "gdr-hca", "gdr-gpu", "p2p", "plugin", "tuning", "rccl-path")
 """Facts of which one process has several whose lines may end alike."""
 _ALL_LINES = 10_000_000
+_REMEMBERED = 4096
 
 
 def _pattern(name: str, expression: str, keep: int) -> Pattern:
@@ -499,9 +503,15 @@ def take(pattern_id: str, line: LogLine) -> ProcessFacts:
     >>> take("nccl-debug.environment", parse_line("n:1:2 [0] NCCL INFO NCCL_IB_TIMEOUT set by environment to 22.")).environment
     (('NCCL_IB_TIMEOUT', '22'),)
     """
+    return _taken(pattern_id, line.level, line.message)
+
+
+@functools.lru_cache(maxsize=_REMEMBERED)
+def _taken(pattern_id: str, level: str, message: str) -> ProcessFacts:
+    """Remembered: the ranks of a job log the same."""
     expression, take_fact = _TAKERS[pattern_id]
-    match = expression.search(f"NCCL {line.level} {line.message}")
-    return take_fact(match, line) if match is not None else ProcessFacts()
+    match = expression.search(f"NCCL {level} {message}")
+    return take_fact(match, message) if match is not None else ProcessFacts()
 
 
 T = TypeVar("T")
@@ -603,7 +613,10 @@ def _unglued(process: str | None, names: set[str]) -> str | None:
 
 def _process(name: str | None, parts: list[ProcessFacts]) -> ProcessFacts:
     """Everything one process logged, each thing once."""
-    communicators = _last_states(each for part in parts for each in part.communicators)
+    columns = dict(
+        zip(_FOLDED, zip(*map(_folded, parts or [ProcessFacts()]), strict=True), strict=True)
+    )
+    communicators = _last_states(each for group in columns["communicators"] for each in group)
     largest = max(communicators, key=lambda each: (each.nranks, -each.line_no), default=None)
     tag = _RANKS.match(name or "")
     host, _, pid = (name or "").rpartition(":")
@@ -614,32 +627,41 @@ def _process(name: str | None, parts: list[ProcessFacts]) -> ProcessFacts:
         pid=whole(pid),
         rank=largest.rank if largest else rank,
         nranks=largest.nranks if largest else None,
-        versions=_each_once(part.versions for part in parts),
-        cuda_driver=_first(part.cuda_driver for part in parts),
-        bootstrap=_each_once(part.bootstrap for part in parts),
-        environment=tuple(sorted(_each_once(part.environment for part in parts))),
-        networks=_each_once(part.networks for part in parts),
-        plugins=_each_once(part.plugins for part in parts),
-        hcas=_each_once(part.hcas for part in parts),
-        relaxed_ordering=_first(part.relaxed_ordering for part in parts),
-        no_ib_device=any(part.no_ib_device for part in parts),
-        sockets=_each_once(part.sockets for part in parts),
-        gdr=_each_once(part.gdr for part in parts),
-        dmabuf=_first(part.dmabuf for part in parts),
-        connections=_each_once(part.connections for part in parts),
-        channels=_first(part.channels for part in parts),
-        nvls=_first(part.nvls for part in parts),
-        collnet=_each_once(part.collnet for part in parts),
-        p2p_refused=_each_once(part.p2p_refused for part in parts),
+        relaxed_ordering=_first(columns["relaxed_ordering"]),
+        cuda_driver=_first(columns["cuda_driver"]),
+        no_ib_device=any(columns["no_ib_device"]),
+        dmabuf=_first(columns["dmabuf"]),
+        channels=_first(columns["channels"]),
+        nvls=_first(columns["nvls"]),
+        environment=tuple(sorted(_each_once(columns["environment"]))),
         communicators=communicators,
-        timings=_each_once(part.timings for part in parts),
-        tuning=_each_once(part.tuning for part in parts),
-        topology=_each_once(part.topology for part in parts),
+        versions=_each_once(columns["versions"]),
+        bootstrap=_each_once(columns["bootstrap"]),
+        networks=_each_once(columns["networks"]),
+        plugins=_each_once(columns["plugins"]),
+        hcas=_each_once(columns["hcas"]),
+        sockets=_each_once(columns["sockets"]),
+        gdr=_each_once(columns["gdr"]),
+        connections=_each_once(columns["connections"]),
+        collnet=_each_once(columns["collnet"]),
+        p2p_refused=_each_once(columns["p2p_refused"]),
+        timings=_each_once(columns["timings"]),
+        tuning=_each_once(columns["tuning"]),
+        topology=_each_once(columns["topology"]),
     )
 
 
+_FOLDED = (
+    "versions", "bootstrap", "networks", "plugins", "hcas", "sockets", "gdr", "connections", "collnet", "p2p_refused", "timings",
+    "tuning", "topology", "environment", "communicators", "cuda_driver", "relaxed_ordering", "no_ib_device", "dmabuf", "channels",
+    "nvls",
+)  # fmt: skip
+_folded = operator.attrgetter(*_FOLDED)
+"""Field by field: a thousand processes in one text each have two dozen of them."""
+
+
 def _each_once(groups: Iterable[tuple[T, ...]]) -> tuple[T, ...]:
-    given = [group for group in groups if group]
+    given = list(filter(None, groups))
     if len(given) < 2 and (not given or len(given[0]) < 2):
         return given[0] if given else ()
     return tuple(dict.fromkeys(each for group in given for each in group))
@@ -791,11 +813,14 @@ def _transport(connection: Connection) -> str:
     return f"{connection.transport}/{connection.network} {memory}"
 
 
+_SURE_LINES = 3
+
+
 def _looks_like(head: bytes) -> float:
-    lines = len(_LOOKS.findall(head))
+    lines = len(tuple(itertools.islice(_LOOKS.finditer(head), _SURE_LINES)))
     if lines == 0:
         return 0.0
-    return 0.9 if lines > 2 else 0.6
+    return 0.9 if lines == _SURE_LINES else 0.6
 
 
 RANK_LOG_HEAD = "# busbw rank log "

@@ -374,15 +374,14 @@ def _disagreement(
     """What does not fit in one row; None = all does. `share` of the size is what algbw counts,
     `factor` is busbw / algbw (None = not known)."""
     row = printed.row
-    line = f"line {row.line_no}: " if row.line_no else ""
     for value, slack in printed.measured():
         carried = round(row.size_bytes * share)
-        interval = algbw_interval(carried, value, slack)
-        # its algbw is of what the busiest rank moved
+        # alltoallv's algbw is of what the busiest rank moved
         exempt = identity.collective is Collective.ALLTOALLV
-        if interval is not None and not exempt and not algbw_fits(carried, value, slack):
+        if not exempt and not algbw_fits(carried, value, slack):
+            interval = algbw_interval(carried, value, slack) or (0.0, 0.0)
             return (
-                f"{line}algbw is {value.algbw_gb_s:g} GB/s, but {carried} bytes in"
+                f"{_line(row)}algbw is {value.algbw_gb_s:g} GB/s, but {carried} bytes in"
                 f" {value.time_us:g} µs are {interval[0]:.4g} GB/s"
             )
         if factor is None:
@@ -390,11 +389,15 @@ def _disagreement(
         spare = slack.busbw_gb_s + factor * slack.algbw_gb_s + 1e-6 * value.busbw_gb_s + 1e-9
         if abs(value.busbw_gb_s - factor * value.algbw_gb_s) > spare:
             return (
-                f"{line}busbw is {value.busbw_gb_s:g} GB/s, but algbw {value.algbw_gb_s:g} ×"
+                f"{_line(row)}busbw is {value.busbw_gb_s:g} GB/s, but algbw {value.algbw_gb_s:g} ×"
                 f" {factor:g} ({identity.collective} over {identity.nranks} ranks) is"
                 f" {factor * value.algbw_gb_s:.4g} GB/s"
             )
     return None
+
+
+def _line(row: BenchmarkRow) -> str:
+    return f"line {row.line_no}: " if row.line_no else ""
 
 
 def _remarks(facts: RunFacts) -> Iterator[Problem]:
@@ -432,6 +435,8 @@ _UNIT_FACTOR = (Collective.BROADCAST, Collective.REDUCE, Collective.SENDRECV, Co
 _UNSCALED = (Collective.ALL_REDUCE, Collective.BROADCAST, Collective.REDUCE, Collective.SENDRECV)
 """Collectives whose size is count × element size; that of all others is also × ranks."""
 _MOST_RANKS = 1 << 20
+_Factors = tuple[float, float] | None
+"""Lowest and highest busbw / algbw that all rows allow, as `factor_interval` gives them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -466,17 +471,18 @@ def is_scaled(collective: Collective) -> bool:
 def identify(rows: Sequence[PrintedRow], hints: Hints) -> Identity:
     """The collective and the number of ranks of a table's rows, with what does not fit in words."""
     problems: list[str] = []
-    candidates = _candidates(rows)
+    factors = factor_interval(rows)
+    candidates = _candidates(rows, factors)
     collective = _named_or_only(candidates, rows, hints)
     if collective is None and hints.collective and candidates:
         problems.append(
             f"the program is {hints.collective}_perf, but the rows are not of that collective"
         )
         collective = candidates[0] if len(candidates) == 1 else None
-    nranks, fitting = _count_ranks(rows, collective, hints)
+    nranks, fitting = _count_ranks(rows, collective, hints, factors)
     problems += _contradictions(nranks, fitting, hints, rows)
     if collective is None and nranks is not None:
-        collective = _settle(candidates, rows, nranks)
+        collective = _settle(candidates, rows, nranks, factors)
     return Identity(collective, nranks, tuple(problems))
 
 
@@ -560,7 +566,7 @@ def _scale(rows: Sequence[PrintedRow]) -> int | None:
     return scales.pop() if len(scales) == 1 and 0 not in scales else None
 
 
-def _candidates(rows: Sequence[PrintedRow]) -> tuple[Collective, ...]:
+def _candidates(rows: Sequence[PrintedRow], factors: _Factors) -> tuple[Collective, ...]:
     """The collectives that print such rows; () = the rows contradict each other or say nothing."""
     scale = _scale(rows)
     if scale is None:
@@ -569,22 +575,21 @@ def _candidates(rows: Sequence[PrintedRow]) -> tuple[Collective, ...]:
     if any(printed.row.root is not None for printed in rows):
         if reduces:
             return (Collective.REDUCE,)
-        if scale == 1 and not _factor_is_zero(rows):
+        if scale == 1 and not _is_zero(factors):
             return (Collective.BROADCAST,)
         return (Collective.SCATTER, Collective.GATHER)
     if not reduces:
-        return _gathering(rows, scale)
+        return _gathering(rows, scale, factors)
     if scale > 1:
         return (Collective.REDUCE_SCATTER,)
     if _in_place_unchecked(rows):
         return (Collective.SENDRECV,)
-    factors = factor_interval(rows)
-    if _factor_is_zero(rows) or (factors is not None and factors[0] > 1 + 1e-6):
+    if _is_zero(factors) or (factors is not None and factors[0] > 1 + 1e-6):
         return (Collective.ALL_REDUCE,)
     return (Collective.ALL_REDUCE, Collective.SENDRECV)
 
 
-def _gathering(rows: Sequence[PrintedRow], scale: int) -> tuple[Collective, ...]:
+def _gathering(rows: Sequence[PrintedRow], scale: int, factors: _Factors) -> tuple[Collective, ...]:
     """all_gather and its like. alltoall has left the in-place check out since 2.13.1, when errors
     became counts."""
     if _in_place_unchecked(rows):
@@ -592,14 +597,13 @@ def _gathering(rows: Sequence[PrintedRow], scale: int) -> tuple[Collective, ...]
     candidates = [Collective.ALL_GATHER, Collective.HYPERCUBE]
     if not _in_place_counted(rows):
         candidates.append(Collective.ALLTOALL)
-    if scale == 1 and not _factor_is_zero(rows):
+    if scale == 1 and not _is_zero(factors):
         candidates.append(Collective.SENDRECV)
     return tuple(candidates)
 
 
-def _factor_is_zero(rows: Sequence[PrintedRow]) -> bool:
+def _is_zero(factors: _Factors) -> bool:
     """True = busbw is 0 beside a real algbw: one rank."""
-    factors = factor_interval(rows)
     return factors is not None and factors[1] < 0.4
 
 
@@ -621,10 +625,12 @@ def _in_place_unchecked(rows: Sequence[PrintedRow]) -> bool:
 
 
 def _settle(
-    candidates: tuple[Collective, ...], rows: Sequence[PrintedRow], nranks: int
+    candidates: tuple[Collective, ...],
+    rows: Sequence[PrintedRow],
+    nranks: int,
+    factors: _Factors,
 ) -> Collective | None:
     """One of several candidates, where the number of ranks leaves only one whose bandwidths fit."""
-    factors = factor_interval(rows)
     if factors is None or _has_errors(rows):
         # with an error column: before 2.13, whose all_gather and hypercube can print the same
         # numbers
@@ -655,11 +661,11 @@ def _factor_fits(collective: Collective, factors: tuple[float, float], nranks: i
 
 
 def _count_ranks(
-    rows: Sequence[PrintedRow], collective: Collective | None, hints: Hints
+    rows: Sequence[PrintedRow], collective: Collective | None, hints: Hints, factors: _Factors
 ) -> tuple[int | None, tuple[int, int] | None]:
     """The number of ranks, and the fewest and most that the rows allow (None = they say
     nothing)."""
-    fitting = _fitting(rows, collective)
+    fitting = _fitting(rows, collective, factors)
     listed = hints.listed_ranks
     if fitting is None:
         return listed if listed is not None else next(iter(hints.logged_ranks), None), None
@@ -674,12 +680,13 @@ def _count_ranks(
     return _roundest(fewest, most, hints), fitting
 
 
-def _fitting(rows: Sequence[PrintedRow], collective: Collective | None) -> tuple[int, int] | None:
+def _fitting(
+    rows: Sequence[PrintedRow], collective: Collective | None, factors: _Factors
+) -> tuple[int, int] | None:
     """Fewest and most ranks that sizes and bandwidths allow."""
     scale = _scale(rows)
     if scale is not None and scale > 1 and (collective is None or is_scaled(collective)):
         return scale, scale
-    factors = factor_interval(rows)
     if factors is None:
         return None
     if collective is not None:

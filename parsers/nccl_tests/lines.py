@@ -23,7 +23,7 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from busbw.parsers.logs.scan_literals import MarkedLine, Marks
-from busbw.parsers.nccl_tests.rows import ELEMENT_BYTES, HEAD, REST_OF_ROW, has_header_part
+from busbw.parsers.nccl_tests.rows import ELEMENT_BYTES, HEAD, REDOPS, REST_OF_ROW, has_header_part
 
 
 class Prefixed(NamedTuple):
@@ -205,6 +205,13 @@ _INIT = re.compile(
 _BLOCK_MARKS = Marks(tuple(re.escape(word.decode()) for word in _BLOCK_KEYWORDS))
 
 
+_PLAIN_ROW = re.compile(
+    rb" *\d{1,19} +\d{1,19} +(?:%s)(?: +(?:%s|N/A|-?\d[\d.]*(?:e[+-]?\d+)?))+ *"
+    % ("|".join(ELEMENT_BYTES).encode(), "|".join(REDOPS).encode())
+)
+"""A row that nobody wrote anything in front of, into or behind: in a table, it is a line as it is."""
+
+
 def candidates(chunks: Iterable[bytes]) -> Iterator[Line]:
     """The lines that can belong to nccl-tests output, without launcher prefixes and colours."""
     number = 0
@@ -231,7 +238,10 @@ def candidates(chunks: Iterable[bytes]) -> Iterator[Line]:
         if state.has_begun and done < end:
             for raw in block[done : end - 1].split(b"\n"):
                 index += 1
-                yield from state.lines(number + index, raw)
+                if state.in_table and len(raw) < 1000 and _PLAIN_ROW.fullmatch(raw):
+                    yield Line(number + index, "", raw.decode("ascii"), True)
+                else:
+                    yield from state.lines(number + index, raw)
         number += block.count(b"\n")
         if end < len(block):
             yield from state.lines(number + 1, block[end:], ended=False)

@@ -28,6 +28,7 @@ from busbw.parsers.nccl_tests.rows import (
     ROW_START,
     Cells,
     Layout,
+    PlainRows,
     PrintedRow,
     algbw_fits,
     factor_interval,
@@ -400,6 +401,8 @@ class Run:
     ranks: list[RankLine] = field(default_factory=list)
     logged_ranks: Counter[int] = field(default_factory=Counter)
     layout: Layout | None = None
+    plain: PlainRows | None = None
+    """Of the layout, once a row was read by it."""
     parts: Counter[str] = field(default_factory=Counter)
     """How many lines of each kind were read that a process prints once."""
     is_table: bool = False
@@ -528,6 +531,8 @@ class RunReader:
 
     def feed(self, line: Line) -> None:
         """Takes the next line."""
+        if self._plain_row(line):
+            return
         if HEAD.search(line.text):
             self._rows(line)
         elif not (self._may_be_header(line.text) and self._header(line)):
@@ -633,6 +638,22 @@ class RunReader:
         run.parts["names"] += 1
 
     # --- rows ---
+
+    def _plain_row(self, line: Line) -> bool:
+        """Takes a line that is a row like the one before and nothing else, as `_rows` would."""
+        run = self.current
+        if run is None or run.layout is None or self.rows.pending is not None:
+            return False
+        if run.phase not in (Phase.HEADER, Phase.ROWS) or run.layout.blocks < 2:
+            return False
+        if run.plain is None or run.plain.layout is not run.layout:
+            run.plain = PlainRows(run.layout)
+        printed = run.plain.row(line.text, line.number)
+        if printed is None:
+            return False
+        run.phase, run.is_table = Phase.ROWS, True
+        run.rows.append(printed)
+        return True
 
     def _rows(self, line: Line) -> None:
         run = self._run_of_rows(line)
@@ -898,13 +919,16 @@ def runs_of(lines: Iterable[Line]) -> tuple[RunFacts, ...]:
 def _readers_by_tag(lines: Sequence[Line]) -> dict[str, RunReader]:
     """One reader for each writer, fed with its lines."""
     readers: dict[str, RunReader] = {}
-    before = Line(-1, "", "", True)
+    before, number = "", -1
     for line in lines:
         tag = line.tag
-        if not tag and line.number == before.number + 1 and readers[before.tag].continues(line):
-            tag = before.tag
-        before = line._replace(tag=tag)
-        readers.setdefault(tag, RunReader()).feed(line)
+        if not tag and line.number == number + 1 and before and readers[before].continues(line):
+            tag = before
+        before, number = tag, line.number
+        reader = readers.get(tag)
+        if reader is None:
+            reader = readers[tag] = RunReader()
+        reader.feed(line)
     return readers
 
 

@@ -4,8 +4,10 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 
+from busbw.parsers.logs.scan_literals import Marks
 from busbw.parsers.tools import Tool
 
 _XID = re.compile(r"NVRM: Xid \(PCI:([0-9a-fA-F:.]+)\): (\d+),? ?(.*)")
@@ -32,10 +34,10 @@ _OTHERS = (
     ("oom", re.compile(r"Out of memory: Killed process (\d+)")),
     ("mce", re.compile(r"mce: .*(Hardware Error|Machine check).*")),
 )
-_TELLING = re.compile(
-    r"Xid \(|mlx5_core|AER|[Ll]ink (?:is )?[Dd]own|blocked for more|Out of memory|mce:"
-)
-"""What no telling line is without: most logs hold none and need no second look."""
+_TELLING = Marks(
+    (r"Xid \(", "mlx5_core", "AER", "[Ll]ink (?:is )?[Dd]own", "blocked for more", "Out of memory", "mce:")
+)  # fmt: skip
+"""No telling line is without one of these."""
 
 _NOISE = re.compile(r"ACCESS_REG\(0x[\da-f]+\).*bad resource state")
 """mlx5 asks for registers that a function may not read: nothing is broken."""
@@ -64,15 +66,24 @@ def parse(text: str) -> tuple[KernelEvent, ...]:
     >>> parse("[Mon Nov 16 03:02:01 2026] NVRM: Xid (PCI:0000:9b:00): 79, pid=1, GPU has fallen off the bus.\\n")[0].number
     79
     """
-    if not _TELLING.search(text):
-        return ()
-    lines = (
-        (line_no, line[:_LONGEST_LINE])
-        for line_no, line in enumerate(text.splitlines(), 1)
-        if _TELLING.search(line)
-    )
+    lines = ((line_no, line[:_LONGEST_LINE]) for line_no, line in _telling_lines(text))
     events = tuple(event for line_no, line in lines if (event := _event(line, line_no)))
     return tuple(event for event in events if not _is_boot(event, text))
+
+
+def _telling_lines(text: str) -> Iterator[tuple[int, str]]:
+    """Number and text of the lines with one of `_TELLING`: most lines tell nothing."""
+    marked = _TELLING.lines_in(text.encode("utf-8", "replace"))
+    if not marked:
+        return
+    lines = text.splitlines()
+    if len(lines) == text.count("\n") + (not text.endswith("\n")):
+        for each in marked:
+            yield each.number + 1, lines[each.number]
+        return
+    for line_no, line in enumerate(lines, 1):  # some are ended by something else
+        if _TELLING.stand_in(line.encode("utf-8", "replace")):
+            yield line_no, line
 
 
 def _is_boot(event: KernelEvent, text: str) -> bool:

@@ -203,3 +203,23 @@ def test_a_file_that_is_gone_when_it_is_opened_is_an_error_of_usage(tmp_path: Pa
 )
 def test_binary_is_distinguished_from_text(head: bytes, binary: bool) -> None:
     assert intake.is_binary(head) is binary
+
+
+def test_a_small_text_in_memory_is_the_one_of_the_file(tmp_path: Path) -> None:
+    path = tmp_path / "log.gz"
+    path.write_bytes(gzip.compress(b'{"log":"a\\n"}\n{"log":"b\\n"}\n' * 100)[:-4])
+    (source,) = intake.expand([str(path)])
+    held = intake.held(source)
+    path.unlink()
+    before = held.open()
+    assert before.problem == ""
+    assert b"".join(before) == b"a\nb\n" * 100
+    assert before.problem.startswith("gzip data is damaged or cut off")
+
+
+def test_a_large_text_stays_in_its_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "log"
+    path.write_bytes(b"line\n" * 100)
+    monkeypatch.setattr(intake, "HELD_BYTES", 499)
+    (source,) = intake.expand([str(path)])
+    assert intake.held(source).held is None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 import runpy
 from pathlib import Path
 
@@ -12,7 +13,8 @@ from busbw.parsers.logs import scan_literals
 from busbw.parsers.logs.scan_literals import Marks
 from busbw.parsers.nccl_tests import lines
 from busbw.parsers.nccl_tests.lines import candidates
-from busbw.parsers.nccl_tests.runs import runs_of
+from busbw.parsers.nccl_tests.rows import PlainRows
+from busbw.parsers.nccl_tests.runs import RowJoiner, runs_of
 
 GENERATOR = runpy.run_path(str(Path(__file__).parents[1] / "bench" / "gen_varied.py"))
 SAYINGS = (
@@ -80,6 +82,50 @@ def test_the_runs_are_the_same_as_if_every_line_were_read(
     fast = runs_of(candidates([text]))
     monkeypatch.setattr(lines, "_SPEAKING", Marks((r"[\s\S]",)))
     assert fast == runs_of(candidates([text]))
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_rows_read_at_once_are_those_read_cell_by_cell(
+    seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = disturbed(text_of(seed), seed)
+    fast = runs_of(candidates([text]))
+    monkeypatch.setattr(PlainRows, "row", lambda *_: None)
+    monkeypatch.setattr(lines, "_PLAIN_ROW", re.compile(rb"(?!)"))
+    assert fast == runs_of(candidates([text]))
+
+
+def test_whole_rows_are_read_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    table = GENERATOR["table"](GENERATOR["Writer"](3)).encode()
+    monkeypatch.setattr(RowJoiner, "take", None)
+    (run,) = runs_of(candidates([table]))
+    assert len(run.rows) == 25
+
+
+def disturbed(text: bytes, seed: int) -> bytes:
+    """Cells changed to what versions, faults and terminals print."""
+    rng = random.Random(seed)
+    rows = text.split(b"\n")
+    for _ in range(60):
+        number = rng.randrange(len(rows))
+        cells = rows[number].split(b" ")
+        cells[rng.randrange(len(cells))] = rng.choice(
+            (
+                b"nan",
+                b"inf",
+                b"N/A",
+                b"1e400",
+                b"1.2e+07",
+                b"",
+                b"7",
+                b"none",
+                b"0.",
+                b"-3",
+                b"9" * 19,
+            )
+        )
+        rows[number] = b" ".join(cells) + rng.choice((b"", b"  ", b"x", b"\t", b" gpu1:41:42 [0]"))
+    return b"\n".join(rows)
 
 
 @pytest.mark.parametrize("seed", range(0, 40, 8))
