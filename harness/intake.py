@@ -42,7 +42,7 @@ FREE_BYTES = 256 << 20
 """Exempt from the ratio limit: small texts may be as repetitive as they like."""
 MOST_RATIO = 400
 """Bytes out per byte in. Logs reach 20 to 100; 1 GB of zeros in gzip is 1,000."""
-HELD_BYTES = 4 << 20
+MEMORY_BYTES = 4 << 20
 """A text up to this size is kept in memory while it is read as one format after another."""
 MOST_BYTES = 1 << 40
 MOST_FILES = 100_000
@@ -62,7 +62,7 @@ _ZSTD_BYTES = 1024
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class WholeText:
     """A whole text in memory, expanded and unwrapped."""
 
     chunks: tuple[bytes, ...]
@@ -84,7 +84,7 @@ class Source:
     """Which file of an archive, from 0; None = the file itself."""
     problem: str = ""
     """Why the text is not whole; "" = nothing is known to be missing."""
-    held: Held | None = field(default=None, repr=False, compare=False)
+    memory: WholeText | None = field(default=None, repr=False, compare=False)
     """None = it is read from the file whenever it is opened."""
 
     def open(self) -> Reading:
@@ -95,8 +95,8 @@ class Source:
             ReadError: it is compressed in a way that cannot be read here; the message says what is
             missing.
         """
-        if self.held is not None:
-            return Reading(self.name, io.BytesIO(), self.problem, self.held)
+        if self.memory is not None:
+            return Reading(self.name, io.BytesIO(), self.problem, self.memory)
         try:
             if self.member is None:
                 return Reading(self.name, self._file(), self.problem)
@@ -121,20 +121,20 @@ class Reading:
     """The chunks of one text. After the last one `problem` says whether the text was damaged."""
 
     def __init__(
-        self, name: str, file: IO[bytes], problem: str = "", held: Held | None = None
+        self, name: str, file: IO[bytes], problem: str = "", memory: WholeText | None = None
     ) -> None:
         self.name = name
         self.problem = problem
         """Why the text ended early; "" = it did not."""
         self.file = file
-        self._held = held
+        self._whole = memory
         self._read = 0
         self._given = 0
 
     def __iter__(self) -> Iterator[bytes]:
-        if self._held is not None:
-            yield from self._held.chunks
-            self.problem = self._held.problem
+        if self._whole is not None:
+            yield from self._whole.chunks
+            self.problem = self._whole.problem
             return
         head, chunks = _peek(self.plain())
         yield from unwrapped(self._lines(_utf8(head, chunks)))
@@ -267,7 +267,7 @@ def expand(arguments: Sequence[str]) -> tuple[Source, ...]:
     return tuple(sources)
 
 
-def held(source: Source) -> Source:
+def in_memory(source: Source) -> Source:
     """The source with its text in memory, if that is small: who opens it again does not read, expand
     and unwrap it again.
 
@@ -280,9 +280,9 @@ def held(source: Source) -> Source:
     for chunk in reading:
         chunks.append(chunk)
         size += len(chunk)
-        if size > HELD_BYTES:
+        if size > MEMORY_BYTES:
             return source
-    return replace(source, held=Held(tuple(chunks), reading.problem))
+    return replace(source, memory=WholeText(tuple(chunks), reading.problem))
 
 
 def head_of(source: Source, limit: int) -> bytes:

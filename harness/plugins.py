@@ -26,8 +26,12 @@ def discover(package: ModuleType, attribute: str) -> dict[str, object]:
     Raises:
         ValueError: two modules give the same name.
     """
-    things: dict[str, object] = {}
-    origin: dict[str, str] = {}
+    return {name: thing for name, (_, thing) in discover_with_modules(package, attribute).items()}
+
+
+def discover_with_modules(package: ModuleType, attribute: str) -> dict[str, tuple[str, object]]:
+    """The same, each with the full name of the module that defines it. Raises as `discover`."""
+    things: dict[str, tuple[str, object]] = {}
     for info in pkgutil.iter_modules(package.__path__):
         full_name = f"{package.__name__}.{info.name}"
         if not _defines(full_name, attribute):
@@ -38,11 +42,9 @@ def discover(package: ModuleType, attribute: str) -> dict[str, object]:
                 continue
             name = str(getattr(thing, "name", info.name.replace("_", "-")))
             if name in things:
-                raise ValueError(
-                    f"{attribute} {name!r} is defined twice: {origin[name]} and {info.name}"
-                )
-            things[name] = thing
-            origin[name] = info.name
+                first = things[name][0].rpartition(".")[2]
+                raise ValueError(f"{attribute} {name!r} is defined twice: {first} and {info.name}")
+            things[name] = full_name, thing
     return dict(sorted(things.items()))
 
 

@@ -72,7 +72,7 @@ def read_all(sources: Sequence[intake.Source]) -> tuple[ReadText, ...]:
 
 def read_one(source: intake.Source) -> ReadText:
     """One text: what it is and everything in it."""
-    source = intake.held(source)
+    source = intake.in_memory(source)
     head = intake.head_of(source, HEAD_BYTES)
     binary = intake.is_binary(head)
     documents: list[tuple[Format, Document]] = []

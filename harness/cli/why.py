@@ -11,11 +11,11 @@ import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from busbw import codec, intake
 from busbw.cli.pool import rarely_collected, read_each
 from busbw.errors import ReadError, UnknownLayout, UsageError
-from busbw.fabrics import fabric
 from busbw.model import (
     Confidence,
     Evidence,
@@ -27,7 +27,7 @@ from busbw.model import (
     Status,
 )
 from busbw.parsers import tools
-from busbw.parsers.findings import catalogue, facts, message_clues, stalls
+from busbw.parsers.findings import catalogue, facts, message_clues
 from busbw.parsers.findings.catalogue import STAGES, Catalogue, Entry, Role, Weight
 from busbw.parsers.findings.diagnose import diagnose, search_patterns
 from busbw.parsers.findings.evidence import Context, Diagnosis, EvidenceSet, Fact, Text
@@ -35,10 +35,12 @@ from busbw.parsers.logs import HEAD_BYTES, node_tools
 from busbw.parsers.logs.flight_recorder import of_rank, rank_of
 from busbw.parsers.logs.formats import formats_for
 from busbw.parsers.logs.scan import Scanner
-from busbw.parsers.stall.recorders import Progress, progress
 from busbw.reports import phrases
 from busbw.reports.safe import one_line
 from busbw.text import decoded
+
+if TYPE_CHECKING:
+    from busbw.parsers.stall.recorders import Progress
 
 _LINES = ("nccl-debug", "open-mpi", "slurm", "watchdog", "node-tools")
 """Formats whose lines the catalogue's own expressions find, and tools that `_tool_facts` reads:
@@ -114,8 +116,11 @@ def read(names: Sequence[str]) -> Reading:
         faults += reading.records.faults
         problems += reading.problems
     all_facts += facts.node_differences(all_facts)
-    all_facts += stalls.from_dumps(dumps)
-    all_facts += stalls.from_reports(reports)
+    if dumps or reports:
+        from busbw.parsers.findings import stalls
+
+        all_facts += stalls.from_dumps(dumps)
+        all_facts += stalls.from_reports(reports)
     findings: list[Finding] = []
     for result in results:
         all_facts += facts.from_checks(result.checks)
@@ -158,7 +163,7 @@ def read_one(source: intake.Source) -> _TextReading:
     """One text: searched, and read by its formats. A text that cannot be read is a problem, not an
     end."""
     try:
-        source = intake.held(source)
+        source = intake.in_memory(source)
         head = intake.head_of(source, HEAD_BYTES)
         binary = intake.is_binary(head)
         records = _records(source, head, binary=binary)
@@ -209,7 +214,7 @@ def _records(source: intake.Source, head: bytes, *, binary: bool) -> _Records:
         if isinstance(record, FlightDump):
             if record.rank is None:
                 record = of_rank(record, rank_of(source.name))
-            dumps += progress(source.name, record)
+            dumps += _progress(source.name, record)
         elif isinstance(record, RasReport) and record.ranks:
             reports.append((source.name, record))
     outputs = _ToolOutputs() if binary else _tool_outputs(source, head)
@@ -221,6 +226,12 @@ def _records(source: intake.Source, head: bytes, *, binary: bool) -> _Records:
         (*bad, *outputs.errors),
         tuple(f"{source.name}: {gap}" for gap in (*gaps, *outputs.gaps)),
     )
+
+
+def _progress(name: str, dump: FlightDump) -> tuple[Progress, ...]:
+    from busbw.parsers.stall.recorders import progress  # 30 ms that most texts do not need
+
+    return tuple(progress(name, dump))
 
 
 @dataclass(frozen=True, slots=True)
@@ -548,7 +559,7 @@ def _unknown(name: str, known: Catalogue) -> UsageError:
 
 def register(parser: argparse.ArgumentParser) -> None:
     """Options of `busbw why`."""
-    from busbw.cli.why_live import register_live
+    from busbw.cli.why_options import register_live
 
     parser.usage = (
         "busbw why PATH… | RUN | ID [--json] [--all] [--fabric NAME]\n"
@@ -609,19 +620,24 @@ def _explain(name: str) -> int:
 
 
 def _diagnose(args: argparse.Namespace) -> int:
-    from busbw.triage.offline import is_collection
+    if len(args.what) == 1 and Path(args.what[0]).is_dir():
+        from busbw.triage.offline import is_collection
 
-    if len(args.what) == 1 and is_collection(Path(args.what[0])):
-        from busbw.cli.why_live import offline
+        if is_collection(Path(args.what[0])):
+            from busbw.cli.why_live import offline
 
-        return offline(args, args.what[0])
+            return offline(args, args.what[0])
     if args.redact:
         raise UsageError(
             "--redact is for --live and for collected answers",
             seen=args.what[0],
             next_step="busbw report RUN --redact for a run",
         )
-    family = fabric.family(args.fabric) if args.fabric is not None else None
+    family = None
+    if args.fabric is not None:
+        from busbw.fabrics import fabric
+
+        family = fabric.family(args.fabric)
     reading = read(args.what)
     texts = reading.evidence.texts
     if not texts and not reading.evidence.facts:

@@ -9,6 +9,7 @@ found by walking this package; `busbw read`, `busbw why` and the checks all read
 from __future__ import annotations
 
 import functools
+import importlib
 import re
 import sys
 from collections.abc import Callable, Iterable
@@ -17,6 +18,7 @@ from typing import Generic, TypeVar
 
 from busbw import plugins
 from busbw.parsers.logs.scan_literals import Marks
+from busbw.table_cache import cached
 
 R = TypeVar("R")
 Value = float | bool | str
@@ -96,10 +98,26 @@ def one(parse: Callable[[str], R | None]) -> Callable[[str], tuple[R, ...]]:
 
 
 @functools.cache
-def tools() -> tuple[Tool[object], ...]:
-    """Every tool, by name."""
-    declared = plugins.discover(sys.modules[__name__], "TOOL").values()
-    return tuple(tool for tool in declared if isinstance(tool, Tool))
+def _declared() -> tuple[tuple[str, str, tuple[str, ...], bool], ...]:
+    """Name, module and marks of every tool, by name, and whether the table of findings reads it. From
+    the cache: every text is asked for marks, and few texts are a tool's."""
+    return cached("node-tools", _described)
+
+
+def _described() -> tuple[tuple[str, str, tuple[str, ...], bool], ...]:
+    found = plugins.discover_with_modules(sys.modules[__name__], "TOOL")
+    return tuple(
+        (name, module, tool.marks, tool.facts is not None)
+        for name, (module, tool) in found.items()
+        if isinstance(tool, Tool)
+    )
+
+
+def _tool(name: str, module: str) -> Tool[object]:
+    """The tool of that name, of which only the module is imported."""
+    declared = vars(importlib.import_module(module))["TOOL"]
+    each = declared if isinstance(declared, tuple) else (declared,)
+    return next(tool for tool in each if tool.name == name)
 
 
 def read(text: str) -> tuple[Reading, ...]:
@@ -109,9 +127,9 @@ def read(text: str) -> tuple[Reading, ...]:
     [('ethtool --show-fec', ('eth0: configured not shown, active RS',))]
     """
     marked = _marks(facts=False).numbers_in(text.encode("utf-8", "replace"))
-    each_tool = (tool for tool in tools() for _ in tool.marks)
-    wanted = dict.fromkeys(tool for number, tool in enumerate(each_tool) if number in marked)
-    readings = (tool.read(text) for tool in wanted)
+    each_mark = ((name, module) for name, module, marks, _ in _declared() for _ in marks)
+    wanted = dict.fromkeys(each for number, each in enumerate(each_mark) if number in marked)
+    readings = (_tool(name, module).read(text) for name, module in wanted)
     return tuple(reading for reading in readings if reading is not None)
 
 
@@ -122,5 +140,5 @@ def is_marked(head: bytes, *, facts: bool = False) -> bool:
 
 @functools.cache
 def _marks(*, facts: bool) -> Marks:
-    chosen = (tool for tool in tools() if tool.facts is not None or not facts)
-    return Marks(tuple(re.escape(mark) for tool in chosen for mark in tool.marks))
+    chosen = (marks for _, _, marks, has_facts in _declared() if has_facts or not facts)
+    return Marks(tuple(re.escape(mark) for marks in chosen for mark in marks))

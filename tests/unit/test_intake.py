@@ -209,9 +209,9 @@ def test_a_small_text_in_memory_is_the_one_of_the_file(tmp_path: Path) -> None:
     path = tmp_path / "log.gz"
     path.write_bytes(gzip.compress(b'{"log":"a\\n"}\n{"log":"b\\n"}\n' * 100)[:-4])
     (source,) = intake.expand([str(path)])
-    held = intake.held(source)
+    copy = intake.in_memory(source)
     path.unlink()
-    before = held.open()
+    before = copy.open()
     assert before.problem == ""
     assert b"".join(before) == b"a\nb\n" * 100
     assert before.problem.startswith("gzip data is damaged or cut off")
@@ -220,6 +220,6 @@ def test_a_small_text_in_memory_is_the_one_of_the_file(tmp_path: Path) -> None:
 def test_a_large_text_stays_in_its_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "log"
     path.write_bytes(b"line\n" * 100)
-    monkeypatch.setattr(intake, "HELD_BYTES", 499)
+    monkeypatch.setattr(intake, "MEMORY_BYTES", 499)
     (source,) = intake.expand([str(path)])
-    assert intake.held(source).held is None
+    assert intake.in_memory(source).memory is None
