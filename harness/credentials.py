@@ -14,7 +14,7 @@ MASK = "[masked]"
 
 _STRONG = (
     r"TOKEN(?!S|IZ)|SECRET|PASSW|PASSPHRASE|CREDENTIAL|API[_-]?KEY|PRIVATE[_-]?KEY"
-    r"|ACCESS[_-]?KEY|ACCOUNT[_-]?KEY|WEBHOOK|KEYTAB|UNSEAL"
+    r"|ACCESS[_-]?KEY|ACCOUNT[_-]?KEY|WEBHOOK|KEYTAB|UNSEAL|(?:SSH|DB|ROOT|SQL|LDAP|SMTP|FTP|SUDO|ADMIN)PASS(?![A-Z])"
 )
 """Mean a secret anywhere in a name."""
 _WORDS = frozenset(
@@ -49,12 +49,14 @@ _PREFIXES = (
     "hv[bs]\\.|glc_|glsa_|pul-|dckr_[po]at_|nvapi-|lin_api_|pplx-|gsk_|AGE-SECRET-KEY-|sha256~|tfp_"
     "|ya29\\.|ops_ey|EZ[AT]K|HRKU-|PMAK-|NR(?:AK|II|JS)-|pscale_(?:tkn|oauth|pw)_|rubygems_|sgp_"
     "|shippo_|sm_[aps]at_|sntry[su]_|squ_|sqp_|sqa_|rdme_|ntn_|dp\\.pt\\.|dt0c01\\.|fio-u-|pnu_"
-    "|xkeysib-|sq0atp-|duffel_(?:test|live)_|FLWSECK_TEST-|tk-us-|p8e-|b3BlbnNzaC1rZXkt"
+    "|GOCSPX-|tskey-|tgp_v1_|figd_|xai-|r8_(?=\\w{30})|xkeysib-|sq0atp-|duffel_(?:test|live)_|FLWSECK_TEST-|tk-us-|p8e-|b3BlbnNzaC1rZXkt"
 )
 _KEYS = re.compile(
     rf"(?<![A-Za-z0-9_.-])(?:(?:{_PREFIXES})[\w.+/=~-]{{6,}}"
     r"|(?:A3T[A-Z0-9]|AKIA|ASIA|ABIA|ACCA|AIza|LTAI|AKCp|ABSK|dapi)(?=[A-Za-z]*\d)[\w-]{8,})"
 )
+_BOT = re.compile(r"(?<!\d)\d{8,10}:AA[\w-]{10,}")
+"""Of Telegram: number and key."""
 _WEB_TOKEN = re.compile(r"(?<![A-Za-z0-9_.-])ey[A-Za-z0-9_-]{8,}(?:\.[\w/+=-]{2,}){1,4}")
 _PRIVATE = re.compile(
     r"-----BEGIN[ A-Z0-9_-]{0,40}PRIVATE KEY(?: BLOCK)?-----"
@@ -62,7 +64,7 @@ _PRIVATE = re.compile(
 )
 _BODY = re.compile(r"(?m)^(?=[^\n]{0,63}[G-Zg-z+/])[A-Za-z0-9+/]{64}$")
 """A line of a private key that lost its head."""
-_HASH = re.compile(r"\$(?:[1567y]|2[abxy]|apr1|argon2\w{1,2}|scrypt)\$[./A-Za-z0-9$=,+-]{8,}")
+_HASH = re.compile(r"\$(?:[156789y]|2[abxy]|apr1|argon2\w{1,2}|scrypt)\$[./A-Za-z0-9$=,+-]{8,}")
 _ADDRESS = re.compile(
     r"(?P<label>\b[a-zA-Z][a-zA-Z0-9+.-]{1,15}://)"
     r"(?P<value>[^\s/\"'<>@]{0,300}@|[^\s/:\"'<>]{1,100}:(?!\d+/)[^\s\"'<>@]{1,300}@)"
@@ -79,9 +81,9 @@ _VALUE = r"(?P<value>\\*\"[^\"\n]{0,2000}|\\*'[^'\n]{0,2000}|[^\s\"'\\<>\[(][^\s
 _ASSIGNED = re.compile(
     rf"(?i)(?P<label>(?:{_STRONG}|(?<![a-z])(?:DB_?|BIND_?|USER_?|MYSQL_)?(?:PASS|PWD|PW|DSN|JWT)(?![a-z])"
     r"|(?:_|-|[a-z])AUTH(?!OR)|\bAUTH(?=\W{0,4}[=:]\s?\\*[\"'])|COOKIE|_CREDS?(?![a-z])"
-    r"|(?:ENCRYPTION|SIGNING|MASTER|SSH|SECRET|SERVICE|CLIENT|DEPLOY|SHARED|LICENSE|WANDB|COMET"
+    r"|(?:ENCRYPTION|SIGNING|MASTER|SSH|SECRET|SERVICE|CLIENT|DEPLOY|SHARED|LICENSE|WANDB|COMET|ROUTING"
     r"|NGC|AUTH)[_-]?KEYS?|SharedAccess(?:Key|Signature)|tls\.key)"
-    r"[\w.-]{0,30}\\*[\"']?[ \t]{0,3}(?:=>|:=|=|:)[ \t]{0,3})" + _VALUE
+    r"[\w.-]{0,30}\\*[\"']?[ \t]{0,3}(?:=>|->|:=|=|:)[ \t]{0,3}(?:[|>][+-]?\s{1,40})?)" + _VALUE
 )
 _HEADER = re.compile(
     r"(?i)(?P<label>\b(?:(?:proxy-)?authorization|private-token|x-[a-z-]{0,20}(?:key|token)"
@@ -89,13 +91,23 @@ _HEADER = re.compile(
 )
 _BEARER = re.compile(r"(?P<label>\b[Bb]earer\s{1,3})(?P<value>(?=[^\s\d]*\d)[\w=~@.+/-]{8,})")
 _OPTION = re.compile(
-    r"(?i)(?P<label>(?<!\S)--?[a-z-]{0,20}(?:token|password|passwd|passphrase|secret|api-?key"
+    r"(?i)(?P<label>(?<!\S)--?[a-z-]{0,20}(?:token|password|passwd|passphrase|secret|creds|api-?key"
     r"|private-key|access-key|credential)[a-z-]{0,10}[ \t]+)(?P<value>[^\s-]\S*)"
 )
 _PROGRAM = re.compile(
     r"(?P<label>\bsshpass\s+-p ?|\bmysql\w*\b[^\n|;]{0,80}?\s-p|\bredis-cli\b[^\n|;]{0,80}?\s-a\s+"
     r"|\b(?:docker|podman|nerdctl|helm)\b[^\n|;]{0,80}?\s-p\s+"
-    r"|(?<!\S)(?:-u|--user|--proxy-user)[ =]?[^\s:]{1,60}:)(?P<value>\S+)"
+    r"|\bipmitool\b[^\n|;]{0,80}?\s-P\s*|\bldap\w+\b[^\n|;]{0,120}?\s-w\s+|\bsnmp\w+\b[^\n|;]{0,80}?\s-[cAX]\s+"
+    r"|\bwandb login\s+(?:--relogin\s+)?|\bmongo\w*\b[^\n|;]{0,80}?\s-p\s+|\bmc alias set(?:\s+\S{1,200}){3}\s+"
+    r"|\buser login\s+\S{1,60}\s+|\b(?:bindpw|requirepass|masterauth|rootpw)\s+|\bkinit\b[^\n|;]{0,80}?<<<\s*"
+    r"|\blogin\(\s*(?:key|token)=|\bauth=\(\s*[\"'][^\"'\n]{0,100}[\"'],\s*|(?<!\S)(?:-u|--user|--proxy-user)[ =]?[^\s:]{1,60}:)(?P<value>\S+)"
+)
+_PIPED = re.compile(
+    r"(?P<label>\becho\s+(?:-n\s+)?)(?P<value>[^\s|]{1,200})(?=\s*\|\s*(?:sudo\s+(?:-\w+\s+){0,3}-\w*S|kinit|passwd"
+    r"|chpasswd|[^\n|;]{1,100}-stdin))"
+)
+_COOKIE_JAR = re.compile(
+    r"(?P<label>\t(?:TRUE|FALSE)\t/[^\t\n]{0,200}\t(?:TRUE|FALSE)\t\d{1,12}\t[^\t\n]{1,100}\t)(?P<value>\S+)"
 )
 _NETRC = re.compile(r"(?P<label>\blogin\s+\S{1,80}\s+password\s+)(?P<value>\S+)")
 _PGPASS = re.compile(
@@ -106,8 +118,8 @@ _SENTENCE = re.compile(
     r"(?P<value>(?=[^\s\d]{0,40}\d)(?=[^\sa-z]{0,40}[a-z])(?!0x)[\w.~+/=-]{8,})"
 )
 _PATTERNS = (
-    _PRIVATE, _BODY, _HEADER, _ADDRESS, _HOOK, _QUERY, _ASSIGNED, _OPTION, _PROGRAM, _NETRC, _PGPASS,
-    _BEARER, _SENTENCE, _WEB_TOKEN, _KEYS, _HASH,
+    _PRIVATE, _BODY, _HEADER, _ADDRESS, _HOOK, _QUERY, _ASSIGNED, _OPTION, _PROGRAM, _PIPED, _COOKIE_JAR, _NETRC, _PGPASS,
+    _BEARER, _SENTENCE, _WEB_TOKEN, _KEYS, _BOT, _HASH,
 )  # fmt: skip
 _NO_SECRET = re.compile(
     r"(?i)\\*[\"']?(?:\Z|\[masked\]|[*x.]+\Z|none\b|null\b|true\b|false\b|yes\b|no\b|on\b|off\b"

@@ -55,6 +55,7 @@ ASSIGNED = (
     "secretAccessKey={}", "privateKey: {}", "encryption_key={}", "AccountKey={};EndpointSuffix=x",
     "Server=db;User Id=sa;Password={};", "SharedAccessKey={}", "passphrase={}",
     "NGC_CLI_API_KEY={}", "credentials={}", "authToken={}", "_authToken={}",
+    "SSHPASS={} sshpass -e ssh n1", "ROUTING_KEY={}", "password -> {}", "password: |\n    {}", "token: >-\n  {}",
     "LDAP_BIND_PW={}", "DOCKER_AUTH={}", "REDIS_AUTH={}", "SESSION_COOKIE={}", "SIGNING_KEY={}",
 )  # fmt: skip
 SENTENCES = (
@@ -68,6 +69,12 @@ SENTENCES = (
     "https://x.org/blob?sv=1&sig={}", "https://x.org/o?X-Amz-Signature={}",
     "https://hooks.slack.com/services/T0/B0/{}", "machine x.org login ada password {}",
     "db.example.org:5432:train:ada:{}", "root:$6$salt1234${}:19000:0:99999:7:::",
+    "ipmitool -H bmc1 -U root -P {} power status", "ldapsearch -D cn=x -w {} -b dc=x", "wandb login {}",
+    "snmpwalk -v2c -c {} sw1", "echo {} | sudo -S id", "echo '{}' | kinit ada", "kinit ada <<< {}",
+    "echo {} | docker login -u ada --password-stdin", "enable secret 9 $9${}", "bindpw {}", "requirepass {}",
+    ".x.org\tTRUE\t/\tTRUE\t0\tsession\t{}", "api.telegram.org/bot123456789:AA{}/send", "GOCSPX-{}",
+    "mc alias set lab https://minio:9000 admin {}", "skopeo copy --src-creds ada:{} docker://a dir:b",
+    "wandb.login(key='{}')", "requests.get(u, auth=('ada', '{}'))", "mongosh -u ada -p {} db",
     '"auths": {{"nvcr.io": {{"auth": "{}"}}}}', "the password is {}", "using token {} for node1",
 )  # fmt: skip
 """Each with one key in it, `{}`."""
@@ -107,12 +114,12 @@ SECRET_NAMES = (
     "SLACK_WEBHOOK", "SLACK_WEBHOOK_URL", "GPG_PASSPHRASE", "PASSWD", "APIKEY", "ACCESSKEY",
     "PRIVATEKEY", "DOCKER_AUTH_CONFIG", "NPM_AUTH", "HMAC", "OTP", "VAULT_UNSEAL", "KEYTAB",
     "HTPASSWD", "ENCRYPTION_KEYS", "COMET_KEY", "MLFLOW_TRACKING_PASSWORD", "S3_SECRET",
-    "secretKey", "accessToken", "dbPassword", "authKey",
+    "SSHPASS", "DBPASS", "secretKey", "accessToken", "dbPassword", "authKey",
 )  # fmt: skip
 PLAIN_NAMES = (
     "NCCL_DEBUG", "NCCL_IB_PKEY", "UCX_IB_PKEY", "NCCL_IB_HCA", "OMPI_MCA_btl", "PATH", "PWD",
     "UCX_KEEPALIVE_INTERVAL", "NCCL_TESTS_SPLIT", "FI_PROVIDER", "OMP_NUM_THREADS", "HOME",
-    "CUDA_VISIBLE_DEVICES", "NCCL_PASSIVE", "TOKENIZERS_PARALLELISM", "MONKEY", "AUTHOR", "SPATH",
+    "CUDA_VISIBLE_DEVICES", "NCCL_PASSIVE", "TOKENIZERS_PARALLELISM", "MONKEY", "AUTHOR", "SPATH", "NCCL_BYPASS",
 )  # fmt: skip
 
 
@@ -151,8 +158,10 @@ def test_a_hundred_shapes_of_credentials_leave_no_output_with_one(tmp_path: Path
 def test_a_credential_is_masked_wherever_the_text_was_cut(name: str) -> None:
     line, rest = SHAPES[name]
     assert rest not in masked(line)
-    if "@" in line:
-        return  # user information before its @ is the beginning of a host's name
+    if "@" in line or "echo" in line:
+        # User information before its @ is the beginning of a host's name, and of a word that is
+        # piped only what it is piped into says that it is a password.
+        return
     assert rest[:12] not in masked(line[: line.index(rest) + 12])
 
 
