@@ -71,7 +71,25 @@ def _folder() -> str:
         status = os.lstat(folder)
     except OSError:
         return ""
-    return folder if stat.S_ISDIR(status.st_mode) and _is_own(status) else ""
+    safe = stat.S_ISDIR(status.st_mode) and _is_own(status) and _only_ours_above(folder)
+    return folder if safe else ""
+
+
+def _only_ours_above(folder: str) -> bool:
+    """Nobody else can put another folder in its place. 65534 is who owns what a user namespace does
+    not map; with the sticky bit only owners rename."""
+    above = os.path.realpath(os.path.dirname(folder))
+    while True:
+        try:
+            status = os.lstat(above)
+        except OSError:
+            return False
+        others = status.st_mode & 0o002 and not status.st_mode & stat.S_ISVTX
+        if status.st_uid not in (0, 65534, os.geteuid()) or others:
+            return False
+        if above == os.path.dirname(above):
+            return True
+        above = os.path.dirname(above)
 
 
 def _is_own(status: os.stat_result) -> bool:

@@ -25,6 +25,7 @@ from busbw.run.context import Context
 from busbw.run.launching import Place
 from busbw.store import artefacts
 from busbw.store.artefacts import Excluded, ExcludedNodes
+from busbw.text import whole
 
 CHECK_TIMEOUT_S = 90.0
 
@@ -34,7 +35,9 @@ _AUTHORIZED = "authorized_keys.sh"
 
 
 @dataclass(frozen=True, slots=True)
-class _Peer:
+class Peer:
+    """A node as the head reaches it."""
+
     node: str
     user: str
     address: str
@@ -170,7 +173,7 @@ def _install(
             seen=created.problem or created.err().strip(),
         )
     peers = [
-        _peer(answer)
+        peer(answer.node, answer.out())
         for answer in context.fleet.run(
             dict.fromkeys(others, _command("peer.sh", "who")), deadline_s=40
         )
@@ -211,19 +214,31 @@ def _command(file: str, label: str) -> Command:
     return Command(("sh", "-c", _script(file), f"busbw-{label}"), timeout_s=30, label=label)
 
 
-def _peer(answer: CommandResult) -> _Peer:
-    fields = dict(re.findall(r"^(user|address|port) (\S+)$", answer.out(), re.M))
-    keys = tuple(re.findall(r"^[^#\s]\S* ((?:ssh|ecdsa)-\S+ \S+)$", answer.out(), re.M))
-    return _Peer(
-        answer.node,
-        fields.get("user", "root"),
-        fields.get("address", answer.node),
-        fields.get("port", "22"),
-        keys,
-    )
+def peer(node: str, answer: str) -> Peer:
+    """How a node says that it is reached. What is no account, address or port does not count: it
+    would stand in the ssh_config of the head.
+
+    >>> peer("n1", "user ana\\naddress 10.0.0.1\\nport 2222\\n10.0.0.1 ssh-ed25519 AAAA")
+    Peer(node='n1', user='ana', address='10.0.0.1', port='2222', host_keys=('ssh-ed25519 AAAA',))
+    >>> peer("n1", "user -oX\\naddress $(id)\\nport 99999")
+    Peer(node='n1', user='root', address='n1', port='22', host_keys=())
+    """
+    fields = dict(re.findall(r"^(user|address|port) (\S+)$", answer, re.M))
+    keys = tuple(re.findall(r"^[^#\s]\S* ((?:ssh|ecdsa)-[\w@.-]+ [A-Za-z0-9+/=]+)$", answer, re.M))
+    user, address, port = (fields.get(name, "") for name in ("user", "address", "port"))
+    if not re.fullmatch(r"[A-Za-z0-9_][\w.@+-]{0,63}\$?", user, re.ASCII):
+        user = "root"
+    try:
+        ipaddress.ip_address(address)
+    except ValueError:
+        address = node
+    number = whole(port)
+    if number is None or not 0 < number < 65536:
+        port = "22"
+    return Peer(node, user, address, port, keys)
 
 
-def _ssh_config(peers: list[_Peer], directory: str) -> str:
+def _ssh_config(peers: list[Peer], directory: str) -> str:
     blocks = [
         f"Host {p.node}\n  HostName {p.address}\n  Port {p.port}\n  User {p.user}\n  HostKeyAlias"
         f" {p.node}\n"

@@ -71,6 +71,14 @@ def test_a_folder_that_others_may_write_to_is_not_used(folder: Path) -> None:
     assert len(list(folder.iterdir())) == 1
 
 
+def test_a_folder_below_one_that_others_may_rename_is_not_used(folder: Path) -> None:
+    stored(folder)
+    folder.parent.chmod(0o777)
+    assert value_now() == 2
+    folder.parent.chmod(0o1777)
+    assert value_now() == 1
+
+
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file away")
 @pytest.mark.parametrize("what", ["folder", "file"])
 def test_what_belongs_to_somebody_else_is_not_read(folder: Path, what: str) -> None:
