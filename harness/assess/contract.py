@@ -25,7 +25,7 @@ from busbw.model import (
 from busbw.parsers import contract as acceptance
 from busbw.parsers.blame.blame import BlameOutcome
 from busbw.parsers.contract import Launches, RunFacts
-from busbw.parsers.tools import ibverbs, nvidia_smi
+from busbw.parsers.tools import gpus, ibverbs
 from busbw.parsers.verdict import Verdict
 from busbw.playbook.contract import Contract, Criterion
 from busbw.store.plan import RunPlan
@@ -204,7 +204,7 @@ def parts(answer: NodeAnswer) -> tuple[HardwareId, ...]:
     node = answer.node.name
     query, verbs = answer.section("gpu_query"), answer.section("ibv_devices")
     serials = []
-    for row in nvidia_smi.parse_query(query.stdout) or () if query is not None else ():
+    for row in gpus.rows(query.stdout) or () if query is not None else ():
         uuid = row.text("uuid")
         if uuid:
             serials.append(HardwareId(node, f"GPU {row.text('index') or '?'}", uuid))

@@ -22,7 +22,7 @@ from busbw.parsers.expect import baselines, cluster, judge
 from busbw.parsers.expect.baselines import Curve, Matches, Tables
 from busbw.parsers.expect.cluster import Expectation, Question
 from busbw.parsers.expect.hardware import Gpu, Nics, recognise_gpu
-from busbw.parsers.tools import ibverbs, imex, nvidia_smi, os_facts, rdma_sysfs
+from busbw.parsers.tools import gpus, ibverbs, imex, os_facts, rdma_sysfs
 from busbw.parsers.tools.os_facts import InterfaceSpeed
 from busbw.parsers.tools.rdma_sysfs import SysfsPort
 from busbw.playbook.specification import met
@@ -93,7 +93,7 @@ def node_hardware(answer: NodeAnswer) -> NodeHardware:
     """The hardware of one node from what preflight asked."""
     query = answer.section("gpu_query")
     sysfs = answer.section("rdma_sysfs")
-    rows = nvidia_smi.parse_query(query.stdout) or () if query is not None else ()
+    rows = gpus.rows(query.stdout) or () if query is not None else ()
     devices = rdma_sysfs.parse(sysfs.stdout) if sysfs is not None else ()
     active = []
     for device in devices:

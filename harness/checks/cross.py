@@ -20,10 +20,11 @@ from busbw.checks import (
     once,
     results_of,
 )
+from busbw.checks.gpu import is_amd
 from busbw.checks.software import facts
 from busbw.inventory.hostlist import LEGAL_NAME
 from busbw.model import CheckResult, Evidence, Status
-from busbw.parsers.tools import ibverbs, nvidia_smi, ofed, os_facts, rdma_sysfs
+from busbw.parsers.tools import gpus, ibverbs, nvidia_smi, ofed, os_facts, rdma_sysfs
 from busbw.parsers.tools.gids import Gid
 from busbw.parsers.tools.ibstat import Ibstat
 from busbw.parsers.tools.ibverbs import VerbsInfo
@@ -184,6 +185,12 @@ class Comparison:
     """What is doubtful about a value even where all nodes have it; empty = nothing."""
     rule: str = ""
     """Where `differs from most nodes: SEVERITY` does not say it all."""
+    amd_command: str = ""
+    """The same question on a node with AMD's GPUs; empty = the same words."""
+
+    def command_on(self, answer: NodeAnswer) -> str:
+        """What answers it on this node, as a person would type it."""
+        return self.amd_command if self.amd_command and is_amd(answer) else self.command
 
     @property
     def check(self) -> Check:
@@ -194,7 +201,7 @@ class Comparison:
 
 def _gpu_field(field: str) -> Callable[[SectionOutput], str | None]:
     def value(output: SectionOutput) -> str | None:
-        rows = nvidia_smi.parse_query(output.stdout) or ()
+        rows = gpus.rows(output.stdout) or ()
         counts = Counter(row.text(field) or "not shown" for row in rows)
         return ", ".join(f"{count} x {text}" for text, count in sorted(counts.items())) or None
 
@@ -298,8 +305,8 @@ def _gid_indexes(output: SectionOutput) -> str | None:
 def _libraries(output: SectionOutput) -> str | None:
     versions = sorted(
         {
-            name.partition(".so.")[2]
-            for name in re.findall(r"^nccl \S*?(libnccl\.so\.[\d.]+)$", output.stdout, re.M)
+            name.replace("libnccl.so.", "").replace("librccl.so.", "RCCL ")
+            for name in re.findall(r"^nccl \S*?(lib[nr]ccl\.so\.[\d.]+)$", output.stdout, re.M)
         }
     )
     return ", ".join(versions) or None
@@ -326,6 +333,7 @@ COMPARISONS = (
         Status.FAIL,
         _gpu_field("name"),
         rule="models or number of GPUs differ from most nodes: FAIL",
+        amd_command="amd-smi static --asic",
     ),
     Comparison(
         "cross.driver",
@@ -333,6 +341,7 @@ COMPARISONS = (
         "nvidia-smi --query-gpu=driver_version",
         Status.FAIL,
         _gpu_field("driver_version"),
+        amd_command="amd-smi static --driver",
     ),
     Comparison(
         "cross.vbios",
@@ -340,6 +349,7 @@ COMPARISONS = (
         "nvidia-smi --query-gpu=vbios_version",
         Status.WARN,
         _gpu_field("vbios_version"),
+        amd_command="amd-smi static --vbios",
     ),
     Comparison(
         "cross.nic_fw",
@@ -397,7 +407,7 @@ COMPARISONS = (
     Comparison(
         "cross.nccl_version",
         "nccl_library",
-        "ls libnccl.so.2.*",
+        "ls libnccl.so.2.* librccl.so.1.*",
         Status.FAIL,
         _libraries,
         rule="libraries in LD_LIBRARY_PATH and the usual folders differ from most nodes: FAIL",
@@ -478,7 +488,7 @@ def _not_compared(
             status,
             "not compared",
             "",
-            comparison.command,
+            comparison.command_on(answer),
             reason,
         )
         for answer in answers
@@ -503,7 +513,7 @@ def _compared(
             Status.UNKNOWN,
             "not known",
             expected,
-            comparison.command,
+            comparison.command_on(answer),
             reason,
         )
     doubt = comparison.doubt(text)
@@ -521,7 +531,7 @@ def _compared(
         status,
         text,
         expected,
-        comparison.command,
+        comparison.command_on(answer),
         doubt,
         evidence,
         values=values,

@@ -20,7 +20,7 @@ from busbw.checks import (
     results_of,
 )
 from busbw.model import CheckResult, Status
-from busbw.parsers.tools import nvidia_smi
+from busbw.parsers.tools import amd_smi, nvidia_smi
 from busbw.parsers.tools.nvidia_smi import QueryRow, SmiTable
 
 # One GPU's settings and health, from whichever view of `nvidia-smi` there is, and the rules over
@@ -228,6 +228,14 @@ def pcie_width(gpus: tuple[GpuState, ...]) -> RuleResult:
     return rule.passed(", ".join(sorted({f"x{g.width:g}" for g in known})))
 
 
+def is_amd(answer: NodeAnswer) -> bool:
+    """Whether the node's GPUs are AMD's."""
+    listed, software = answer.section(_FIRST), answer.section("amd_software")
+    return (listed is not None and amd_smi.is_json(listed.stdout)) or (
+        software is not None and software.stdout.startswith("rocm=")
+    )
+
+
 def _count_of(known: Sized, noun: str = "GPU") -> str:
     return f"{len(known)} {noun}" if len(known) == 1 else f"{len(known)} {noun}s"
 
@@ -402,7 +410,7 @@ def _clocks(rows: tuple[QueryRow, ...]) -> RuleResult:
     return rule.passed(f"reached by {_count_of(known, 'busy GPU')}")
 
 
-def _answer_time(answer: NodeAnswer) -> tuple[CheckResult, ...]:
+def answer_time(answer: NodeAnswer) -> tuple[CheckResult, ...]:
     """How long the shortest question to the driver took: long without persistence mode, with a sick
     GPU, under load."""
     expected = f"nvidia-smi -L within {_SLOW_S:g} s"
@@ -490,6 +498,9 @@ def _processes(answer: NodeAnswer) -> tuple[CheckResult, ...]:
 
 
 def _judge(answer: NodeAnswer) -> tuple[CheckResult, ...]:
+    if is_amd(answer):
+        # busbw.checks.gpu_amd gives these checks.
+        return ()
     return (
         *results_of(
             answer,
@@ -498,7 +509,7 @@ def _judge(answer: NodeAnswer) -> tuple[CheckResult, ...]:
             ("gpu.count",),
             lambda output: _count(output, answer.node.gpus),
         ),
-        *_answer_time(answer),
+        *answer_time(answer),
         *results_of(answer, "gpu_query", "nvidia-smi --query-gpu=…", (*IDS, *_MORE), _settings),
         *results_of(
             answer,
@@ -525,7 +536,6 @@ def _of_records(records: tuple[object, ...]) -> tuple[RuleResult, ...]:
 
 
 _FIRST = "nvidia_smi_list"
-_QUERY_GPU = f"nvidia-smi --query-gpu={_QUERY},clocks_event_reasons.active --format=csv,nounits"
 CHECK = CheckFamily(
     name="gpu",
     checks=(
@@ -577,15 +587,15 @@ CHECK = CheckFamily(
     ),
     sections=(
         # 30 s: without persistence mode the driver loads first; a GPU off the bus can hang it.
-        # Always asked: how many ranks a node takes.
-        Section(_FIRST, "nvidia-smi -L", timeout_s=30),
-        # The last field was renamed with driver 535; an unknown field ends the whole query.
+        # Always asked: how many ranks a node takes. Where AMD's driver is loaded and NVIDIA's is
+        # not, these sections hold what amd-smi prints.
+        Section(_FIRST, timeout_s=30, library="gpu_vendor"),
         Section(
             "gpu_query",
-            f"{_QUERY_GPU} || {_QUERY_GPU.replace('event', 'throttle')}",
             timeout_s=30,
             after=_FIRST,
-            tool="nvidia-smi",
+            library="gpu_vendor",
+            arguments=lambda: (_QUERY,),
             serves=(
                 *IDS,
                 *_MORE,
@@ -599,9 +609,10 @@ CHECK = CheckFamily(
         ),
         Section(
             "gpu_remap",
-            f"nvidia-smi --query-remapped-rows={_REMAP} --format=csv,nounits",
             timeout_s=15,
             after=_FIRST,
+            library="gpu_vendor",
+            arguments=lambda: (_REMAP,),
             serves=("gpu.remap",),
         ),
         # Whose they are, where the process is in this name space; a run asks it too.
@@ -609,7 +620,7 @@ CHECK = CheckFamily(
             "gpu_apps",
             timeout_s=15,
             after=_FIRST,
-            tool="nvidia-smi",
+            library="gpu_vendor",
         ),
         Section(
             "gpu_details",

@@ -4,7 +4,8 @@ the topology."""
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from busbw.checks import (
@@ -20,6 +21,7 @@ from busbw.checks import (
     once,
     results_of,
 )
+from busbw.checks.gpu import is_amd
 from busbw.model import CheckResult, Status
 from busbw.parsers.tools import imex, nvidia_smi, os_facts
 from busbw.parsers.tools.dcgm import DiagTest
@@ -28,6 +30,8 @@ from busbw.parsers.tools.nvidia_smi import NvlinkGpu, Topology
 _LINKS = (("B200", 18), ("B300", 18), ("H100", 18), ("H200", 18), ("A100", 12))
 """NVLinks of an SXM card: NVIDIA data sheets. PCIe cards have fewer or none."""
 _NVL72 = re.compile(r"\bGB[23]00\b")
+_UNHEALTHY, _LIMITED = "Unhealthy", "Limited Capacity"
+"""Summaries of the fabric's health: nvml.h, NVML_GPU_FABRIC_HEALTH_SUMMARY_…"""
 _DMABUF_KERNEL = (5, 12)
 """First kernel with dma-buf for RDMA."""
 
@@ -76,24 +80,25 @@ def fabric_states(output: SectionOutput) -> tuple[RuleResult, ...]:
     """The state of the NVSwitch fabric, per GPU; without one the check does not apply."""
     rule = Rule("gpu.fabric_state", "fabric state Completed, status Success (GPUs behind NVSwitch)")
     gpus = nvidia_smi.parse_details(output.stdout)
-    states = [
-        (i, gpu.fabric_state, gpu.fabric_status)
-        for i, gpu in enumerate(gpus)
-        if gpu.fabric_state is not None
-    ]
+    known = [(i, gpu) for i, gpu in enumerate(gpus) if gpu.fabric_state is not None]
     if not gpus:
         return ()
-    if not states:
+    if not known:
         return (rule.skipped("no fabric", "these GPUs are not behind an NVSwitch"),)
     bad = [
-        f"GPU {i}: {state} / {status}"
-        for i, state, status in states
-        if state != "Completed" or status not in (None, "Success")
+        f"GPU {i}: {gpu.fabric_state} / {gpu.fabric_status}"
+        for i, gpu in known
+        if gpu.fabric_state != "Completed" or gpu.fabric_status not in (None, "Success")
     ]
+    bad += [f"GPU {i}: {_UNHEALTHY}" for i, gpu in known if gpu.fabric_health == _UNHEALTHY]
     if bad:
-        worst = next((state for _, state, _ in states if state != "Completed"), "Completed")
+        states = [gpu.fabric_state for _, gpu in known]
+        worst = next((state for state in states if state != "Completed"), "Completed")
         return (rule.failed(", ".join(bad)).with_values(state=worst),)
-    return (rule.passed(f"Completed on {len(states)} GPUs").with_values(state="Completed"),)
+    limited = [f"GPU {i}: {gpu.fabric_health}" for i, gpu in known if gpu.fabric_health == _LIMITED]
+    if limited:
+        return (rule.warned(", ".join(limited)).with_values(state="Completed"),)
+    return (rule.passed(f"Completed on {len(known)} GPUs").with_values(state="Completed"),)
 
 
 def not_initialized(tests: tuple[DiagTest, ...]) -> tuple[RuleResult, ...]:
@@ -187,6 +192,10 @@ def _manager(answer: NodeAnswer) -> tuple[CheckResult, ...]:
             "gpu.fabricmanager", "nvidia-fabricmanager active where GPUs are behind NVSwitch"
         )
         state = output.stdout.split()[0] if output.stdout.split() else ""
+        if details is not None and _NVL72.search(details.stdout):
+            # NVIDIA GB200 NVL72: its trays reach the NVSwitches of the rack, which have their own.
+            reason = "the fabric manager of an NVL72 runs on its switch trays"
+            return (rule.skipped("not on a tray", reason),)
         if not switched:
             reason = "no GPU says that it is behind an NVSwitch"
             return (rule.skipped(state or "not asked", reason),)
@@ -281,6 +290,105 @@ def _peermem(output: SectionOutput) -> tuple[RuleResult, ...]:
     )
 
 
+_JOINED = "the NVLink domain of the other nodes of its rack"
+_HOW = "nvidia-smi -q; nvidia-imex-ctl -N"
+
+
+def _domains(answers: tuple[NodeAnswer, ...]) -> tuple[CheckResult, ...]:
+    """Nodes of one NVL72 against each other: which NVLink domain each is in, and whether IMEX joins
+    all of it."""
+    shown = {answer.node.name: _clique(answer) for answer in answers}
+    racks = {answer.node.name: _rack(answer) for answer in answers}
+    return tuple(
+        _domain(answer, shown, racks) if _is_tray(answer) else _no_tray(answer)
+        for answer in answers
+    )
+
+
+def _is_tray(answer: NodeAnswer) -> bool:
+    details = answer.section("gpu_details")
+    return details is not None and _NVL72.search(details.stdout) is not None
+
+
+def _no_tray(answer: NodeAnswer) -> CheckResult:
+    reason = "only GPUs that share NVLink with other nodes have a domain of several nodes"
+    details = answer.section("gpu_details")
+    if (details is None or details.exit_status != 0) and not is_amd(answer):
+        why = answer.problem or "nvidia-smi -q gave no answer"
+        return CheckResult(
+            "cross.nvlink_domain", answer.node.name, Status.UNKNOWN, "not known", _JOINED, _HOW, why
+        )
+    return CheckResult(
+        "cross.nvlink_domain",
+        answer.node.name,
+        Status.SKIPPED,
+        "no such GPU",
+        _JOINED,
+        _HOW,
+        reason,
+    )
+
+
+def _clique(answer: NodeAnswer) -> str:
+    """The domain that all its GPUs are in; empty = none, or several."""
+    details = answer.section("gpu_details")
+    gpus = nvidia_smi.parse_details(details.stdout) if details is not None else ()
+    shown = {gpu.fabric_clique for gpu in gpus}
+    return shown.pop() if len(shown) == 1 else ""
+
+
+def _rack(answer: NodeAnswer) -> str:
+    """What the inventory says: nodes of one domain share the label `nvlink_domain`, else `rack`."""
+    labels = dict(answer.node.labels)
+    return labels.get("nvlink_domain") or labels.get("rack") or ""
+
+
+def _domain(answer: NodeAnswer, shown: Mapping[str, str], racks: Mapping[str, str]) -> CheckResult:
+    name = answer.node.name
+    own, rack = shown[name], racks[name]
+    rule = Rule("cross.nvlink_domain", _JOINED)
+    together = [each for each, other in shown.items() if other == own]
+    section = answer.section("imex")
+    domain = imex.parse(section.stdout) if section is not None else None
+    if not own:
+        result = rule.failed("in no NVLink domain, or its GPUs in several")
+    elif rack and (usual := _usual(shown, racks, rack)) not in ("", own):
+        result = rule.failed(f"another NVLink domain than most of {rack} ({usual[:8]}…)")
+    elif domain is not None and domain.state == "UP" and len(domain.members) < len(together):
+        result = rule.failed(f"IMEX joins {len(domain.members)} of its {len(together)} nodes")
+    elif len(together) == 1 and len(shown) > 1:
+        result = rule.warned("alone in its NVLink domain")
+    else:
+        result = rule.passed(f"one of {len(together)} nodes")
+    details = answer.sections["gpu_details"]
+    return CheckResult(
+        rule.check_id,
+        name,
+        result.status,
+        result.seen,
+        rule.expected,
+        _HOW,
+        evidence=evidence_of(answer, details),
+    )
+
+
+def _usual(shown: Mapping[str, str], racks: Mapping[str, str], rack: str) -> str:
+    """The domain of most nodes of a rack; empty = there is no such."""
+    inside = Counter(own for name, own in shown.items() if own and racks[name] == rack)
+    first = inside.most_common(2)
+    return first[0][0] if first and (len(first) == 1 or first[0][1] > first[1][1]) else ""
+
+
+def _not_amd(answer: NodeAnswer) -> tuple[CheckResult, ...]:
+    """What AMD's GPUs do not have; `gpu.peermem` and `os.numa` come from busbw.checks.gpu_amd."""
+    reason = "AMD's GPUs are joined by XGMI: gpu.xgmi"
+    asked = {each.id: each.command for each in CHECK.checks}
+    return tuple(
+        CheckResult(name, answer.node.name, Status.SKIPPED, "not NVIDIA's", "", asked[name], reason)
+        for name in ("gpu.nvlink_status", "gpu.fabric_state", "gpu.fabricmanager", "gpu.imex")
+    )
+
+
 def _of_records(records: tuple[object, ...]) -> tuple[RuleResult, ...]:
     """What `nvidia-smi topo -m`, `nvidia-smi nvlink` and `dcgmi diag` say that were handed in."""
     results = [affinity(matrix) for matrix in of_kind(records, Topology)]
@@ -316,14 +424,19 @@ CHECK = CheckFamily(
         Check(
             "gpu.fabric_state",
             "nvidia-smi -q",
-            "behind an NVSwitch and not Completed / Success: FAIL",
+            "behind an NVSwitch and not Completed / Success, or Unhealthy: FAIL; Limited Capacity: WARN",
         ),
         Check(
             "gpu.fabricmanager",
             "systemctl is-active nvidia-fabricmanager",
-            "behind an NVSwitch and not active: FAIL",
+            "behind an NVSwitch of its own and not active: FAIL",
         ),
         Check("gpu.imex", "nvidia-imex-ctl -N", "domain not UP on GB200 or GB300: FAIL"),
+        Check(
+            "cross.nvlink_domain",
+            _HOW,
+            "GB200 or GB300: in no NVLink domain, in another than most of its rack, or IMEX joins fewer nodes: FAIL; alone: WARN",
+        ),
         Check(
             "gpu.peermem",
             "cat /proc/driver/nvidia/version; ls /sys/module",
@@ -360,18 +473,27 @@ CHECK = CheckFamily(
         ),
     ),
     judge=lambda answer: (
-        *results_of(answer, "gpu_nvlink", "nvidia-smi nvlink -s", ("gpu.nvlink_status",), _nvlink),
-        *results_of(answer, "gpu_details", "nvidia-smi -q", ("gpu.fabric_state",), fabric_states),
-        *_manager(answer),
-        *_imex(answer),
-        *results_of(
-            answer,
-            "gpu_modules",
-            "cat /proc/driver/nvidia/version; ls /sys/module",
-            ("gpu.peermem",),
-            _peermem,
-        ),
-        *results_of(answer, "gpu_topology", "nvidia-smi topo -m", ("os.numa",), _topology),
+        _not_amd(answer)
+        if is_amd(answer)
+        else (
+            *results_of(
+                answer, "gpu_nvlink", "nvidia-smi nvlink -s", ("gpu.nvlink_status",), _nvlink
+            ),
+            *results_of(
+                answer, "gpu_details", "nvidia-smi -q", ("gpu.fabric_state",), fabric_states
+            ),
+            *_manager(answer),
+            *_imex(answer),
+            *results_of(
+                answer,
+                "gpu_modules",
+                "cat /proc/driver/nvidia/version; ls /sys/module",
+                ("gpu.peermem",),
+                _peermem,
+            ),
+            *results_of(answer, "gpu_topology", "nvidia-smi topo -m", ("os.numa",), _topology),
+        )
     ),
+    compare=_domains,
     judge_records=_of_records,
 )

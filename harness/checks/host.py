@@ -19,7 +19,7 @@ from busbw.checks import (
 )
 from busbw.checks.occupied import Process
 from busbw.model import CheckResult, Status
-from busbw.parsers.tools import nvidia_smi, os_facts
+from busbw.parsers.tools import gpus, os_facts
 from busbw.parsers.tools.os_facts import OsFacts
 from busbw.text import whole
 
@@ -264,11 +264,11 @@ def _waiting(text: str) -> tuple[Process, ...]:
 
 def _judge(answer: NodeAnswer) -> tuple[CheckResult, ...]:
     listed = answer.section("nvidia_smi_list")
-    gpus = len(nvidia_smi.parse_list(listed.stdout)) if listed is not None else 0
+    visible = len(gpus.listed(listed.stdout)) if listed is not None else 0
     driver = answer.section("nvidia_driver")
     # Where nvidia-smi does not answer at all, nothing is said of what the session may see.
     driven = (
-        len(re.findall(r"^gpu \S+$", driver.stdout, re.M)) if driver is not None and gpus else 0
+        len(re.findall(r"^gpu \S+$", driver.stdout, re.M)) if driver is not None and visible else 0
     )
     return (
         *results_of(
@@ -283,7 +283,7 @@ def _judge(answer: NodeAnswer) -> tuple[CheckResult, ...]:
             "system",
             "cat /proc/self/status /sys/fs/cgroup/…/memory.max; nvidia-smi -L",
             ("os.cgroup",),
-            lambda output: _shares(output, gpus, driven),
+            lambda output: _shares(output, visible, driven),
         ),
         *results_of(
             answer, "processes", "ps -eo state,pid,wchan:32,comm", ("os.dstate",), _hanging

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from busbw.checks import CheckFamily, NodeAnswer, Section
 from busbw.checks.software import facts
-from busbw.parsers.tools import nvidia_smi
+from busbw.parsers.tools import gpus
 
 _LAUNCHERS = "mpirun|mpiexec|mpiexec.hydra|orterun|prterun|prte|orted|prted|hydra_pmi_proxy|torchrun|[a-z_]*_perf"
 _PS = "ps -eo state,pid,uid,user:32,wchan:32,comm"
@@ -73,10 +73,7 @@ def occupants(answer: NodeAnswer, user_id: int | None) -> tuple[Occupant, ...]:
     apps, listed = answer.section("gpu_apps"), answer.section("processes")
     if apps is not None:
         owners = {int(pid): (user, command) for pid, user, command in _OWNER.findall(apps.stdout)}
-        rows = nvidia_smi.parse_query(apps.stdout) or ()
-        for pid in sorted(
-            {int(number) for row in rows if (number := row.number("pid")) is not None}
-        ):
+        for pid in gpus.process_ids(apps.stdout) or ():
             owner, command = owners.get(pid, (None, f"process {pid}"))
             jobs.append(Occupant(name, f"{command} on a GPU", owner))
     if listed is not None and user_id is not None:

@@ -20,8 +20,9 @@ from busbw.checks import (
     results_of,
     unknown,
 )
+from busbw.checks.gpu import is_amd
 from busbw.model import CheckResult, Command, Evidence, Status
-from busbw.parsers.tools import interface_state, nvidia_smi, open_mpi, os_facts
+from busbw.parsers.tools import gpus, interface_state, nvidia_smi, open_mpi, os_facts
 from busbw.parsers.tools.nvidia_smi import SmiTable
 from busbw.parsers.tools.open_mpi import MpiVersion
 from busbw.text import whole
@@ -75,6 +76,18 @@ def _judge(answer: NodeAnswer) -> tuple[CheckResult, ...]:
     details, listed = answer.section("gpu_details"), answer.section("ldconfig")
     driver = nvidia_smi.parse_cuda(details.stdout) if details is not None else None
     names = listed.stdout if listed is not None else ""
+    if is_amd(answer):
+        return (
+            CheckResult(
+                "sw.cuda",
+                answer.node.name,
+                Status.SKIPPED,
+                "not NVIDIA's",
+                "",
+                "nvcc --version; nvidia-smi -q",
+                "AMD's GPUs run ROCm: sw.rocm",
+            ),
+        )
     return results_of(
         answer,
         "cuda",
@@ -253,7 +266,7 @@ class NodeFacts:
     linked: tuple[str, ...]
     """Network interfaces that had a link before anything ran."""
     gpus: int | None
-    """GPUs that nvidia-smi lists; None = it is missing or listed none."""
+    """GPUs that nvidia-smi or amd-smi lists; None = it is missing or listed none."""
     ssh_interface: str | None
     """The interface with the address that this connection came in on; None = `ip` is missing, or
     another name space has it."""
@@ -277,7 +290,7 @@ def facts(answer: NodeAnswer) -> NodeFacts:
         mpirun_path=values.get("mpirun") or None,
         mpi=open_mpi.parse_version(version.stdout + version.stderr) if version else None,
         mpi_home=next(iter(home.stdout.split()), None) if home else None,
-        gpus=len(re.findall(r"^GPU \d+:", listed.stdout, re.M)) or None if listed else None,
+        gpus=len(gpus.listed(listed.stdout)) or None if listed else None,
         ssh_interface=_ssh_interface(values.get("ssh", ""), answer),
         login_shell=values.get("shell") or None,
         linked=(

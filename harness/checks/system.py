@@ -31,6 +31,8 @@ _EXPECTED = "no Xid, SXid, adapter, PCIe, link or machine error since boot"
 _FATAL_XIDS = frozenset({48, 63, 64, 74, 79, 94, 95, 119, 120, 140, *range(145, 151)})
 """Hardware and driver: NVIDIA's Xid catalogue. 13, 31, 43 and 45 are mostly the application's
 own."""
+_ADAPTERS = ("mlx5", "bnxt_en", "ionic")
+"""Drivers of RDMA adapters: other links may be down without harm."""
 _WARNINGS = ("mlx5", "aer", "link-down", "hung-task", "oom")
 
 
@@ -72,10 +74,10 @@ def _judge(answer: NodeAnswer) -> tuple[CheckResult, ...]:
 def _status(event: KernelEvent) -> Status | None:
     if event.kind == "xid":
         return Status.FAIL if event.number in _FATAL_XIDS else Status.WARN
-    if event.kind in ("sxid", "mce"):
+    if event.kind in ("sxid", "amdgpu", "mce"):
         return Status.FAIL
     # Interfaces of containers and bridges come and go: only an adapter's own link counts.
-    if event.kind == "link-down" and "mlx5" not in event.text:
+    if event.kind == "link-down" and not any(name in event.text for name in _ADAPTERS):
         return None
     return Status.WARN if event.kind in _WARNINGS else None
 

@@ -103,7 +103,7 @@ def _register_up(up: argparse.ArgumentParser) -> None:
         metavar="NAME",
         help=(
             "hardware that the nodes show without having it: h100, h200, b200, a100, h100-roce,"
-            " ethernet, or a YAML file (default: none)"
+            " gb200, mi300x, mi325x, mi355x, ethernet, or a YAML file (default: none)"
         ),
     )
     up.add_argument(

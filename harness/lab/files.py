@@ -194,6 +194,8 @@ def sshd_config(state: LabState, node: LabNode) -> str:
     }
     if state.persona is not None and (node_directory(state, node) / persona.LIBRARY).exists():
         environment["LD_PRELOAD"] = f"{directory}/{persona.LIBRARY}"
+    if state.persona is not None and state.persona.rocm:
+        environment["ROCM_PATH"] = f"{directory}/{persona.ROCM}"
     if state.slurm:
         environment.update(slurm.ENVIRONMENT)
     listen = node.address if state.mode is Mode.LOOPBACK else "0.0.0.0"

@@ -37,6 +37,8 @@ from busbw.fabrics import fabric as profile
 SMALL_BYTES = 64 * 1024
 """The limit that distributions come with."""
 LIBRARY = "memlock.so"
+ROCM = "hardware/rocm"
+"""AMD's toolkit, below the node's own directory."""
 CANNOT = (
     (
         "lock more memory than its maker: sessions are shown an unlimited limit, as the invented"
@@ -192,6 +194,15 @@ class GpuKind:
     """Of one link, one way, as `nvidia-smi nvlink -s` shows it."""
     nvswitch: bool = False
     """True = behind an NVSwitch, with a fabric state and a fabric manager."""
+    joins_nodes: bool = False
+    """True = NVLink joins the nodes of one rack of the lab, as in an NVL72: they share a clique and
+    an IMEX domain, and their fabric manager runs on the switch trays."""
+    target: str = ""
+    """What a compiler builds for; only AMD's GPUs have it: `gfx942`."""
+    xgmi_links: int = 0
+    """Between AMD's GPUs of one node, of one GPU."""
+    xgmi_gbit_s: float = 0.0
+    """Of one lane."""
     headroom: bool = False
     """True = nvidia-smi shows the distance to the limit (`T.Limit`) where it showed temperatures
     before."""
@@ -199,7 +210,12 @@ class GpuKind:
     @property
     def short(self) -> str:
         """The model without what all have in common: `H100 80GB HBM3`."""
-        return self.model.removeprefix("NVIDIA ")
+        return self.model.removeprefix("NVIDIA ").removeprefix("AMD Instinct ")
+
+    @property
+    def is_amd(self) -> bool:
+        """They are AMD's."""
+        return bool(self.target)
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,6 +239,9 @@ class AdapterKind:
     pcie_generation: int
     ethernet: bool = False
     """True = RoCE."""
+    driver: str = "mlx5"
+    """Of the kernel: `mlx5`, `bnxt_re`, `ionic`."""
+    pci_vendor: int = 0x15B3
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,7 +257,6 @@ class Persona:
     driver: str
     odd_driver: str
     """Another release, for the node that was left out of an upgrade."""
-    cuda: str
     vendor: str
     product: str
     """Of the whole machine, as its firmware says."""
@@ -251,6 +269,14 @@ class Persona:
     """True = the open kernel modules, with which dma-buf stands in for nvidia_peermem."""
     adapters: AdapterKind | None = None
     adapter_addresses: tuple[str, ...] = ()
+    cuda: str = ""
+    """Toolkit; empty = none."""
+    rocm: str = ""
+    """AMD's toolkit; empty = none."""
+    rccl: str = ""
+    """Version in the name of its library: `1.0.60300`."""
+    odd_rccl: str = ""
+    """Another release's, for the node that was left out of an upgrade."""
     ofed: str = ""
     """Vendor package; empty = none (the distribution's drivers)."""
     odd_ofed: str = ""
@@ -371,6 +397,9 @@ class Gpu:
     event_reasons: int = IDLE
     links_down: tuple[int, ...] = ()
     fabric_state: str = "Completed"
+    cluster: str = ""
+    """UUID of the NVLink domain that several nodes share; empty = its fabric ends at the node."""
+    fabric_health: str = "Healthy"
     memory_used_mib: int = 4
     process: int | None = None
     """Process id of somebody's job on it; None = it is free."""
@@ -437,29 +466,40 @@ class NodeHardware:
     change."""
     far_nics: bool = False
     """True = GPUs and adapters are paired across the sockets."""
+    rccl: str = ""
+    partition: str = "SPX"
+    """Of AMD's GPUs: `SPX` whole, `CPX` in eight parts."""
+    imex: str = "READY"
+    """State of its own IMEX daemon."""
+    imex_nodes: tuple[tuple[str, str], ...] = ()
+    """(address, state) of the nodes of its IMEX domain; () = it is in none."""
 
 
-def invent(persona: Persona, node: str, number: int) -> NodeHardware:
-    """The hardware of node `number` (from 1), whole and well. The same number gives the same
-    hardware."""
+def invent(persona: Persona, node: str, number: int, rack: str = "") -> NodeHardware:
+    """The hardware of node `number` (from 1) in a rack, whole and well. The same number gives the
+    same hardware."""
     return NodeHardware(
         node=node,
         persona=persona,
         driver=persona.driver,
         ofed=persona.ofed,
-        gpus=tuple(_gpu(persona, number, index) for index in range(len(persona.gpu_addresses))),
+        gpus=tuple(
+            _gpu(persona, number, index, rack) for index in range(len(persona.gpu_addresses))
+        ),
         adapters=tuple(
             _adapter(persona.adapters, persona, number, index)
             for index in range(len(persona.adapter_addresses))
         ),
         verbs=persona.adapters is not None,
         peermem=persona.adapters is not None and not persona.open_modules,
-        fabric_manager=persona.gpus.nvswitch,
+        fabric_manager=persona.gpus.nvswitch and not persona.gpus.joins_nodes,
         bios=persona.bios,
+        rccl=persona.rccl,
+        imex_nodes=((f"10.77.0.{number}", "READY"),) if persona.gpus.joins_nodes else (),
     )
 
 
-def _gpu(persona: Persona, number: int, index: int) -> Gpu:
+def _gpu(persona: Persona, number: int, index: int, rack: str) -> Gpu:
     seed = hashlib.sha256(f"{persona.name}/{number}/{index}".encode()).hexdigest()
     return Gpu(
         index=index,
@@ -471,15 +511,23 @@ def _gpu(persona: Persona, number: int, index: int) -> Gpu:
         vbios=persona.gpus.vbios,
         power_limit_w=persona.gpus.power_w,
         temperature_c=28 + (number + index) % 5,
+        cluster=_domain(rack) if persona.gpus.joins_nodes else "",
     )
+
+
+def _domain(rack: str) -> str:
+    """The UUID of a rack's NVLink domain."""
+    seed = hashlib.sha256(f"domain/{rack}".encode()).hexdigest()
+    return f"{seed[:8]}-{seed[8:12]}-{seed[12:16]}-{seed[16:20]}-{seed[20:32]}"
 
 
 def _adapter(kind: AdapterKind | None, persona: Persona, number: int, index: int) -> Adapter:
     assert kind is not None  # the reader of personas holds addresses and kind together
     address = persona.adapter_addresses[index]
-    bus = int(address.split(":")[1], 16)
+    domain, bus = (int(part, 16) for part in address.split(":")[:2])
+    place = f"P{domain}p{bus}s0" if domain else f"p{bus}s0"
     return Adapter(
-        name=f"mlx5_{index}",
+        name=f"{kind.driver}{'' if kind.driver == 'bnxt_re' else '_'}{index}",
         address=address,
         numa=index * persona.numa_nodes // len(persona.adapter_addresses),
         guid=f"b83f:d203:{number:04x}:{index:04x}",
@@ -488,7 +536,7 @@ def _adapter(kind: AdapterKind | None, persona: Persona, number: int, index: int
         firmware=kind.firmware,
         rate_gbit_s=kind.rate_gbit_s,
         lanes=kind.lanes,
-        netdev=f"ens{bus}np0" if kind.ethernet else f"ibp{bus}s0",
+        netdev=f"ens{bus}np0" if kind.ethernet else f"ib{place}",
         ipv4=f"172.{16 + index}.{number >> 8}.{number & 255}" if kind.ethernet else None,
         sm_lid=0 if kind.ethernet else 1,
     )

@@ -17,6 +17,8 @@ _LIVE = (
     ("errors-grow", "one adapter: error counters that grow"),
 )
 """Faults of processes on the node, which busbw.lab.faults makes itself."""
+IMEX_OFF = "imex-not-ready"
+"""Seen by the other nodes of the rack, too."""
 _Change = Callable[[NodeHardware, int], NodeHardware]
 
 
@@ -63,7 +65,21 @@ def hardware(state: LabState, node: LabNode) -> NodeHardware:
         )
     number = state.nodes.index(node) + 1
     faults = [fault for fault in state.faults if fault.target == node.name]
-    return broken(invent(state.persona, node.name, number), faults)
+    whole = invent(state.persona, node.name, number, node.leaf)
+    return replace(broken(whole, faults), imex_nodes=_imex_nodes(state, node))
+
+
+def _imex_nodes(state: LabState, node: LabNode) -> tuple[tuple[str, str], ...]:
+    """The IMEX domain as this node sees it: the nodes of its rack, each with the state that its own
+    faults leave."""
+    if state.persona is None or not state.persona.gpus.joins_nodes:
+        return ()
+    silent = {fault.target for fault in state.faults if fault.kind == IMEX_OFF}
+    return tuple(
+        (each.address, "UNAVAILABLE" if each.name in silent else "READY")
+        for each in state.nodes
+        if each.leaf == node.leaf
+    )
 
 
 def broken(node: NodeHardware, faults: Iterable[Fault]) -> NodeHardware:
@@ -164,6 +180,10 @@ def _without_gpu(node: NodeHardware, index: int) -> NodeHardware:
 
 def _lost_gpu(node: NodeHardware, index: int) -> NodeHardware:
     lost = _gpu(lambda gpu: replace(gpu, lost=True))(node, index)
+    if node.persona.gpus.is_amd:
+        address = node.gpus[index].address if index < len(node.gpus) else ""
+        line = f"[Fri Nov 20 03:12:44 2026] amdgpu {address}: amdgpu: device lost from bus!"
+        return replace(lost, kernel_log=(*node.kernel_log, line))
     return _logged(lost, index, "79, pid='<unknown>', name=<unknown>, GPU has fallen off the bus.")
 
 
@@ -174,6 +194,10 @@ def _logged(node: NodeHardware, index: int, xid: str) -> NodeHardware:
         if gpu.index == index
     )
     return replace(node, kernel_log=node.kernel_log + lines)
+
+
+def _all_gpus(change: Callable[[Gpu], Gpu]) -> _Change:
+    return lambda node, index: replace(node, gpus=tuple(map(change, node.gpus)))
 
 
 def _all_adapters(change: Callable[[Adapter], Adapter]) -> _Change:
@@ -209,6 +233,14 @@ def _needs_adapters(persona: Persona) -> str:
     return "" if persona.adapters else "it has no RDMA adapter"
 
 
+def _needs_matrix(persona: Persona) -> str:
+    return (
+        "amd-smi has no matrix of GPUs and adapters"
+        if persona.gpus.is_amd
+        else _needs_adapters(persona)
+    )
+
+
 def _needs_infiniband(persona: Persona) -> str:
     if persona.adapters and not persona.adapters.ethernet:
         return ""
@@ -219,8 +251,32 @@ def _needs_roce(persona: Persona) -> str:
     return "" if persona.adapters and persona.adapters.ethernet else "it has no RoCE adapter"
 
 
+def _needs_qos(persona: Persona) -> str:
+    if persona.adapters and persona.adapters.driver != "mlx5":
+        return "mlnx_qos shows adapters of mlx5 only"
+    return _needs_roce(persona)
+
+
+def _needs_fabric_manager(persona: Persona) -> str:
+    if persona.gpus.joins_nodes:
+        return "its fabric manager runs on the switch trays"
+    return _needs_nvswitch(persona)
+
+
 def _needs_package(persona: Persona) -> str:
     return "" if persona.odd_ofed else "it has no vendor package"
+
+
+def _needs_nvidia(persona: Persona) -> str:
+    return "its GPUs are AMD's" if persona.gpus.is_amd else ""
+
+
+def _needs_amd(persona: Persona) -> str:
+    return "" if persona.gpus.is_amd else "its GPUs are not AMD's"
+
+
+def _needs_domain(persona: Persona) -> str:
+    return "" if persona.gpus.joins_nodes else "NVLink does not join its nodes"
 
 
 def _needs_nvlink(persona: Persona) -> str:
@@ -252,8 +308,53 @@ FAULTS = (
         "persistence mode off",
         "gpu",
         _gpu(lambda gpu: replace(gpu, persistence=False)),
+        _needs_nvidia,
     ),
-    HardwareFault("mig-on", "MIG mode on", "gpu", _gpu(lambda gpu: replace(gpu, mig=True))),
+    HardwareFault(
+        "mig-on", "MIG mode on", "gpu", _gpu(lambda gpu: replace(gpu, mig=True)), _needs_nvidia
+    ),
+    HardwareFault(
+        "partitioned",
+        "AMD's GPUs in parts (CPX)",
+        "node",
+        _node(lambda n: replace(n, partition="CPX")),
+        _needs_amd,
+    ),
+    HardwareFault(
+        "xgmi-down",
+        "an XGMI link down",
+        "gpu",
+        _gpu(lambda gpu: replace(gpu, links_down=(2,))),
+        _needs_amd,
+    ),
+    HardwareFault(
+        "rccl-odd",
+        "RCCL of another ROCm release than the other nodes",
+        "node",
+        _node(lambda n: replace(n, rccl=n.persona.odd_rccl)),
+        _needs_amd,
+    ),
+    HardwareFault(
+        "domain-missing",
+        "not in the NVLink domain of its rack",
+        "node",
+        _all_gpus(lambda gpu: replace(gpu, cluster="")),
+        _needs_domain,
+    ),
+    HardwareFault(
+        "fabric-unhealthy",
+        "fabric health Unhealthy",
+        "gpu",
+        _gpu(lambda gpu: replace(gpu, fabric_health="Unhealthy")),
+        _needs_domain,
+    ),
+    HardwareFault(
+        IMEX_OFF,
+        "its IMEX daemon is not ready",
+        "node",
+        _node(lambda n: replace(n, imex="UNAVAILABLE")),
+        _needs_domain,
+    ),
     HardwareFault(
         "ecc-errors",
         "uncorrected ECC errors",
@@ -307,7 +408,7 @@ FAULTS = (
         "the fabric manager does not run",
         "node",
         _node(lambda n: replace(n, fabric_manager=False)),
-        _needs_nvswitch,
+        _needs_fabric_manager,
     ),
     HardwareFault(
         "xid-in-log",
@@ -409,14 +510,14 @@ FAULTS = (
         "priority flow control off",
         "node",
         _all_adapters(lambda a: replace(a, pfc_priorities=())),
-        _needs_roce,
+        _needs_qos,
     ),
     HardwareFault(
         "trust-pcp",
         "trusts PCP, not DSCP",
         "node",
         _all_adapters(lambda a: replace(a, trust="pcp")),
-        _needs_roce,
+        _needs_qos,
     ),
     HardwareFault(
         "ofed-odd",
@@ -430,6 +531,6 @@ FAULTS = (
         "GPUs and adapters on different sockets",
         "node",
         _node(lambda n: replace(n, far_nics=True)),
-        _needs_adapters,
+        _needs_matrix,
     ),
 )

@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping
 from itertools import chain
 from pathlib import Path
 
-from busbw.lab import persona, persona_faults, persona_smi
+from busbw.lab import persona, persona_amd, persona_faults, persona_smi
 from busbw.lab.persona import Adapter, Entry, Gpu, NodeHardware, replace_tree, text, write_tree
 from busbw.lab.state import LabNode, LabState, Mode
 
@@ -175,8 +175,10 @@ def _all(node: NodeHardware) -> Iterator[Entry]:
         yield Entry("sys/class/infiniband")
         yield Entry("sys/class/infiniband_verbs")
         yield text("sys/class/infiniband_verbs/abi_version", 6)
+        kind = node.persona.adapters
+        module = "mlx5_core" if kind is None or kind.driver == "mlx5" else kind.driver
         driver = node.ofed.partition("-")[2].removeprefix("internal-")
-        yield text("sys/module/mlx5_core/version", driver)
+        yield text(f"sys/module/{module}/version", driver)
         for adapter in node.adapters:
             yield from _adapter(node, adapter)
         for name in ("rdma_cm", *map(_verbs_name, node.adapters)):
@@ -184,6 +186,9 @@ def _all(node: NodeHardware) -> Iterator[Entry]:
     yield text("sys/class/dmi/id/bios_version", node.bios)
     yield text("sys/class/dmi/id/product_name", node.persona.product)
     yield text("sys/class/dmi/id/sys_vendor", node.persona.vendor)
+    if node.persona.gpus.is_amd:
+        yield from persona_amd.sysfs(node)
+        return
     if node.peermem:
         yield text("sys/module/nvidia_peermem/refcnt", 0)
     yield text("sys/module/nvidia/version", node.driver)
@@ -198,7 +203,11 @@ def _all(node: NodeHardware) -> Iterator[Entry]:
 
 
 def _verbs_name(adapter: Adapter) -> str:
-    return f"uverbs{adapter.name.removeprefix('mlx5_')}"
+    return f"uverbs{_number_of(adapter)}"
+
+
+def _number_of(adapter: Adapter) -> int:
+    return int(adapter.name[len(adapter.kind.driver) :].strip("_"))
 
 
 def _number(name: str) -> tuple[int, int]:
@@ -212,7 +221,10 @@ def _number(name: str) -> tuple[int, int]:
 def _gpu(node: NodeHardware, gpu: Gpu) -> Iterator[Entry]:
     kind = gpu.kind
     generation, width = kind.pcie_generation, gpu.pcie_width
-    ids = (0x10DE, kind.pci_device, 0x030200)
+    # Class of a display without a screen; of AMD's, processing accelerator.
+    ids = (
+        (0x1002, kind.pci_device, 0x120000) if kind.is_amd else (0x10DE, kind.pci_device, 0x030200)
+    )
     config = _OFF_THE_BUS if gpu.lost else endpoint(*ids, generation, width)
     yield from _device(gpu.address, *ids, gpu.numa, generation, width, config)
     yield from _bridge(node, gpu.address, gpu.numa, generation, width)
@@ -274,7 +286,7 @@ def _card(node: NodeHardware, adapter: Adapter) -> Iterator[Entry]:
     """The adapter as PCI shows it, whether a driver speaks for it or not."""
     kind = adapter.kind
     generation, width = kind.pcie_generation, adapter.pcie_width
-    ids = (0x15B3, kind.pci_device, 0x020000 if kind.ethernet else 0x020700)
+    ids = (kind.pci_vendor, kind.pci_device, 0x020000 if kind.ethernet else 0x020700)
     config = endpoint(
         *ids,
         generation,
@@ -396,22 +408,19 @@ def programs(node: NodeHardware, *, devices: bool) -> tuple[str, ...]:
 
 
 def _all_tools(node: NodeHardware) -> Iterator[Entry]:
-    yield from persona_smi.entries(node)
     yield text("answers/dmesg/any", *node.kernel_log)
-    release = node.persona.cuda
-    yield text(
-        "answers/nvcc/--version",
-        "nvcc: NVIDIA (R) Cuda compiler driver",
-        f"Cuda compilation tools, release {release}, V{release}.140",
-    )
-    services = ["nvidia-persistenced"]
-    if node.fabric_manager:
-        services.insert(0, "nvidia-fabricmanager")
-    yield text("answers/systemctl/active", *services)
+    if node.persona.gpus.is_amd:
+        yield from persona_amd.entries(node)
+        yield text("answers/systemctl/active", "dbus")
+    else:
+        yield from persona_smi.entries(node)
+        yield from _nvidia_software(node)
     if node.persona.adapters is None:
         return
     yield from _devinfo(node)
     yield text("answers/ibdev2netdev/any", *map(_netdev, node.adapters))
+    if node.persona.adapters.driver != "mlx5":
+        return
     yield text("answers/mlxfwmanager/any", *chain.from_iterable(map(_firmware, node.adapters)))
     if node.persona.ofed:
         yield text("answers/ofed_info/-s", f"{node.ofed}:")
@@ -421,6 +430,32 @@ def _all_tools(node: NodeHardware) -> Iterator[Entry]:
         yield text("answers/mlnx_qos/any.status", 1)
         for adapter in node.adapters:
             yield text(f"answers/mlnx_qos/-i_{adapter.netdev}", *_qos(adapter))
+
+
+def _nvidia_software(node: NodeHardware) -> Iterator[Entry]:
+    release = node.persona.cuda
+    yield text(
+        "answers/nvcc/--version",
+        "nvcc: NVIDIA (R) Cuda compiler driver",
+        f"Cuda compilation tools, release {release}, V{release}.140",
+    )
+    services = ["nvidia-persistenced"]
+    if node.fabric_manager:
+        services.insert(0, "nvidia-fabricmanager")
+    if node.imex_nodes:
+        services.append("nvidia-imex")
+        yield text("answers/nvidia-imex-ctl/-N", *_imex(node))
+    yield text("answers/systemctl/active", *services)
+
+
+def _imex(node: NodeHardware) -> Iterator[str]:
+    """As each node sees the domain: IMEX 560 to 580."""
+    yield "Nodes:"
+    for number, (address, state) in enumerate(node.imex_nodes):
+        yield f"Node #{number}   * {address} *   - {state:<12} - Version: {node.driver}"
+    ready = all(state == "READY" for _, state in node.imex_nodes)
+    state = "DOWN" if node.imex != "READY" else "UP" if ready else "DEGRADED"
+    yield f"Domain State: {state}"
 
 
 def _devinfo(node: NodeHardware) -> Iterator[Entry]:
@@ -453,7 +488,8 @@ def _tool_device(adapter: Adapter) -> Iterator[str]:
     yield f"\tfw_ver:\t\t\t\t{adapter.firmware}"
     yield f"\tnode_guid:\t\t\t{adapter.guid}"
     yield f"\tsys_image_guid:\t\t\t{adapter.guid}"
-    yield "\tvendor_id:\t\t\t0x02c9"
+    vendor = 0x02C9 if kind.driver == "mlx5" else kind.pci_vendor
+    yield f"\tvendor_id:\t\t\t{vendor:#06x}"
     yield f"\tvendor_part_id:\t\t\t{kind.hca_type.removeprefix('MT')}"
     yield "\thw_ver:\t\t\t\t0x0"
     yield f"\tboard_id:\t\t\t{kind.board}"
@@ -476,7 +512,7 @@ def _netdev(adapter: Adapter) -> str:
 
 def _firmware(adapter: Adapter) -> Iterator[str]:
     kind = adapter.kind
-    yield f"Device #{int(adapter.name.removeprefix('mlx5_')) + 1}:"
+    yield f"Device #{_number_of(adapter) + 1}:"
     yield from ("----------", "")
     yield f"  Device Type:      {kind.name.replace('-', '')}"
     yield f"  Part Number:      {kind.part}"

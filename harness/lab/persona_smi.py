@@ -44,6 +44,9 @@ _SECTIONS = {
 """What `-d` takes, and the groups it leaves."""
 SELECTIONS = (*_SECTIONS, "PERFORMANCE,ECC")
 """Choices that an answer is composed for."""
+_CLIQUE = 32766
+"""The default partition: NMX Controller, gRPC API."""
+_NO_CLUSTER = "00000000-0000-0000-0000-000000000000"
 _ON = {True: "Enabled", False: "Disabled"}
 _Value = str | int | None
 """None = a group's title."""
@@ -95,7 +98,7 @@ def _gpu(gpu: Gpu) -> Iterator[tuple[int, str, _Value]]:
     yield from _group(3, "PCIe Generation", Max=generation, Current=generation)
     yield from _group(3, "Link Width", Max="16x", Current=f"{gpu.pcie_width}x")
     if kind.nvswitch:
-        yield from _group(1, "Fabric", State=gpu.fabric_state, Status=_fabric_status(gpu, "N/A"))
+        yield from _fabric(gpu)
     yield 1, "Performance State", "P0"
     yield 1, "Clocks Event Reasons", None
     for label, bit in _REASONS:
@@ -137,7 +140,17 @@ def _group(depth: int, title: str, **values: _Value) -> Iterator[tuple[int, str,
         yield depth + 1, label, value
 
 
+def _fabric(gpu: Gpu) -> Iterator[tuple[int, str, _Value]]:
+    yield from _group(1, "Fabric", State=gpu.fabric_state, Status=_fabric_status(gpu, "N/A"))
+    if gpu.kind.joins_nodes:
+        yield 2, "CliqueId", _CLIQUE if gpu.cluster else 0
+        yield 2, "ClusterUUID", gpu.cluster or _NO_CLUSTER
+        yield from _group(2, "Health", Summary=gpu.fabric_health, Bandwidth="Full")
+
+
 def _fabric_status(gpu: Gpu, otherwise: str) -> str:
+    if gpu.kind.joins_nodes and not gpu.cluster:
+        return "Insufficient Resources"
     return "Success" if gpu.kind.nvswitch and gpu.fabric_state == "Completed" else otherwise
 
 

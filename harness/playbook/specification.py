@@ -21,7 +21,7 @@ from enum import StrEnum
 
 from busbw.codec import unknown
 from busbw.model import Requirement
-from busbw.parsers.tools import ibverbs, nvidia_smi, ofed, os_facts, pci, rdma_sysfs
+from busbw.parsers.tools import gpus, ibverbs, nvidia_smi, ofed, os_facts, pci, rdma_sysfs
 from busbw.parsers.tools.nvidia_smi import QueryRow
 from busbw.parsers.tools.os_facts import InterfaceSpeed
 from busbw.parsers.tools.pci import PciDevice
@@ -69,13 +69,13 @@ def _number(value: float | None) -> str | None:
 
 
 def _gpu_count(texts: Texts, rails: tuple[str, ...]) -> Readings:
-    rows = nvidia_smi.parse_query(texts["gpu_query"])
+    rows = gpus.rows(texts["gpu_query"])
     return () if rows is None else (("", str(len(rows))),)
 
 
 def _of_gpu(name: str) -> Callable[[Texts, tuple[str, ...]], Readings]:
     def read(texts: Texts, rails: tuple[str, ...]) -> Readings:
-        rows = nvidia_smi.parse_query(texts["gpu_query"]) or ()
+        rows = gpus.rows(texts["gpu_query"]) or ()
         return tuple((_gpu(row), row.text(name)) for row in rows)
 
     return read

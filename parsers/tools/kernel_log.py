@@ -29,13 +29,25 @@ _OTHERS = (
             re.I,
         ),
     ),
-    ("link-down", re.compile(r"(?:mlx5_core [0-9a-f:.]+ )?(\S+): (?:Link down|NIC Link is Down)")),
+    (
+        "link-down",
+        re.compile(
+            r"(?:(?:mlx5_core|bnxt_en|ionic) [0-9a-f:.]+ )?(\S+): (?:Link down|NIC Link is Down)"
+        ),
+    ),
+    (
+        "amdgpu",
+        re.compile(
+            r"amdgpu ([0-9a-f:.]+): .*(?:uncorrectable hardware error|GPU reset begin"
+            r"|device lost from bus|ring \S+ timeout).*"
+        ),
+    ),
     ("hung-task", re.compile(r"task (\S+?):\d+ blocked for more than \d+ seconds")),
     ("oom", re.compile(r"Out of memory: Killed process (\d+)")),
     ("mce", re.compile(r"mce: .*(Hardware Error|Machine check).*")),
 )
 _TELLING = Marks(
-    (r"Xid \(", "mlx5_core", "AER", "[Ll]ink (?:is )?[Dd]own", "blocked for more", "Out of memory", "mce:")
+    (r"Xid \(", "mlx5_core", "amdgpu", "AER", "[Ll]ink (?:is )?[Dd]own", "blocked for more", "Out of memory", "mce:")
 )  # fmt: skip
 """No telling line is without one of these."""
 
@@ -51,7 +63,7 @@ class KernelEvent:
     """One telling line."""
 
     kind: str
-    """`xid`, `sxid`, `mlx5`, `aer`, `link-down`, `hung-task`, `oom` or `mce`."""
+    """`xid`, `sxid`, `mlx5`, `amdgpu`, `aer`, `link-down`, `hung-task`, `oom` or `mce`."""
     number: int | None
     """Of an Xid or SXid."""
     device: str | None

@@ -398,6 +398,8 @@ class GpuDetails:
     """Newer drivers give the distance to the limit instead (`GPU T.Limit Temp`)."""
     fabric_clique: str = ""
     """The NVLink partition that several nodes share; empty = none, or not printed."""
+    fabric_health: str = ""
+    """`Healthy`, `Unhealthy`, `Limited Capacity`; empty = not printed, or not supported."""
 
 
 def parse_list(text: str) -> tuple[ListedGpu, ...]:
@@ -514,6 +516,7 @@ def _details(bus_id: str, text: str) -> GpuDetails:
         fabric_state=fabric.get("State"),
         fabric_status=fabric.get("Status"),
         fabric_clique=_clique(fabric),
+        fabric_health=fabric.get("Summary", "").replace("Not Supported", ""),
         temperature_c=_degrees(heat.get("GPU Current Temp")),
         slowdown_c=_degrees(heat.get("GPU Slowdown Temp")),
         headroom_c=_degrees(heat.get("GPU T.Limit Temp")),

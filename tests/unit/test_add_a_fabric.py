@@ -100,18 +100,32 @@ def test_what_the_published_fabrics_travel_on() -> None:
         "infiniband-sharp": (Wire.INFINIBAND, "infiniband"),
         "nvlink-only": (Wire.UNFRAMED, "intra-node"),
         "oci": (Wire.ROCE, "roce"),
+        "pollara": (Wire.ROCE, "roce"),
         "rocev2": (Wire.ROCE, "roce"),
+        "slingshot": (Wire.UNFRAMED, "slingshot"),
         "spectrum-x": (Wire.ROCE, "spectrum-x"),
         "spectrum-x-plugin": (Wire.ROCE, "spectrum-x"),
         "tcp": (Wire.TCP, "tcp"),
         "tcp-100g": (Wire.TCP, "tcp"),
+        "thor2": (Wire.ROCE, "roce"),
     }
 
 
 def test_flows_are_hashed_on_plain_ethernet_only() -> None:
     loaded = [fabric.load(name) for name in fabric.names()]
     hashed = {each.name for each in loaded if each.flow_hashing and each.flow_hashing.value}
-    assert hashed == {"gcp-gib", "gcp-tcpx", "gcp-tcpxo", "lab", "oci", "rocev2", "tcp", "tcp-100g"}
+    assert hashed == {
+        "gcp-gib",
+        "gcp-tcpx",
+        "gcp-tcpxo",
+        "lab",
+        "oci",
+        "pollara",
+        "rocev2",
+        "tcp",
+        "tcp-100g",
+        "thor2",
+    }
     assert fabric.load("nvlink-only").link_tool is LinkTool.NONE
 
 

@@ -47,11 +47,14 @@ def test_these_fabrics_are_known() -> None:
         "lab",
         "nvlink-only",
         "oci",
+        "pollara",
         "rocev2",
+        "slingshot",
         "spectrum-x",
         "spectrum-x-plugin",
         "tcp",
         "tcp-100g",
+        "thor2",
     )
 
 
@@ -142,11 +145,14 @@ def test_a_fabric_over_rdma_refuses_to_run_over_tcp() -> None:
         "lab": [],
         "nvlink-only": [],
         "oci": ["IB"],
+        "pollara": [None],
         "rocev2": ["IB"],
+        "slingshot": ["AWS Libfabric"],
         "spectrum-x": ["IB"],
         "spectrum-x-plugin": [None],
         "tcp": ["Socket"],
         "tcp-100g": ["Socket"],
+        "thor2": ["IB"],
     }
 
 

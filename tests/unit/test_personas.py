@@ -18,7 +18,7 @@ from busbw.errors import LabError, UsageError
 from busbw.lab import persona, persona_faults, persona_files
 from busbw.lab.persona import Entry, NodeHardware, replace_tree, write_tree
 from busbw.lab.state import Fault
-from busbw.parsers.tools import gids, ibverbs, mlnx_qos, nvidia_smi, ofed
+from busbw.parsers.tools import amd_smi, gids, ibverbs, mlnx_qos, nvidia_smi, ofed
 
 H100 = persona.load("h100")
 TOOL = Path(persona_files.__file__).parent / "scripts/tool.sh"
@@ -47,18 +47,24 @@ def test_the_personas_of_the_issue_are_there_and_name_their_fabric() -> None:
         "a100": "infiniband",
         "b200": "infiniband",
         "ethernet": "tcp",
+        "gb200": "infiniband",
         "h100": "infiniband",
         "h100-roce": "rocev2",
         "h200": "infiniband",
+        "mi300x": "rocev2",
+        "mi325x": "thor2",
+        "mi355x": "pollara",
     }
 
 
 def test_an_unknown_persona_lists_the_known_ones() -> None:
     with pytest.raises(UsageError) as caught:
-        persona.load("mi300x")
+        persona.load("mi999")
     assert caught.value.lines() == (
-        "error: unknown persona 'mi300x'; known: a100, b200, ethernet, h100, h100-roce, h200",
-        "next: known personas: a100, b200, ethernet, h100, h100-roce, h200",
+        "error: unknown persona 'mi999'; known: a100, b200, ethernet, gb200, h100, h100-roce, h200,"
+        " mi300x, mi325x, mi355x",
+        "next: known personas: a100, b200, ethernet, gb200, h100, h100-roce, h200, mi300x, mi325x,"
+        " mi355x",
     )
 
 
@@ -103,7 +109,11 @@ def test_nodes_of_a_persona_differ_in_what_is_unique_and_in_nothing_else() -> No
     assert whole(number=1) == one
 
 
-@pytest.mark.parametrize("name", persona.names())
+NVIDIA = [name for name in persona.names() if not persona.load(name).gpus.is_amd]
+AMD = [name for name in persona.names() if persona.load(name).gpus.is_amd]
+
+
+@pytest.mark.parametrize("name", NVIDIA)
 def test_every_text_of_nvidia_smi_is_read_by_the_parsers_and_agrees_with_the_record(
     name: str,
 ) -> None:
@@ -146,7 +156,63 @@ def test_every_text_of_nvidia_smi_is_read_by_the_parsers_and_agrees_with_the_rec
     }
 
 
-@pytest.mark.parametrize("name", ["a100", "b200", "h100", "h100-roce", "h200"])
+@pytest.mark.parametrize("name", AMD)
+def test_every_text_of_amd_smi_is_read_by_the_parsers_and_agrees_with_the_record(name: str) -> None:
+    node = whole(name)
+    kind = node.persona.gpus
+    static = "static_--asic_--bus_--vbios_--limit_--driver_--numa_--json"
+    metric = "metric_--power_--temperature_--ecc_--pcie_--mem-usage_--usage_--throttle_--json"
+    texts = answer(node, f"amd-smi/{static}") + answer(node, f"amd-smi/{metric}")
+    assert [
+        (g.model, g.bus_id, g.target, g.partition, g.power_limit_w, g.width, g.ecc_uncorrected)
+        for g in amd_smi.parse(texts)
+    ] == [(kind.model, gpu.address, kind.target, "SPX", kind.power_w, 16, 0) for gpu in node.gpus]
+    listed = amd_smi.parse(answer(node, "amd-smi/list_--json"))
+    assert [f"GPU-{g.uuid}" for g in listed] == [gpu.uuid for gpu in node.gpus]
+    links = amd_smi.parse_xgmi(answer(node, "amd-smi/xgmi_--link-status_--json"))
+    assert [(g.states.count("U"), g.down) for g in links] == [(kind.xgmi_links, ())] * 8
+    rates = amd_smi.parse_xgmi(answer(node, "amd-smi/xgmi_--metric_--json"))
+    assert {(g.rate_gbit_s, g.link_type) for g in rates} == {(kind.xgmi_gbit_s, "XGMI")}
+    assert amd_smi.parse_processes(answer(node, "amd-smi/process_--json")) == ()
+    assert {
+        (p.pending, p.retired)
+        for p in amd_smi.parse_pages(answer(node, "amd-smi/bad-pages_--json"))
+    } == {(0, 0)}
+
+
+def test_the_trays_of_a_rack_share_their_nvlink_domain_and_those_of_another_do_not() -> None:
+    trays = [
+        persona.invent(persona.load("gb200"), f"node{number}", number, rack)
+        for number, rack in ((1, "leaf1"), (2, "leaf1"), (3, "leaf2"))
+    ]
+    cliques = [
+        {gpu.fabric_clique for gpu in nvidia_smi.parse_details(answer(tray, "nvidia-smi/-q"))}
+        for tray in trays
+    ]
+    assert [len(each) for each in cliques] == [1, 1, 1]
+    assert cliques[0] == cliques[1] != cliques[2]
+    outside = with_fault(trays[0], "domain-missing")
+    assert {
+        (gpu.fabric_clique, gpu.fabric_status)
+        for gpu in nvidia_smi.parse_details(answer(outside, "nvidia-smi/-q"))
+    } == {("", "Insufficient Resources")}
+
+
+@pytest.mark.parametrize(
+    ("name", "devices"),
+    [
+        ("mi300x", ("mlx5_0", "sys/module/mlx5_core/version")),
+        ("mi325x", ("bnxt_re0", "sys/module/bnxt_re/version")),
+        ("mi355x", ("ionic_0", "sys/module/ionic/version")),
+    ],
+)
+def test_adapters_have_the_names_of_their_driver(name: str, devices: tuple[str, str]) -> None:
+    node = whole(name)
+    assert node.adapters[0].name == devices[0]
+    assert devices[1] in {entry.path for entry in persona_files.sysfs_entries(node)}
+
+
+@pytest.mark.parametrize("name", ["a100", "b200", "h100", "h100-roce", "h200", "gb200", "mi300x"])
 def test_every_text_of_the_adapters_tools_agrees_with_the_record(name: str) -> None:
     node = whole(name)
     described = ibverbs.parse_devinfo(answer(node, "ibv_devinfo/plain"))

@@ -385,7 +385,17 @@ def test_sections_have_one_name_each_and_ask_after_one_that_exists_before_them()
             )
 
 
-LOADED_BY_NAME = {"counters", "connect", "lease", "listen", "login", "nccl", "prologue", "python"}
+LOADED_BY_NAME = {
+    "counters",
+    "connect",
+    "gpu_vendor",
+    "lease",
+    "listen",
+    "login",
+    "nccl",
+    "prologue",
+    "python",
+}
 
 
 def test_every_program_is_run_by_a_section_or_loaded_by_name() -> None:

@@ -11,7 +11,7 @@ link_all() {
     set --
     for entry in "$from"/*; do
         item=${entry##*/}
-        case $item in infiniband* | pci | nvidia* | mlx5_* | nv_peer_mem) continue ;; esac
+        case $item in infiniband* | pci | nvidia* | amdgpu | kfd | memory_peers | mlx5_* | nv_peer_mem) continue ;; esac
         if [ ! -e "$into/$item" ]; then set -- "$@" "$entry"; fi
     done
     if [ $# -gt 0 ]; then ln -s -t "$into" "$@"; fi
@@ -26,6 +26,12 @@ for part in class bus module; do
     link_all "$hardware/real/sys/$part" "$hardware/sys/$part"
     mount --bind "$hardware/sys/$part" "/sys/$part"
 done
+
+# Where the driver of AMD's GPUs says that adapters may read their memory.
+if [ -d "$hardware/sys/mm" ] && [ -d /sys/kernel/mm ]; then
+    link_all "$hardware/real/sys/kernel/mm" "$hardware/sys/mm"
+    mount --bind "$hardware/sys/mm" /sys/kernel/mm
+fi
 
 # /dev/infiniband cannot be made on this machine's own /dev: one of the node's own, with links to every real device.
 mount_alone /dev "$hardware/real/dev"
