@@ -369,6 +369,7 @@ def _domain(answer: NodeAnswer, shown: Mapping[str, str], racks: Mapping[str, st
         rule.expected,
         _HOW,
         evidence=evidence_of(answer, details),
+        values=(("joined", result.status is not Status.FAIL),),
     )
 
 
