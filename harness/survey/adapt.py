@@ -26,11 +26,14 @@ TARGET_LOSS = 0.1
 FEWEST_LAUNCHES = 2
 MOST_LAUNCHES = 8
 """Launches that load every node, at least and at most, before a survey without suspicion ends."""
-FEWEST_AT_SCALE = 6
+FEWEST_AT_SCALE = 8
 """At least, where not every pair is measured: a part that is bad in every second launch is bad in two
-of six or more in 89 of 100 cases."""
+of eight or more in 96 of 100 cases."""
 MOST_EXTRA = 4
 """Rounds that suspicions may take beyond those."""
+MOST_AT_SCALE = 20
+"""Rounds of a survey that does not measure every pair, as long as a suspicion is open; the budget of
+time mostly ends it before."""
 MOST_AGAIN = 4
 """Rounds that groups slow in their only launch may take beyond those."""
 MOST_WHEN_FREE = 2
@@ -40,12 +43,17 @@ MOST_ALONE = 4
 ALL_PATHS_UP_TO = 16
 """Nodes up to which every path is measured as well: n − 1 rounds. Larger clusters only where
 `all_paths` asks for it."""
-ALL_LEAVES_UP_TO = 6
+ALL_LEAVES_UP_TO = 8
 """Leaves up to which each is measured with each other one, in rounds across leaves. More would take
 longer than everything else."""
+FEW_LEAVES = 6
+"""Leaves up to which rounds inside and across take turns."""
 TIMES_FIRST = 3
 """Times that a suspected path is measured before its ends go on to whom they have not met: so many
 launches flag a path that is clearly bad."""
+PASSING = 1 / 20
+"""Chance of so few bad launches of a part that is bad in every second one, below which no more are
+spent on it."""
 WORTH = 0.6
 """Share of the loss that is looked for from which on a suspicion is followed."""
 _REASONS = 4
@@ -104,8 +112,15 @@ def choose(
     met = Counter(frozenset(group) for number in history for group in number.groups)
     doubts = tuple(s for s in outcome.open if _worth(s, fabric, limits)) if outcome else ()
     seek = _seeks_paths(nodes, limits)
-    waits = frozenset(pair for pair in met if _may_wait(nodes, pair, met)) if seek else frozenset()
-    forced, why = _forced(nodes, outcome, doubts, met, leaf, waits) if outcome else ([], [])
+    waits = frozenset(pair for pair in met if _may_wait(nodes, pair, met))
+    forced: list[tuple[str, str]] = []
+    why: list[str] = []
+    if outcome:
+        forced, why = _of_ways(nodes, doubts, leaf, len(history))
+        busy = {node for group in forced for node in group}
+        others = tuple(doubt for doubt in doubts if busy.isdisjoint(doubt.account.part.names))
+        more, reasons = _forced(nodes, outcome, others, met, leaf, waits, busy, seek=seek)
+        forced, why = [*forced, *more], [*why, *reasons]
     if outcome is not None and not doubts and _enough(nodes, outcome, history, limits, fabric):
         return None
     # Only what leaves its leaf tells of uplinks, and the same pairs tell as much again.
@@ -135,7 +150,10 @@ def again_slow(
 ) -> Round | None:
     """Pairs that were slow in their only launch, once more: a launch decides nothing by itself.
     None = there are none, or enough rounds were measured."""
-    if len(history) >= most_rounds(nodes, limits) + MOST_AGAIN:
+    most = MOST_LAUNCHES + MOST_EXTRA
+    if _seeks_paths(nodes, limits):
+        most = most_rounds(nodes, limits)
+    if len(history) >= most + MOST_AGAIN:
         return None
     groups: list[tuple[str, str]] = []
     busy: set[str] = set()
@@ -208,7 +226,7 @@ def launches_needed(noise: float, target_loss: float) -> int:
 
 def most_rounds(nodes: tuple[str, ...], limits: SurveyLimits) -> int:
     """Rounds after which a survey ends whatever is still open: what then cannot be told is said."""
-    return len(nodes) + MOST_EXTRA if _seeks_paths(nodes, limits) else MOST_LAUNCHES + MOST_EXTRA
+    return len(nodes) + MOST_EXTRA if _seeks_paths(nodes, limits) else MOST_AT_SCALE
 
 
 def again_alone(
@@ -253,7 +271,19 @@ def _worth(doubt: Suspicion, fabric: Fabric, limits: SurveyLimits) -> bool:
         1 - doubt.account.ratio >= WORTH * limits.target_loss
         and not counters_only
         and not intra_node
+        and not _passing(len(doubt.account.slow_in), len(doubt.account.clean_in))
     )
+
+
+def _passing(slow: int, clean: int) -> bool:
+    """A part that is bad in every second launch would have been so more often.
+
+    >>> _passing(1, 2), _passing(2, 8), _passing(2, 9), _passing(6, 7)
+    (False, False, True, False)
+    """
+    launches = slow + clean
+    as_few = sum(math.comb(launches, count) for count in range(slow + 1))
+    return as_few < PASSING * math.pow(2, launches)
 
 
 def _of_leaf(doubt: Suspicion) -> bool:
@@ -320,12 +350,17 @@ def _forced(
     met: Counter[frozenset[str]],
     leaf: dict[str, str],
     waits: frozenset[frozenset[str]],
+    taken: set[str],
+    *,
+    seek: bool,
 ) -> tuple[list[tuple[str, str]], list[str]]:
     """Groups that the open suspicions ask for, and why. What leaves or rails of all nodes are
     suspected of, every next round tells.
 
     Args:
         waits: pairs that are not to be measured in this round.
+        taken: nodes that have a partner already.
+        seek: every pair is measured anyway; else both ends of such a pair get fresh partners.
     """
     groups: list[tuple[str, str]] = []
     why: list[str] = []
@@ -340,9 +375,10 @@ def _forced(
             ):
                 groups.append((first, second))
                 why.append(f"{first} + {second} again")
-            continue
+            if seek or frozenset((first, second)) not in waits:
+                continue
         suspects += [name for part in parts for name in part.names if name not in suspects]
-    busy = {node for group in groups for node in group}
+    busy = taken | {node for group in groups for node in group}
     flagged = {
         name
         for part in outcome.flagged
@@ -364,6 +400,30 @@ def _forced(
     return groups, why
 
 
+def _of_ways(
+    nodes: tuple[str, ...], doubts: tuple[Suspicion, ...], leaf: dict[str, str], number: int
+) -> tuple[list[tuple[str, str]], list[str]]:
+    """All pairs between two leaves whose uplinks are suspected, and why: in turn with the others they
+    would meet once in as many rounds as there are leaves."""
+    groups: list[tuple[str, str]] = []
+    why: list[str] = []
+    used: set[str] = set()
+    for doubt in doubts:
+        # Every second round tells whether the leaves lose as much with others.
+        separates = doubt.alike and number % 2
+        if doubt.account.part.kind not in _SHARED or separates:
+            continue
+        for part in (doubt.account.part, *doubt.alike):
+            if part.kind is not ComponentKind.LEAF_PAIR or not used.isdisjoint(part.names):
+                continue
+            here, there = ([n for n in nodes if leaf.get(n) == name] for name in part.names)
+            turn = number % len(there)
+            groups += zip(here, [*there[turn:], *there[:turn]], strict=False)
+            used |= set(part.names)
+            why.append(f"{part.names[0]} with {part.names[1]}")
+    return groups, why
+
+
 def _base(nodes: tuple[str, ...], leaf: dict[str, str], number: int) -> tuple[tuple[str, str], ...]:
     """The pairs that nothing but the number of the round asks for."""
     leaves = _leaves(nodes, leaf)
@@ -373,14 +433,25 @@ def _base(nodes: tuple[str, ...], leaf: dict[str, str], number: int) -> tuple[tu
         return circle(nodes, number)[0]
     if widest == 1:
         return across_leaves(leaves, number)
-    # Inside, across, across, then in turn: after three rounds every leaf has met two others. Inside
-    # are rounds 0, 3, 5, 7 …
-    if number == 0:
-        return inside_leaves(leaves, 0)
-    if number > 2 and number % 2 == 1 and number // 2 < inner_rounds:
-        return inside_leaves(leaves, number // 2)
-    before = min(inner_rounds, 1 + max(0, (number - 2) // 2))
+    before = sum(_stays_inside(earlier, len(leaves), inner_rounds) for earlier in range(number))
+    if _stays_inside(number, len(leaves), inner_rounds):
+        return inside_leaves(leaves, before)
     return across_leaves(leaves, number - before)
+
+
+def _stays_inside(number: int, leaves: int, inner_rounds: int) -> bool:
+    """Inside, across, across, then in turn: after three rounds every leaf has met two others. More
+    than six leaves meet each other first.
+
+    >>> [number for number in range(12) if _stays_inside(number, 4, 7)]
+    [0, 3, 5, 7, 9, 11]
+    >>> [number for number in range(12) if _stays_inside(number, 8, 15)]
+    [0, 3, 9, 11]
+    """
+    if number == 0:
+        return True
+    late = leaves > FEW_LEAVES and 3 < number <= leaves
+    return number > 2 and number % 2 == 1 and number // 2 < inner_rounds and not late
 
 
 def _leaves(nodes: tuple[str, ...], leaf: dict[str, str]) -> tuple[tuple[str, ...], ...]:

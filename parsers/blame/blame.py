@@ -26,14 +26,13 @@ from busbw.model import (
     Medium,
     Status,
 )
+from busbw.parsers.blame.chance import deviations_for, student
 from busbw.parsers.blame.explain import (
     COST,
     Account,
     Explainer,
     Explanation,
     Suspicion,
-    deviations_for,
-    student,
     tested_parts,
 )
 from busbw.parsers.blame.levels import (

@@ -64,6 +64,35 @@ def shortfall(level: Level) -> float:
     return (1.0 - level.ratio) / level.noise
 
 
+def student(deviations: float, repeats: int) -> float:
+    """How many standard deviations are as rare as `deviations`, where the deviation itself is known
+    from so few repeats (Student's t).
+
+    Within 5 % from four repeats on, by the approximation of Wallace (1959, Bounds on normal
+    approximations to Student's and the chi-square distributions); two are beyond all use.
+
+    >>> [round(student(3.0, repeats), 1) for repeats in (4, 10, 1000)]
+    [6.8, 4.0, 3.0]
+    """
+    return math.sqrt(
+        repeats * math.expm1((deviations * (8 * repeats + 3) / (8 * repeats + 1)) ** 2 / repeats)
+    )
+
+
+HEALTHY_ACCUSED = 1 / 300
+"""Surveys of healthy clusters that may flag a part, over all parts and launches together."""
+
+
+def deviations_for(tested: float) -> float:
+    """Standard deviations that the healthiest part exceeds by chance in one of 300 surveys, where
+    so many are tested.
+
+    >>> round(deviations_for(1), 2), round(deviations_for(10_000), 2)
+    (2.71, 4.97)
+    """
+    return -statistics.NormalDist().inv_cdf(HEALTHY_ACCUSED / tested)
+
+
 class Chance:
     """The groups that are slow for no known reason, as far as explained; ask again after each
     explanation."""

@@ -21,9 +21,19 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from busbw.model import Component, ComponentKind
-from busbw.parsers.blame.chance import ALWAYS, MOST, SUSPICIOUS, Chance, pair_of, shortfall
+from busbw.parsers.blame.chance import (
+    ALWAYS,
+    MOST,
+    SUSPICIOUS,
+    Chance,
+    deviations_for,
+    pair_of,
+    shortfall,
+    student,
+)
 from busbw.parsers.blame.levels import LEAST_LOSS, Level, least_loss
-from busbw.parsers.blame.parts import Fabric, loads
+from busbw.parsers.blame.parts import Fabric, loads, ways
+from busbw.parsers.blame.thin import thin_losses
 
 if TYPE_CHECKING:
     from busbw.parsers.blame.columns import Flags, Members
@@ -62,35 +72,6 @@ def stands_out(ours: dict[int, list[float]], theirs: dict[int, list[float]]) -> 
 def _means(by_launch: dict[int, list[float]]) -> list[float]:
     """The mean of each launch, in the order of the launches."""
     return [statistics.fmean(by_launch[launch]) for launch in sorted(by_launch)]
-
-
-def student(deviations: float, repeats: int) -> float:
-    """How many standard deviations are as rare as `deviations`, where the deviation itself is known
-    from so few repeats (Student's t).
-
-    Within 5 % from four repeats on, by the approximation of Wallace (1959, Bounds on normal
-    approximations to Student's and the chi-square distributions); two are beyond all use.
-
-    >>> [round(student(3.0, repeats), 1) for repeats in (4, 10, 1000)]
-    [6.8, 4.0, 3.0]
-    """
-    return math.sqrt(
-        repeats * math.expm1((deviations * (8 * repeats + 3) / (8 * repeats + 1)) ** 2 / repeats)
-    )
-
-
-HEALTHY_ACCUSED = 1 / 300
-"""Surveys of healthy clusters that may flag a part, over all parts and launches together."""
-
-
-def deviations_for(tested: float) -> float:
-    """Standard deviations that the healthiest part exceeds by chance in one of 300 surveys, where
-    so many are tested.
-
-    >>> round(deviations_for(1), 2), round(deviations_for(10_000), 2)
-    (2.71, 4.97)
-    """
-    return -statistics.NormalDist().inv_cdf(HEALTHY_ACCUSED / tested)
 
 
 def tested_parts(levels: Sequence[Level]) -> float:
@@ -136,6 +117,9 @@ SMALL_LEAF = 2
 LAUNCHES_OF_SHARED = 3
 """What many groups share is slow for all of them at once: a passing load looks like that in one
 launch, and seldom in three."""
+ENOUGH_OF_SHARED = 6
+"""Launches that load what many groups share, from which on one that is good in more than a quarter
+of them is not bad itself."""
 LAUNCHES_OF_HASHED_PATH = 5
 """Hashed flows collide at random in each launch: fewer launches do not flag a path that leaves
 its leaf."""
@@ -149,7 +133,6 @@ _INSIDE_LEAVES = (ComponentKind.NODE, ComponentKind.RAIL, ComponentKind.LEAF)
 """What groups inside a leaf load."""
 _UPLINKS = (ComponentKind.UPLINK, ComponentKind.LEAF_PAIR)
 """What groups that leave their leaf fill together."""
-_OF_LEAVES = (ComponentKind.LEAF, *_UPLINKS)
 _FEWEST_SHARE = 0.15
 
 
@@ -176,6 +159,9 @@ class Account:
     """Those of `slow_in` that ran while others used the CPUs."""
     good_when_free: int = 0
     """Launches on free CPUs that would have shown it, and in which it was good."""
+    of_each: bool = False
+    """The capacity is what each group gets, however many share the part: a way that loses packets
+    slows each flow by itself."""
 
     @property
     def intermittent(self) -> bool:
@@ -224,18 +210,23 @@ class Explainer:
         self._leaves = len(set(self._leaf.values()))
         self._by_node: dict[str, list[int]] = {}
         self._by_leaf: dict[str, list[int]] = {}
+        self._by_way: dict[tuple[str, ...], list[int]] = {}
+        """Groups by the leaf, and by the two leaves, between which one of their hops runs."""
         for index, level in enumerate(levels):
             for node in level.sample.nodes:
                 self._by_node.setdefault(node, []).append(index)
             if level.sample.over_network:
                 for leaf in {self._leaf.get(node, "") for node in level.sample.nodes}:
                     self._by_leaf.setdefault(leaf, []).append(index)
+                for way in ways(level.sample, self._leaf):
+                    self._by_way.setdefault(way, []).append(index)
         self._rails = 1 + max((level.sample.rail or 0 for level in levels), default=0)
         self._chance = Chance(levels, self._columns)
         self._learnt = False
         self._accounts: dict[Component, Account | None] = {}
         self._loads: dict[int, dict[Component, float]] = {}
         self._loaders: dict[Component, Members] = {}
+        self._each_of: dict[Component, Members] = {}
         self._open = max(OPEN, 2.0 * math.log(max(len(levels), 1)))
         self._parts = self._suspicious()
         self._least = least_loss(levels, hashed=fabric.hashed)
@@ -252,11 +243,35 @@ class Explainer:
             (flagged if self._can_flag(best) else suspected).append(best)
             self._apply(best)
         flagged = self._merged(flagged)
+        thin = self._thin(flagged)
+        told = {suspicion.account.part for suspicion in thin}
+        suspected = [account for account in suspected if account.part not in told]
         everything = (*flagged, *suspected)
         suspicions = [
             Suspicion(account, self._alike(account, everything)) for account in everything
         ]
-        return Explanation(tuple(suspicions[: len(flagged)]), tuple(suspicions[len(flagged) :]))
+        return Explanation((*suspicions[: len(flagged)], *thin), tuple(suspicions[len(flagged) :]))
+
+    def _thin(self, flagged: list[Account]) -> list[Suspicion]:
+        """What one rail of uplinks takes from all that cross them, too little to show in one group;
+        nothing where flows are hashed, which makes groups differ by luck."""
+        if self._fabric.hashed or self._average:
+            return []
+        self._predict(flagged)
+        suspicions = []
+        for loss in thin_losses(self._levels, self._columns.predicted.tolist(), self._leaf):
+            account = Account(
+                loss.part,
+                capacity=1.0 - loss.share,
+                ratio=1.0 - loss.share,
+                gain=loss.evidence,
+                weight=loss.evidence,
+                slow_in=loss.slow_in,
+                clean_in=(),
+                explained=loss.groups,
+            )
+            suspicions.append(Suspicion(account, loss.alike))
+        return suspicions
 
     def _merged(self, flagged: list[Account]) -> list[Account]:
         """With a node in place of its rails where all of them are flagged."""
@@ -294,7 +309,8 @@ class Explainer:
                 continue
             if self._can_flag(account) or self._doubtful(account):
                 candidates.append(account)
-        return max(candidates, key=_rank, default=None)
+        possible = [account for account in candidates if not _comes_and_goes(account)]
+        return max(possible or candidates, key=_rank, default=None)
 
     def _suspicious(self) -> tuple[Component, ...]:
         """Parts of suspicious groups whose groups together show enough misfit to matter; shared
@@ -346,6 +362,17 @@ class Explainer:
             members = self._loaders[part] = self._columns.members(positions, together)
         return members
 
+    def _each(self, part: Component) -> Members:
+        """The groups that load the part, as if each had it for itself."""
+        members = self._each_of.get(part)
+        if members is None:
+            members = self._each_of[part] = self._columns.members(self._loaded(part).at)
+        return members
+
+    def _carried_by(self, account: Account) -> Members:
+        """The groups of its part, with what they share of its capacity."""
+        return self._each(account.part) if account.of_each else self._loaded(account.part)
+
     def _telling(self, part: Component) -> Members:
         """Those of `_loaded` that speak for or against it: nothing is hashed inside a leaf, and where
         flows collide across leaves, a leaf looks good in some launches."""
@@ -373,13 +400,15 @@ class Explainer:
         near: Sequence[int]
         if part.kind is ComponentKind.RAIL_PLANE:
             near = range(len(self._levels))
-        elif part.kind in _OF_LEAVES:
+        elif part.kind is ComponentKind.LEAF:
             near = self._by_leaf.get(part.names[0], ())
+        elif part.kind in _UPLINKS:
+            near = self._by_way.get(part.names, ())
         else:
             near = self._by_node.get(part.names[0], ())
         # A node by itself, and NVLink between nodes, load the insides and nothing else.
         alone = part.kind is ComponentKind.INTRA_NODE
-        some = part.kind in (*_UPLINKS, ComponentKind.PAIR)
+        some = part.kind is ComponentKind.PAIR
         members = []
         for index in near:
             sample = self._levels[index].sample
@@ -396,10 +425,21 @@ class Explainer:
         How much it carries is taken from the groups that are slow or, for an average, from all of
         its groups, whichever explains more.
         """
-        columns, items = self._columns, self._telling(part)
+        accounts = self._accounts_of(part, self._telling(part))
+        if part.kind is ComponentKind.LEAF_PAIR:
+            accounts += self._accounts_of(part, self._each(part), of_each=True)
+        # What gains nothing in the launches of its slow groups has no group to show.
+        shown = [account for account in accounts if self._shows(account)]
+        return max(shown, key=lambda account: account.gain, default=None)
+
+    def _accounts_of(
+        self, part: Component, items: Members, *, of_each: bool = False
+    ) -> list[Account]:
+        """One for each level that the part may carry."""
+        columns = self._columns
         slow = columns.short(items.at) > SUSPICIOUS
         if not slow.any():
-            return None
+            return []
         carried = columns.carried(items)
         ranked = sorted(carried[slow].tolist())
         # Where chance slows groups further, what the part carries shows in the better ones; where
@@ -410,13 +450,11 @@ class Explainer:
             ranked[len(ranked) * 3 // 4],
             ranked[-1],
         }
-        accounts = [self._at(part, items, slow, capacity) for capacity in levels]
+        accounts = [self._at(part, items, slow, capacity, of_each) for capacity in levels]
         if self._average and part.kind not in _SHARED:
             average = statistics.fmean(carried.tolist())
             accounts.append(self._at(part, items, slow, average))
-        # What gains nothing in the launches of its slow groups has no group to show.
-        shown = [account for account in accounts if self._shows(account)]
-        return max(shown, key=lambda account: account.gain, default=None)
+        return accounts
 
     def _shows(self, account: Account) -> bool:
         """It explains a group; what many share, not only such as leave their leaf."""
@@ -436,6 +474,7 @@ class Explainer:
         items: Members,
         slow: Flags,
         capacity: float,
+        of_each: bool = False,
     ) -> Account:
         """The same for one assumption of what the part carries. `slow`: which of the groups are."""
         self._learn()
@@ -482,6 +521,7 @@ class Explainer:
             explained,
             busy_in,
             when_free,
+            of_each,
         )
 
     def _learn(self) -> None:
@@ -544,7 +584,7 @@ class Explainer:
         so many lie, in so many launches: each launch of a pair is one measurement."""
         pairs: dict[tuple[int, tuple[str, ...]], list[float]] = defaultdict(list)
         worst: dict[tuple[int, tuple[str, ...]], Level] = {}
-        members = self._telling(account.part)
+        members = self._each(account.part) if account.of_each else self._telling(account.part)
         limited = self._columns.least(members, account.capacity)
         slower = members.at[limited < self._columns.predicted[members.at]]
         for index, predicted in zip(
@@ -573,11 +613,24 @@ class Explainer:
         return loss >= student(deviations_for(tested), freedom) * error
 
     def _stands_out(self, account: Account) -> float:
-        """How far what many groups share lies below its like from launch to launch: other rails,
-        other leaves, other ways across leaves."""
+        """How far what many groups share lies below its like from launch to launch."""
+        return stands_out(*self._compared(account))
+
+    def _plausible(self, account: Account) -> bool:
+        """What many groups share, and where its groups lie below their like by half of what it would
+        take: who fits to each group by what that got explains every scatter."""
+        ours, theirs = map(_means, self._compared(account))
+        if not ours or not theirs:
+            return True
+        lower = statistics.fmean(theirs) - statistics.fmean(ours)
+        return lower >= (1.0 - account.ratio) / 2
+
+    def _compared(self, account: Account) -> tuple[dict[int, list[float]], dict[int, list[float]]]:
+        """Ratios of the groups of what many share, and of its like, by launch: other rails, other
+        leaves, other ways across leaves."""
         part = account.part
         # Where too few groups shared it to fill it, they say nothing of it.
-        members = self._loaded(part)
+        members = self._carried_by(account)
         limited = self._columns.least(members, account.capacity)
         portions = dict(zip(members.at.tolist(), limited.tolist(), strict=True))
         halfway = (1.0 + account.ratio) / 2
@@ -603,7 +656,7 @@ class Explainer:
                 ours[level.launch].append(value)
             elif like:
                 theirs[level.launch].append(value)
-        return stands_out(ours, theirs)
+        return ours, theirs
 
     def _doubtful(self, account: Account) -> bool:
         """Worth another launch; what was bad once and good again and again since then has passed,
@@ -616,7 +669,7 @@ class Explainer:
         return not passed and weight >= self._open and loss >= max(LEAST_LOSS, self._least / 2)
 
     def _apply(self, account: Account) -> None:
-        members = self._loaded(account.part)
+        members = self._carried_by(account)
         limited = self._columns.limited(members, account.capacity)
         slower = limited < self._columns.predicted[members.at]
         if account.intermittent:
@@ -641,9 +694,10 @@ class Explainer:
         doubles = []
         for part in sorted(parts, key=lambda p: p.label):
             double = self._account(part)
-            if double is None or _contains(account.part, part):
+            if double is None or _contains(account.part, part) or _comes_and_goes(double):
                 continue
-            if double.gain - _cost(double) > enough:
+            shared = part.kind in _SHARED
+            if double.gain - _cost(double) > enough and (not shared or self._plausible(double)):
                 doubles.append(part)
         return (*doubles, *self._members(account.part))
 
@@ -656,6 +710,14 @@ class Explainer:
             return ()
         kind = ComponentKind.NODE if part.rail is None else ComponentKind.RAIL
         return tuple(Component(kind, (node,), part.rail) for node in nodes)
+
+
+def _comes_and_goes(account: Account) -> bool:
+    """What many groups share, good in too many launches to be bad itself: a neighbour's load, or what
+    another part makes of some of its groups. Whatever else explains these comes first."""
+    slow, clean = len(account.slow_in), len(account.clean_in)
+    seldom = slow < ALWAYS * (slow + clean)
+    return account.part.kind in _SHARED and seldom and slow + clean >= ENOUGH_OF_SHARED
 
 
 def _cost(account: Account) -> float:

@@ -471,3 +471,25 @@ def test_a_node_that_is_good_inside_its_leaf_is_not_blamed_for_its_way_out() -> 
     outcome = blame.solve(tuple(samples), THREE_LEAVES)
     assert [each.component.label for each in outcome.blames] == []
     assert "node1" in " ".join(doubt.account.part.label for doubt in outcome.open)
+
+
+def test_a_way_that_slows_each_flow_is_named_and_not_the_leaf_or_the_nodes_that_use_it() -> None:
+    leaves = tuple(TWELVE[i : i + 4] for i in (0, 4, 8))
+    rounds = []
+    for i in range(9):
+        rounds.append((f"in-{i}", inside_leaves(leaves, i % 3)))
+        # Now few pairs leave by the slow way, now many: a leaf is good in most launches.
+        joined = across_leaves(leaves, i)
+        rounds.append((f"ac-{i}", joined[: 1 + i % 4]))
+    samples = []
+    for name, pairs in rounds:
+        for sample in measured((Round(name, pairs),), {}, seed=len(samples)):
+            ends = (
+                {node in leaves[0] for node in sample.nodes},
+                {node in leaves[1] for node in sample.nodes},
+            )
+            factor = 0.7 if ends == ({True, False}, {True, False}) else 1.0
+            samples.append(
+                replace(sample, busbw_gb_s=tuple(value * factor for value in sample.busbw_gb_s))
+            )
+    assert named(tuple(samples), THREE_LEAVES) == [("leaf-pair", "uplinks between leaf1 and leaf2")]

@@ -64,7 +64,7 @@ def test_a_healthy_cluster_of_two_leaves_is_covered_in_one_round_less_than_it_ha
         )
 
 
-@pytest.mark.parametrize(("leaves", "ways", "most"), [(4, 6, 6), (6, 15, 9), (8, 8, 6)])
+@pytest.mark.parametrize(("leaves", "ways", "most"), [(4, 6, 8), (6, 15, 9), (8, 28, 9), (9, 8, 8)])
 def test_few_leaves_are_all_measured_with_each_other(leaves: int, ways: int, most: int) -> None:
     """A slow way between two leaves was never seen where the two rounds that were enough for the
     nodes did not use it (30 % less, 32 nodes of four leaves)."""
@@ -197,6 +197,54 @@ def test_a_suspicion_of_a_nodes_inside_asks_for_no_pairs() -> None:
         open=(Suspicion(replace(account, part=Component(ComponentKind.NODE, ("node1",))), ()),),
     )
     assert len(survey(EIGHT, LEAVES, node)) > len(survey(EIGHT, LEAVES))
+
+
+THIRTY_TWO = tuple(f"n{i:02d}" for i in range(32))
+FOUR_LEAVES = Fabric(tuple((node, f"leaf{i // 8}") for i, node in enumerate(THIRTY_TWO)))
+
+
+def suspected(
+    part: Component, slow: int, clean: int, also: tuple[Component, ...] = ()
+) -> BlameOutcome:
+    launches = tuple(range(slow + clean))
+    account = Account(part, 0.5, 0.5, 40.0, 25.0, launches[:slow], launches[slow:], (0,))
+    return replace(HEALTHY, open=(Suspicion(account, also),))
+
+
+def ways(number: Round) -> set[tuple[str, ...]]:
+    leaf = dict(FOUR_LEAVES.leaf_of)
+    return {tuple(sorted({leaf[node] for node in group})) for group in number.groups}
+
+
+def test_a_suspected_way_is_measured_by_all_nodes_of_its_two_leaves() -> None:
+    way = Component(ComponentKind.LEAF_PAIR, ("leaf1", "leaf2"))
+    rounds = survey(THIRTY_TWO, FOUR_LEAVES, suspected(way, 2, 0))
+    assert [len(rounds), len({r.groups for r in rounds[1:9]})] == [20, 8], "with fresh partners"
+    assert all(("leaf1", "leaf2") in ways(r) for r in rounds[1:])
+
+
+def test_what_a_way_is_not_told_from_is_measured_in_every_second_round() -> None:
+    way = Component(ComponentKind.LEAF_PAIR, ("leaf1", "leaf2"))
+    uplinks = Component(ComponentKind.UPLINK, ("leaf1",))
+    rounds = survey(THIRTY_TWO, FOUR_LEAVES, suspected(uplinks, 2, 0, (way,)))
+    assert all(("leaf1", "leaf2") in ways(r) for r in rounds[2::2])
+    others = set().union(*(ways(r) for r in rounds[1::2]))
+    assert others > {("leaf0", "leaf1"), ("leaf1", "leaf3")}
+
+
+def test_what_was_good_too_often_to_be_bad_in_every_second_launch_takes_no_more_rounds() -> None:
+    rail = Component(ComponentKind.RAIL, ("n09",), 3)
+    none = len(survey(THIRTY_TWO, FOUR_LEAVES))
+    assert len(survey(THIRTY_TWO, FOUR_LEAVES, suspected(rail, 2, 9))) == none
+    assert len(survey(THIRTY_TWO, FOUR_LEAVES, suspected(rail, 2, 4))) == 20
+
+
+def test_the_ends_of_a_pair_that_stays_suspected_get_fresh_partners() -> None:
+    pair = Component(ComponentKind.PAIR, ("n09", "n20"))
+    rounds = survey(THIRTY_TWO, FOUR_LEAVES, suspected(pair, 3, 0))
+    partners = [set(g) - {"n09"} for r in rounds for g in r.groups if "n09" in g]
+    together = partners.count({"n20"})
+    assert (len(partners), together, len(set(map(frozenset, partners)))) == (20, 3, 18)
 
 
 def test_an_odd_node_out_is_idle_and_changes() -> None:

@@ -1,0 +1,195 @@
+"""What one rail of uplinks takes from everything that crosses it, where that is too little to show in
+any single group: one cable of sixteen is 6 % of each, half of one 3 %.
+
+The rails of one pair have the way, the launch and its passing load in common: each is compared with
+the median of its pair. What the same rail differs by inside the leaves is not the uplinks'. The mean
+of all groups of a launch is one measurement; a passing load must not look like a cable, so launches
+have to agree.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from busbw.model import Component, ComponentKind
+from busbw.parsers.blame.chance import ALWAYS, deviations_for, pair_of, student
+from busbw.parsers.blame.levels import DEVIATIONS, EFFICIENCY, LEAST_NOISE, Level, spread
+
+LEAST_SHARE = 0.025
+"""Smallest loss that is called slow: one of 32 cables is 3 %. An assumption; nobody publishes by how
+much the rails of good uplinks differ."""
+FEWEST_RAILS = 4
+"""Of a pair, from which on their median is that of good ones."""
+FEWEST_PARTS = 4
+"""Rails of uplinks that tell what good ones differ by."""
+FEWEST_LAUNCHES = 3
+"""A passing load looks the same in one launch, and seldom in three."""
+AGREES = 0.25
+"""Share of the mean loss that most launches must show."""
+NEARLY = 0.75
+"""Of what the best part explains: what explains as much cannot be told from it."""
+MOST = 4
+"""Such losses that are named in one run."""
+ROUGH = LEAST_NOISE / 4
+"""The mean of a launch's groups on one rail is not known better than this."""
+_Way = tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ThinLoss:
+    """One rail of uplinks, and what it takes."""
+
+    part: Component
+    share: float
+    """Of what its groups would get."""
+    evidence: float
+    """Squared standard deviations that the loss is away from none."""
+    slow_in: tuple[int, ...]
+    groups: tuple[int, ...]
+    """Positions of the levels that show it."""
+    alike: tuple[Component, ...]
+    """What explains nearly as much."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Means:
+    """What one part's groups lost in each launch."""
+
+    part: Component
+    launches: tuple[int, ...]
+    losses: tuple[float, ...]
+
+    @property
+    def share(self) -> float:
+        """The mean over the launches."""
+        return statistics.fmean(self.losses)
+
+    @property
+    def calm(self) -> float:
+        """The loss in the launches in which it shows well: whatever else slows all rails of a way
+        hides a part of it."""
+        return statistics.quantiles(self.losses, n=4)[-1] if len(self.losses) > 1 else self.share
+
+    @property
+    def explains(self) -> float:
+        return len(self.losses) * max(0.0, self.share) ** 2
+
+
+def thin_losses(
+    levels: Sequence[Level], predicted: Sequence[float], leaf: dict[str, str]
+) -> tuple[ThinLoss, ...]:
+    """The rails of uplinks that lose too little for any single group to show it; what explains most
+    comes first.
+
+    Args:
+        predicted: what the flagged parts leave of each level; such groups say nothing here.
+    """
+    lost = _lost(levels, predicted, leaf)
+    thin: list[ThinLoss] = []
+    while len(thin) < MOST:
+        known = {index for loss in thin for index in loss.groups}
+        parts = _by_part(levels, {i: x for i, x in lost.items() if i not in known}, leaf)
+        proved = [means for means in parts if _proved(means, parts)]
+        if not proved:
+            break
+        best = max(proved, key=lambda means: (means.explains, means.part.label))
+        enough = NEARLY * best.explains
+        alike = tuple(m.part for m in parts if m is not best and m.explains >= enough)
+        groups = [i for i in lost if i not in known and best.part in _parts(levels[i], leaf)]
+        error = _error(best, parts)
+        thin.append(
+            ThinLoss(
+                best.part,
+                best.calm,
+                (best.share / error) ** 2,
+                best.launches,
+                tuple(groups),
+                alike,
+            )
+        )
+    return tuple(thin)
+
+
+def _lost(
+    levels: Sequence[Level], predicted: Sequence[float], leaf: dict[str, str]
+) -> dict[int, float]:
+    """What each group across leaves lost against the other rails of its pair, beyond what its rail
+    loses inside the two leaves."""
+    pairs: dict[tuple[int, tuple[str, ...]], list[int]] = {}
+    for index, level in enumerate(levels):
+        sample = level.sample
+        if sample.rail is not None and sample.over_network and len(sample.nodes) == 2:
+            pairs.setdefault(pair_of(level), []).append(index)
+    across: dict[int, float] = {}
+    inside: dict[tuple[str, int], list[float]] = {}
+    for members in pairs.values():
+        if len(members) < FEWEST_RAILS:
+            continue
+        usual = statistics.median(levels[i].ratio for i in members)
+        for i in members:
+            if predicted[i] < 1.0 or usual <= 0.0:
+                continue
+            lost = 1.0 - levels[i].ratio / usual
+            rail = levels[i].sample.rail or 0
+            if levels[i].crosses:
+                across[i] = lost
+            else:
+                inside.setdefault((leaf.get(levels[i].sample.nodes[0], ""), rail), []).append(lost)
+    own = {key: statistics.median(values) for key, values in inside.items()}
+    for i in across:
+        ends = levels[i].sample.nodes
+        rail = levels[i].sample.rail or 0
+        across[i] -= statistics.fmean(own.get((leaf.get(node, ""), rail), 0.0) for node in ends)
+    return across
+
+
+def _parts(level: Level, leaf: dict[str, str]) -> tuple[Component, ...]:
+    ends = sorted(leaf[node] for node in level.sample.nodes)
+    way = Component(ComponentKind.LEAF_PAIR, tuple(ends), level.sample.rail)
+    if len(set(leaf.values())) == 2:
+        return (way,)
+    uplinks = [Component(ComponentKind.UPLINK, (end,), level.sample.rail) for end in ends]
+    return (way, *uplinks)
+
+
+def _by_part(
+    levels: Sequence[Level], lost: dict[int, float], leaf: dict[str, str]
+) -> tuple[_Means, ...]:
+    own: dict[Component, dict[int, list[float]]] = {}
+    for index, share in lost.items():
+        for part in _parts(levels[index], leaf):
+            own.setdefault(part, {}).setdefault(levels[index].launch, []).append(share)
+    return tuple(
+        _Means(part, tuple(sorted(launches)), _medians(launches[at] for at in sorted(launches)))
+        for part, launches in own.items()
+    )
+
+
+def _medians(series: Iterable[list[float]]) -> tuple[float, ...]:
+    return tuple(map(statistics.median, series))
+
+
+def _proved(means: _Means, parts: tuple[_Means, ...]) -> bool:
+    like = [each for each in parts if each.part.kind is means.part.kind]
+    if len(means.launches) < FEWEST_LAUNCHES or len(like) < FEWEST_PARTS:
+        return False
+    share = means.share
+    agree = sum(loss > AGREES * share for loss in means.losses)
+    differ = spread(each.share for each in like)
+    if means.calm < LEAST_SHARE or agree < ALWAYS * len(means.losses):
+        return False
+    if share < DEVIATIONS * differ:
+        return False
+    count = sum(len(each.losses) for each in like)
+    needed = student(deviations_for(len(parts)), max(2, round(EFFICIENCY * count)))
+    return share >= needed * _error(means, parts)
+
+
+def _error(means: _Means, parts: tuple[_Means, ...]) -> float:
+    """Standard deviation of its mean over the launches, by what all such parts scatter."""
+    like = [each for each in parts if each.part.kind is means.part.kind]
+    scatter = spread(loss for each in like for loss in each.losses)
+    return max(ROUGH, scatter) / math.sqrt(len(means.losses))

@@ -1,0 +1,98 @@
+"""What one rail of uplinks takes from all that cross them, too little to show in one group."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+
+import pytest
+
+from busbw.model import LaunchRole
+from busbw.parsers.blame import blame
+from busbw.parsers.blame.parts import Fabric
+from busbw.parsers.nccl_tests.groups import GroupSample
+from busbw.survey.schedule import across_leaves, inside_leaves
+
+LEAVES = tuple(tuple(f"n{leaf}{i:02d}" for i in range(8)) for leaf in "abcd")
+FOUR = Fabric(tuple((node, f"leaf-{node[1]}") for leaf in LEAVES for node in leaf))
+ROUNDS = (
+    *((f"in-{i}", inside_leaves(LEAVES, i)) for i in range(3)),
+    *((f"ac-{i}", across_leaves(LEAVES, i)) for i in range(6)),
+)
+RAILS = 8
+
+
+def surveyed(
+    left: dict[tuple[str, str], float], rail: int = 5, *, noise: float = 0.01, seed: int = 1
+) -> tuple[GroupSample, ...]:
+    """Pairs inside and across four leaves. `left`: what is left of that rail between two leaves, or
+    inside one."""
+    rng = random.Random(seed)
+    samples = []
+    for name, pairs in ROUNDS:
+        for a, b in pairs:
+            way = (min(a[1], b[1]), max(a[1], b[1]))
+            for own in range(RAILS):
+                share = left.get(way, 1.0) if own == rail else 1.0
+                values = tuple(48 * share * rng.gauss(1, noise) for _ in range(20))
+                artefact = f"raw/cases/{name}/result.json"
+                samples.append(
+                    GroupSample(
+                        (a, b),
+                        1 << 30,
+                        values,
+                        artefact,
+                        launch=name,
+                        role=LaunchRole.PAIRS,
+                        rail=own,
+                    )
+                )
+    return tuple(samples)
+
+
+def named(samples: tuple[GroupSample, ...], fabric: Fabric = FOUR) -> list[str]:
+    outcome = blame.solve(samples, fabric)
+    assert all(not each.also for each in outcome.blames), outcome.blames
+    return [each.component.label for each in outcome.blames]
+
+
+ONE_OF_32 = 1 - 1 / 32
+OF_B = {("a", "b"): ONE_OF_32, ("b", "c"): ONE_OF_32, ("b", "d"): ONE_OF_32}
+
+
+def test_one_cable_of_32_is_named_by_all_groups_of_its_leaf_and_rail() -> None:
+    assert named(surveyed(OF_B)) == ["uplinks of leaf-b, rail 5"]
+
+
+def test_a_loss_between_two_leaves_alone_names_their_way() -> None:
+    fabric = Fabric(tuple(FOUR.leaf_of[:16]), oversubscription=(("leaf-a", 1.0), ("leaf-b", 1.0)))
+    two = tuple(
+        s for s in surveyed({("a", "b"): ONE_OF_32}) if set(s.nodes) <= dict(fabric.leaf_of).keys()
+    )
+    twice = tuple(replace(s, launch=f"{s.launch}-again") for s in two)
+    thrice = tuple(replace(s, launch=f"{s.launch}-once-more") for s in two)
+    assert named((*two, *twice, *thrice), fabric) == ["uplinks between leaf-a and leaf-b, rail 5"]
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_good_uplinks_are_not_named_whatever_the_noise(seed: int) -> None:
+    assert named(surveyed({}, noise=0.01 * (1 + seed), seed=seed)) == []
+
+
+def test_a_rail_that_is_as_slow_inside_the_leaf_is_no_fault_of_its_uplinks() -> None:
+    assert named(surveyed(OF_B | {("b", "b"): ONE_OF_32})) == []
+
+
+def test_flows_that_are_hashed_prove_no_thin_loss() -> None:
+    assert named(surveyed(OF_B), replace(FOUR, hashed=True)) == []
+
+
+def test_what_differs_in_one_launch_alone_is_not_named() -> None:
+    samples = surveyed({})
+    once = tuple(
+        replace(s, busbw_gb_s=tuple(v * 0.9 for v in s.busbw_gb_s))
+        if s.launch == "ac-2" and s.rail == 5 and "nb" in s.nodes[0] + s.nodes[1]
+        else s
+        for s in samples
+    )
+    assert named(once) == []
