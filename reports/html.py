@@ -147,6 +147,7 @@ def _environment() -> Environment:
         "right": phrases.right,
         "sure": phrases.sure,
         "title": phrases.title,
+        "to_confirm": phrases.to_confirm,
         "entry": phrases.entry,
         "word": phrases.LABELS.__getitem__,
         "reference": phrases.reference,

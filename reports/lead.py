@@ -87,7 +87,9 @@ def subject(result: RunResult) -> str:
     """What the verdict is about, in a few words: the contract's answer, or the number, finding or
     lost node that decided."""
     if result.acceptance is not None:
-        return f"{result.acceptance.word}: {result.acceptance.summary}"
+        culprit = _culprit(result).removesuffix("; ")
+        text = f"{result.acceptance.word}: {result.acceptance.summary}"
+        return f"{text}; {culprit}" if culprit else text
     compared = lead(result)
     if compared is not None and _decides(compared, result):
         figure = phrases.bandwidth(compared.measured_gb_s)

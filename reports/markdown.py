@@ -109,7 +109,7 @@ def _finding(finding: Finding, number: int) -> str:
         lines += _fix(fix, step)
     lines += _list("Follows from it:", map(phrases.entry, finding.explains))
     lines += _list("Other possible causes:", map(phrases.entry, finding.also))
-    lines += _commands(f"{phrases.CONFIRM}:", finding.would_settle)
+    lines += _commands(f"{phrases.CONFIRM}:", phrases.to_confirm(finding))
     lines += _commands(f"{phrases.AFTER}:", finding.verify)
     return "\n".join(lines)
 

@@ -160,6 +160,12 @@ def limits(sensitivity: Iterable[str]) -> tuple[str, ...]:
     return tuple(f"{verb}: {'; '.join(dict.fromkeys(known))}" for verb, known in texts.items())
 
 
+def to_confirm(finding: Finding) -> tuple[str, ...]:
+    """What would confirm it, without the commands that are a step of its fix."""
+    steps = {command.partition("   #")[0] for fix in finding.fixes for command in fix.commands}
+    return tuple(s for s in finding.would_settle if s.partition("   #")[0] not in steps)
+
+
 def place(finding: Finding) -> str:
     """Where it is, unless `sure` says that already; empty = it does, or no place is named."""
     if where(narrowest(finding.where)) in sure(finding):

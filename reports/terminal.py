@@ -96,7 +96,7 @@ def verdict_lines(result: RunResult, run_dir: str | None = None) -> tuple[Line, 
     findings = tuple(
         each
         for each in lead.ordered_findings(result)
-        if each.id != CONNECT.id or not gone.issuperset(each.where)
+        if each.id not in (CONNECT.id, "reach-failed") or not gone.issuperset(each.where)
     )
     lines = [Line(f"{result.verdict.value}  {result.headline}")]
     if result.emulated:
@@ -146,11 +146,13 @@ def _criterion(of: CriterionResult) -> tuple[str, str, str, str, str]:
 def unreached(unreachable: tuple[Unreachable, ...]) -> list[Line]:
     """Who was not reached, why, and what to try."""
     lines = []
-    for same in unreachable_by_reason(unreachable):
+    groups = unreachable_by_reason(unreachable)
+    for number, same in enumerate(groups, 1):
         nodes = phrases.nodes(u.node for u in same)
         lines.append(Line(f"NOT REACHED  {nodes}: {same[0].reason}"))
-        if same[0].next_step:
-            lines.append(Line(f"      try: {same[0].next_step}"))
+        step = same[0].next_step
+        if step and (number == len(groups) or groups[number][0].next_step != step):
+            lines.append(Line(f"      try: {step}"))
     return lines
 
 
@@ -178,7 +180,7 @@ def _first(finding: Finding, headline: str) -> list[Line]:
     if finding.cost:
         lines.append(Line(f"COST  {finding.cost}"))
     if finding.confidence is Confidence.POSSIBLE:
-        lines += _commands(phrases.CONFIRM, finding.would_settle[:1])
+        lines += _commands(phrases.CONFIRM, phrases.to_confirm(finding)[:1])
     for number, fix in enumerate(finding.fixes, 1):
         head = "DO" if number == 1 else "  "
         lines.append(Line(f"{head}    {phrases.fix_step(number, fix)}"))

@@ -73,9 +73,16 @@ def _of_node(text: str, node: Node | None) -> str:
     if node is None:
         return text
     text = _NODE_OF_SSH.sub(node.name, text)
-    if len(node.data_interfaces) == 1:
-        text = re.sub(r"\bINTERFACE\b", node.data_interfaces[0], text)
-    return text
+    interfaces = node.data_interfaces
+    if len(interfaces) == 1:
+        return re.sub(r"\bINTERFACE\b", interfaces[0], text)
+    remote = _SSH.fullmatch(text)
+    if not interfaces or remote is None or "INTERFACE" not in text or "'" in text.partition("|")[0]:
+        return text
+    # One after the other on the node; what reads it all stays here.
+    asked, pipe, reader = remote["rest"].partition(" | ")
+    loop = f"for i in {' '.join(interfaces)}; do {asked.replace('INTERFACE', '$i')}; done"
+    return f"ssh {node.name} {shlex.quote(loop)}{pipe}{reader}"
 
 
 def _only_node(finding: Finding, cluster: Cluster) -> Node | None:
@@ -123,7 +130,9 @@ def of(text: str, plan: RunPlan) -> str:
     if remote.re is _COPY:
         user = ["-o", f"User={node.user}"] if node.user else []
         return shlex.join(["ssh-copy-id", *_options(node, plan.cluster), *user, _host(node)])
-    return f"{_reach(node, plan.cluster)} {remote['rest']}"
+    # What ssh gives to a shell of the node is there one word; a lab's node runs a program.
+    shell = "sh -c " if plan.cluster.emulated and remote["rest"].startswith("'") else ""
+    return f"{_reach(node, plan.cluster)} {shell}{remote['rest']}"
 
 
 def _of_busbw(command: str, words: list[str], plan: RunPlan) -> str:

@@ -165,7 +165,7 @@ def without_suspects(
     criteria: tuple[CriterionResult, ...],
     appraisal: Appraisal,
 ) -> str:
-    """Whether the failed criteria are met on the nodes that nothing accuses; empty = it was not
+    """Whether the failed criteria are met without the flagged nodes; empty = it was not
     tried."""
     failed = {each.id for each in criteria if each.status is Status.FAIL}
     repeated = [

@@ -166,7 +166,7 @@ def _compared(outcome: BlameOutcome) -> str:
     if not cleared:
         return ""
     if cleared < measured:
-        return f"; {cleared} of {measured} cleared"
+        return f"; {cleared} of {measured} ruled out"
     return "; none slow"
 
 
@@ -222,6 +222,8 @@ def check_headline(checks: tuple[CheckResult, ...], nodes: tuple[str, ...], prof
         (Status.UNKNOWN, "could not be checked"),
     ):
         bad = {check.node for check in required if check.status is status}
+        if bad and len(nodes) == 1:
+            return f"{fold(bad)}: {words}; profile {profile}"
         if bad:
             return f"{len(bad):,} of {count} {words}: {fold(bad)}; profile {profile}"
     advised = [check for check in checks if check.status is Status.FAIL]
@@ -297,7 +299,7 @@ def not_covered(
     for (check_id, reason), nodes in advisory.items():
         uncovered.append(Uncovered(check_id, f"{reason} ({len(nodes)} nodes)"))
     if outcome.open:
-        why = "slower than its peers in too few launches to accuse or to clear it"
+        why = "slower than its peers, in too few launches to prove it or to rule it out"
         suspected = f"suspected: {_suspected(outcome)}"
         uncovered.append(Uncovered(suspected, why, "busbw run --survey --budget 20m"))
     if outcome.inseparable and any(launch.samples for launch in launches):

@@ -27,7 +27,7 @@ from busbw.launch.choose import choose, launchers
 
 if TYPE_CHECKING:
     from busbw.run.kubernetes import Workers
-    from busbw.run.planning import RunOptions
+    from busbw.run.planning import Prepared, RunOptions
     from busbw.store.run_directory import RunDir
 
 
@@ -447,8 +447,13 @@ def register(parser: argparse.ArgumentParser) -> None:
         metavar="RUN",
         help=(
             "earlier runs whose surveys of these nodes count as well: fewer launches until somebody"
-            " is named"
+            " is named (default: those of the last four hours, alike, that left open who is slow)"
         ),
+    )
+    what.add_argument(
+        "--fresh",
+        action="store_true",
+        help="no earlier survey counts, such as after a fix",
     )
     what.add_argument(
         "--fabric-file",
@@ -572,6 +577,22 @@ def run(args: argparse.Namespace) -> int:
         return _execute(args, pods, stack)
 
 
+def _take_open_ones(prepared: Prepared, screen: console.Console) -> None:
+    """The surveys beside it that left open who is slow count as well, and a line says so."""
+    from busbw.survey import earlier
+
+    if prepared.plan.playbook.survey.when == "never":
+        return
+    others = earlier.left_open(prepared.run, prepared.plan)
+    if not others:
+        return
+    earlier.take(prepared.run, prepared.plan, [other.path for other in others])
+    names = ", ".join(other.run_id for other in others)
+    screen.progress(
+        "note", f"surveys that left open who is slow count as well: {names} (--fresh: they do not)"
+    )
+
+
 def _execute(args: argparse.Namespace, pods: Pods, stack: ExitStack) -> int:
     from busbw.cli.console import Console, steady
     from busbw.reports import terminal
@@ -588,6 +609,8 @@ def _execute(args: argparse.Namespace, pods: Pods, stack: ExitStack) -> int:
         earlier.carry(args.replay, prepared.run)
     elif args.with_:
         earlier.take(prepared.run, prepared.plan, args.with_)
+    elif not (args.resume or args.fresh):
+        _take_open_ones(prepared, screen)
     for note in prepared.notes:
         screen.progress("note", note)
     shown = os.path.relpath(prepared.run.path)

@@ -432,7 +432,7 @@ def _stated_lines(finding: Finding, possible: list[Finding]) -> list[str]:
         *_labelled("evidence", evidence),
         *_steps(finding.fixes),
         *_labelled("verify", finding.verify),
-        *_labelled("settle", [step for step in finding.would_settle if step not in shown]),
+        *_labelled("confirm", [step for step in finding.would_settle if step not in shown]),
         *_labelled("explains", consequences),
     ]
 

@@ -19,7 +19,7 @@ from busbw.inventory import fold
 from busbw.model import Finding, Unreachable
 from busbw.parsers.stall.evidence import Event, StallClass, StallVerdict
 from busbw.parsers.stall.ticket import clock, drain_commands, ticket
-from busbw.reports import phrases
+from busbw.reports import phrases, terminal
 from busbw.reports.safe import one_line
 from busbw.units import format_duration
 
@@ -94,6 +94,7 @@ def live_answer(verdict: StallVerdict, directory: str, collected_s: float | None
     out = [_job(verdict), ""]
     for number, finding in enumerate(verdict.findings):
         out += _live_finding(finding, verdict, collected_s, first=number == 0)
+    out += [line.text for line in terminal.unreached(verdict.unreachable)]
     out += ["", *_watchdog(verdict)] if verdict.watchdog_left_s is not None else []
     if verdict.timeline and verdict.kind is not StallClass.SLOW:
         out += ["", "last events, all nodes, one clock"]
@@ -158,7 +159,7 @@ def _live_finding(
     for number, fix in enumerate(finding.fixes, 1):
         out.append(f"  do        {phrases.fix_step(number, fix)}")
         out += [f"               {command}" for command in fix.commands]
-    out += [f"  settle    {step}" for step in finding.would_settle]
+    out += [f"  confirm   {step}" for step in finding.would_settle]
     return out
 
 

@@ -83,7 +83,7 @@ class Acceptance:
     fingerprint: str
     """SHA-256 over `hardware`, hexadecimal; empty = no part told its identity."""
     suspects: tuple[str, ...] = ()
-    """Nodes or paths that the survey accuses."""
+    """Nodes or paths that the survey flags."""
     without_suspects: str = ""
     """Whether the failed criteria are met without them; empty = not tried."""
     run_problem: str = ""

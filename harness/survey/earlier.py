@@ -5,13 +5,15 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
+from datetime import datetime, timedelta
 from pathlib import Path
 
 from busbw.assess import launches
 from busbw.assess.checks import answers, load_plan
 from busbw.checks.software import facts
-from busbw.errors import UsageError
-from busbw.model import LaunchRole
+from busbw.codec import parse_json
+from busbw.errors import BusbwError, RunDirError, UsageError
+from busbw.model import LaunchRole, RunResult
 from busbw.parsers.nccl_tests.groups import GroupSample
 from busbw.store import artefacts, run_directory
 from busbw.store.artefacts import Participants
@@ -19,6 +21,47 @@ from busbw.store.plan import RunPlan
 from busbw.store.run_directory import RunDir
 
 FILE = "earlier-samples.json"
+_OPEN = frozenset({"suspicion-open", "not-separated"})
+"""Findings that more launches settle. A run that named somebody for sure, or nobody, is over: what
+was slow in it may be fixed since."""
+_RECENT = timedelta(hours=4)
+_NEWEST = 3
+"""Runs that count by themselves, at most."""
+
+
+def left_open(run: RunDir, plan: RunPlan) -> tuple[RunDir, ...]:
+    """The newest runs beside this one whose surveys left open who is slow, of the same nodes, with
+    the same settings, not long ago: together they may tell."""
+    began, found = datetime.fromisoformat(plan.started), []
+    # A run's name begins with its time.
+    for folder in sorted(run.path.parent.iterdir(), reverse=True):
+        if folder.is_symlink() or folder == run.path or not (folder / "run.json").is_file():
+            continue
+        other = RunDir(folder)
+        try:
+            theirs = load_plan(other)
+            if began - datetime.fromisoformat(theirs.started) > _RECENT:
+                break
+            if _alike(theirs, plan) and _is_open(other) and of_run(other):
+                found.append(other)
+        except (BusbwError, ValueError):
+            # What cannot be read says nothing.
+            continue
+    return tuple(found[:_NEWEST])
+
+
+def _alike(theirs: RunPlan, plan: RunPlan) -> bool:
+    def settings(of: RunPlan) -> tuple[object, ...]:
+        nodes = tuple((node.name, node.address, node.rails) for node in of.cluster.nodes)
+        return nodes, of.words, of.overrides, of.ranks_per_node, of.pml, of.mpi_plugin
+
+    return settings(theirs) == settings(plan)
+
+
+def _is_open(run: RunDir) -> bool:
+    name = f"{run.run_id}/run.json"
+    result = parse_json(run.read_derived("run.json"), RunResult, name, error=RunDirError)
+    return any(finding.id in _OPEN for finding in result.findings)
 
 
 def take(run: RunDir, plan: RunPlan, paths: Sequence[Path]) -> tuple[GroupSample, ...]:

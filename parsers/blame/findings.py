@@ -67,7 +67,10 @@ def blame_finding(
         fixes += _fixes("packets-lost", part)
     if blame.only_when_busy:
         cause += f" {_BUSY}"
-    settle = filter(None, (confirmed.would_settle, _settles(blame)))
+    settle = list(filter(None, (confirmed.would_settle, _settles(blame))))
+    if blame.only_when_busy:
+        # On busy CPUs a confirmation would be as open.
+        settle.reverse()
     confidence = Confidence.POSSIBLE if confirmed.against else _confidence(blame)
     return Finding(
         id=finding_id,
@@ -77,7 +80,8 @@ def blame_finding(
         evidence=(*blame.seen_in, *confirmed.evidence, *other_evidence, *loss_evidence),
         cause=cause,
         fixes=fixes,
-        verify=("busbw run --survey",),
+        # What was measured before the fix counts no longer.
+        verify=("busbw run --survey --fresh" if blame.also else "busbw run --survey",),
         confidence=confidence,
         also=tuple(f"{other.label} is slow" for other in blame.also),
         would_settle=tuple(dict.fromkeys(settle)),

@@ -193,7 +193,8 @@ def _suspects(case: _Case) -> Iterator[Suspect]:
     ran = network.connected(every, job) or bool(case.dumps) or ras.ran(case.views)
     unheard = ras.unheard(case.views, job, nodes)
     awaited = network.awaited(every, job, unheard)
-    yield from node.unreachable_nodes(unreachable, job, awaited=awaited)
+    if case.nodes or job.plan is not None:
+        yield from node.unreachable_nodes(unreachable, job, awaited=awaited)
     yield from node.gpus(job, nodes)
     yield from node.stopped(job, nodes)
     yield from node.dead(job, nodes, names, connected=ran or job.plan is not None)
@@ -308,7 +309,7 @@ def _slow(movement: str, facts: Sequence[Suspect], job: Job) -> Finding:
         return Finding(
             "slow-but-moving",
             Status.UNKNOWN,
-            "no new result, but data still moves",
+            "slow, not stalled: data still moves, but no new result",
             (),
             (Evidence(job.record, None, movement),),
             cause=entry.cause,
@@ -392,6 +393,14 @@ def _no_job(case: _Case) -> Finding:
             f"the job ended between the samples: {ended} of its ranks",
             (),
             _on_each(nodes, "its ranks ended between the samples"),
+        )
+    if not nodes:
+        return Finding(
+            "stall-no-job",
+            Status.UNKNOWN,
+            "no node could be reached, so nothing was looked at",
+            tuple(each.node for each in case.evidence.unreachable[:16]),
+            (),
         )
     entry = catalogue.entry("stall-no-job")
     name = requested.mark or "a parallel job"

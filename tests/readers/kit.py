@@ -167,6 +167,83 @@ KEY = {
         "give the page to the provider, or look at node2",
     ),
     "good": Right("nothing", "none", "PASS, within the detection limits shown", "nothing"),
+    # Of the third trial. What a node shows of its hardware is certain, whatever the verdict.
+    "gpu-missing": Right(
+        "GPU 7 of node2 is not there",
+        "node2: a GPU is missing (7 of 8)",
+        "certain that it is node2",
+        "look for the GPU on node2 (bus, kernel log, Xid), reset or replace; or leave node2 out",
+    ),
+    "hca-missing": Right(
+        "adapter 5 of node4 is not there",
+        "node4: an adapter (RDMA device, NIC) is missing",
+        "certain that it is node4",
+        "look for the adapter on node4 (driver, PCIe, slot); or leave node4 out",
+    ),
+    "ecc-errors": Right(
+        "GPU 3 of node1 has uncorrected ECC errors",
+        "node1, GPU 3: its memory",
+        "certain that it is node1",
+        "reset or replace the GPU, as the screen says; take node1 out of service",
+    ),
+    "pcie-narrow": Right(
+        "GPU 2 of node3 has 8 of 16 PCIe lanes",
+        "node3, the PCIe link of GPU 2",
+        "certain that it is node3",
+        "reseat or look at the slot of that GPU, as the screen says",
+    ),
+    "peermem-missing": Right(
+        "nvidia_peermem is not loaded on node4",
+        "node4: the module nvidia_peermem (GPUDirect)",
+        "certain that it is node4",
+        "modprobe nvidia_peermem on node4",
+    ),
+    "firmware-odd": Right(
+        "adapter 6 of node3 has an older firmware",
+        "node3: firmware of an adapter",
+        "certain that it is node3 that differs",
+        "flash the firmware of the other nodes, as the screen says",
+    ),
+    "xid-in-log": Right(
+        "Xid 74 (NVLink) of GPU 4 in the kernel log of node2",
+        "node2: NVLink of a GPU (Xid 74)",
+        "certain that the log shows it (certain or likely that it is node2)",
+        "read the kernel log, look at the NVLink, as the screen says",
+    ),
+    "pfc-off": Right(
+        "priority flow control is off on node3",
+        "node3: flow control (PFC, QoS)",
+        "certain that it is node3",
+        "set PFC as on the other nodes, as the screen says",
+    ),
+    "good-check": Right(
+        "nothing", "none", "PASS of the checks; nothing was measured", "nothing, or busbw run"
+    ),
+    "cut-node": Right(
+        "the data link of node3 is cut",
+        "node3: its link (network)",
+        "as the screen says of node3",
+        "look at the port, cable and switch port of node3; or leave it out",
+    ),
+    "loss-rail": Right(
+        "node1 loses 5 % of its packets on rail 1",
+        "node1 rail 1 (eth1)",
+        "as the screen says: likely, or possible where the CPUs were busy",
+        "look where packets are dropped on node1 eth1, or what the screen gives to confirm",
+    ),
+    "cpu-limit": Right(
+        "node2 has a twentieth of a CPU",
+        "node2 (its inside: CPU)",
+        "as the screen says: likely, or possible where the CPUs were busy",
+        "look at load and limits of node2, or what the screen gives to confirm",
+    ),
+    "uplink-30": Right(
+        "the uplinks of leaf2 at an eighth of their rate",
+        "the uplinks of leaf2",
+        "as the screen says: likely, or possible where the CPUs were busy",
+        "look at the uplinks of leaf2, or what the screen gives to confirm",
+    ),
+    "good-quick": Right("nothing", "none", "PASS, within the detection limits shown", "nothing"),
 }
 
 QUESTIONS = """# Reader's sheet

@@ -50,6 +50,23 @@ CASES = {
         "run provider-acceptance --contract CONTRACT",
     ),
     "good": Case("-n 3 --rails 2 --rate 80mbit"),
+    # Of the third trial.
+    "gpu-missing": Case("-n 4 --persona h100", "hw gpu-missing node2 --index 7", "check"),
+    "hca-missing": Case("-n 4 --persona h200", "hw hca-missing node4 --index 5", "check"),
+    "ecc-errors": Case("-n 4 --persona h100", "hw ecc-errors node1 --index 3", "check"),
+    "pcie-narrow": Case("-n 4 --persona a100", "hw pcie-narrow node3 --index 2", "check"),
+    "peermem-missing": Case("-n 4 --persona h100", "hw peermem-missing node4", "check"),
+    "firmware-odd": Case("-n 5 --persona h200", "hw firmware-odd node3 --index 6", "check"),
+    "xid-in-log": Case("-n 4 --persona h100", "hw xid-in-log node2 --index 4", "check"),
+    "pfc-off": Case("-n 4 --persona h100-roce", "hw pfc-off node3", "check"),
+    "good-check": Case("-n 3 --persona b200", command="check"),
+    "cut-node": Case("-n 4 --rate 100mbit", "link-down node3", "run quick"),
+    "loss-rail": Case("-n 4 --rails 2 --rate 80mbit", "loss node1 5 --rail 1", "run quick"),
+    "cpu-limit": Case("-n 4 --rate 150mbit", "cpu-limit node2 0.05", "run quick"),
+    "uplink-30": Case(
+        "-n 6 --leaves 3 --rate 60mbit --uplink-rate 240mbit", "uplink leaf2 30mbit", "run quick"
+    ),
+    "good-quick": Case("-n 4 --rate 100mbit", command="run quick"),
 }
 CONTRACT = Path(__file__).resolve().parents[2] / "docs" / "examples" / "contract.yaml"
 

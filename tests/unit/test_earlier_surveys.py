@@ -3,12 +3,20 @@ never what does not belong."""
 
 from __future__ import annotations
 
+import sys
+from dataclasses import replace
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).parents[1] / "traps"))
+
+import planted  # of tests/traps
+
+from busbw.assess.checks import load_plan
 from busbw.model import LaunchRole
 from busbw.parsers.blame import blame
 from busbw.parsers.blame.layer_breakdown import break_down
 from busbw.parsers.nccl_tests.groups import GroupSample
+from busbw.run import publish
 from busbw.store import artefacts, run_directory
 from busbw.survey import earlier as earlier_surveys
 
@@ -79,3 +87,23 @@ def test_what_was_kept_with_a_run_is_read_again_and_carried_into_a_replay(tmp_pa
     assert earlier_surveys.load(recording) == stored
     earlier_surveys.carry(recording.path, replay)
     assert earlier_surveys.load(replay) == stored
+
+
+def test_a_survey_that_left_open_who_is_slow_counts_while_it_is_recent_and_alike(
+    tmp_path: Path,
+) -> None:
+    recording = planted.healthy()
+    planted.slow_pairs(recording, 0.5, "node3")
+    other = recording.written(tmp_path)
+    settled = planted.healthy().written(tmp_path)
+    for run in (other, settled):
+        publish.publish(run)
+    (tmp_path / "20261123-040000-damaged").mkdir()
+    (tmp_path / "20261123-040000-damaged" / "run.json").write_text("{")
+    this = run_directory.create(tmp_path, "2026-11-23T05:00:00Z", "day-one")
+    plan = replace(load_plan(other), started="2026-11-23T05:00:00Z")
+    names = [each.run_id for each in earlier_surveys.left_open(this, plan)]
+    assert names == [other.run_id]
+    assert earlier_surveys.left_open(this, replace(plan, ranks_per_node=1)) == ()
+    next_day = replace(plan, started="2026-11-24T05:00:00Z")
+    assert earlier_surveys.left_open(this, next_day) == ()

@@ -23,6 +23,7 @@ from live_answers import (
     told,
 )
 
+from busbw.cli import why_live
 from busbw.errors import UsageError
 from busbw.model import Command, CommandResult, Confidence, Unreachable
 from busbw.parsers.stall.evidence import NodeEvidence, StallClass
@@ -336,6 +337,17 @@ def test_nodes_that_do_not_answer_and_no_job_are_no_verdict_on_a_job() -> None:
         StallClass.NO_JOB,
         ["stall-no-job", "stall-node-unreachable"],
     )
+
+
+def test_where_no_node_was_reached_nothing_was_looked_at_and_nobody_is_drained() -> None:
+    gone = Unreachable("typo", "look up typo: Name or service not known", "correct the name")
+    found = judged((), (gone,))
+    (only,) = found.findings
+    assert (only.title, only.fixes) == ("no node could be reached, so nothing was looked at", ())
+    assert drain_commands(found) == ()
+    lines = why_live.live_answer(found, "runs/live", None).splitlines()
+    assert "NOT REACHED  typo: look up typo: Name or service not known" in lines
+    assert "      try: correct the name" in lines
 
 
 def test_the_ticket_holds_the_line_that_drains_the_node_and_nothing_a_shell_would_run() -> None:

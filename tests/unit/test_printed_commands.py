@@ -83,6 +83,37 @@ def test_a_node_of_a_lab_is_reached_through_the_lab() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("printed", "on_host", "in_lab"),
+    [
+        (
+            "ssh NODE ip -s link show INTERFACE",
+            "ssh n9 'for i in eth0 eth1; do ip -s link show $i; done'",
+            "busbw lab exec --name demo n9 -- sh -c 'for i in eth0 eth1; do ip -s link show $i; done'",
+        ),
+        (
+            "ssh NODE ethtool -S INTERFACE | grep -i drop",
+            "ssh n9 'for i in eth0 eth1; do ethtool -S $i; done' | grep -i drop",
+            (
+                "busbw lab exec --name demo n9 -- sh -c"
+                " 'for i in eth0 eth1; do ethtool -S $i; done' | grep -i drop"
+            ),
+        ),
+    ],
+)
+def test_a_node_of_several_interfaces_is_asked_for_each(
+    printed: str, on_host: str, in_lab: str
+) -> None:
+    node = Node("n9", rails=("eth0", "eth1"))
+    finding = Finding("x", Status.FAIL, "slow", ("n9",), (), fixes=(Fix("Look", (printed,)),))
+    for cluster, whole in (
+        (Cluster((node,), "n9", "cluster.yaml"), on_host),
+        (Cluster((node,), "n9", "lab demo (emulated)", emulated=True), in_lab),
+    ):
+        (done,) = commands.completed((finding,), plan(cluster=cluster))
+        assert done.fixes[0].commands == (whole,)
+
+
 def test_every_command_of_a_finding_and_of_a_gap_is_completed() -> None:
     finding = Finding(
         "x",
@@ -158,7 +189,8 @@ def test_the_node_and_its_only_interface_stand_in_place_of_their_words() -> None
         for where in (("n1",), ("n2",), ("n1", "n2"))
     )
     assert one.fixes[0].commands == ("ssh n1 ip -s link show ens3",)
-    assert two.fixes[0].commands == ("ssh n2 ip -s link show INTERFACE",)
+    loop = "for i in ens3 ens4; do ip -s link show $i; done"
+    assert two.fixes[0].commands == (f"ssh n2 '{loop}'",)
     assert both.fixes == printed
 
 

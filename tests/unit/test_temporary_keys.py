@@ -100,7 +100,7 @@ def test_a_link_stays_a_link(tmp_path: Path, file: Path) -> None:
 
 def test_a_key_that_came_only_in_part_is_refused(tmp_path: Path) -> None:
     refused = on_node(tmp_path, keys.allow(MARK, KEY[:-3]))
-    assert (refused.returncode, refused.stderr) == (71, b"the key came only in part\n")
+    assert (refused.returncode, refused.stderr) == (71, b"the key is truncated\n")
     assert list(tmp_path.iterdir()) == []
 
 

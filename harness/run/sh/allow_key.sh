@@ -4,7 +4,7 @@ seconds() { read -r up _ < /proc/uptime; echo "${up%.*}"; }
 began=$(seconds)
 line=$(cat)
 # A key that came only in part has no mark by which it could be removed again.
-case $line in *" $mark") ;; *) echo "the key came only in part" >&2; exit 71 ;; esac
+case $line in *" $mark") ;; *) echo "the key is truncated" >&2; exit 71 ;; esac
 # Where nodes share a home the first of them adds it and the others find it.
 ready() { grep -qaFx -- "$line" "$file" 2>/dev/null; }
 next() {

@@ -4,7 +4,7 @@
 dir=$1; umask 077
 if [ -f "$dir/pid" ]; then cat "$dir/pid"; exit 0; fi
 script=$(cat)
-[ "$(printf '%s\n' "$script" | tail -n 1)" = "# whole" ] || { echo "the job's script came only in part" >&2; exit 71; }
+[ "$(printf '%s\n' "$script" | tail -n 1)" = "# whole" ] || { echo "the job's script is truncated" >&2; exit 71; }
 mkdir -p "$dir" && cd "$dir" || exit 70
 # One of several that start it at once does, the others find it.
 if why=$(mkdir session 2>&1); then
