@@ -211,7 +211,7 @@ def check_headline(checks: tuple[CheckResult, ...], nodes: tuple[str, ...], prof
     """By the worst of what is required; nodes of which an advisory check failed stand behind it.
 
     >>> check_headline((CheckResult("gpu.count", "n2", Status.FAIL, "7", "8", "nvidia-smi -L"),), ("n1", "n2"), "tcp")
-    '1 of 2 nodes not as required: n2; profile tcp'
+    'n2: 7 (gpu.count)'
     """
     count = f"{len(nodes):,} {'node' if len(nodes) == 1 else 'nodes'}"
     required = [check for check in checks if check.required and check.status is not Status.SKIPPED]
@@ -222,9 +222,11 @@ def check_headline(checks: tuple[CheckResult, ...], nodes: tuple[str, ...], prof
         (Status.UNKNOWN, "could not be checked"),
     ):
         bad = {check.node for check in required if check.status is status}
-        if bad and len(nodes) == 1:
-            return f"{fold(bad)}: {words}; profile {profile}"
         if bad:
+            same = [check for check in required if check.status is status]
+            only = _only_problem(same) if status is Status.FAIL else ""
+            if only:
+                return only
             return f"{len(bad):,} of {count} {words}: {fold(bad)}; profile {profile}"
     advised = [check for check in checks if check.status is Status.FAIL]
     if not advised:
@@ -233,6 +235,22 @@ def check_headline(checks: tuple[CheckResult, ...], nodes: tuple[str, ...], prof
     what = ids[0] if len(ids) == 1 else f"{len(ids)} advisory checks"
     where = fold({check.node for check in advised})
     return f"{count} as required by profile {profile}, but {what} failed on {where}"
+
+
+def _only_problem(bad: list[CheckResult]) -> str:
+    """What is wrong where one answer of the same nodes says it: of one node, or alike on several.
+    What compares nodes says it less closely than a node's own check. Empty = there is more."""
+    own = [check for check in bad if not check.check_id.startswith("cross.")] or bad
+    if len({check.node for check in bad}) > 1 and len({check.check_id for check in own}) > 1:
+        return ""
+    if {check.node for check in own} != {check.node for check in bad}:
+        return ""
+    if len({check.seen for check in own if check.check_id == own[0].check_id}) > 1:
+        return ""
+    ids = dict.fromkeys(check.check_id for check in own)
+    more = f" and {len(ids) - 1} more" if len(ids) > 1 else ""
+    text = _of_check(own[0].seen, fold(check.node for check in bad))
+    return f"{text} ({own[0].check_id}{more})"
 
 
 def sensitivity(checks: tuple[CheckResult, ...]) -> tuple[str, ...]:

@@ -290,7 +290,7 @@ def _nodes(args: argparse.Namespace, plan: RunPlan, out: Path) -> int:
     elif args.local:
         sys.stdout.write(f"{drain_reason(report)}\n")
     else:
-        lines = check_lines(report, relative_path)
+        lines = check_lines(report, relative_path, plan)
         sys.stdout.write(console.shown(lines[-1:] if args.quiet else lines))
     return _FRAMEWORKS[args.framework][report.verdict.value] if args.local else report.exit_status
 
@@ -347,7 +347,7 @@ def _shown(
     if args.json:
         sys.stdout.write(dump_json(report))
     else:
-        lines = check_lines(report, os.path.relpath(directory.path))
+        lines = check_lines(report, os.path.relpath(directory.path), plan)
         sys.stdout.write(console.shown(lines[-1:] if args.quiet else lines))
     return report.exit_status
 

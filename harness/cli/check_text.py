@@ -8,10 +8,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from busbw.assess import commands
 from busbw.assess.headline import check_headline, sensitivity
 from busbw.checks import CONNECT
 from busbw.inventory import fold
-from busbw.model import CheckResult, Status
+from busbw.model import CheckResult, Finding, Status
 from busbw.model.topology import Topology
 from busbw.parsers.findings import catalogue
 from busbw.reports import phrases
@@ -21,6 +22,7 @@ from busbw.run.checking import CheckReport
 
 if TYPE_CHECKING:
     from busbw.run.fabric_side import FabricReport
+    from busbw.store.plan import RunPlan
 
 _TEXT = 200
 _REASONS = 12
@@ -43,16 +45,29 @@ class Same:
     nodes: tuple[str, ...]
 
 
-def check_lines(report: CheckReport, run_dir: str) -> tuple[Line, ...]:
-    """The lines to print; `run_dir` as the user would type it."""
+def check_lines(report: CheckReport, run_dir: str, plan: RunPlan | None = None) -> tuple[Line, ...]:
+    """The lines to print; `run_dir` as the user would type it. Commands are whole where the `plan`
+    of the run says how its nodes are reached."""
     headline = check_headline(report.checks, report.nodes, report.profile)
     lines = [Line(f"{report.verdict.value}  {headline}")]
     if report.emulated:
         lines.append(Line(f"      {report.emulated}"))
     lines += _matrix(report)
     lines += unreached(report.unreachable)
-    for check_ids, answers in _problems(report):
-        lines += _problem(check_ids, answers)
+    problems = _problems(report)
+    following = _following(problems)
+    brief = any(answers[0].example.status is not Status.WARN for _, answers in problems)
+    for check_ids, answers in problems:
+        check = answers[0].example
+        if check_ids in following:
+            continue
+        if brief and check.status is Status.WARN and not check.required:
+            # Beside what decided it is no more than a line.
+            lines.append(Line(f"{_head(check_ids, answers)}  {phrases.cut(check.seen, _TEXT)}"))
+            continue
+        lines += _problem(check_ids, answers, plan)
+        behind = ", ".join(name for ids, by in following.items() if by == check_ids for name in ids)
+        lines += [_detail("follows", behind)] if behind else []
     if report.verdict in (Status.PASS, Status.WARN):
         for number, limit in enumerate(sensitivity(report.checks)):
             lines.append(Line(f"{'      ' if number else 'LIMITS'}  {limit}"))
@@ -170,12 +185,38 @@ def _folded(checks: Iterable[CheckResult]) -> tuple[Same, ...]:
     return tuple(Same(members[0], tuple(c.node for c in members)) for members in groups.values())
 
 
-def _problem(check_ids: tuple[str, ...], answers: tuple[Same, ...]) -> list[Line]:
+def _nodes(answers: tuple[Same, ...]) -> set[str]:
+    return {node for same in answers for node in same.nodes}
+
+
+def _following(
+    problems: list[tuple[tuple[str, ...], tuple[Same, ...]]],
+) -> dict[tuple[str, ...], tuple[str, ...]]:
+    """Checks that only say less closely what another one says of the same nodes, with that one: the
+    entry of its id names them."""
+    by_id, following = catalogue.load().by_id, {}
+    for ids, answers in problems:
+        entry = by_id.get(ids[0])
+        for others, other in problems:
+            failed = {answers[0].example.status, other[0].example.status} == {Status.FAIL}
+            named = entry is not None and set(others) <= set(entry.explains)
+            if named and failed and _nodes(other) <= _nodes(answers):
+                following[others] = ids
+    return following
+
+
+def _head(check_ids: tuple[str, ...], answers: tuple[Same, ...]) -> str:
     check = answers[0].example
-    nodes = fold(node for same in answers for node in same.nodes)
     advisory = "" if check.required else "   (advisory)"
-    head = f"{phrases.state(check.status)}  {', '.join(check_ids)}  {nodes}{advisory}"
-    lines = [Line(head)]
+    names = ", ".join(check_ids)
+    return f"{phrases.state(check.status)}  {names}  {fold(_nodes(answers))}{advisory}"
+
+
+def _problem(
+    check_ids: tuple[str, ...], answers: tuple[Same, ...], plan: RunPlan | None = None
+) -> list[Line]:
+    check = answers[0].example
+    lines = [Line(_head(check_ids, answers))]
     for number, same in enumerate(answers[:_ANSWERS]):
         which = f"   on {_few(same.nodes)}" if len(answers) > 1 else ""
         why = f"  ({phrases.cut(same.example.reason, _TEXT)})" if same.example.reason else ""
@@ -191,16 +232,21 @@ def _problem(check_ids: tuple[str, ...], answers: tuple[Same, ...]) -> list[Line
         first, *_ = *check.evidence.text.strip().splitlines(), ""
         text = f"  {phrases.cut(first, _TEXT)}" if first else ""
         lines.append(_detail("seen", f"{phrases.location(check.evidence)}{text}"))
-    return lines + _steps(check)
+    where = tuple(dict.fromkeys(node for same in answers for node in same.nodes))
+    return lines + _steps(check, where, plan)
 
 
-def _steps(check: CheckResult) -> list[Line]:
+def _steps(check: CheckResult, where: tuple[str, ...], plan: RunPlan | None) -> list[Line]:
     """What to do about it; [] = it was not answered, and the reason says what is missing."""
     entry = catalogue.load().by_id.get(check.check_id)
     if entry is None or check.status is Status.UNKNOWN:
         return []
+    fixes = catalogue.fixes(entry.id, NODE=check.node)
+    if plan is not None:
+        finding = Finding(check.check_id, check.status, check.seen, where, (), fixes=fixes)
+        fixes = commands.completed((finding,), plan)[0].fixes
     lines = []
-    for number, fix in enumerate(catalogue.fixes(entry.id, NODE=check.node), 1):
+    for number, fix in enumerate(fixes, 1):
         lines.append(_detail("" if number > 1 else "do", phrases.fix_step(number, fix)))
         lines += [Line(f"{'':19}{command}", unbroken=True) for command in fix.commands]
     return lines

@@ -63,6 +63,7 @@ def lines_of(
 ) -> tuple[Line, ...]:
     """The lines to print for a run, `shown` being its folder as the user types it: a check's own
     where it was one. Its names stay as they are, so that `redacted` has those of a run."""
+    from busbw.assess import load_plan
     from busbw.cli.check_text import check_lines
     from busbw.reports import terminal
     from busbw.run import checking
@@ -70,5 +71,5 @@ def lines_of(
     if not result.cases and not redacted:
         check = checking.conclude_check(directory)
         if check is not None:
-            return check_lines(check, shown)
+            return check_lines(check, shown, load_plan(directory))
     return terminal.verdict_lines(result, shown)

@@ -90,7 +90,7 @@ FAILING = report(
 
 def test_equal_nodes_are_folded_and_each_failure_says_expected_found_command_and_where() -> None:
     assert tuple(map(str, check_lines(FAILING, "runs/x"))) == (
-        "FAIL  2 of 4 nodes not as required: gpu-[003-004]; profile infiniband",
+        "FAIL  gpu-[003-004]: 7 x H100 (gpu.count)",
         "  CHECKS  WELL  RESULT",
         "  gpu      2/4  ✖ gpu-[003-004] gpu.count",
         "  rdma       –  not checked",
@@ -143,8 +143,7 @@ def test_different_answers_of_one_check_stand_together_and_what_one_tool_hides_i
         "                7 x H100   on gpu-001",
         "? unknown  gpu.driver, gpu.mig  gpu-004",
         "      found     tool missing  (nvidia-smi is not installed)",
-        "▲ warning  os.psi  gpu-004   (advisory)",
-        "      found     waiting for cpu",
+        "▲ warning  os.psi  gpu-004   (advisory)  waiting for cpu",
         "busbw: CHECK FAIL 3 failed, 1 warning, 0 passed, 2 not checked  runs/x",
     ]
     assert (
@@ -344,3 +343,13 @@ def test_a_check_of_this_machine_loads_no_ssh_library() -> None:
         ).returncode
         == 0
     )
+
+
+def test_what_only_says_the_same_less_closely_is_a_line_below_the_check_that_says_it() -> None:
+    port = result("rdma.port_state", "gpu-003", Status.FAIL, "mlx5_5 DOWN")
+    rates = result("cross.rate", "gpu-003", Status.FAIL, "7 x 400 Gb/s")
+    made = report(rates, port, verdict=Status.FAIL, exit_status=1)
+    lines = tuple(map(str, check_lines(made, "runs/x")))
+    assert lines[0] == "FAIL  gpu-003: mlx5_5 DOWN (rdma.port_state)"
+    assert "      follows   cross.rate" in lines
+    assert not any(line.startswith("✖ fail  cross.rate") for line in lines)

@@ -1,0 +1,62 @@
+"""What recorded lab runs come to: for each kind of fault the narrowest component that the evidence of
+the run allows, and how sure that is.
+
+`tests/fixtures/lab_faults` were recorded in a lab on a busy machine (load 10 to 20 on 2 CPUs) by
+`tests/readers/record.py` and `make demo`; `tests/fixtures/lab_runs` are described in
+`tests/fuzz/bases.py`. Both are without `raw/nodes` and the packed benchmark.
+"""
+
+from __future__ import annotations
+
+import tarfile
+from pathlib import Path
+
+import pytest
+
+from busbw.model import Confidence, Status
+from busbw.run import publish
+from busbw.store.run_directory import RunDir
+
+FIXTURES = Path(__file__).parents[1] / "fixtures"
+CERTAIN, LIKELY, POSSIBLE = Confidence.CERTAIN, Confidence.LIKELY, Confidence.POSSIBLE
+
+
+@pytest.mark.parametrize(
+    ("name", "status", "finding", "where", "sure"),
+    [
+        # The link of node3 at 40 %: measured by iperf3, and its inside is good.
+        ("lab_faults/slow-40", Status.FAIL, "slow-link", ("node3 eth0",), LIKELY),
+        # The same without a link baseline: the node as a whole.
+        ("lab_runs/slowed", Status.FAIL, "slow-node", ("node3",), LIKELY),
+        # Both rails of node2 at 30 %, every launch on busy CPUs.
+        ("lab_faults/rejected", Status.FAIL, "slow-node", ("node2",), POSSIBLE),
+        # node4 sends slowly to node2 only, every launch on busy CPUs.
+        ("lab_faults/one-way", Status.FAIL, "slow-pair", ("node2 – node4",), POSSIBLE),
+        # node4 loses 2 % of its packets: no pair is slow, retransmissions show it.
+        ("lab_faults/loss-2", Status.WARN, "packets-lost", ("node4",), LIKELY),
+        ("lab_runs/stalled", Status.FAIL, "stall-rank-stopped", ("node4",), CERTAIN),
+        ("lab_runs/unreached", Status.UNKNOWN, "ssh.connect", ("node2",), POSSIBLE),
+        ("lab_runs/check-failed", Status.FAIL, "rdma.port_state", ("node3",), CERTAIN),
+    ],
+)
+def test_the_first_finding_is_the_narrowest_component_that_was_measured(
+    name: str,
+    status: Status,
+    finding: str,
+    where: tuple[str, ...],
+    sure: Confidence,
+    tmp_path: Path,
+) -> None:
+    with tarfile.open(FIXTURES / f"{name}.tar.xz") as packed:
+        packed.extractall(tmp_path, filter="data")
+    result = publish.publish(RunDir(tmp_path))
+    first = result.findings[0]
+    assert (result.verdict, first.id, first.where, first.confidence) == (
+        status,
+        finding,
+        where,
+        sure,
+    )
+    node = where[0].split()[0]
+    named = result.acceptance is not None or node in result.headline
+    assert named, result.headline
