@@ -92,6 +92,11 @@ class Layout:
     """One unit of the bandwidth columns, GB/s."""
 
     @property
+    def is_bare(self) -> bool:
+        """Without types: its rows are numbers, which only the column names make a table's."""
+        return self.columns[min(2, len(self.columns) - 1)].name != "type"
+
+    @property
     def blocks(self) -> int:
         """Number of blocks of measurements, 1 or 2."""
         return 1 + max(column.block for column in self.columns)
@@ -175,7 +180,9 @@ def parse_header(text: str) -> Layout | None:
         columns.append(Column(name or "other", -1 if name == "timestamp" else block, match.end()))
     blocks = _whole_blocks(columns, block + 1)
     front = [column.name for column in columns if column.block < 0]
-    if not blocks or front[:3] != ["size", "count", "type"] or len(set(front)) < len(front):
+    is_bare = front in (["size"], ["size", "count"]) and _is_bare(text, columns)
+    is_whole = front[:3] == ["size", "count", "type"] and len(set(front)) == len(front)
+    if not blocks or not (is_whole or is_bare):
         return None
     # nccl-tests 1.x has the columns bytes, N, type, op, time (ms), algbw, busbw, res
     milliseconds = "bytes" in text.lower().split()
@@ -184,6 +191,13 @@ def parse_header(text: str) -> Layout | None:
         (False, True)[:blocks],
         1e3 if milliseconds else 1.0,
     )
+
+
+def _is_bare(text: str, columns: list[Column]) -> bool:
+    """Whether the names of such columns, and nothing else, are the line: no sentence about them."""
+    words = [word.lstrip("#") for word in text.split()]
+    names = tuple(column.name for column in columns if column.block == 0)
+    return len([word for word in words if word]) == len(columns) and names in _USUAL_BLOCKS
 
 
 def _whole_blocks(columns: list[Column], blocks: int) -> int:
@@ -252,6 +266,8 @@ def find_row(text: str, layout: Layout | None, hosts: tuple[str, ...] = ()) -> C
     `hosts` are names that may stand glued to a cell (`-1node-a:41011:…`). They decide first, then
     the header's edges, then the first character that cannot belong to a number.
     """
+    if layout is not None and layout.is_bare:
+        layout = None
     if layout is not None and layout.blocks > 1:
         plain = _plain_row(tuple(column.name for column in layout.columns)).match(text)
         if plain is not None:
@@ -286,6 +302,13 @@ def find_row(text: str, layout: Layout | None, hosts: tuple[str, ...] = ()) -> C
     return Cells(printed, head.start(), position, not_finite)
 
 
+_USUAL_BLOCKS = (
+    ("time", "algbw", "busbw", "wrong"),
+    ("time", "algbw", "busbw", "error"),
+    ("time", "algbw", "busbw"),
+)
+
+
 class PlainRows:
     """Reads the rows of one table to which nothing is glued and in which nothing is missing: of a
     thousand tables, nearly all. What it does not take, `find_row` reads cell by cell.
@@ -301,58 +324,62 @@ class PlainRows:
         self.layout = layout
         names = [column.name for column in layout.columns]
         self._match = _plain_row(tuple(names)).match
-        front = [column.name if column.block < 0 else "" for column in layout.columns]
-        self._redop = front.index("redop") if "redop" in front else None
-        self._root = front.index("root") if "root" in front else None
         blocks = [column.block for column in layout.columns]
-        starts = tuple(blocks.index(number) if number in blocks else 0 for number in (0, 1))
-        block = tuple(names[starts[0] : starts[1]])
+        starts = [blocks.index(number) for number in range(layout.blocks) if number in blocks]
+        front = names[: starts[0]] if starts else names
+        block = tuple(names[starts[0] : starts[0] + blocks.count(0)]) if starts else ()
         is_usual = (
-            block in (("time", "algbw", "busbw", "wrong"), ("time", "algbw", "busbw", "error"))
-            and tuple(names[starts[1] :]) == block
-            and set(layout.in_place) == {False, True}
-            and set(front) <= {"size", "count", "type", "redop", "root", ""}
+            block in _USUAL_BLOCKS
+            and names == [*front, *block * len(starts)]
+            and set(layout.in_place) in ({False, True}, {False})
+            and set(front) <= {"size", "count", "type", "redop", "root"}
+            and (layout.is_bare or len(starts) == len(set(layout.in_place)) == 2)
         )
-        self._starts = starts if is_usual else None
-        self._has_counts = "wrong" in block
+        self._starts = tuple(starts) if is_usual else ()
+        self._at = {name: place for place, name in enumerate(front)}
+        self._last = block[3] if len(block) > 3 else ""
         self._slacks: dict[tuple[int, int, int], Slack] = {}
 
     def row(self, text: str, line_no: int) -> PrintedRow | None:
         """The row that a line is; None = it is to be read cell by cell, or is none."""
-        match = self._match(text) if self._starts is not None else None
-        if match is None or self._starts is None or text[match.end() :].strip():
+        match = self._match(text) if self._starts else None
+        if match is None or text[match.end() :].strip():
             return None
         cells = match.groups()
-        first = self._measurement(cells, self._starts[0])
-        second = self._measurement(cells, self._starts[1])
-        size_bytes, count = int(cells[0]), int(cells[1])
-        if first is None or second is None or size_bytes < count:
+        measured = [self._measurement(cells, start) for start in self._starts]
+        size_bytes, count = int(cells[0]), int(cells[1]) if "count" in self._at else 0
+        if None in measured or size_bytes < count:
             return None
-        if self.layout.in_place[0]:
-            first, second = second, first
-        redop = None if self._redop is None else cells[self._redop]
-        root = -1 if self._root is None else int(cells[self._root])
+        by_placement = dict(zip(self.layout.in_place, measured, strict=True))
+        out_of_place, in_place = by_placement.get(False), by_placement.get(True)
+        redop = cells[self._at["redop"]] if "redop" in self._at else None
+        root = int(cells[self._at["root"]]) if "root" in self._at else -1
         row = BenchmarkRow(
             size_bytes,
             count,
-            cells[2],
+            cells[2] if "type" in self._at else "",
             None if redop == "none" else redop,
             root if root >= 0 else None,
-            first[0],
-            second[0],
+            None if out_of_place is None else out_of_place[0],
+            None if in_place is None else in_place[0],
             line_no,
         )
-        return PrintedRow(row, first[1], second[1])
+        return PrintedRow(
+            row,
+            None if out_of_place is None else out_of_place[1],
+            None if in_place is None else in_place[1],
+        )
 
     def _measurement(self, cells: tuple[str, ...], start: int) -> tuple[Measurement, Slack] | None:
         """The block that begins there; None = a number in it is not finite."""
         layout = self.layout
-        time, algbw, busbw, last = cells[start : start + 4]
+        time, algbw, busbw = cells[start : start + 3]
+        last = cells[start + 3] if self._last else "N/A"
         time_us, algbw_gb_s, busbw_gb_s = float(time), float(algbw), float(busbw)
         if not (isfinite(time_us) and isfinite(algbw_gb_s) and isfinite(busbw_gb_s)):
             return None
         wrong = error = None
-        if not self._has_counts:
+        if self._last == "error":
             error = _finite(last)
         elif last == "0":
             wrong = 0
@@ -381,10 +408,11 @@ class PlainRows:
 def _plain_row(names: tuple[str, ...]) -> re.Pattern[str]:
     """Matches a row of these columns to which nothing is glued and in which nothing is missing: the
     values by which the cells are taken one by one, at once."""
-    values = [rf"\s*(\d{{1,19}})\s+(\d{{1,19}})\s+({_TYPES})(?=\s|$)"]
-    for name in names[3:]:
+    values = [r"\s*(\d{1,19})(?=\s|$)"]
+    for name in names[1:]:
         # A time of day has no place here: rows with one are read cell by cell.
-        pattern = r"(?!)" if name == "timestamp" else _value_of(name).pattern
+        fronts = {"timestamp": r"(?!)", "count": r"\d{1,19}", "type": _TYPES}
+        pattern = fronts.get(name) or _value_of(name).pattern
         values.append(rf"\s+({pattern})(?=\s|$)")
     return re.compile("".join(values))
 
@@ -433,6 +461,8 @@ def _take(
     pattern = _value_of(column.name)
     if pattern.fullmatch(token):
         return token, match.end()
+    if column.name in ("wrong", "error") and token[-1] == "*" and pattern.fullmatch(token[:-1]):
+        return token[:-1], match.end()  # rccl-tests marks an error beyond its limit so
     length = _cut(token, begin, column, pattern, shift, hosts)
     return (token[:length], begin + length) if length else None
 

@@ -105,6 +105,29 @@ def program_of(text: str) -> str | None:
     return match[1] if match else None
 
 
+_COMMAND = re.compile(
+    r"\b(?:mpirun|mpiexec(?:\.\w+)?|orterun|prterun|srun)\s(?P<launcher>.{0,2000}?)_perf\b(?P<options>.{0,1000})"
+)
+_PROCESSES = re.compile(r"(?:^|\s)(?:-np|-n|--np|--n|--ntasks)[= ]+(\d{1,6})(?=\s)")
+_GPUS = re.compile(r"(?:^|\s)(?:-g|--ngpus)[= ]+(\d{1,3})(?=\s|$)")
+_THREADS = re.compile(r"(?:^|\s)(?:-t|--nthreads)[= ]+(\d{1,3})(?=\s|$)")
+
+
+def ranks_of_command(text: str) -> int | None:
+    """The ranks that a quoted command line starts: its processes, each with -t threads of -g GPUs;
+    None = it is none, or does not say how many processes.
+
+    >>> ranks_of_command("$ mpirun -np 4 -x NCCL_DEBUG=INFO ./build/all_reduce_perf -b 8 -e 8G -f 2 -g 8")
+    32
+    """
+    match = _COMMAND.search(text)
+    processes = _PROCESSES.search(match["launcher"]) if match is not None else None
+    if match is None or processes is None:
+        return None
+    gpus, threads = _GPUS.search(match["options"]), _THREADS.search(match["options"])
+    return int(processes[1]) * int(gpus[1] if gpus else 1) * int(threads[1] if threads else 1)
+
+
 # What is read of one run before anything is concluded from it.
 
 
@@ -169,6 +192,9 @@ class RunFacts:
     """What was requested and not done: `invalid type …, defaulting to`."""
     logged_ranks: tuple[int, ...] = ()
     """`nranks` of NCCL's own lines, most frequent first."""
+    quoted_ranks: int | None = None
+    """Ranks that the command line above the run would start; None = none is quoted, or it does not
+    say."""
     last_error: str | None = None
     """`# error:` after the footer; sticky, it can stand in a run that ended well."""
     process_times: tuple[ProcessTimes, ...] = ()
@@ -521,6 +547,7 @@ class RunReader:
     processes, or of a run that died."""
     rows: RowJoiner = field(default_factory=RowJoiner)
     program: str | None = None
+    quoted_ranks: int | None = None
     nccl_versions: tuple[str, ...] = ()
     logged_ranks: Counter[int] = field(default_factory=Counter)
     failures: tuple[Quoted, ...] = ()
@@ -581,8 +608,10 @@ class RunReader:
     def _begin(self, line: Line) -> Run:
         run = Run(line.number)
         run.set(program=self.program, nccl_versions=self.nccl_versions, failures=self.failures)
+        run.set(quoted_ranks=self.quoted_ranks)
         run.logged_ranks = self.logged_ranks
         self.program, self.nccl_versions, self.failures, self.logged_ranks = None, (), (), Counter()
+        self.quoted_ranks = None
         self.current = run
         return run
 
@@ -644,7 +673,9 @@ class RunReader:
         run = self.current
         if run is None or run.layout is None or self.rows.pending is not None:
             return False
-        if run.phase not in (Phase.HEADER, Phase.ROWS) or run.layout.blocks < 2:
+        if run.phase not in (Phase.HEADER, Phase.ROWS):
+            return False
+        if run.layout.blocks < 2 and not run.layout.is_bare:
             return False
         if run.plain is None or run.plain.layout is not run.layout:
             run.plain = PlainRows(run.layout)
@@ -792,10 +823,11 @@ class RunReader:
         if match := _LOG_HOST.match(text):
             self.rows.hosts.add(match[1])
         if (program := program_of(text)) is not None:
+            ranks = ranks_of_command(text)
             if run is not None and run.phase < Phase.HEADER and run.facts.program is None:
-                run.set(program=program)
+                run.set(program=program, quoted_ranks=ranks or run.facts.quoted_ranks)
             elif run is None or run.phase is Phase.AVERAGE:
-                self.program = program
+                self.program, self.quoted_ranks = program, ranks or self.quoted_ranks
         if "CCL version" in text and (match := _NCCL_VERSION.search(text)):
             if run is not None and run.phase is not Phase.AVERAGE:
                 run.set(nccl_versions=_with(run.facts.nccl_versions, match[1]))
