@@ -1,12 +1,15 @@
 """What perftest prints (`ib_write_bw`, `ib_read_bw`, `ib_send_bw`, `ib_write_lat` …, 4.5 to 6.2),
-also with --report_gbits and CUDA."""
+also with --report_gbits and CUDA, and the bandwidths that it writes with --out_json."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 
-from busbw.parsers.tools import Tool, one
+from busbw.parsers.logs.json_values import mapping, number, objects, text_of
+from busbw.parsers.logs.json_values import whole as whole_number
+from busbw.parsers.tools import Tool
 from busbw.text import whole
 
 _TITLE = re.compile(
@@ -32,6 +35,7 @@ _ERROR = re.compile(
 _LONGEST_LINE = 1000
 """Characters; its own are below 200. Some of the expressions above take quadratic time on a
 line."""
+_JSON_MARK = '"BW_average"'
 _MEGABYTE = 1 << 20
 """perftest's MB (perftest_parameters.c: MEGABYTE 0x100000); its Gb are 10^9 bits."""
 
@@ -133,6 +137,53 @@ def parse(text: str) -> Perftest | None:
     )
 
 
+def _documents(text: str) -> Iterator[Perftest]:
+    """The runs of JSON documents. They name no unit: it is the one in which the average is nearer to
+    messages × size."""
+    for document in objects(text):
+        about, results = mapping(document.get("test_info")), mapping(document.get("results"))
+        size, iterations = whole_number(results, "MsgSize"), whole_number(results, "n_iterations")
+        average, rate = number(results, "BW_average"), number(results, "MsgRate")
+        if size is None or average is None:
+            continue
+        by_messages = None if not rate else rate * size * 8e-3
+        megabytes = _MEGABYTE * 8e-9
+        unit = 1.0
+        if by_messages and abs(average * megabytes - by_messages) < abs(average - by_messages):
+            unit = megabytes
+        peak = number(results, "BW_peak")
+        row = BandwidthRow(
+            size, iterations or 0, peak * unit if peak else None, average * unit, rate, 0
+        )
+        yield Perftest(
+            operation=(text_of(about, "test") or "").partition(" ")[0].lower() or None,
+            device=text_of(about, "Device"),
+            link_type=text_of(about, "Link_type"),
+            mtu_bytes=whole_number(about, "Mtu"),
+            queue_pairs=whole_number(about, "Number_of_qps"),
+            bidirectional="Bidirectional" in (text_of(about, "test") or ""),
+            cuda=False,
+            gid_index=whole_number(about, "GID_index"),
+            bandwidth=(row,),
+            latency=(),
+            problem="",
+        )
+
+
+def parse_all(text: str) -> tuple[Perftest, ...]:
+    """Every run in a text, also JSON documents one after another.
+
+    >>> (run,) = parse_all('{"test_info": {"test": "Write BW", "Device": "mlx5_0"}, "results": {"MsgSize": 65536, "n_iterations": 5000,'
+    ...     ' "BW_peak": 394.39, "BW_average": 393.21, "MsgRate": 0.749988}}')
+    >>> run.operation, run.device, run.best_gbit_s
+    ('write', 'mlx5_0', 393.21)
+    """
+    if _JSON_MARK in text:
+        return tuple(_documents(text))
+    run = parse(text)
+    return () if run is None else (run,)
+
+
 def _nothing(problem: str) -> Perftest:
     return Perftest(None, None, None, None, None, False, False, None, (), (), problem)
 
@@ -206,8 +257,8 @@ def _line(run: Perftest) -> str:
 
 TOOL = Tool(
     name="perftest",
-    marks=("#bytes ",),
-    parse=one(parse),
+    marks=("#bytes ", _JSON_MARK),
+    parse=parse_all,
     lines=lambda run: (_line(run),),
     errors=lambda run: (run.problem,) if run.problem else (),
 )
