@@ -20,6 +20,7 @@ from busbw.reports.redact import Redactor, for_cluster
 from busbw.store import artefacts, own_plans
 from busbw.store.artefacts import CaseArtefact
 from busbw.store.run_directory import RunDir
+from busbw.survey import link_baseline
 
 _PAGE = "report.html"
 EXCERPT_BYTES = 64 * 1024
@@ -103,6 +104,12 @@ def _origins(run: RunDir, result: RunResult) -> tuple[Origin, ...]:
         for node in result.nodes:
             if stem == node or stem.endswith(f"-{node}"):
                 origins.append(Origin(artefact, node, "", ""))
+    shell = link_baseline.commands(run)
+    for path, client in link_baseline.clients(run):
+        pair = path.rpartition("/")[2].removesuffix(".txt").removeprefix(f"{client}-")
+        command = "".join(text for text in shell if f" between {client} and {pair}\n" in text)
+        origins = [each for each in origins if each.artefact != path]
+        origins.append(Origin(path, client, "", command))
     for outcome in result.cases:
         folder = f"cases/{outcome.case.id}/"
         kept = artefacts.load(run, f"{folder}outcome.json", CaseArtefact)

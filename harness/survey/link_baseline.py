@@ -206,6 +206,19 @@ def commands(run: RunDir) -> tuple[str, ...]:
     return tuple(texts)
 
 
+def clients(run: RunDir) -> tuple[tuple[str, str], ...]:
+    """(artefact, the node that asked and printed it) of each pair that was measured.
+
+    Raises:
+        RunDirError: the artefact is not readable.
+    """
+    artefact = artefacts.load(run, FILE, LinkBaselineArtefact)
+    if artefact is None:
+        return ()
+    measured = zip(artefact.paths, artefact.pairs, strict=True)
+    return tuple((path, client) for path, (client, _) in measured if path)
+
+
 def load(run: RunDir, samples: tuple[GroupSample, ...]) -> tuple[RailLink, ...]:
     """Every rail of the measured pairs with what the survey got over it; () = no link baseline was
     measured.

@@ -60,3 +60,14 @@ def test_the_first_finding_is_the_narrowest_component_that_was_measured(
     node = where[0].split()[0]
     named = result.acceptance is not None or node in result.headline
     assert named, result.headline
+
+
+def test_the_deciding_link_baseline_is_in_the_page_with_its_node_and_command(
+    tmp_path: Path,
+) -> None:
+    with tarfile.open(FIXTURES / "lab_faults/slow-40.tar.xz") as packed:
+        packed.extractall(tmp_path, filter="data")
+    publish.publish(RunDir(tmp_path))
+    page = (tmp_path / "report.html").read_text()
+    assert "<summary>node1 · command and raw text</summary>" in page
+    assert "# on node1: iperf3 -c ADDRESS_OF_eth0 -p " in page

@@ -38,11 +38,14 @@ TOOLS = {
     "lab": ("iperf3", TCP),
     "nvlink-only": (None, ()),
     "oci": ("ib_write_bw", RDMA),
+    "pollara": ("ib_write_bw", ("ionic_0", "ionic_3")),
     "rocev2": ("ib_write_bw", RDMA),
+    "slingshot": (None, ("cxi0", "cxi1")),
     "spectrum-x": ("ib_write_bw", RDMA),
     "spectrum-x-plugin": ("ib_write_bw", RDMA),
     "tcp": ("iperf3", TCP),
     "tcp-100g": ("iperf3", TCP),
+    "thor2": ("ib_write_bw", ("bnxt_re0", "bnxt_re3")),
 }
 PERFTEST = Path(__file__).parents[1] / "fixtures/bandwidth/ib_write_bw.txt"
 IPERF3 = (
@@ -57,7 +60,7 @@ def tools(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = tmp_path / "bin"
     folder.mkdir()
     for name, script in (
-        ("ib_write_bw", f"case $2 in mlx5_*) cat '{PERFTEST}';; *) exit 1;; esac"),
+        ("ib_write_bw", f"case $2 in mlx5_*|ionic_*|bnxt_re*) cat '{PERFTEST}';; *) exit 1;; esac"),
         ("iperf3", f"echo '{IPERF3}'"),
         ("ip", 'case $6 in eth*) echo "2: $6 inet 127.0.0.1/8 scope host";; esac'),
     ):
