@@ -44,6 +44,7 @@ from busbw.parsers.blame.levels import (
     levels,
 )
 from busbw.parsers.blame.parts import Fabric
+from busbw.parsers.blame.sharing import SharedUplink, shared_uplinks
 from busbw.parsers.nccl_tests.groups import GroupSample
 from busbw.units import format_bandwidth
 
@@ -96,6 +97,8 @@ class BlameOutcome:
     across: float | None = None
     """What pairs between the only two leaves get of those inside, where the design of the uplinks is
     not stated and that is less than the longer way explains."""
+    shared: tuple[SharedUplink, ...] = ()
+    """Groups that are slow because their flows share an uplink."""
 
 
 def solve(samples: tuple[GroupSample, ...], fabric: Fabric = Fabric()) -> BlameOutcome:  # noqa: B008 — frozen
@@ -109,7 +112,7 @@ def solve(samples: tuple[GroupSample, ...], fabric: Fabric = Fabric()) -> BlameO
     if not pairs:
         why = _NO_PAIRS if samples else ""
         return BlameOutcome((), None, LEAST_LOSS, (), why, levels=all_levels)
-    speed = Explainer(all_levels, fabric).explain()
+    speed, shared = _without_shared(Explainer(all_levels, fabric).explain(), all_levels, fabric)
     calm = _calm(all_levels, speed.flagged)
     flicker = Explainer(calm, fabric, average=True).explain()
     suspected = [(each, _blame(each, all_levels, speed)) for each in speed.flagged]
@@ -136,7 +139,28 @@ def solve(samples: tuple[GroupSample, ...], fabric: Fabric = Fabric()) -> BlameO
         explained=_explained(speed.flagged, all_levels),
         visible_loss=_visible_loss(pairs),
         across=_across(pairs, fabric),
+        shared=shared,
     )
+
+
+def _without_shared(
+    speed: Explanation, all_levels: tuple[Level, ...], fabric: Fabric
+) -> tuple[Explanation, tuple[SharedUplink, ...]]:
+    """What is explained without the pairs that are slow because they share an uplink, and these."""
+    explained: set[int] = set()
+    for suspicion in speed.flagged:
+        if suspicion.account.part.kind is not ComponentKind.PAIR:
+            explained |= set(suspicion.account.explained)
+    shared = () if fabric.hashed else shared_uplinks(all_levels, explained, dict(fabric.leaf_of))
+
+    def others(suspicions: tuple[Suspicion, ...]) -> tuple[Suspicion, ...]:
+        return tuple(
+            each
+            for each in suspicions
+            if not any(s.explains(each.account.part, each.account.slow_in) for s in shared)
+        )
+
+    return Explanation(others(speed.flagged), others(speed.open)), shared
 
 
 def _across(pairs: list[Level], fabric: Fabric) -> float | None:

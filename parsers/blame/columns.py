@@ -73,6 +73,7 @@ class Columns:
         self.crosses = np.array([level.crosses for level in levels], dtype=bool)
         rails = [-1 if level.sample.rail is None else level.sample.rail for level in levels]
         self._rail = np.array(rails, dtype=np.int64)
+        self._network = np.array([level.sample.over_network for level in levels], dtype=bool)
         self.busy = np.array([level.sample.busy for level in levels], dtype=bool)
         """Others used the CPUs."""
         self.kind = np.array([kind_of(level) for level in levels], dtype=np.int64)
@@ -89,6 +90,15 @@ class Columns:
         import numpy as np
 
         return np.fromiter(indices, dtype=np.int64)
+
+    def of_rail(self, near: Sequence[int], rail: int | None, *, over_network: bool) -> Positions:
+        """Those of them on a rail, None = on any, that run over the network, or that do not."""
+        at = self.positions(near)
+        kept = self._network[at] == over_network
+        if rail is not None:
+            kept &= self._rail[at] == rail
+        some: Positions = at[kept]
+        return some
 
     def flags(self, values: Sequence[bool]) -> Flags:
         """As an array."""

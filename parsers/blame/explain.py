@@ -32,11 +32,11 @@ from busbw.parsers.blame.chance import (
     student,
 )
 from busbw.parsers.blame.levels import LEAST_LOSS, Level, least_loss
-from busbw.parsers.blame.parts import Fabric, loads, ways
+from busbw.parsers.blame.parts import Fabric, hops, loads, ways
 from busbw.parsers.blame.thin import thin_losses
 
 if TYPE_CHECKING:
-    from busbw.parsers.blame.columns import Flags, Members
+    from busbw.parsers.blame.columns import Flags, Members, Positions
 
 STANDS_OUT = 3.0
 """Standard deviations by which what many groups share must lie below its like, as both repeat from
@@ -210,6 +210,7 @@ class Explainer:
         self._leaves = len(set(self._leaf.values()))
         self._by_node: dict[str, list[int]] = {}
         self._by_leaf: dict[str, list[int]] = {}
+        self._by_pair: dict[tuple[str, ...], list[int]] = {}
         self._by_way: dict[tuple[str, ...], list[int]] = {}
         """Groups by the leaf, and by the two leaves, between which one of their hops runs."""
         for index, level in enumerate(levels):
@@ -220,6 +221,8 @@ class Explainer:
                     self._by_leaf.setdefault(leaf, []).append(index)
                 for way in ways(level.sample, self._leaf):
                     self._by_way.setdefault(way, []).append(index)
+                for pair in hops(level.sample):
+                    self._by_pair.setdefault(pair, []).append(index)
         self._rails = 1 + max((level.sample.rail or 0 for level in levels), default=0)
         self._chance = Chance(levels, self._columns)
         self._learnt = False
@@ -302,7 +305,8 @@ class Explainer:
         known = {account.part for account in accounts}
         for part in self._parts:
             if part not in self._accounts:
-                self._accounts[part] = self._account(part)
+                matters = self._misfit_of(part) >= self._open
+                self._accounts[part] = self._account(part) if matters else None
         candidates = []
         for account in self._accounts.values():
             if account is None or account.part in known:
@@ -311,6 +315,12 @@ class Explainer:
                 candidates.append(account)
         possible = [account for account in candidates if not _comes_and_goes(account)]
         return max(possible or candidates, key=_rank, default=None)
+
+    def _misfit_of(self, part: Component) -> float:
+        """The most that the part could take away; below `_open` it is neither flagged nor
+        suspected."""
+        short = self._columns.short(self._telling(part).at).clip(min=0.0)
+        return float((short * short).clip(max=MOST).sum())
 
     def _suspicious(self) -> tuple[Component, ...]:
         """Parts of suspicious groups whose groups together show enough misfit to matter; shared
@@ -357,7 +367,7 @@ class Explainer:
         """The groups that load the part."""
         members = self._loaders.get(part)
         if members is None:
-            positions = self._columns.positions(self._groups_of(part))
+            positions = self._groups_of(part)
             together = self._together(part, positions.tolist())
             members = self._loaders[part] = self._columns.members(positions, together)
         return members
@@ -389,13 +399,13 @@ class Explainer:
         # A pair loads all rails alike, also those of which nothing was recorded.
         whole = Component(part.kind, part.names)
         together: dict[int, dict[tuple[str, ...], float]] = defaultdict(dict)
-        for index in self._groups_of(whole):
+        for index in self._groups_of(whole).tolist():
             level = self._levels[index]
             together[level.launch][level.sample.nodes] = self._shares(index)[whole]
         sums = {launch: math.fsum(shares.values()) for launch, shares in together.items()}
         return [sums[self._levels[index].launch] for index in members]
 
-    def _groups_of(self, part: Component) -> list[int]:
+    def _groups_of(self, part: Component) -> Positions:
         """Positions of the groups that load the part."""
         near: Sequence[int]
         if part.kind is ComponentKind.RAIL_PLANE:
@@ -404,19 +414,13 @@ class Explainer:
             near = self._by_leaf.get(part.names[0], ())
         elif part.kind in _UPLINKS:
             near = self._by_way.get(part.names, ())
+        elif part.kind is ComponentKind.PAIR:
+            near = self._by_pair.get(part.names, ())
         else:
             near = self._by_node.get(part.names[0], ())
         # A node by itself, and NVLink between nodes, load the insides and nothing else.
         alone = part.kind is ComponentKind.INTRA_NODE
-        some = part.kind is ComponentKind.PAIR
-        members = []
-        for index in near:
-            sample = self._levels[index].sample
-            if part.rail not in (None, sample.rail) or sample.over_network is alone:
-                continue
-            if not some or part in self._shares(index):
-                members.append(index)
-        return members
+        return self._columns.of_rail(near, part.rail, over_network=not alone)
 
     def _account(self, part: Component) -> Account | None:
         """What speaks for and against the part, beyond what is explained already; None = nothing

@@ -266,8 +266,8 @@ def _why(status: Status, course: Course) -> str:
 
 def slow_groups(outcome: BlameOutcome, artefacts: Set[str]) -> tuple[Finding, ...]:
     """The groups that are slow and that no suspect explains: a warning for those that repeat or were
-    measured once, and for all across two leaves whose design is not stated; a note for those that
-    did not repeat.
+    measured once, for all across two leaves whose design is not stated, and for those whose flows
+    share an uplink; a note for those that did not repeat.
 
     Args:
         artefacts: of the launches of this run; what only earlier runs measured is theirs.
@@ -275,7 +275,9 @@ def slow_groups(outcome: BlameOutcome, artefacts: Set[str]) -> tuple[Finding, ..
     own = [
         course
         for course in courses(outcome)
-        if not course.explained and any(each.sample.artefact in artefacts for each in course.slow)
+        if not course.explained
+        and not _shares_uplink(course, outcome)
+        and any(each.sample.artefact in artefacts for each in course.slow)
     ]
     repeated = [course for course in own if not course.passing and not course.doubtful]
     passing = [course for course in own if course.passing and not course.doubtful]
@@ -283,7 +285,45 @@ def slow_groups(outcome: BlameOutcome, artefacts: Set[str]) -> tuple[Finding, ..
         *_of_groups("slow-group", Status.WARN, repeated),
         *_of_groups("slow-group-once", Status.WARN, passing),
         *_narrow_uplinks(outcome, artefacts),
+        *_shared_uplinks(outcome, artefacts),
     )
+
+
+def _shares_uplink(course: Course, outcome: BlameOutcome) -> bool:
+    """It is slow in no launch but those in which another group's flows are on its uplink."""
+    for shared in outcome.shared:
+        if set(course.nodes) in map(set, shared.pairs):
+            return {level.launch for level in course.slow} <= set(shared.launches)
+    return False
+
+
+def _shared_uplinks(outcome: BlameOutcome, artefacts: Set[str]) -> tuple[Finding, ...]:
+    results = []
+    for shared in outcome.shared:
+        own = [level for level in shared.levels if level.sample.artefact in artefacts]
+        if not own:
+            continue
+        names = " and ".join(" + ".join(pair) for pair in shared.pairs)
+        share = 1 / len(shared.pairs)
+        rails = ""
+        if None not in shared.rails and len(shared.rails) == 1:
+            rails = f" on rail {shared.rails[0]}"
+        count = len(shared.launches)
+        title = (
+            f"{names} share an uplink of {' or '.join(shared.leaves)}{rails}: {share:.0%} each in all {count}"
+            " launches that ran them at once"
+        )
+        finding = Finding(
+            id="flows-share-uplink",
+            status=Status.WARN,
+            title=title,
+            where=tuple(sorted({node for pair in shared.pairs for node in pair})),
+            evidence=tuple(map(quoted, own[:12])),
+            confidence=Confidence.LIKELY if count >= _PROVED_BY else Confidence.POSSIBLE,
+            effect=1 - share,
+        )
+        results.append(catalogue.filled(finding))
+    return tuple(results)
 
 
 def open_suspicions(outcome: BlameOutcome, artefacts: Set[str]) -> tuple[Finding, ...]:

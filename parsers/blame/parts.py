@@ -104,6 +104,11 @@ def _paths(sample: GroupSample, share: float) -> list[tuple[tuple[str, str], flo
     return [((min(a, b), max(a, b)), share) for a, b in couples]
 
 
+def hops(sample: GroupSample) -> tuple[tuple[str, str], ...]:
+    """The two ends of each path that the group uses."""
+    return tuple(ends for ends, _ in _paths(sample, 1.0))
+
+
 def ways(sample: GroupSample, leaf: dict[str, str]) -> set[tuple[str, ...]]:
     """The leaves that a hop of the group leaves, and the two leaves that each such hop joins.
 
