@@ -83,7 +83,8 @@ _ASSIGNED = re.compile(
     r"|(?:_|-|[a-z])AUTH(?!OR)|\bAUTH(?=\W{0,4}[=:]\s?\\*[\"'])|COOKIE|_CREDS?(?![a-z])"
     r"|(?:ENCRYPTION|SIGNING|MASTER|SSH|SECRET|SERVICE|CLIENT|DEPLOY|SHARED|LICENSE|WANDB|COMET|ROUTING"
     r"|NGC|AUTH)[_-]?KEYS?|SharedAccess(?:Key|Signature)|tls\.key)"
-    r"[\w.-]{0,30}\\*[\"']?[ \t]{0,3}(?:=>|->|:=|=|:)[ \t]{0,3}(?:[|>][+-]?\s{1,40})?)" + _VALUE
+    r"[\w.-]{0,30}\\*[\"']?[ \t]{0,3}(?:=>|->|:=|=|:)[ \t]{0,3}(?:[|>][+-]?\s{0,9}\n(?:(?:\[\d+,\d+\]<\w+>|\d{1,6}):?)?[ \t]{1,40})?)"
+    + _VALUE
 )
 _HEADER = re.compile(
     r"(?i)(?P<label>\b(?:(?:proxy-)?authorization|private-token|x-[a-z-]{0,20}(?:key|token)"

@@ -56,6 +56,7 @@ ASSIGNED = (
     "Server=db;User Id=sa;Password={};", "SharedAccessKey={}", "passphrase={}",
     "NGC_CLI_API_KEY={}", "credentials={}", "authToken={}", "_authToken={}",
     "SSHPASS={} sshpass -e ssh n1", "ROUTING_KEY={}", "password -> {}", "password: |\n    {}", "token: >-\n  {}",
+    "password: |\n[1,0]<stderr>:    {}", "0: token: >-\n0:   {}",
     "LDAP_BIND_PW={}", "DOCKER_AUTH={}", "REDIS_AUTH={}", "SESSION_COOKIE={}", "SIGNING_KEY={}",
 )  # fmt: skip
 SENTENCES = (
@@ -105,7 +106,7 @@ HEALTHY = (
     "unexpected token '}'", "Enter passphrase for key:", "token bucket is empty", "secret: none",
     "https://docs.nvidia.com/deeplearning/nccl", "http://node1:8080/metrics@2", "author: ada",
     "2159b97777cfa203a1f0c1e9a2b3c4d5e6f70819", "max_tokens=4096", "Basic configuration done",
-    "--bind-to none --map-by ppr:8:node", "passed: 12", "keepalive: 5", "bypass=1", "compass: x",
+    "--bind-to none --map-by ppr:8:node", "passed: 12", "password: |\nnext: 5", "keepalive: 5", "bypass=1", "compass: x",
 )  # fmt: skip
 SECRET_NAMES = (
     "HF_TOKEN", "WANDB_API_KEY", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "PGPASSWORD", "DB_PASS",
