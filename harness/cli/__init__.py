@@ -164,6 +164,12 @@ def write_message(text: str) -> None:
         sys.stderr.flush()
 
 
+def write_text(text: str) -> None:
+    """Prints a result on standard output; what nodes and strangers' files call themselves cannot
+    steer the terminal."""
+    sys.stdout.write(_harmless(text))
+
+
 def _harmless(text: str) -> str:
     """An error repeats what it saw, also a file's control characters."""
     from busbw.reports.safe import visible

@@ -5,11 +5,10 @@ from __future__ import annotations
 import argparse
 import getpass
 import statistics
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from busbw.cli import options
+from busbw.cli import options, write_text
 from busbw.errors import BusbwError, UsageError
 
 if TYPE_CHECKING:
@@ -69,7 +68,7 @@ def _accept(args: argparse.Namespace) -> int:
             next_step="accept another run",
         )
     accepted.decide(directory, Decision(now(), getpass.getuser(), args.note))
-    sys.stdout.write(
+    write_text(
         f"accepted {past.run_id}: {_regime(past)}, {len(past.numbers) + len(past.contrasts)}"
         " numbers\n"
     )
@@ -91,7 +90,7 @@ def _revoke(args: argparse.Namespace) -> int:
             next_step="busbw baseline list",
         )
     accepted.decide(directory, Decision(now(), getpass.getuser(), args.note, revoked=True))
-    sys.stdout.write(f"revoked {directory.run_id}\n")
+    write_text(f"revoked {directory.run_id}\n")
     return 0
 
 
@@ -124,7 +123,7 @@ def _show(args: argparse.Namespace) -> int:
             f" nodes {ratio:.1%}"
         )
     lines += [f"  {name:<24} {value}" for name, value in past.machine]
-    sys.stdout.write("".join(f"{one_line(line)}\n" for line in lines))
+    write_text("".join(f"{one_line(line)}\n" for line in lines))
     return 0
 
 
@@ -148,9 +147,9 @@ def _list(args: argparse.Namespace) -> int:
             )
         except BusbwError as error:
             regime = f"cannot be read: {error.what.splitlines()[0]}"
-        sys.stdout.write(f"{one_line(f'{each.run.run_id}  {regime}  {who}')}\n")
+        write_text(f"{one_line(f'{each.run.run_id}  {regime}  {who}')}\n")
     if not found:
-        sys.stdout.write(f"no accepted run in {args.out}; busbw baseline accept RUN makes one\n")
+        write_text(f"no accepted run in {args.out}; busbw baseline accept RUN makes one\n")
     return 0
 
 

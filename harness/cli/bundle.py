@@ -5,11 +5,10 @@ from __future__ import annotations
 
 import argparse
 import hashlib
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from busbw.cli import options
+from busbw.cli import options, write_text
 from busbw.errors import UsageError
 
 if TYPE_CHECKING:
@@ -45,7 +44,7 @@ def run(args: argparse.Namespace) -> int:
     content = archive(files, target.name.partition(".")[0])
     _write(target, content)
     first = files["README.txt"].splitlines()[2]
-    sys.stdout.write(
+    write_text(
         f"{target}  {len(content):,} bytes, {len(files)} files\n{first}\n"
         f"names and aliases, to be kept at home: {home}\n"
     )

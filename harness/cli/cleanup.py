@@ -5,10 +5,9 @@ from __future__ import annotations
 
 import argparse
 import os
-import sys
 from collections import defaultdict
 
-from busbw.cli import options
+from busbw.cli import options, write_text
 
 _MEASURE_ERROR = 3
 
@@ -51,12 +50,10 @@ def run(args: argparse.Namespace) -> int:
         nodes_by_outcome[
             f"NOT CLEAN: {node.problem}" if node.problem else "; ".join(done) or "nothing was left"
         ].append(node.node)
-    sys.stdout.write(
-        "".join(f"{fold(nodes)}: {text}\n" for text, nodes in nodes_by_outcome.items())
-    )
+    write_text("".join(f"{fold(nodes)}: {text}\n" for text, nodes in nodes_by_outcome.items()))
     bad = [node.node for node in cleaned if node.problem]
     if bad:
-        sys.stdout.write(
+        write_text(
             f"try again when {fold(bad)} can be reached: busbw cleanup"
             f" {os.path.relpath(directory.path)}\n"
         )

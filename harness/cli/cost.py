@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from busbw.cli import write_text
 from busbw.errors import UsageError
 
 # `busbw cost RUN`: what a run measured, in the place of the options.
@@ -236,7 +237,10 @@ def run(args: argparse.Namespace) -> int:
         fill(args)
     args.gpus_per_node = args.gpus_per_node or 8
     result = answer(args)
-    sys.stdout.write(dump_json(result) if args.json else answer_lines(result))
+    if args.json:
+        sys.stdout.write(dump_json(result))
+    else:
+        write_text(answer_lines(result))
     return 0
 
 

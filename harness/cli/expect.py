@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from busbw.cli import write_text
 from busbw.errors import UsageError
 from busbw.fabrics.fabric import carrier_by_fabric, intra_node_fabrics, network_fabrics
 from busbw.files import read_given
@@ -381,7 +382,10 @@ def run(args: argparse.Namespace) -> int:
         sys.stdout.write(dump_json(_rows_of_run(args.submit)))
         return 0
     result = answer(args)
-    sys.stdout.write(dump_json(result) if args.json else answer_lines(result))
+    if args.json:
+        sys.stdout.write(dump_json(result))
+    else:
+        write_text(answer_lines(result))
     return EXIT_STATUS[result.comparison.status] if result.comparison is not None else 0
 
 

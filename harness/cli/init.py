@@ -5,10 +5,10 @@ from __future__ import annotations
 import argparse
 import os
 import re
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from busbw.cli import write_text
 from busbw.errors import InventoryError, UsageError
 from busbw.files import read_given
 
@@ -83,7 +83,7 @@ def run(args: argparse.Namespace) -> int:
     write_atomically(args.out.absolute(), text.encode(), mode=0o666)
     count = len(cluster.nodes)
     where = "" if args.out.name == _FILE and args.out.parent == Path() else f" -i {args.out}"
-    sys.stdout.write(
+    write_text(
         f"wrote {args.out}: {count} {'node' if count == 1 else 'nodes'}"
         f" {fold(node.name for node in cluster.nodes)}, from {cluster.source}\nnext: busbw"
         f" check{where}        # read-only: every node against its expected configuration, and"
@@ -105,7 +105,7 @@ def _append(out: Path, run: Path) -> int:
         )
     proposal = _proposal(run)
     write_atomically(out.absolute(), (text.rstrip("\n") + "\n" + proposal).encode(), mode=0o666)
-    sys.stdout.write(
+    write_text(
         f"added a proposal to {out}: {proposal.count(chr(10)) - 4} keys, as comments\n"
         "next: compare each with the order, and remove the # of what must hold\n"
     )

@@ -5,11 +5,10 @@ from __future__ import annotations
 
 import argparse
 import os
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from busbw.cli import write_message
+from busbw.cli import write_message, write_text
 from busbw.errors import UsageError
 
 if TYPE_CHECKING:
@@ -81,7 +80,7 @@ def run(args: argparse.Namespace) -> int:
             outcomes += release.release(
                 directory, plan, actions, report, measured, act=not args.dry_run, now=console.now
             )
-    sys.stdout.write("".join(f"{each.node}: {each.text}\n" for each in outcomes))
+    write_text("".join(f"{each.node}: {each.text}\n" for each in outcomes))
     statuses = {each.exit_status for each in outcomes}
     return next((status for status in (1, 3) if status in statuses), 0)
 

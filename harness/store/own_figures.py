@@ -200,9 +200,17 @@ def save(own: OwnFigures, path: Path) -> None:
     """Write it whole.
 
     Raises:
+        UsageError: it would be larger than what is read again.
         RunDirError: the disk refused it.
     """
-    write_atomically(path.absolute(), dump_json(own).encode(), mode=0o644)
+    content = dump_json(own).encode()
+    if len(content) > MOST_BYTES:
+        raise UsageError(
+            f"{path} would have {len(content):,} bytes with these rows, {MOST_BYTES:,} at most",
+            seen=f"{len(own.rows)} rows; nothing was written",
+            next_step="give fewer rows, or another table: --table FILE",
+        )
+    write_atomically(path.absolute(), content, mode=0o644)
 
 
 def with_own(shipped: Tables, own: OwnFigures) -> Tables:

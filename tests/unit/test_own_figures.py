@@ -123,6 +123,27 @@ def test_what_could_never_match_or_hides_its_source_is_refused_and_nothing_is_wr
     assert not home.exists()
 
 
+def test_a_table_that_could_not_be_read_again_is_not_written(
+    tmp_path: Path, home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = "".join(ROW.replace("mine-1", f"mine-{number}") for number in range(2500))
+    assert len(rows) < own_figures.MOST_BYTES
+    assert update(tmp_path, rows) == 2
+    assert "1,048,576 at most" in capsys.readouterr().err
+    assert not home.exists()
+
+
+def test_the_words_of_a_row_do_not_steer_the_terminal(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    title = "\\e]0;x\\a\\e[2J\\u202e"
+    assert update(tmp_path, ROW.replace("our second hall", title)) == 0
+    assert main(QUESTION) == 0
+    printed = capsys.readouterr().out
+    assert "␛]0;x␇␛[2J⟨U+202E⟩" in printed.partition("your own")[0]
+    assert not {"\x1b", "\a", "\u202e"} & set(printed)
+
+
 def test_a_large_file_and_a_plain_address_are_refused(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -3,6 +3,7 @@ written through a link, and its plan connects nowhere."""
 
 from __future__ import annotations
 
+import contextlib
 import os
 import subprocess
 import sys
@@ -20,8 +21,9 @@ from busbw.compare import frames
 from busbw.errors import BusbwError, UsageError
 from busbw.inventory import programs
 from busbw.model import Cluster, Node
-from busbw.run import job
+from busbw.run import cleanup, job
 from busbw.store import own_plans, run_directory
+from busbw.transport import fanout
 
 DEEP_GB = 60
 
@@ -307,3 +309,16 @@ def test_an_inventory_that_was_named_is_the_users_word(
     argv = ["run", "--dry-run", "-i", "x.yaml", "-p", "tcp", "--nccl-tests", "/opt/x"]
     assert main(argv) == 0
     assert "runs programs" not in "".join(capsys.readouterr())
+
+
+def test_what_a_node_answers_to_a_cleanup_does_not_steer_the_terminal(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = healthy().written(tmp_path / "runs")
+    odd = cleanup.Cleaned("node1", 0, ("\x1b[2J\x9b31m",), "\x1b]0;x\a")
+    monkeypatch.setattr(cleanup, "clean", lambda fleet, run_id: (odd,))
+    monkeypatch.setattr(fanout, "open_fleet", lambda *args, **more: contextlib.nullcontext())
+    assert main(["cleanup", str(run.path), "--trust"]) == 3
+    printed = capsys.readouterr().out
+    assert "NOT CLEAN: ␛]0;x␇" in printed
+    assert not {"\x1b", "\x9b", "\a"} & set(printed)
