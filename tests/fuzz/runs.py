@@ -1,5 +1,6 @@
 """Fuzzes run directories: recorded and composed runs (`bases`) after one to three changes of their
-files (`damage`), given to report, redact, diff, accept, history, read and why.
+files (`damage`), given to report, redact, diff, accept, history, read, why,
+bundle, export and site.
 
 Nothing but documented errors may come out, no control character, no better verdict than the whole
 run's, and no planted secret in redacted output. Where the list of files was rewritten to fit, no
@@ -23,6 +24,7 @@ import os
 import random
 import shutil
 import sys
+import tarfile
 import tempfile
 import time
 import traceback
@@ -103,7 +105,11 @@ COMMANDS: dict[str, Callable[[Path, Path], tuple[str, ...]]] = {
     "history": lambda run, other: ("history", "-o", str(run.parent)),
     "read": lambda run, other: ("read", *_texts(run)),
     "why": lambda run, other: ("why", str(run)),
+    "bundle": lambda run, other: ("bundle", str(run), "--to", str(run.parent / ARCHIVE)),
+    "export": lambda run, other: ("export", str(run), "--csv", str(run.parent / "tables")),
+    "site": lambda run, other: ("site", str(run.parent), "-o", str(run.parent / "pages")),
 }
+ARCHIVE = "bundle.tar.gz"
 _JUDGES = ("diff", "diff-against", "accept", "why")
 """Commands whose exit status 0 says that all is well."""
 
@@ -214,6 +220,8 @@ def tried(seed: int, known: tuple[Whole, ...], folder: Path, tally: Tally) -> No
         status, fault, text = faults(COMMANDS[name](run, other))
         if name == "redact":
             fault = fault or leaked(run / "redacted", text)
+        if name == "bundle":
+            fault = fault or leaked(unpacked(run.parent / ARCHIVE), text)
         if name in _JUDGES and not forged and status == 0 != whole.statuses[name]:
             fault = fault or f"exit status 0, was {whole.statuses[name]}"
         found.append((name, fault))
@@ -242,6 +250,15 @@ def judged(run: Path) -> str:
     except Exception:  # noqa: BLE001  # whatever else comes out is what is looked for
         return traceback.format_exc()
     return ""
+
+
+def unpacked(archive: Path) -> Path:
+    """The files of a bundle, in a folder beside it; a folder that is not there where it is not."""
+    folder = archive.with_name("unpacked")
+    if archive.exists():
+        with tarfile.open(archive) as packed:
+            packed.extractall(folder, filter="data")
+    return folder
 
 
 def leaked(folder: Path, printed: str) -> str:

@@ -7,6 +7,7 @@ import itertools
 import json
 import shutil
 import sys
+import tarfile
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -94,6 +95,14 @@ def test_a_secret_in_redacted_output_is_caught(
 ) -> None:
     (tmp_path / "summary.md").write_text(f"token: {runs.KEYS[0]}\n")
     assert runs.leaked(tmp_path, "") == f"leaked: {runs.KEYS[0]} in summary.md"
+
+
+def test_a_secret_in_a_bundle_is_caught(tmp_path: Path) -> None:
+    (tmp_path / "report.txt").write_text(f"token: {runs.KEYS[0]}\n")
+    with tarfile.open(tmp_path / runs.ARCHIVE, "w:gz") as packed:
+        packed.add(tmp_path / "report.txt", "bundle/report.txt")
+    found = runs.leaked(runs.unpacked(tmp_path / runs.ARCHIVE), "")
+    assert found == f"leaked: {runs.KEYS[0]} in report.txt"
 
 
 def test_the_secrets_are_planted() -> None:
