@@ -20,7 +20,7 @@ from busbw.model import (
 )
 from busbw.parsers.findings import catalogue
 from busbw.reports.safe import one_line
-from busbw.units import format_bandwidth, format_time_us
+from busbw.units import format_bandwidth, format_link_rate, format_time_us
 
 T = TypeVar("T")
 
@@ -321,3 +321,12 @@ def measured(of: CriterionResult) -> str:
 
 def _valued(of: CriterionResult, value: float) -> str:
     return format_bandwidth(value) if of.unit == "GB/s" else format_time_us(value)
+
+
+def link_rate(gbit_s: float | None) -> str:
+    """A measured rate of a link, to three digits.
+
+    >>> link_rate(0.0593), link_rate(392.61), link_rate(None)
+    ('59.3 Mb/s', '393 Gb/s', '–')
+    """
+    return "–" if gbit_s is None else format_link_rate(float(f"{1e9 * gbit_s:.3g}"))

@@ -21,7 +21,7 @@ from busbw.store.artefacts import PreflightArtefact, ReachArtefact
 from busbw.store.plan import RunPlan, refuse_other_versions
 from busbw.store.run_directory import RunDir
 
-_BESIDE = ("fabric.json", "probe.json", "gpus.json")
+_BESIDE = ("fabric.json", "probe.json", "gpus.json", "link-baseline.json")
 """Artefacts in `raw/` of what lies between the nodes, and of each GPU by itself."""
 
 
@@ -141,9 +141,9 @@ def checked(run: RunDir, plan: RunPlan, answers: tuple[NodeAnswer, ...]) -> tupl
     if not any((run.raw / name).exists() for name in _BESIDE):
         return results
     # Here, because most runs ask for none of it.
-    from busbw.assess import fabric
+    from busbw.assess import fabric, links
 
-    return (*results, *fabric.checks(run))
+    return (*results, *fabric.checks(run), *links.checks(run, plan))
 
 
 def _reach_checks(plan: RunPlan, reach: ReachArtefact | None) -> tuple[CheckResult, ...]:

@@ -22,6 +22,7 @@ from busbw.assess import (
     timeline,
 )
 from busbw.assess import contract as acceptance
+from busbw.assess import links as linked
 from busbw.assess.appraisal import Appraisal
 from busbw.assess.checks import answers, checked, load_plan, require_known
 from busbw.assess.headline import (
@@ -191,6 +192,7 @@ def derive(run: RunDir) -> RunResult:
         sweep=interleaved.sweep,
         soak=interleaved.soak,
         stalls=timeline.stories(run, raw.launches),
+        links=linked.table(run, plan),
         topology=fabric.known(run, plan),
     )
 

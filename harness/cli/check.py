@@ -1,5 +1,5 @@
 """`busbw check`: check every node against its expected configuration, and against the other nodes.
-Reads only, in one round trip; `--fabric`, `--path` and `--gpus` are checks of their own."""
+Reads only, in one round trip; `--fabric`, `--path`, `--gpus` and `--links` are checks of their own."""
 
 from __future__ import annotations
 
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 _PLAYBOOK = "day-one"
 """Its checks are the ones required, besides the fabric profile's."""
+_LINK_BUDGET_S = 300.0
 _LOCAL_S = 4.8
 """Of the whole process with --local: a prolog has to answer in 5 s."""
 _LOCAL_AFTER_S = 1.7
@@ -139,7 +140,29 @@ def _add_kinds(parser: argparse.ArgumentParser) -> None:
         help="with --gpus: dcgmi diag -r LEVEL too (3 takes half an hour)",
     )
     gpus.add_argument(
-        "--force", action="store_true", help="with --gpus: also while other jobs run there"
+        "--force",
+        action="store_true",
+        help="with --gpus and --links: also while other jobs run there",
+    )
+    links = parser.add_argument_group("links")
+    links.add_argument(
+        "--links",
+        action="store_true",
+        help=(
+            "every rail of every node instead, without NCCL: ib_write_bw or iperf3 in rounds of"
+            " disjoint pairs, both directions; loads the network"
+        ),
+    )
+    links.add_argument(
+        "--budget",
+        metavar="TIME",
+        help="with --links: no further round begins that would end later (default 5m)",
+    )
+    links.add_argument(
+        "--memory",
+        choices=("host", "gpu"),
+        default="host",
+        help="with --links: where ib_write_bw's buffers lie (gpu needs a build with CUDA)",
     )
     fabric = parser.add_argument_group("fabric")
     fabric.add_argument(
@@ -183,9 +206,9 @@ def run(args: argparse.Namespace) -> int:
         )
     become_inside(args.inventory)
     fabric = bool(args.fabric or args.fabric_file or args.fabric_host)
-    if fabric + args.path + args.gpus > 1:
+    if fabric + args.path + args.gpus + args.links > 1:
         raise UsageError(
-            "--fabric, --path and --gpus are three checks",
+            "--fabric, --path, --gpus and --links are four checks",
             seen="more than one of them was given",
             next_step="give one after the other",
         )
@@ -195,6 +218,12 @@ def run(args: argparse.Namespace) -> int:
         return _path(args)
     if args.gpus:
         return _gpus(args)
+    if args.links:
+        return _links(args)
+    if args.budget is not None or args.memory != "host":
+        raise UsageError(
+            "--budget and --memory are of --links", seen="without it", next_step="add --links"
+        )
     return _nodes(args, _plan(args), args.out or Path("runs"))
 
 
@@ -333,6 +362,28 @@ def _gpus(args: argparse.Namespace) -> int:
     ) as nodes:
         gpus.measure(nodes, args.dcgm)
     return _shown(args, directory, plan, gpus.SCHEMA, derived.gpus(directory))
+
+
+def _links(args: argparse.Namespace) -> int:
+    """Every rail of every node; refused while other jobs run."""
+    from busbw.assess import links as derived
+    from busbw.run import links
+    from busbw.units import parse_duration
+
+    try:
+        budget_s = parse_duration(args.budget) if args.budget is not None else _LINK_BUDGET_S
+    except ValueError as error:
+        raise UsageError(f"--budget: {error}") from error
+    screen = console.Console(quiet=args.quiet or args.json)
+    plan = dataclasses.replace(_plan(args), force=args.force)
+    directory, plan = new_directory(plan, args.out or Path("runs"), "links")
+    transport = _access(args).transport(plan)
+    with checking.probed(
+        directory, plan, transport, progress=screen.progress, now=console.now
+    ) as nodes:
+        links.measure(nodes, budget_s, gpu_memory=args.memory == "gpu", sudo=args.sudo)
+    plan = nodes.context.plan
+    return _shown(args, directory, plan, links.SCHEMA, derived.checks(directory, plan))
 
 
 def _shown(

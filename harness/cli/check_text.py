@@ -13,6 +13,7 @@ from busbw.assess.headline import check_headline, sensitivity
 from busbw.checks import CONNECT
 from busbw.inventory import fold
 from busbw.model import CheckResult, Finding, Status
+from busbw.model.links import LinkTable
 from busbw.model.topology import Topology
 from busbw.parsers.findings import catalogue
 from busbw.reports import phrases
@@ -53,6 +54,8 @@ def check_lines(report: CheckReport, run_dir: str, plan: RunPlan | None = None) 
     if report.emulated:
         lines.append(Line(f"      {report.emulated}"))
     lines += _matrix(report)
+    if report.links is not None:
+        lines += link_lines(report.links)
     lines += unreached(report.unreachable)
     problems = _problems(report)
     following = _following(problems)
@@ -69,10 +72,52 @@ def check_lines(report: CheckReport, run_dir: str, plan: RunPlan | None = None) 
         behind = ", ".join(name for ids, by in following.items() if by == check_ids for name in ids)
         lines += [_detail("follows", behind)] if behind else []
     if report.verdict in (Status.PASS, Status.WARN):
-        for number, limit in enumerate(sensitivity(report.checks)):
+        limits = sensitivity(report.checks) if report.links is None else _link_limits(report.links)
+        for number, limit in enumerate(limits):
             lines.append(Line(f"{'      ' if number else 'LIMITS'}  {limit}"))
     lines += [Line(gap) for gap in _not_checked(report)]
     return _printable([*lines, _last("CHECK", report, run_dir)])
+
+
+_ROWS = 40
+"""Rows of the link test that are shown; those that are not well come first, links.json has all."""
+
+
+def link_lines(links: LinkTable) -> tuple[Line, ...]:
+    """The link test as a table, a row a node and rail: all of a small fleet, of a large one what is
+    not well and the slowest of the rest."""
+    rank = {status: place for place, status in enumerate(_WORST_FIRST)}
+    rows = sorted(links.rows, key=lambda row: (rank.get(row.status, 9), row.share or 0.0))
+    chosen = set(map(id, rows[:_ROWS]))
+    cells = [
+        (
+            row.node,
+            row.interface or str(row.rail),
+            phrases.link_rate(row.sent_gbit_s),
+            phrases.link_rate(row.received_gbit_s),
+            f"{row.latency_us:.3g} µs" if row.latency_us is not None else "–",
+            f"{row.share:.0%}" if row.share is not None else "–",
+            f"{phrases.SIGNS[row.status]} {row.why}".rstrip(),
+        )
+        for row in links.rows
+        if id(row) in chosen
+    ]
+    head = ("NODE", "RAIL", "SENDS", "RECEIVES", "LATENCY", "OF OTHERS", "RESULT")
+    lines = table(head, cells, right=head[2:6])
+    rounds = phrases.count(links.rounds, "round")
+    lines.append(Line(f"  {links.tool}, {links.memory} memory, {rounds} of disjoint pairs"))
+    if len(links.rows) > _ROWS:
+        lines.append(
+            Line(f"  {len(links.rows) - _ROWS} more rows in links.json, none of them worse")
+        )
+    return _printable(lines)
+
+
+def _link_limits(links: LinkTable) -> tuple[str, ...]:
+    return (
+        f"detects: a node or a rail that loses {links.visible_loss:.0%} against the others",
+        "does not detect: links that are all equally slow, and what comes and goes",
+    )
 
 
 def drain_reason(report: CheckReport) -> str:

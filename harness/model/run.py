@@ -8,6 +8,7 @@ from enum import StrEnum
 from busbw.model.benchmark import BenchmarkCase, BenchmarkResult, Medium
 from busbw.model.evidence import Evidence, Finding, Status, Unreachable
 from busbw.model.history import RunDiff, Soak, SweepResult
+from busbw.model.links import LinkTable
 from busbw.model.stall import StallStory
 from busbw.model.topology import Topology
 
@@ -349,6 +350,8 @@ class RunResult:
     """None = the run was no soak."""
     stalls: tuple[StallStory, ...] = ()
     """The course of every launch that stalled."""
+    links: LinkTable | None = None
+    """The fleet's link test; None = the run made none."""
     topology: Topology | None = None
     """Which rail of which node ends on which leaf, without links and errors, which stay in `raw/`;
     None = not known."""

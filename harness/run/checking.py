@@ -14,6 +14,7 @@ from busbw.checks import CONNECT, NodeAnswer
 from busbw.codec import dump_json
 from busbw.errors import ReachError
 from busbw.model import CheckResult, Status, Uncovered, Unreachable, worst
+from busbw.model.links import LinkTable
 from busbw.parsers.verdict import EXIT_STATUS, of_checks
 from busbw.reports import phrases
 from busbw.run.context import Context, End, Progress, logged
@@ -51,6 +52,8 @@ class CheckReport:
     checks: tuple[CheckResult, ...]
     uncovered: tuple[Uncovered, ...] = ()
     """What no check could say, and why."""
+    links: LinkTable | None = None
+    """Of `busbw check --links`; None = no links were measured."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,6 +218,7 @@ def conclude(run: RunDir) -> CheckReport:
     reached = artefacts.load(run, "reach.json", ReachArtefact)
     with _nothing_collected():
         checks = assess.checked(run, plan, assess.answers(run, plan))
+    links, gaps = _links(run, plan)
     verdict = verdict_of(checks)
     invented = plan.cluster.invented
     shown = f" Invented is what they show: {invented}." if invented else ""
@@ -232,8 +236,20 @@ def conclude(run: RunDir) -> CheckReport:
         nodes=tuple(node.name for node in plan.cluster.nodes),
         unreachable=reached.unreachable if reached else (),
         checks=checks,
-        uncovered=headline.nothing_specified(plan),
+        uncovered=gaps or headline.nothing_specified(plan),
+        links=links,
     )
+
+
+def _links(run: RunDir, plan: RunPlan) -> tuple[LinkTable | None, tuple[Uncovered, ...]]:
+    """The link test, and what it leaves open."""
+    if run.read_raw("link-baseline.json") is None:
+        return None, ()
+    # Here: a prolog's check has no time to load what judges links.
+    from busbw.assess import links
+
+    test = links.load(run, plan)
+    return (test.table, links.uncovered(test)) if test is not None else (None, ())
 
 
 @contextmanager

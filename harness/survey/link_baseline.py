@@ -3,19 +3,26 @@ interfaces, ib_write_bw over RDMA devices, as the fabric's profile says.
 
 Written against iperf3 3.9 and later and perftest 4.5 and later. One node serves, each server bounded
 in time and gone after its tests; the other one is the client, rail after rail, so that rails do not
-share a CPU. TCP is measured in both directions: each can be slow by itself.
+share a CPU. TCP is measured in both directions: each can be slow by itself. Of RDMA the other one is
+another test, in which the nodes change places (`measure_links`).
+
+Two users: a run's layer breakdown measures two pairs, `busbw check --links` every node in rounds.
+Both leave one artefact.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from busbw.fabrics.fabric import LinkTool
 from busbw.model import Command
+from busbw.model.links import PortFacts
 from busbw.parsers.blame.layer_breakdown import RailLink, pair_busbw
 from busbw.parsers.nccl_tests.groups import GroupSample
-from busbw.parsers.tools import iperf3, perftest
+from busbw.parsers.tools import ethtool, ethtool_module, iperf3, mlxlink, perftest
 from busbw.store import artefacts
 from busbw.store.run_directory import RunDir
 from busbw.text import decoded
@@ -28,17 +35,21 @@ STREAMS = 4
 """TCP connections of one test: one alone does not fill a fast link."""
 _SERVE_IPERF3 = """\
 LC_ALL=C; export LC_ALL
-command -v iperf3 >/dev/null 2>&1 || { echo 'no iperf3'; exit 0; }
+iperf3 --version >/dev/null 2>&1 || { echo 'no iperf3'; exit 0; }
 while read -r i p; do
 a=$(ip -o -4 addr show dev "$i" 2>/dev/null | awk '{split($4, x, "/"); print x[1]; exit}')
 [ -n "$a" ] || { echo "$i - $p"; continue; }
 (for n in 1 2; do timeout LIMIT iperf3 -s -1 -B "$a" -p "$p"; done) >/dev/null 2>&1 </dev/null &
 echo "$i $a $p"; done
 """
+_PING = """echo "@@ $i latency"; timeout 10 ping -n -q -c 10 -i 0.2 -W 1 -I "$i" "$a" 2>&1 </dev/null
+"""
+# Of an idle link: before the bandwidth fills its queues.
 _ASK_IPERF3 = """\
 LC_ALL=C; export LC_ALL
-command -v iperf3 >/dev/null 2>&1 || { echo 'no iperf3'; exit 0; }
-while read -r i a p; do for way in '' -R; do n=0
+iperf3 --version >/dev/null 2>&1 || { echo 'no iperf3'; exit 0; }
+while read -r i a p; do
+LATENCYfor way in '' -R; do n=0
 while :; do
 out=$(timeout 30 iperf3 -c "$a" -p "$p" -t SECONDS -P STREAMS -J $way 2>&1 </dev/null)
 case $out in *'unable to connect'*|*'server is busy'*|*'control '[ms]*) n=$((n + 1)); [ $n -lt 25 ] && sleep 0.2 && continue;; esac
@@ -48,23 +59,52 @@ echo "@@ $i tcp$way"; printf '%s\\n' "$out"; done; done
 # A server that ends resets who connected too early to be the next one's client: asked again.
 _SERVE_PERFTEST = """\
 command -v ib_write_bw >/dev/null 2>&1 || { echo 'no ib_write_bw'; exit 0; }
-while read -r i p; do timeout LIMIT ib_write_bw -d "$i" -p "$p" -F --report_gbits -D SECONDS >/dev/null 2>&1 </dev/null &
-echo "$i SERVER $p"; done
+CUDAwhile read -r i p; do (LATENCYtimeout LIMIT ib_write_bw -d "$i" -p "$p" -F --report_gbits -D SECONDS$m) >/dev/null 2>&1 </dev/null &
+echo "$i SERVER $p"; GPUdone
 """
 _ASK_PERFTEST = """\
 command -v ib_write_bw >/dev/null 2>&1 || { echo 'no ib_write_bw'; exit 0; }
-while read -r i a p; do n=0
-while :; do
-out=$(timeout 30 ib_write_bw -d "$i" -p "$p" -F --report_gbits -D SECONDS "$a" 2>&1 </dev/null)
+CUDAwhile read -r i a p; do n=0
+LATENCYwhile :; do
+out=$(timeout 30 ib_write_bw -d "$i" -p "$p" -F --report_gbits -D SECONDS$m "$a" 2>&1 </dev/null)
 case $out in *"Couldn't connect"*) n=$((n + 1)); [ $n -lt 25 ] && sleep 0.2 && continue;; esac
 break; done
-echo "@@ $i rdma"; printf '%s\\n' "$out"; done
+echo "@@ $i rdma"; printf '%s\\n' "$out"; GPUdone
 """
+_SERVE_LATENCY = 'timeout LIMIT ib_write_lat -d "$i" -p "$p" -F; '
+_ASK_LATENCY = """\
+while :; do
+out=$(timeout 30 ib_write_lat -d "$i" -p "$p" -F "$a" 2>&1 </dev/null)
+case $out in *"Couldn't connect"*) n=$((n + 1)); [ $n -lt 25 ] && sleep 0.2 && continue;; esac
+break; done
+echo "@@ $i latency"; printf '%s\\n' "$out"; n=0
+"""
+_CUDA = """\
+h=$(ib_write_bw --help 2>&1)
+case $h in *--use_cuda=*) ;; *) echo 'no CUDA in ib_write_bw'; exit 0;; esac
+d=; case $h in *--use_cuda_dmabuf*) d=' --use_cuda_dmabuf';; esac
+g=0; m=" --use_cuda=0$d"
+"""
+_NEXT_GPU = 'g=$((g + GPUS_A_RAIL)); m=" --use_cuda=$g$d"; '
+# perftest's --use_cuda takes a GPU by its number; the next rail is nearest to the next ones.
 
 
+NO_CUDA = "no CUDA in ib_write_bw"
 PROGRAMS = {LinkTool.PERFTEST: "ib_write_bw", LinkTool.IPERF3: "iperf3"}
 _SERVE = {LinkTool.PERFTEST: _SERVE_PERFTEST, LinkTool.IPERF3: _SERVE_IPERF3}
 _ASK = {LinkTool.PERFTEST: _ASK_PERFTEST, LinkTool.IPERF3: _ASK_IPERF3}
+
+
+@dataclass(frozen=True, slots=True)
+class Extent:
+    """What a test measures beyond the bandwidth between host memories."""
+
+    latency: bool = False
+    gpus_a_rail: int = 0
+    """GPUs of a node for each of its rails; 0 = host memory."""
+
+
+BANDWIDTH = Extent()
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,16 +133,41 @@ class LinkBaselineArtefact:
     """Inside the run directory; None = nothing was measured, see `problems`."""
     problems: tuple[str, ...]
     tool: LinkTool
+    rounds: tuple[int, ...] = ()
+    """Of the pairs, where the whole fleet was measured; () = the two pairs of a layer breakdown."""
+    reverse_paths: tuple[str | None, ...] = ()
+    """Of the other direction where it is a test of its own, in which the nodes change places."""
+    at_fault: tuple[str, ...] = ()
+    """The node that a pair's problem is of; empty = it may be either's, or there is none."""
+    memory: str = "host"
+    """`host` or `gpu`."""
+    seconds: float = 0.0
+    """That all rounds took, by the nodes' commands."""
+    ports: tuple[tuple[str, str], ...] = ()
+    """(node, path of what its ports say of themselves)."""
+    budget_s: float | None = None
+    """None = of a layer breakdown, which has the survey's."""
+    origin: str = ""
+    """The run that measured it, where this one took it over."""
 
 
 FILE = "link-baseline.json"
 
 
-def serve(interfaces: tuple[str, ...], tool: LinkTool, *, address: str) -> Command:
+def serve(
+    interfaces: tuple[str, ...], tool: LinkTool, *, address: str, extent: Extent = BANDWIDTH
+) -> Command:
     """Serve every rail once (perftest) or once in each direction (iperf3); its output is the input
     of the client. `address`: where perftest's client connects to."""
     limit_s = 10 + _client_s(len(interfaces))
-    script = _filled(_SERVE[tool], LIMIT=str(limit_s), SERVER=address, SECONDS=str(SECONDS))
+    latency = _SERVE_LATENCY if extent.latency else ""
+    script = _filled(
+        _of_memory(_SERVE[tool], extent),
+        LATENCY=latency,
+        LIMIT=str(limit_s),
+        SERVER=address,
+        SECONDS=str(SECONDS),
+    )
     lines = "".join(f"{name} {FIRST_PORT + rail}\n" for rail, name in enumerate(interfaces))
     return Command(
         ("sh", "-c", script, "busbw-link-baseline"),
@@ -112,14 +177,20 @@ def serve(interfaces: tuple[str, ...], tool: LinkTool, *, address: str) -> Comma
     )
 
 
-def ask(served: str, tool: LinkTool, *, store: str) -> Command:
+def ask(served: str, tool: LinkTool, *, store: str, extent: Extent = BANDWIDTH) -> Command:
     """Measure every rail that is served. `served`: the output of `serve`."""
     lines = [
         line
         for line in served.splitlines()
         if re.fullmatch(r"[\w.@:-]+ [\w.:-]+ \d+", line) and line.split()[1] != "-"
     ]
-    script = _filled(_ASK[tool], SECONDS=str(SECONDS), STREAMS=str(STREAMS))
+    latency = _PING if tool is LinkTool.IPERF3 else _ASK_LATENCY
+    script = _filled(
+        _of_memory(_ASK[tool], extent),
+        LATENCY=latency if extent.latency else "",
+        SECONDS=str(SECONDS),
+        STREAMS=str(STREAMS),
+    )
     return Command(
         ("sh", "-c", script, "busbw-link-baseline"),
         stdin="".join(f"{line}\n" for line in lines).encode(),
@@ -132,6 +203,104 @@ def ask(served: str, tool: LinkTool, *, store: str) -> Command:
 def _client_s(rails: int) -> int:
     """The client's limit; the servers of the last rail wait as long."""
     return 40 + 20 * rails
+
+
+def _of_memory(script: str, extent: Extent) -> str:
+    """The script for host memory, or with each rail's GPU."""
+    gpus = str(extent.gpus_a_rail)
+    of_gpu = bool(extent.gpus_a_rail)
+    script = script.replace("CUDA", _CUDA if of_gpu else "", 1) if "\nCUDA" in script else script
+    following = _NEXT_GPU.replace("GPUS_A_RAIL", gpus) if of_gpu else ""
+    script = script.replace("GPUdone", f"{following}done")
+    return script if of_gpu else script.replace("$m", "")
+
+
+PORT_FACTS = """\
+LC_ALL=C; export LC_ALL
+tool() { s=$1; shift; echo "@@ $i $s"
+if command -v "$1" >/dev/null 2>&1; then SUDO timeout 20 "$@" 2>&1 </dev/null; else echo "no $1 on the node"; fi; }
+while read -r i; do n=$i
+for f in /sys/class/infiniband/"$i"/device/net/*; do [ -e "$f" ] && n=${f##*/}; done
+if [ -e /sys/class/infiniband/"$i" ]; then tool mlxlink mlxlink -d "$i" -m -c; fi
+tool module ethtool -m "$n"; tool fec ethtool --show-fec "$n"
+done
+exit 0
+"""
+
+
+def ask_ports(interfaces: tuple[str, ...], *, store: str, sudo: bool) -> Command:
+    """What each rail's port and cable say of themselves; most drivers tell it to root only."""
+    script = PORT_FACTS.replace("SUDO ", "sudo -n " if sudo else "")
+    return Command(
+        ("sh", "-c", script, "busbw-ports"),
+        stdin="".join(f"{name}\n" for name in interfaces).encode(),
+        timeout_s=45.0 * max(1, len(interfaces)),
+        label="ports",
+        store=store,
+    )
+
+
+def parse_ports(text: str) -> dict[str, PortFacts]:
+    """{interface: facts}.
+
+    >>> parse_ports("@@ eth0 module\\nnetlink error: Operation not permitted\\n")["eth0"].problem
+    'netlink error: Operation not permitted'
+    """
+    parts = re.split(r"^@@ (\S+) (mlxlink|module|fec)$", text, flags=re.M)
+    outputs: dict[str, dict[str, str]] = {}
+    for i in range(1, len(parts) - 2, 3):
+        outputs.setdefault(parts[i], {})[parts[i + 1]] = parts[i + 2].strip()
+    return {name: _port(own) for name, own in outputs.items()}
+
+
+def _port(outputs: Mapping[str, str]) -> PortFacts:
+    link = mlxlink.parse(outputs.get("mlxlink", ""))
+    module = ethtool_module.parse(outputs.get("module", ""))
+    fec = ethtool.parse_fec(outputs.get("fec", ""))
+    if link is None and module is None:
+        said = next((text for text in outputs.values() if text), "nothing was printed")
+        problem = said.splitlines()[0][:160]
+    else:
+        problem = ""
+    return PortFacts(
+        fec=(link.fec if link else None) or (fec.active if fec else None),
+        raw_ber=link.raw_ber if link else None,
+        effective_ber=link.effective_ber if link else None,
+        rx_dbm=(link.rx_dbm if link else ()) or (module.rx_dbm if module else ()),
+        tx_dbm=(link.tx_dbm if link else ()) or (module.tx_dbm if module else ()),
+        temperature_c=(link.temperature_c if link else None)
+        or (module.temperature_c if module else None),
+        part=(link.part if link else None) or (module.part if module else None),
+        serial=(link.serial if link else None) or (module.serial if module else None),
+        problem=problem,
+    )
+
+
+_SECTIONS = re.compile(r"^@@ (\S+) (tcp|tcp-R|rdma|latency)$", re.M)
+_PINGED = re.compile(r"^(?:rtt|round-trip) min/avg/max(?:/mdev)? = [\d.]+/([\d.]+)/", re.M)
+
+
+def latencies_us(text: str) -> dict[str, float]:
+    """{interface: µs}: the mean round trip that ping saw, or what ib_write_lat calls typical.
+
+    >>> latencies_us("@@ eth0 latency\\nrtt min/avg/max/mdev = 0.042/0.061/0.093/0.01 ms\\n")
+    {'eth0': 61.0}
+    """
+    parts = _SECTIONS.split(text)
+    found = {}
+    for i in range(1, len(parts) - 2, 3):
+        if parts[i + 1] != "latency":
+            continue
+        pinged = _PINGED.search(parts[i + 2])
+        test = perftest.parse(parts[i + 2])
+        if pinged:
+            found[parts[i]] = round(float(pinged[1]) * 1000, 3)
+        elif test is not None and test.latency:
+            row = test.latency[0]
+            value = row.typical_us if row.typical_us is not None else row.average_us
+            if value is not None:
+                found[parts[i]] = value
+    return found
 
 
 def _filled(script: str, **values: str) -> str:
@@ -148,13 +317,15 @@ def parse(text: str, interfaces: tuple[str, ...], tool: LinkTool) -> tuple[LinkR
     'no iperf3'
     """
     program = PROGRAMS.get(tool, tool.value)
-    parts = re.split(r"^@@ (\S+) (tcp|tcp-R|rdma)$", text, flags=re.M)
+    parts = _SECTIONS.split(text)
     outputs = {
-        (parts[i], parts[i + 1] == "tcp-R"): parts[i + 2] for i in range(1, len(parts) - 2, 3)
+        (parts[i], parts[i + 1] == "tcp-R"): parts[i + 2]
+        for i in range(1, len(parts) - 2, 3)
+        if parts[i + 1] != "latency"
     }
     absent = "not measured"
-    if parts[0].strip() == f"no {program}":
-        absent = f"no {program}"
+    if parts[0].strip() in (f"no {program}", NO_CUDA):
+        absent = parts[0].strip()
     directions = (False, True) if tool is LinkTool.IPERF3 else (False,)
     rates = []
     for rail, name in enumerate(interfaces):
@@ -170,7 +341,9 @@ def _rate(text: str, tool: LinkTool) -> tuple[float | None, str]:
     if tool is LinkTool.PERFTEST:
         read = perftest.parse(text)
         if read is None or not read.bandwidth:
-            return None, (read.problem if read else "") or "no result of ib_write_bw"
+            last_line = (text.strip().splitlines() or [""])[-1][:160]
+            said = f": {last_line}" if last_line and read is None else ""
+            return None, (read.problem if read else "") or f"no result of ib_write_bw{said}"
         return read.bandwidth[-1].average_gbit_s, ""
     test = iperf3.parse(text)
     if test is None:
@@ -230,16 +403,61 @@ def load(run: RunDir, samples: tuple[GroupSample, ...]) -> tuple[RailLink, ...]:
     if artefact is None:
         return ()
     links: list[RailLink] = []
-    for pair, interfaces, path, problem in zip(
-        artefact.pairs, artefact.interfaces, artefact.paths, artefact.problems, strict=True
-    ):
-        content = run.read_raw(path.removeprefix("raw/")) if path else None
-        rates = parse(decoded(content), interfaces, artefact.tool)
+    for test in pair_tests(run, artefact):
+        pair, interfaces, path, problem = test.pair, test.interfaces, test.path, test.problem
+        rates = test.rates
         for rail in range(len(interfaces)):
             busbw = pair_busbw(samples, pair, rail if len(interfaces) > 1 else None)
             of_rail = [rate for rate in rates if rate.rail == rail]
             links.append(_rail_link(pair, of_rail, busbw, path, problem))
     return tuple(links)
+
+
+@dataclass(frozen=True, slots=True)
+class PairTest:
+    """One pair of the artefact, read."""
+
+    pair: tuple[str, str]
+    interfaces: tuple[str, ...]
+    path: str | None
+    problem: str
+    rates: tuple[LinkRate, ...]
+    """Of every rail in each direction that was to be measured."""
+    latencies: Mapping[str, float]
+    """{interface: µs}."""
+    round: int
+    """0 = of a layer breakdown."""
+    at_fault: str
+
+
+def pair_tests(run: RunDir, artefact: LinkBaselineArtefact) -> tuple[PairTest, ...]:
+    """Every pair with its rates."""
+    found = []
+    for number, (pair, interfaces, path, problem) in enumerate(
+        zip(artefact.pairs, artefact.interfaces, artefact.paths, artefact.problems, strict=True)
+    ):
+        text = _read(run, path)
+        rates = parse(text, interfaces, artefact.tool)
+        if artefact.reverse_paths:
+            other = parse(_read(run, artefact.reverse_paths[number]), interfaces, artefact.tool)
+            rates += tuple(dataclasses.replace(rate, reverse=True) for rate in other)
+        found.append(
+            PairTest(
+                pair,
+                interfaces,
+                path,
+                problem,
+                rates,
+                latencies_us(text),
+                artefact.rounds[number] if artefact.rounds else 0,
+                artefact.at_fault[number] if artefact.at_fault else "",
+            )
+        )
+    return tuple(found)
+
+
+def _read(run: RunDir, path: str | None) -> str:
+    return decoded(run.read_raw(path.removeprefix("raw/"))) if path else ""
 
 
 def _rail_link(

@@ -1,26 +1,42 @@
-"""Measure the link baseline of two pairs: one with a suspect and one without, to compare with.
+"""Measure the link baseline: of two pairs in a run that falls short, one with a suspect and one
+without, which shows what kind of fault it is; of the whole fleet in rounds of disjoint pairs, which
+shows where.
 
-The servers run where nothing else does, bounded in time; nothing remains on the nodes. Two pairs at
-most: this shows what kind of fault it is, not where.
+The servers run where nothing else does, bounded in time; nothing remains on the nodes. A run takes
+over what a fleet's test of the last hour measured of the same pairs.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from busbw.errors import RunDirError
 from busbw.fabrics.fabric import LinkTool
+from busbw.model import Answer, Command, CommandResult
 from busbw.parsers.blame.blame import BlameOutcome
 from busbw.parsers.blame.levels import Level
 from busbw.run.context import Context
-from busbw.store import artefacts
+from busbw.store import artefacts, run_directory
 from busbw.store.plan import RunPlan
+from busbw.store.run_directory import RunDir
 from busbw.survey import link_baseline
-from busbw.survey.link_baseline import LinkBaselineArtefact
+from busbw.survey.link_baseline import Extent, LinkBaselineArtefact
+from busbw.survey.schedule import circle
 from busbw.text import decoded
+from busbw.units import format_duration
 
 
 def measure_links(context: Context, outcome: BlameOutcome, nodes: tuple[str, ...]) -> None:
     """Measure every rail of two pairs, and keep the output of the tools."""
     tool = link_tool(context.plan)
     chosen = pairs(outcome, nodes)
+    known = taken_over(context, chosen, tool)
+    if known is not None:
+        context.progress("layer breakdown", f"the link baseline of {known.origin} is taken over")
+        artefacts.keep(context.run, link_baseline.FILE, known)
+        return
     paths: list[str | None] = []
     problems: list[str] = []
     for first, second in chosen:
@@ -35,6 +51,82 @@ def measure_links(context: Context, outcome: BlameOutcome, nodes: tuple[str, ...
         context.run,
         link_baseline.FILE,
         LinkBaselineArtefact(chosen, interfaces, tuple(paths), tuple(problems), tool),
+    )
+
+
+FRESH_S = 3600.0
+"""Age up to which a fleet's test says what the links carry now."""
+
+
+def taken_over(
+    context: Context, chosen: tuple[tuple[str, str], ...], tool: LinkTool
+) -> LinkBaselineArtefact | None:
+    """What the newest link test beside this run measured of these pairs, with its outputs copied
+    into this run's `raw/`; None = there is none of the last hour that measured them all."""
+    folders = sorted(context.run.path.parent.glob("*-links-*"), reverse=True)
+    for folder in folders[:_LOOKED_AT] if chosen else ():
+        try:
+            other = run_directory.open_existing(folder)
+            plan = artefacts.load(other, "plan.json", RunPlan)
+            artefact = artefacts.load(other, link_baseline.FILE, LinkBaselineArtefact)
+        except RunDirError:
+            continue  # one that is damaged is measured anew
+        if plan is None or artefact is None or artefact.tool is not tool:
+            continue
+        if not 0 <= _age_s(plan.started, context.plan.started) <= FRESH_S:
+            continue
+        same = all(
+            node in plan.cluster.nodes
+            for pair in chosen
+            for node in context.plan.cluster.chosen(pair)
+        )
+        positions = [_position(artefact, pair) for pair in chosen]
+        if same and artefact.memory == "host" and None not in positions:
+            return _copied(
+                context, other, artefact, [each for each in positions if each is not None]
+            )
+    return None
+
+
+_LOOKED_AT = 5
+"""Link tests, the newest first."""
+
+
+def _age_s(earlier: str, now: str) -> float:
+    """Between two moments as plans write them; -1 = one is not readable."""
+    try:
+        return (datetime.fromisoformat(now) - datetime.fromisoformat(earlier)).total_seconds()
+    except (ValueError, TypeError):
+        return -1.0
+
+
+def _position(artefact: LinkBaselineArtefact, pair: tuple[str, str]) -> int | None:
+    """Where the pair stands in the artefact with an output; None = it does not."""
+    for number, own in enumerate(artefact.pairs):
+        if set(own) == set(pair) and artefact.paths[number] and not artefact.problems[number]:
+            return number
+    return None
+
+
+def _copied(
+    context: Context, other: RunDir, artefact: LinkBaselineArtefact, positions: list[int]
+) -> LinkBaselineArtefact:
+    def copy(path: str | None) -> str | None:
+        if path is None:
+            return None
+        name = f"link-baseline/{path.rpartition('/')[2]}"
+        context.run.write_raw(name, other.read_raw(path.removeprefix("raw/")) or b"")
+        return f"raw/{name}"
+
+    back = artefact.reverse_paths
+    return LinkBaselineArtefact(
+        pairs=tuple(artefact.pairs[each] for each in positions),
+        interfaces=tuple(artefact.interfaces[each] for each in positions),
+        paths=tuple(copy(artefact.paths[each]) for each in positions),
+        problems=tuple("" for _ in positions),
+        tool=artefact.tool,
+        reverse_paths=tuple(copy(back[each]) for each in positions) if back else (),
+        origin=other.run_id,
     )
 
 
@@ -81,3 +173,250 @@ def _measured(context: Context, first: str, second: str, tool: LinkTool) -> tupl
     store = f"link-baseline/{first}-{second}.txt"
     answer = sessions[first].run(link_baseline.ask(decoded(served.stdout), tool, store=store))
     return (f"raw/{store}" if answer.stdout else None), served.problem or answer.problem or ""
+
+
+LEAST_ROUNDS = 3
+"""A rail is slow with each of its partners; two of them may be slow themselves."""
+MOST_ROUNDS = 9
+"""Of a small fleet, in which all pairs have met before."""
+_FORKS_S = 15.0
+"""Beyond the commands' own limits, until a round is given up."""
+
+
+@dataclass(slots=True)
+class _Measured:
+    """The pairs so far."""
+
+    pairs: list[tuple[str, str]] = field(default_factory=list)
+    interfaces: list[tuple[str, ...]] = field(default_factory=list)
+    paths: list[str | None] = field(default_factory=list)
+    reverse_paths: list[str | None] = field(default_factory=list)
+    problems: list[str] = field(default_factory=list)
+    at_fault: list[str] = field(default_factory=list)
+    rounds: list[int] = field(default_factory=list)
+    seconds: float = 0.0
+
+
+def measure_fleet(
+    context: Context,
+    budget_s: float,
+    *,
+    gpu_memory: bool,
+    sudo: bool,
+    settled: Callable[[LinkBaselineArtefact], bool],
+) -> None:
+    """Measure every rail of every node with other partners in each round, all pairs of a round at
+    once; and ask each port what it says of itself.
+
+    Three rounds at least, as far as the budget allows them: the next one begins where it would end
+    in time, until nothing is open (`settled`), or all pairs have met and nine rounds were made.
+    """
+    tool = link_tool(context.plan)
+    nodes = tuple(each.name for each in context.plan.cluster.nodes)
+    here = tuple(name for name in nodes if name in context.fleet.sessions)
+    ports = _ports(context, here, sudo=sudo)
+    done = _Measured()
+    try:
+        _rounds(context, here, tool, done, ports, budget_s, settled, gpu_memory=gpu_memory)
+    finally:
+        # What was measured before an interruption is judged, too.
+        artefact = _artefact(done, tool, ports, budget_s, gpu_memory=gpu_memory)
+        artefacts.keep(context.run, link_baseline.FILE, artefact)
+
+
+def _rounds(
+    context: Context,
+    nodes: tuple[str, ...],
+    tool: LinkTool,
+    done: _Measured,
+    ports: tuple[tuple[str, str], ...],
+    budget_s: float,
+    settled: Callable[[LinkBaselineArtefact], bool],
+    *,
+    gpu_memory: bool,
+) -> None:
+    if len(nodes) < 2 or tool is LinkTool.NONE:
+        return
+    longest_s = 0.0
+    # With all pairs measured, more rounds tell noise from what is slow in a small fleet.
+    rounds = max(len(nodes) - 1 if len(nodes) % 2 == 0 else len(nodes), MOST_ROUNDS)
+    for number in range(1, rounds + 1):
+        if number > 1 and done.seconds + longest_s > budget_s:
+            budget = format_duration(budget_s)
+            context.progress("links", f"budget of {budget} spent after {number - 1} rounds")
+            return
+        pairs, _ = circle(nodes, number - 1)
+        context.progress("links", f"round {number}: {len(pairs)} pairs at once, rail by rail")
+        before_s = done.seconds
+        _round(context, number, pairs, tool, done, gpu_memory=gpu_memory)
+        longest_s = max(longest_s, done.seconds - before_s)
+        artefact = _artefact(done, tool, ports, budget_s, gpu_memory=gpu_memory)
+        if number >= LEAST_ROUNDS and settled(artefact):
+            return
+
+
+def _artefact(
+    done: _Measured,
+    tool: LinkTool,
+    ports: tuple[tuple[str, str], ...],
+    budget_s: float,
+    *,
+    gpu_memory: bool,
+) -> LinkBaselineArtefact:
+    return LinkBaselineArtefact(
+        pairs=tuple(done.pairs),
+        interfaces=tuple(done.interfaces),
+        paths=tuple(done.paths),
+        problems=tuple(done.problems),
+        tool=tool,
+        rounds=tuple(done.rounds),
+        reverse_paths=tuple(done.reverse_paths) if tool is LinkTool.PERFTEST else (),
+        at_fault=tuple(done.at_fault),
+        memory="gpu" if gpu_memory else "host",
+        seconds=done.seconds,
+        ports=ports,
+        budget_s=budget_s,
+    )
+
+
+def _ports(context: Context, nodes: tuple[str, ...], *, sudo: bool) -> tuple[tuple[str, str], ...]:
+    commands = {
+        name: link_baseline.ask_ports(
+            context.plan.cluster.node(name).data_interfaces,
+            store=f"links/ports/{name}.txt",
+            sudo=sudo,
+        )
+        for name in nodes
+        if context.plan.cluster.node(name).data_interfaces
+    }
+    if not commands:
+        return ()
+    context.progress("links", f"ports and cables of {len(commands)} nodes")
+    return tuple(
+        (answer.node, f"raw/links/ports/{answer.node}.txt")
+        for answer in _run(context, commands).values()
+        if isinstance(answer, CommandResult) and answer.stdout
+    )
+
+
+def _run(context: Context, commands: dict[str, Command]) -> dict[str, Answer]:
+    deadline_s = max(command.timeout_s for command in commands.values()) + _FORKS_S
+    return {answer.node: answer for answer in context.fleet.run(commands, deadline_s=deadline_s)}
+
+
+def _round(
+    context: Context,
+    number: int,
+    pairs: tuple[tuple[str, str], ...],
+    tool: LinkTool,
+    done: _Measured,
+    *,
+    gpu_memory: bool,
+) -> None:
+    """All pairs of a round, each in both directions."""
+    there = _direction(context, f"links/round-{number}", pairs, tool, gpu_memory=gpu_memory)
+    back: dict[tuple[str, str], _Answer] = {}
+    if tool is LinkTool.PERFTEST:
+        swapped = tuple((b, a) for a, b in pairs)
+        back = _direction(context, f"links/round-{number}", swapped, tool, gpu_memory=gpu_memory)
+    for first, second in pairs:
+        answer, other = there[first, second], back.get((second, first))
+        done.pairs.append((first, second))
+        done.interfaces.append(context.plan.cluster.node(first).data_interfaces)
+        done.paths.append(answer.path)
+        done.reverse_paths.append(other.path if other else None)
+        problem = answer if answer.problem or other is None else other
+        done.problems.append(problem.problem)
+        done.at_fault.append(problem.at_fault)
+        done.rounds.append(number)
+    answers = (*there.values(), *back.values())
+    halves = 2 if back else 1
+    done.seconds += halves * max((each.seconds for each in answers), default=0.0)
+
+
+@dataclass(frozen=True, slots=True)
+class _Answer:
+    """One direction, or both of TCP, between two nodes."""
+
+    path: str | None
+    problem: str
+    at_fault: str
+    seconds: float
+
+
+def _direction(
+    context: Context,
+    folder: str,
+    pairs: tuple[tuple[str, str], ...],
+    tool: LinkTool,
+    *,
+    gpu_memory: bool,
+) -> dict[tuple[str, str], _Answer]:
+    cluster = context.plan.cluster
+    refused = {pair: _refused(context, pair) for pair in pairs}
+    asked = [pair for pair in pairs if not refused[pair]]
+    extents = {pair: _extent(context, pair[0], gpu_memory=gpu_memory) for pair in asked}
+    servers = {
+        second: link_baseline.serve(
+            cluster.node(second).data_interfaces,
+            tool,
+            address=cluster.node(second).address or second,
+            extent=extents[first, second],
+        )
+        for first, second in asked
+    }
+    served = _run(context, servers) if servers else {}
+    results = {pair: _Answer(None, text, "", 0.0) for pair, text in refused.items() if text}
+    clients: dict[str, Command] = {}
+    for first, second in asked:
+        reply = served.get(second)
+        text = decoded(reply.stdout) if isinstance(reply, CommandResult) else ""
+        why = _unserved(reply, text, tool)
+        if why:
+            results[first, second] = _Answer(None, f"{second}: {why}", second, 0.0)
+            continue
+        store = f"{folder}/{first}-{second}.txt"
+        clients[first] = link_baseline.ask(text, tool, store=store, extent=extents[first, second])
+    answers = _run(context, clients) if clients else {}
+    for first, second in asked:
+        if (first, second) in results:
+            continue
+        answer = answers.get(first)
+        if not isinstance(answer, CommandResult):
+            reason = answer.reason if answer is not None else "it did not answer"
+            results[first, second] = _Answer(None, f"{first}: {reason}", first, 0.0)
+            continue
+        text = decoded(answer.stdout).strip()
+        own = text in (f"no {link_baseline.PROGRAMS[tool]}", link_baseline.NO_CUDA)
+        results[first, second] = _Answer(
+            f"raw/{folder}/{first}-{second}.txt" if answer.stdout else None,
+            f"{first}: {text}" if own else answer.problem or "",
+            first if own else "",
+            answer.seconds,
+        )
+    return results
+
+
+def _unserved(reply: Answer | None, text: str, tool: LinkTool) -> str:
+    """Why the server serves nothing; empty = it does."""
+    if not isinstance(reply, CommandResult):
+        return reply.reason if reply is not None else "it did not answer"
+    said = text.strip()
+    if said in (f"no {link_baseline.PROGRAMS[tool]}", link_baseline.NO_CUDA):
+        return said
+    return "" if said else reply.problem or "it serves no rail"
+
+
+def _refused(context: Context, pair: tuple[str, str]) -> str:
+    client, server = context.plan.cluster.node(pair[0]), context.plan.cluster.node(pair[1])
+    if not client.data_interfaces or client.data_interfaces != server.data_interfaces:
+        return "the inventory does not name the same rails for both nodes"
+    return ""
+
+
+def _extent(context: Context, node: str, *, gpu_memory: bool) -> Extent:
+    if not gpu_memory:
+        return Extent(latency=True)
+    known = context.plan.cluster.node(node)
+    rails = len(known.data_interfaces)
+    return Extent(latency=True, gpus_a_rail=max(1, (known.gpus or rails) // max(1, rails)))

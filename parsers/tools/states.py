@@ -113,13 +113,6 @@ TOOL = (
         r"(?<!phys )\bstate:\s+\d+: (?!ACTIVE)\w+",
     ),
     _tool(
-        "mlxlink",
-        ("Operational Info", "Troubleshooting Info"),
-        _NO_SUBJECT,
-        r"^(?:State|Physical state|Recommendation) +: ",
-        r"^State +: (?!Active)\w|^Recommendation +: (?!No issue)\S",
-    ),
-    _tool(
         "ethtool",
         ("Link detected:", "Settings for "),
         r"^Settings for (\S+):",

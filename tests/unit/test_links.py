@@ -1,0 +1,312 @@
+"""The fleet's link test: rounds, both directions, what cannot be measured, the blame model on rails.
+
+The outputs of perftest, mlxlink and `ethtool -m` are composed in the tools' documented format: no
+RDMA hardware was at hand.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import random
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from busbw import playbook
+from busbw.assess import links
+from busbw.cli.check_text import link_lines
+from busbw.fabrics import fabric
+from busbw.fabrics.fabric import LinkTool
+from busbw.model import Cluster, Node, Status
+from busbw.model.links import PortFacts
+from busbw.run.context import Context
+from busbw.store import artefacts, run_directory
+from busbw.store.plan import SCHEMA, RunPlan
+from busbw.store.run_directory import RunDir
+from busbw.survey import link_baseline
+from busbw.survey.link_baseline import Extent, LinkBaselineArtefact
+from busbw.survey.measure_links import taken_over
+from busbw.survey.schedule import circle
+from busbw.transport.fanout import open_fleet
+from busbw.transport.local import LocalTransport
+
+RAILS = ("mlx5_0", "mlx5_1")
+MLXLINK = """\
+Operational Info
+----------------
+State                              : Active
+Physical state                     : LinkUp
+Speed                              : IB-NDR
+Width                              : 4x
+FEC                                : Standard_RS-FEC - (544,514)
+
+Module Info
+-----------
+Cable Type                         : Optical Module (separated)
+Vendor Part Number                 : MMA4Z00-NS
+Vendor Serial Number               : MT2306FT00001
+Temperature [C]                    : 51 [-10..80]
+Rx Power Current [dBm]             : 1.531,-9.824,1.402,1.611 [-10.0..7.0]
+Tx Power Current [dBm]             : 1.7,1.6,1.8,1.7 [-8.0..8.0]
+
+Physical Counters and BER Info
+------------------------------
+Time Since Last Clear [Min]        : 7031.5
+Effective Physical BER             : 1E-13
+Raw Physical BER                   : 3E-6
+Link Down Counter                  : 2
+"""
+
+
+def row(rate_gbit_s: float) -> str:
+    """A table of ib_write_bw with that average."""
+    return (
+        "                    RDMA_Write BW Test\n"
+        " #bytes     #iterations    BW peak[Gb/sec]    BW average[Gb/sec]   MsgRate[Mpps]\n"
+        f" 65536      50000            0.00               {rate_gbit_s:.2f}             0.7\n"
+    )
+
+
+def plan_of(nodes: tuple[str, ...], rails: tuple[str, ...] = RAILS) -> RunPlan:
+    members = tuple(Node(name, rails=rails) for name in nodes)
+    cluster = Cluster(members, nodes[0], "test")
+    book = playbook.load("day-one")
+    return RunPlan(SCHEMA, "0", "r", "", cluster, book, fabric.load("infiniband"), "ssh")
+
+
+def measured(
+    tmp_path: Path,
+    nodes: tuple[str, ...],
+    *,
+    rounds: int = 3,
+    seed: int = 1,
+    slow: dict[tuple[str, str], float] | None = None,
+    without: tuple[str, ...] = (),
+    killed: tuple[tuple[int, str], ...] = (),
+) -> tuple[RunDir, RunPlan, LinkBaselineArtefact]:
+    """`slow`: (node, rail) → its share. `without`: nodes whose tool is missing. `killed`: the server
+    of that node in that round."""
+    run = run_directory.create(tmp_path, "2026-11-25T12:00:00Z", "links")
+    draw = random.Random(seed)
+    pairs, paths, back, problems, at_fault, numbers = [], [], [], [], [], []
+    for number in range(1, rounds + 1):
+        for pair in circle(nodes, number - 1)[0]:
+            lacking = next((node for node in pair if node in without), "")
+            dead = any((number, node) in killed for node in pair)
+            own: list[str | None] = []
+            for way in (pair, pair[::-1]):
+                text = ""
+                for rail in RAILS:
+                    share = min((slow or {}).get((node, rail), 1.0) for node in pair)
+                    rate = 392 * share * (1 + 0.01 * draw.gauss(0, 1))
+                    output = "Couldn't connect to n:18710\n" if dead else row(rate)
+                    text += f"@@ {rail} latency\n#bytes #iterations t_min[usec]\n@@ {rail} rdma\n{output}"
+                name = f"links/round-{number}/{'-'.join(way)}.txt"
+                if not lacking:
+                    run.write_raw(name, text.encode())
+                own.append(None if lacking else f"raw/{name}")
+            pairs.append(pair)
+            paths.append(own[0])
+            back.append(own[1])
+            problems.append(f"{lacking}: no ib_write_bw" if lacking else "")
+            at_fault.append(lacking)
+            numbers.append(number)
+    artefact = LinkBaselineArtefact(
+        pairs=tuple(pairs),
+        interfaces=(RAILS,) * len(pairs),
+        paths=tuple(paths),
+        problems=tuple(problems),
+        tool=LinkTool.PERFTEST,
+        rounds=tuple(numbers),
+        reverse_paths=tuple(back),
+        at_fault=tuple(at_fault),
+        budget_s=300.0,
+        seconds=60.0,
+    )
+    return run, plan_of(nodes), artefact
+
+
+EIGHT = tuple(f"gpu{number}" for number in range(1, 9))
+
+
+def bad_rows(test: links.LinkTest) -> dict[tuple[str, str], tuple[Status, str]]:
+    return {
+        (row.node, row.interface): (row.status, row.why)
+        for row in test.table.rows
+        if row.status is not Status.PASS
+    }
+
+
+def test_a_slow_rail_is_named_and_no_other(tmp_path: Path) -> None:
+    test = links.judge(*measured(tmp_path, EIGHT, slow={("gpu3", "mlx5_1"): 0.5}))
+    assert bad_rows(test) == {("gpu3", "mlx5_1"): (Status.FAIL, "gpu3 rail 1 is slow")}
+
+
+def test_a_node_slow_on_all_rails_is_named_as_a_node(tmp_path: Path) -> None:
+    slow = {("gpu5", rail): 0.6 for rail in RAILS}
+    test = links.judge(*measured(tmp_path, EIGHT, slow=slow))
+    assert bad_rows(test) == {("gpu5", rail): (Status.FAIL, "gpu5 is slow") for rail in RAILS}
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_noise_names_nobody(tmp_path: Path, seed: int) -> None:
+    assert bad_rows(links.judge(*measured(tmp_path, EIGHT, seed=seed))) == {}
+
+
+def test_a_node_without_the_tool_is_unknown_with_its_reason_and_its_partners_pass(
+    tmp_path: Path,
+) -> None:
+    test = links.judge(*measured(tmp_path, EIGHT, without=("gpu2",)))
+    why = "not measured: gpu2: no ib_write_bw"
+    assert bad_rows(test) == {("gpu2", rail): (Status.UNKNOWN, why) for rail in RAILS}
+
+
+def test_a_server_that_is_killed_in_one_round_costs_that_test_and_flags_nobody(
+    tmp_path: Path,
+) -> None:
+    test = links.judge(*measured(tmp_path, EIGHT, killed=((2, "gpu4"),)))
+    assert bad_rows(test) == {}
+    assert len(test.failed) == 1
+    gap = links.uncovered(test)[1]
+    assert gap.what == "1 test between nodes"
+    assert "round 2: no result of ib_write_bw: Couldn't connect" in gap.why
+
+
+def test_a_node_that_is_killed_in_every_round_is_unknown(tmp_path: Path) -> None:
+    killed = tuple((number, "gpu4") for number in (1, 2, 3))
+    bad = bad_rows(links.judge(*measured(tmp_path, EIGHT, killed=killed)))
+    assert set(bad) == {("gpu4", rail) for rail in RAILS}
+    assert all(status is Status.UNKNOWN for status, _ in bad.values())
+
+
+def test_two_nodes_are_measured_and_not_compared(tmp_path: Path) -> None:
+    test = links.judge(*measured(tmp_path, EIGHT[:2], slow={("gpu1", "mlx5_0"): 0.4}))
+    assert {row.status for row in test.table.rows} == {Status.UNKNOWN}
+    assert all(row.sent_gbit_s for row in test.table.rows)
+
+
+def test_of_three_nodes_the_slow_rail_is_named(tmp_path: Path) -> None:
+    test = links.judge(*measured(tmp_path, EIGHT[:3], slow={("gpu1", "mlx5_0"): 0.4}))
+    assert bad_rows(test) == {("gpu1", "mlx5_0"): (Status.FAIL, "gpu1 rail 0 is slow")}
+
+
+def test_the_table_has_what_is_not_well_with_both_directions(tmp_path: Path) -> None:
+    test = links.judge(*measured(tmp_path, EIGHT, slow={("gpu3", "mlx5_1"): 0.5}))
+    text = [str(line) for line in link_lines(test.table)]
+    assert text[0].split() == [
+        "NODE",
+        "RAIL",
+        "SENDS",
+        "RECEIVES",
+        "LATENCY",
+        "OF",
+        "OTHERS",
+        "RESULT",
+    ]
+    slow = next(line for line in text if "gpu3 rail 1 is slow" in line)
+    assert "Gb/s" in slow
+    assert "✖" in slow
+
+
+def test_the_command_lines_of_perftest() -> None:
+    serve = link_baseline.serve(
+        RAILS, LinkTool.PERFTEST, address="gpu2", extent=Extent(latency=True)
+    )
+    script = serve.argv[2]
+    assert (
+        'while read -r i p; do (timeout 90 ib_write_lat -d "$i" -p "$p" -F; timeout 90 ib_write_bw'
+        ' -d "$i" -p "$p" -F --report_gbits -D 2) >/dev/null 2>&1 </dev/null &\n'
+        'echo "$i gpu2 $p"; done\n'
+    ) in script
+    assert serve.stdin == b"mlx5_0 18710\nmlx5_1 18711\n"
+    ask = link_baseline.ask("mlx5_0 gpu2 18710\n", LinkTool.PERFTEST, store="", extent=Extent(True))
+    assert 'ib_write_lat -d "$i" -p "$p" -F "$a"' in ask.argv[2]
+    assert 'ib_write_bw -d "$i" -p "$p" -F --report_gbits -D 2 "$a"' in ask.argv[2]
+    assert "cuda" not in ask.argv[2].lower()
+
+
+def test_gpu_memory_takes_the_rails_gpu_and_says_where_the_build_has_no_cuda() -> None:
+    extent = Extent(latency=True, gpus_a_rail=2)
+    ask = link_baseline.ask("mlx5_0 gpu2 18710\n", LinkTool.PERFTEST, store="", extent=extent)
+    script = ask.argv[2]
+    assert 'g=0; m=" --use_cuda=0$d"' in script
+    assert 'g=$((g + 2)); m=" --use_cuda=$g$d"; done' in script
+    assert "--report_gbits -D 2$m" in script
+    assert "d=' --use_cuda_dmabuf'" in script
+    (rate,) = link_baseline.parse("no CUDA in ib_write_bw\n", ("mlx5_0",), LinkTool.PERFTEST)
+    assert rate.problem == "no CUDA in ib_write_bw"
+
+
+@pytest.mark.parametrize("tool", [LinkTool.PERFTEST, LinkTool.IPERF3])
+@pytest.mark.parametrize("gpus", [0, 1])
+def test_every_script_is_sh(tool: LinkTool, gpus: int) -> None:
+    extent = Extent(latency=True, gpus_a_rail=gpus)
+    for command in (
+        link_baseline.serve(RAILS, tool, address="a", extent=extent),
+        link_baseline.ask("mlx5_0 a 1\n", tool, store="", extent=extent),
+        link_baseline.ask_ports(RAILS, store="", sudo=True),
+    ):
+        done = subprocess.run(["sh", "-n", "-c", command.argv[2]], capture_output=True, check=False)
+        assert (done.returncode, done.stderr) == (0, b"")
+
+
+def test_what_a_port_says_of_itself_stands_beside_the_row() -> None:
+    text = (
+        f"@@ mlx5_0 mlxlink\n{MLXLINK}\n@@ mlx5_0 module\nnetlink error: Operation not permitted\n"
+        "@@ eth1 module\nnetlink error: Operation not permitted\n@@ eth1 fec\nCannot get\n"
+    )
+    assert link_baseline.parse_ports(text) == {
+        "mlx5_0": PortFacts(
+            fec="Standard_RS-FEC - (544,514)",
+            raw_ber=3e-6,
+            effective_ber=1e-13,
+            rx_dbm=(1.531, -9.824, 1.402, 1.611),
+            tx_dbm=(1.7, 1.6, 1.8, 1.7),
+            temperature_c=51.0,
+            part="MMA4Z00-NS",
+            serial="MT2306FT00001",
+        ),
+        "eth1": PortFacts(problem="netlink error: Operation not permitted"),
+    }
+
+
+def test_a_layer_breakdown_is_no_link_test(tmp_path: Path) -> None:
+    run, plan, artefact = measured(tmp_path, EIGHT)
+    of_run = dataclasses.replace(artefact, budget_s=None)
+    artefacts.keep(run, link_baseline.FILE, of_run)
+    assert links.load(run, plan) is None
+    assert links.checks(run, plan) == ()
+
+
+@pytest.mark.parametrize(
+    ("started", "taken"), [("2026-11-25T12:50:00Z", True), ("2026-11-25T13:30:00Z", False)]
+)
+def test_a_run_takes_over_a_link_test_of_the_last_hour(
+    tmp_path: Path, started: str, taken: bool
+) -> None:
+    test, plan, artefact = measured(tmp_path, EIGHT)
+    plan = dataclasses.replace(plan, started="2026-11-25T12:00:00Z")
+    artefacts.keep(test, "plan.json", plan)
+    artefacts.keep(test, link_baseline.FILE, artefact)
+    run = run_directory.create(tmp_path, started, "day-one")
+    pair = artefact.pairs[0]
+    with open_fleet(Cluster((), "a", "test"), LocalTransport(), deadline_s=5) as fleet:
+        context = Context(
+            run=run,
+            plan=dataclasses.replace(plan, started=started),
+            fleet=fleet,
+            now=lambda: started,
+            progress=lambda step, text: None,
+        )
+        known = taken_over(context, (pair[::-1],), LinkTool.PERFTEST)
+    assert (known is not None) is taken
+    if known is not None:
+        artefacts.keep(run, link_baseline.FILE, known)
+        two = link_baseline.load(run, ())
+        assert [(link.nodes, link.rail, len(link.directions_gb_s)) for link in two] == [
+            (pair, 0, 2),
+            (pair, 1, 2),
+        ]
+        assert known.origin == test.run_id
+        assert links.load(run, plan) is None
