@@ -20,8 +20,9 @@ _COPY = re.compile(r"ssh-copy-id (?P<node>\S+)")
 _SELECTS = frozenset({"-i", "--inventory", "-w", "--nodes", "--resume", "--replay"})
 """A command with one of these names its nodes itself."""
 _PROGRAMS = (
-    "cat chronyc dcgmi df dmesg ethtool free grep ibstat ibv_devinfo ip ipcs journalctl kill ls lsmod"
-    " lspci mlxlink nstat numactl nvidia-smi modprobe perfquery ps rdma setpci show_gids ss sysctl systemctl tc top"
+    "amd-smi cat chronyc dcgmi df dmesg ethtool free grep ibstat ibv_devinfo ip ipcs journalctl kill"
+    " ls lsmod lspci mlxlink nstat numactl nvidia-imex-ctl nvidia-smi modprobe perfquery ps rdma"
+    " rocm-smi setpci show_gids ss sysctl systemctl tc top"
 )
 _OF_A_NODE = frozenset(_PROGRAMS.split())
 """Programs that ask, or change, the machine on which they run."""

@@ -31,7 +31,9 @@ class NodeKind:
     nccl_home: str | None = None
     nccl_library: str | None = None
     capabilities: tuple[str, ...] = ()
-    """Of the GPUs: `("9.0",)`."""
+    """Of the GPUs: `("9.0",)`; of AMD's: `("gfx942",)`."""
+    rocm: str | None = None
+    rocm_home: str | None = None
 
     def unlike(self, other: NodeKind) -> str:
         """What it has otherwise than `other`, in words.
@@ -65,7 +67,9 @@ def kind(chain: Toolchain, known: NodeFacts, *, cuda: bool) -> NodeKind:
     if not cuda:
         return NodeKind(*common)
     nccl = (chain.nccl, chain.nccl_home, chain.nccl_library)
-    return NodeKind(*common, chain.cuda, chain.cuda_home, *nccl, chain.capabilities)
+    return NodeKind(
+        *common, chain.cuda, chain.cuda_home, *nccl, chain.capabilities, chain.rocm, chain.rocm_home
+    )
 
 
 def group(kinds: Mapping[str, NodeKind], head: str) -> tuple[Group, ...]:

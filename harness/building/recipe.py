@@ -2,7 +2,8 @@
 one contract.
 
 The contract is nccl-tests' own: `make MPI=1 MPI_HOME=… [CUDA_HOME=… NCCL_HOME=… NVCC_GENCODE=…]`
-gives `build/<collective>_perf`. A build is stamped by all its inputs (sources, make variables, the
+gives `build/<collective>_perf`; of rccl-tests `make MPI=1 MPI_HOME=… ROCM_PATH=… NCCL_HOME=…`.
+A build is stamped by all its inputs (sources, make variables, the
 kind of node) and kept under that stamp, so that other inputs never reuse it. Its hash is recorded
 on the machine that busbw runs on (`busbw.store.own_builds`): a build that is not recorded there is
 never executed, but built again. It is built on one node of a kind, copied to the others, and proven
@@ -37,6 +38,8 @@ class Benchmark:
     directory: str | None = None
     cuda: bool = False
     """The sources are CUDA's: nvcc, NCCL and the GPUs' kinds are looked for on the nodes."""
+    hip: bool = False
+    """They are rccl-tests: hipcc and RCCL are what they take of these."""
     version: str | None = None
     """NCCL_TESTS_VERSION of the sources; None = they do not say, or are not nccl-tests."""
     origin: str = ""

@@ -390,9 +390,11 @@ def of_sources(files: dict[str, bytes], given: str) -> Benchmark:
         )
     texts = b"\n".join(files[name] for name in sorted(files) if name.endswith((".h", ".cu")))
     version = re.search(rb'#define NCCL_TESTS_VERSION "([\d.]+)"', texts)
+    makefiles = (data for name, data in files.items() if name.endswith("Makefile"))
     return Benchmark(
         recipe.archive(files),
         cuda=cuda,
+        hip=cuda and any(b"hipcc" in data for data in makefiles),
         version=version[1].decode() if version else None,
         origin=given,
     )

@@ -160,7 +160,9 @@ def _pages(output: SectionOutput) -> tuple[RuleResult, ...]:
 def xgmi(output: SectionOutput) -> tuple[RuleResult, ...]:
     """The links between the GPUs of a node; () = the text shows none."""
     known = amd_smi.parse_xgmi(output.stdout)
-    return (links(known),) if known else ()
+    lines = enumerate(output.stdout.splitlines(), 1)
+    down = next((number for number, line in lines if line.strip(" ,") == '"D"'), None)
+    return (replace(links(known), line_no=down),) if known else ()
 
 
 def links(known: tuple[XgmiGpu, ...]) -> RuleResult:

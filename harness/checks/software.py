@@ -142,12 +142,33 @@ CUDA_FAMILY = CheckFamily(
 #
 # NCCL comes from a package, a tarball, or a Python wheel (`nvidia-nccl-cu12`, `-cu13`); a wheel
 # ships `libnccl.so.2` without the `libnccl.so`
-# that a linker looks for. Nothing is run but `nvcc --version` and `nvidia-smi`.
+# that a linker looks for. Nothing is run but `nvcc --version` and `nvidia-smi`. With AMD's GPUs:
+# hipcc, RCCL's header and library, and the GPUs' targets, which the driver writes as numbers
+# (90402 is gfx942).
 
 _LOOK = r"""
 echo "machine=$(uname -m)"
 echo "libc=$(getconf GNU_LIBC_VERSION 2>/dev/null || ldd --version 2>&1 | sed -n 1,2p | tr '\n' ' ')"
 [ "$1" = cuda ] || exit 0
+if [ -d /sys/module/amdgpu ] && [ ! -e /proc/driver/nvidia/version ]; then
+  for d in "$ROCM_PATH" "$HIP_PATH" /opt/rocm /opt/rocm-*; do
+    [ -n "$d" ] && [ -x "$d/bin/hipcc" ] || continue
+    echo "rocm_home=$d"; [ -r "$d/.info/version" ] && sed -n 's/^\([0-9.]*\).*/rocm=\1/p' "$d/.info/version"
+    for l in "$NCCL_HOME/lib" "$d/lib"; do
+      [ -e "$l/librccl.so" ] || continue
+      echo "nccl_home=${l%/lib}"; echo "nccl_library=$l/librccl.so"; echo nccl_link=1
+      for h in "${l%/lib}/include/rccl/rccl.h" "${l%/lib}/include/rccl.h"; do
+        [ -r "$h" ] && sed -n 's/^#define NCCL_\(MAJOR\|MINOR\|PATCH\) *\([0-9]*\).*/nccl_\1=\2/p' "$h" && break
+      done
+      break
+    done
+    break
+  done
+  for f in /sys/class/kfd/kfd/topology/nodes/*/properties; do
+    [ -r "$f" ] && awk '$1 == "gfx_target_version" && $2 > 0 { printf "capability=gfx%d%x%x\n", $2 / 10000, $2 / 100 % 100, $2 % 100 }' "$f"
+  done | sort -u
+  exit 0
+fi
 for d in "$CUDA_HOME" "$CUDA_PATH" "$(dirname "$(dirname "$(command -v nvcc || echo /none/bin/nvcc)")")" /usr/local/cuda /usr/local/cuda-* \
   /opt/nvidia/hpc_sdk/Linux_*/*/cuda; do
   [ -n "$d" ] && [ -x "$d/bin/nvcc" ] && [ -e "$d/include/cuda_runtime.h" ] || continue
@@ -193,7 +214,11 @@ class Toolchain:
     nccl_link: bool
     """`libnccl.so` lies beside it; without it no linker finds NCCL."""
     capabilities: tuple[str, ...]
-    """Compute capabilities of the node's GPUs, sorted: `9.0`."""
+    """Compute capabilities of the node's GPUs, sorted: `9.0`; of AMD's their targets: `gfx942`."""
+    rocm_home: str | None = None
+    """Where AMD's compiler is."""
+    rocm: str | None = None
+    """`6.3.0`."""
 
 
 def command(*, cuda: bool = True) -> Command:
@@ -227,10 +252,12 @@ def parse(node: str, text: str) -> Toolchain:
         nccl_link="nccl_link" in values,
         capabilities=tuple(
             sorted(
-                re.findall(r"^capability=(\d+\.\d+)$", text, re.M),
-                key=lambda text: tuple(map(int, text.split("."))),
+                re.findall(r"^capability=(\d+\.\d+|gfx[0-9a-f]+)$", text, re.M),
+                key=lambda text: tuple(int(part, 16) for part in text.strip("gfx").split(".")),
             )
         ),
+        rocm_home=values.get("rocm_home"),
+        rocm=values.get("rocm"),
     )
 
 

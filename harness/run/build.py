@@ -186,7 +186,7 @@ def _built(
     benchmark: Benchmark,
     root: str,
 ) -> BuildOutcome:
-    groups, problems = _groups(context, head, nodes, known, cuda=benchmark.cuda)
+    groups, problems = _groups(context, head, nodes, known, benchmark)
     owner = own_builds.owner(context.run, replay=_is_replay(context))
     plans = {each.builder: _plan(context, benchmark, each.kind, root, owner) for each in groups}
     for each in groups:
@@ -273,14 +273,14 @@ def _groups(
     head: str,
     nodes: tuple[str, ...],
     known: Mapping[str, NodeFacts],
-    *,
-    cuda: bool,
+    benchmark: Benchmark,
 ) -> tuple[list[Group], list[str]]:
     """The kinds of nodes that can be built for and launched together, and why others are left out.
 
     Raises:
         BuildError: the head lacks what a build takes.
     """
+    cuda = benchmark.cuda
     answers = context.fleet.run(dict.fromkeys(nodes, software.command(cuda=cuda)), deadline_s=60)
     chains = faults.read_each(answers, software.parse)
     silent = Toolchain(head, None, None, None, None, None, None, None, False, ())
@@ -289,7 +289,7 @@ def _groups(
         for node in nodes
         if node in chains or node == head
     }
-    lacks = _lacking(kinds[head], head, cuda=cuda)
+    lacks = _lacking(kinds[head], head, benchmark)
     if lacks is not None:
         raise lacks
     groups, problems = (
@@ -301,7 +301,7 @@ def _groups(
         ],
     )
     for each in node_types.group(kinds, head):
-        missing = _lacking(each.kind, each.builder, cuda=cuda)
+        missing = _lacking(each.kind, each.builder, benchmark)
         reason = node_types.incompatible(each.kind, kinds[head]) or (
             missing.what if missing else ""
         )
@@ -314,8 +314,9 @@ def _groups(
     return groups, problems
 
 
-def _lacking(kind: NodeKind, node: str, *, cuda: bool) -> BuildError | None:
+def _lacking(kind: NodeKind, node: str, benchmark: Benchmark) -> BuildError | None:
     """What a build for this kind fails for; None = nothing."""
+    cuda = benchmark.cuda and not benchmark.hip
     if kind.mpi_home is None:
         return BuildError(
             f"no MPI headers on {node}",
@@ -326,6 +327,25 @@ def _lacking(kind: NodeKind, node: str, *, cuda: bool) -> BuildError | None:
                 "apt-get install libopenmpi-dev, or load the MPI module, or set MPI_HOME for the"
                 " login shell"
             ),
+        )
+    if benchmark.hip and (kind.rocm_home is None or kind.nccl_library is None):
+        lacking = "ROCm" if kind.rocm_home is None else "RCCL"
+        return BuildError(
+            f"no {lacking} on {node}, which rccl-tests is built with",
+            seen=(
+                "amdgpu with bin/hipcc, include/rccl/rccl.h and lib/librccl.so: not in $ROCM_PATH"
+                " or /opt/rocm"
+            ),
+            next_step=(
+                "install rocm-dev and rccl-dev, or set ROCM_PATH for the login shell, or give"
+                " binaries that are there: --nccl-tests /FOLDER"
+            ),
+        )
+    if cuda and kind.rocm_home is not None:
+        return BuildError(
+            f"{node} has AMD's GPUs, and the sources are nccl-tests, which is CUDA's",
+            seen=f"ROCm {kind.rocm or 'of unknown version'} in {kind.rocm_home}",
+            next_step="--nccl-tests git+https://github.com/ROCm/rccl-tests.git",
         )
     if cuda and kind.cuda_home is None:
         return BuildError(
@@ -364,7 +384,10 @@ def _plan(
     # The loader's own places need no word.
     path = [] if kind.mpi_home in (None, "/usr") else [f"{kind.mpi_home}/lib"]
     sources, nccl = benchmark.sources or b"", ("", "", "")
-    if benchmark.cuda:
+    if benchmark.hip:
+        make += _rccl_arguments(kind, _collectives(context))
+        path = [f"{kind.nccl_home}/lib", f"{kind.rocm_home}/lib", *path]
+    elif benchmark.cuda:
         make += (f"CUDA_HOME={kind.cuda_home}", f"BIN_FILES_LIST={' '.join(_collectives(context))}")
         nccl = (kind.nccl_home or "", kind.nccl_library or "", kind.nccl or "")
         targets = software.gencode(kind.capabilities)
@@ -381,7 +404,32 @@ def _plan(
     )
 
 
+def _rccl_arguments(kind: NodeKind, collectives: tuple[str, ...]) -> tuple[str, ...]:
+    """What rccl-tests' Makefile takes (ROCm/rccl-tests, src/Makefile of September 2024; newer ones
+    also take the targets). hipify-perl is called without a folder, so that PATH must have it."""
+    home = kind.rocm_home or ""
+    targets = ",".join(kind.capabilities)
+    return (
+        f"ROCM_PATH={home}",
+        f"HIP_HOME={home}",
+        f"NCCL_HOME={kind.nccl_home}",
+        f"CUSTOM_RCCL_LIB={kind.nccl_home}/lib",
+        *((f"GPU_TARGETS={targets}",) if targets else ()),
+        f"BIN_FILES_LIST={' '.join(collectives)}",
+        f"PATH={home}/bin:/usr/local/bin:/usr/bin:/bin",
+    )
+
+
+def nccl_version(outcome: BuildOutcome) -> str | None:
+    """Of the library that the ranks were built with, where all kinds of nodes have one version;
+    None = not known: binaries that were there, or several."""
+    versions = {each.nccl for each in outcome.builds}
+    return versions.pop() if len(versions) == 1 else None
+
+
 def _versions(kind: NodeKind) -> str:
+    if kind.rocm_home is not None:
+        return f": ROCm {kind.rocm}, RCCL {kind.nccl} from {kind.nccl_library}"
     return (
         ""
         if kind.cuda is None

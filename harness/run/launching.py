@@ -41,6 +41,9 @@ class Place:
     """On the head, for the launcher's ssh; None = the head user's own."""
     slurm: SlurmFacts | None = None
     """The allocation, where the launcher needs one."""
+    nccl_version: str | None = None
+    """What the ranks were built with: a profile's values are for some versions; None = not
+    known."""
 
 
 def common(values: tuple[_T | None, ...]) -> _T | None:
@@ -58,6 +61,7 @@ def fabric_facts(
     nodes: tuple[str, ...],
     known: Mapping[str, NodeFacts],
     log_dir: str | None = None,
+    nccl_version: str | None = None,
 ) -> FabricFacts:
     """What the profile's placeholders stand for, where all nodes agree; `log_dir` None = the ranks'
     logs stay on standard output."""
@@ -70,6 +74,7 @@ def fabric_facts(
         rails=rails.pop() if len(rails) == 1 else (),
         log_dir=log_dir,
         machine=common(tuple(dict(node.labels).get("machine") for node in chosen)),
+        nccl_version=nccl_version,
     )
 
 
@@ -145,7 +150,11 @@ def make(
     # Only what is to be proven fills files: of the other launches NCCL prints its warnings, and
     # they belong beside the launcher's words.
     facts = fabric_facts(
-        plan, nodes, place.known, f"{directory}.nccl" if case.purpose == PROOF else None
+        plan,
+        nodes,
+        place.known,
+        f"{directory}.nccl" if case.purpose == PROOF else None,
+        place.nccl_version,
     )
     given = (plan.profile, plan.playbook, case, plan.overrides, facts, plan.cluster.env)
     env = (

@@ -102,9 +102,15 @@ def _on_nodes(context: Context, benchmark: Benchmark) -> None:
     root = build.work_root(known)
     try:
         allocation = slurm.allocation(context, chosen.head, chosen.nodes)
-        binaries, nodes = _binaries(context, chosen, known, benchmark)
+        built = _binaries(context, chosen, known, benchmark)
+        nodes = built.usable
         place = Place(
-            head=chosen.head, directory=root, binaries=binaries, known=known, slurm=allocation
+            head=chosen.head,
+            directory=root,
+            binaries=built.folder,
+            known=known,
+            slurm=allocation,
+            nccl_version=build.nccl_version(built),
         )
         setup_script.record(context, nodes)
         context = replace(context, heartbeat=leases.Heartbeat(context, chosen.nodes))
@@ -116,13 +122,13 @@ def _on_nodes(context: Context, benchmark: Benchmark) -> None:
 
 def _binaries(
     context: Context, chosen: Participants, known: dict[str, NodeFacts], benchmark: Benchmark
-) -> tuple[str, tuple[str, ...]]:
+) -> build.BuildOutcome:
     outcome = build.build(
         context, chosen.head, chosen.nodes, known, benchmark, build.work_root(known)
     )
     context.progress("build", outcome.summary)
     build.refuse_unsupported(context.plan, outcome)
-    return outcome.folder, outcome.usable
+    return outcome
 
 
 def _cases(context: Context, place: Place, nodes: tuple[str, ...]) -> None:

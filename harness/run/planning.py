@@ -242,6 +242,8 @@ def _what(options: RunOptions, cluster: Cluster) -> tuple[Profile, Playbook, Int
     """The fabric, the playbook, and what of it is interleaved."""
     book = _book(options, emulated=cluster.emulated)
     fabric = _fabric(options.profile or book.fabric or cluster.fabric)
+    if cluster.invented and cluster.fabric is not None:
+        fabric = _with_invented(fabric, profile.load(cluster.fabric))
     settings = interleaving_plan.settings(options.sweep)
     interleaving_plan.refuse_unsafe(settings, fabric)
     treatment = expand(options.treatment) if options.treatment else ()
@@ -255,6 +257,19 @@ def _what(options: RunOptions, cluster: Cluster) -> tuple[Profile, Playbook, Int
         interleaving_plan.collectives(options.sweep),
     )
     return fabric, book, interleaving
+
+
+_INVENTED = ("gpu", "rdma", "pci")
+"""Subjects of the checks of hardware that an emulated node can show."""
+
+
+def _with_invented(fabric: Profile, shown: Profile) -> Profile:
+    """The fabric, with the checks of what the emulated nodes show: they warn, and no number of an
+    emulated run rests on them."""
+    patterns = (*shown.checks.required, *shown.checks.advisory)
+    more = tuple(each for each in patterns if each.partition(".")[0] in _INVENTED)
+    checks = dataclasses.replace(fabric.checks, advisory=(*fabric.checks.advisory, *more))
+    return dataclasses.replace(fabric, checks=checks)
 
 
 def salloc_options(options: RunOptions) -> tuple[str, ...]:

@@ -16,8 +16,9 @@ from pathlib import Path
 import pytest
 
 from busbw import playbook
-from busbw.building import recipe
+from busbw.building import node_types, recipe
 from busbw.building.recipe import Benchmark, BuildOutcome, BuildPlan
+from busbw.checks import software
 from busbw.checks.software import NodeFacts
 from busbw.errors import BuildError
 from busbw.fabrics import fabric
@@ -539,3 +540,69 @@ def test_a_damaged_name_of_a_machine_is_none(
     (tmp_path / "busbw").mkdir()
     (tmp_path / "busbw/build-owner").write_text(content)
     assert own_builds.owner(RunDir(tmp_path), replay=False) == ""
+
+
+FACTS = NodeFacts(
+    "n1",
+    "n1",
+    "/root",
+    0,
+    "/usr/bin/mpirun",
+    MpiVersion("Open MPI", "4.1.4", 4),
+    "/usr",
+    (),
+    8,
+    None,
+)
+ROCM = (
+    "machine=x86_64\nlibc=glibc 2.36\nrocm_home=/opt/rocm\nrocm=6.3.0\nnccl_home=/opt/rocm\n"
+    "nccl_library=/opt/rocm/lib/librccl.so\nnccl_link=1\n"
+    "nccl_MAJOR=2\nnccl_MINOR=21\nnccl_PATCH=5\ncapability=gfx942\n"
+)
+
+
+def test_rccl_tests_are_built_with_hipcc_and_rccl(tmp_path: Path) -> None:
+    """The command line, golden: no AMD hardware and no ROCm were at hand to run it."""
+    sources = dataclasses.replace(SOURCES, hip=True)
+    kind = node_types.kind(software.parse("n1", ROCM), FACTS, cuda=True)
+    with context(tmp_path, Here({"n1": ROCM})) as (ready, _):
+        plan = stage._plan(ready, sources, kind, "/root", "")
+    assert plan.make_args == (
+        "MPI=1",
+        "MPI_HOME=/usr",
+        "ROCM_PATH=/opt/rocm",
+        "HIP_HOME=/opt/rocm",
+        "NCCL_HOME=/opt/rocm",
+        "CUSTOM_RCCL_LIB=/opt/rocm/lib",
+        "GPU_TARGETS=gfx942",
+        "BIN_FILES_LIST=all_reduce",
+        "PATH=/opt/rocm/bin:/usr/local/bin:/usr/bin:/bin",
+    )
+    assert plan.run_path == "/opt/rocm/lib:/opt/rocm/lib"
+
+
+@pytest.mark.parametrize(
+    ("text", "hip", "words"),
+    [
+        (ROCM, False, "n1 has AMD's GPUs, and the sources are nccl-tests, which is CUDA's"),
+        ("machine=x86_64\n", True, "no ROCm on n1, which rccl-tests is built with"),
+        (ROCM.replace("nccl_library", "other"), True, "no RCCL on n1"),
+    ],
+)
+def test_what_a_node_lacks_for_rccl_tests_is_named(text: str, hip: bool, words: str) -> None:
+    kind = node_types.kind(software.parse("n1", text), FACTS, cuda=True)
+    lacking = stage._lacking(kind, "n1", dataclasses.replace(SOURCES, hip=hip))
+    assert lacking is not None
+    assert lacking.what.startswith(words)
+
+
+def test_the_version_of_nccl_is_known_where_all_kinds_have_one() -> None:
+    def outcome(*versions: str | None) -> BuildOutcome:
+        builds = tuple(
+            recipe.KindBuild("s", "/d", "n1", False, ("n1",), nccl=each) for each in versions
+        )
+        return BuildOutcome("/d", builds, (), ("n1",), ())
+
+    assert stage.nccl_version(outcome("2.27.5", "2.27.5")) == "2.27.5"
+    assert stage.nccl_version(outcome("2.27.5", "2.28.3")) is None
+    assert stage.nccl_version(outcome()) is None

@@ -10,6 +10,8 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import cast
 
+import pytest
+
 from busbw import playbook
 from busbw.assess import diagnosis, proof
 from busbw.assess.launches import Launch as Read
@@ -41,7 +43,7 @@ CASE = BenchmarkCase(
 )
 
 
-def made(purpose: str, fabric: str = "infiniband") -> Launch:
+def made(purpose: str, fabric: str = "infiniband", nccl: str | None = None) -> Launch:
     """A launch as the plan of two nodes gives it."""
     book = dataclasses.replace(playbook.load("quick"), env=())
     cluster = Cluster((Node("n1", slots=2), Node("n2", slots=2)), "n1", "test")
@@ -70,7 +72,9 @@ def made(purpose: str, fabric: str = "infiniband") -> Launch:
         )
         for name in ("n1", "n2")
     }
-    place = Place("n1", "/home/bench/.cache/busbw", "/opt/nccl-tests/build", known)
+    place = Place(
+        "n1", "/home/bench/.cache/busbw", "/opt/nccl-tests/build", known, nccl_version=nccl
+    )
     return launching.make(
         plan, place, dataclasses.replace(CASE, purpose=purpose), ("n1", "n2"), order=0
     )
@@ -89,6 +93,23 @@ def test_the_proof_launch_alone_has_a_log_for_each_rank() -> None:
         None,
         False,
     )
+
+
+@pytest.mark.parametrize(
+    ("version", "values"),
+    [
+        ("2.25.1", (False, True)),
+        ("2.27.5", (True, True)),
+        ("2.28.3", (True, False)),
+        (None, (True, False)),
+    ],
+)
+def test_a_launch_sets_what_is_for_the_nccl_that_was_built_with(
+    version: str | None, values: tuple[bool, bool]
+) -> None:
+    """Of the profile gcp-tcpxo: one value from 2.26 on, one until 2.28."""
+    names = {item.name for item in made("bandwidth", "gcp-tcpxo", version).invocation.env}
+    assert ("NCCL_NVLSTREE_MAX_CHUNKSIZE" in names, "NCCL_DYNAMIC_CHUNK_SIZE" in names) == values
 
 
 def test_a_profile_without_nccl_has_no_logs_to_fetch() -> None:
