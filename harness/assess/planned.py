@@ -6,7 +6,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable, Iterator
 
-from busbw.assess import detection, proof, sharp, traffic_class
+from busbw.assess import address_family, detection, proof, sharp, traffic_class
 from busbw.assess.appraisal import Appraisal
 from busbw.assess.launches import Launch
 from busbw.checks import NodeAnswer
@@ -46,6 +46,7 @@ def findings(
         *_settings_without_effect(run, launches),
         *setup_scripts(run),
         *_traffic_class(run, plan, launches, answers),
+        *_address_family(plan, launches, answers),
     )
 
 
@@ -245,6 +246,21 @@ def _traffic_class(
     setup = artefacts.load(run, "setup.json", SetupArtefact)
     for each in traffic_class.mismatches(plan.profile, _settings(launches), setup, answers):
         yield _finding("tc-not-lossless", Status.WARN, each.text, "raw/preflight.json", each.nodes)
+
+
+def _address_family(
+    plan: RunPlan, launches: tuple[Launch, ...], answers: tuple[NodeAnswer, ...]
+) -> Iterator[Finding]:
+    """The rails have IPv6 addresses only, and NCCL looks for an IPv4 address."""
+    if plan.cluster.emulated or not launches:
+        return
+    nodes = address_family.unasked(plan.profile, _settings(launches), answers)
+    if nodes:
+        title = (
+            f"the RoCE ports of {fold(nodes)} have IPv6 addresses only, and NCCL_IB_ADDR_FAMILY is"
+            " not AF_INET6"
+        )
+        yield _finding("roce-ipv6-only", Status.WARN, title, "raw/preflight.json", nodes)
 
 
 def _settings(launches: tuple[Launch, ...]) -> dict[str, str]:

@@ -51,6 +51,7 @@ class Port:
     mtu: int | None = None
     sm_lid: int | None = None
     rocev2_ipv4: tuple[int, ...] | None = None
+    rocev2_ipv6: tuple[int, ...] = ()
 
 
 def from_sysfs(devices: tuple[SysfsDevice, ...]) -> tuple[Port, ...]:
@@ -62,6 +63,7 @@ def from_sysfs(devices: tuple[SysfsDevice, ...]) -> tuple[Port, ...]:
             lanes=port.lanes,
             sm_lid=port.sm_lid,
             rocev2_ipv4=port.rocev2_ipv4,
+            rocev2_ipv6=port.rocev2_ipv6,
         )
         for device in devices
         for port in device.ports
@@ -176,11 +178,14 @@ def mtu(ports: tuple[Port, ...]) -> RuleResult:
 
 
 def port_gids(ports: tuple[Port, ...]) -> RuleResult:
-    """A RoCE port needs a RoCE v2 GID with an IPv4 address."""
-    rule = Rule("rdma.gid", "a RoCE v2 GID with an IPv4 address on every RoCE port")
+    """A RoCE port needs a RoCE v2 GID with an IPv4 address; where no port has one, a global IPv6
+    address will do: busbw.assess.address_family says what NCCL needs for it."""
+    rule = Rule("rdma.gid", "a RoCE v2 GID with an IPv4 address on every RoCE port, or IPv6 on all")
     roce = [port for port in ports if port.ethernet and port.rocev2_ipv4 is not None]
     if not roce:
         return rule.skipped("no RoCE port", "no port of link layer Ethernet")
+    if all(port.rocev2_ipv6 and not port.rocev2_ipv4 for port in roce):
+        return rule.passed(f"IPv6 only, on {len(roce)} ports")
     bare = [port.name for port in roce if not port.rocev2_ipv4]
     if bare:
         return rule.failed(f"none on {', '.join(bare)} (no IP address)").with_values(
@@ -465,7 +470,7 @@ CHECK = CheckFamily(
         Check(
             "rdma.gid",
             "cat /sys/class/infiniband/*/ports/*/gids/*",
-            "a RoCE port without a RoCE v2 IPv4 GID: FAIL",
+            "a RoCE port without a RoCE v2 IPv4 GID, unless all have IPv6 GIDs alone: FAIL",
         ),
         Check(
             "rdma.sm",

@@ -3,6 +3,7 @@ VALUE`, `port DEV N KEY VALUE`, `gid DEV N INDEX GID TYPE` and `pkey DEV N pkeys
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from dataclasses import dataclass
 
@@ -63,6 +64,8 @@ class SysfsPort:
     """Indexes of RoCE v2 GIDs with an IPv4 address."""
     netdev: str | None = None
     """The Ethernet interface of its first GID."""
+    rocev2_ipv6: tuple[int, ...] = ()
+    """Indexes of RoCE v2 GIDs with a global IPv6 address."""
     keys: tuple[PartitionKey, ...] = ()
     """P_Keys up to the first empty slot; () = not shown."""
 
@@ -91,6 +94,7 @@ def parse(text: str) -> tuple[SysfsDevice, ...]:
     fields: dict[str, dict[str, str]] = {}
     ports: dict[str, dict[int, dict[str, str]]] = {}
     gids: dict[tuple[str, int], list[int]] = {}
+    global_ipv6: dict[tuple[str, int], list[int]] = {}
     keys: dict[tuple[str, int], list[PartitionKey]] = {}
     for line in text.splitlines():
         kind, _, rest = line.partition(" ")
@@ -108,18 +112,24 @@ def parse(text: str) -> tuple[SysfsDevice, ...]:
             elif (
                 kind == "gid"
                 and (index := whole(words[2])) is not None
-                and words[3].startswith(_IPV4)
                 and words[3].endswith(" RoCE v2")
             ):
-                gids.setdefault((name, number), []).append(index)
+                family = gids if words[3].startswith(_IPV4) else global_ipv6
+                family.setdefault((name, number), []).append(index)
             elif kind == "pkey":
                 keys.setdefault((name, number), []).extend(parse_pkeys(f"{words[2]} {words[3]}"))
     devices = []
     for name, attributes in fields.items():
         listed = []
         for number, values in sorted(ports.get(name, {}).items()):
-            indexes = tuple(sorted(gids.get((name, number), ())))
-            listed.append(_port(number, values, indexes, tuple(keys.get((name, number), ()))))
+            port = _port(
+                number,
+                values,
+                tuple(sorted(gids.get((name, number), ()))),
+                tuple(keys.get((name, number), ())),
+            )
+            ipv6 = tuple(sorted(global_ipv6.get((name, number), ())))
+            listed.append(dataclasses.replace(port, rocev2_ipv6=ipv6))
         devices.append(
             SysfsDevice(
                 name=name,

@@ -120,6 +120,34 @@ ROCE = {
 }
 
 
+AMD = {
+    "gpu-missing": {
+        "gpu.count": "FAIL",
+        "cross.driver": "FAIL",
+        "cross.gpu_model": "FAIL",
+        "cross.vbios": "WARN",
+    },
+    "xgmi-down": {"gpu.xgmi": "FAIL"},
+    "partitioned": {"gpu.count": "FAIL", "gpu.mig": "FAIL"},
+    "rccl-odd": {"cross.nccl_version": "FAIL", "sw.rocm": "WARN"},
+    "port-down": {
+        "rdma.port_state": "FAIL",
+        "cross.active_ports": "FAIL",
+        "cross.pkey": "FAIL",
+        "cross.rate": "FAIL",
+    },
+}
+NVL72 = {
+    "domain-missing": {
+        "node1": {"cross.nvlink_domain": "WARN"},
+        "node2": {"cross.nvlink_domain": "FAIL", "gpu.fabric_state": "FAIL"},
+    },
+    "imex-not-ready": {"node1": {"gpu.imex": "FAIL"}, "node2": {"gpu.imex": "FAIL"}},
+    "fabric-unhealthy": {"node2": {"gpu.fabric_state": "FAIL"}},
+    "nvlink-down": {"node2": {"gpu.nvlink_status": "FAIL"}},
+}
+
+
 @dataclass(frozen=True)
 class Bench:
     """A lab, its checker, and what the checks say while nothing is broken."""
@@ -173,6 +201,24 @@ def roce(
         yield Bench(lab, check, check())
 
 
+@pytest.fixture(scope="module")
+def amd(labs: Any, start_checker: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
+    """Three nodes of eight MI300X on RoCE. Leave them as they were."""
+    lab = labs(nodes=3, name="amd", persona=persona.load("mi300x"))
+    with start_checker(lab, tmp_path_factory.mktemp("amd")) as check:
+        yield Bench(lab, check, check())
+
+
+@pytest.fixture(scope="module")
+def nvl72(
+    labs: Any, start_checker: Any, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Bench]:
+    """Two racks of two GB200 trays. Leave them as they were."""
+    lab = labs(nodes=4, leaves=2, name="nvl72", persona=persona.load("gb200"))
+    with start_checker(lab, tmp_path_factory.mktemp("nvl72")) as check:
+        yield Bench(lab, check, check())
+
+
 def test_whole_hardware_fails_nothing_and_is_declared_invented(h100: Bench) -> None:
     report = h100.whole.report
     assert (h100.whole.failed, h100.whole.exit_status, report["verdict"], report["profile"]) == (
@@ -211,8 +257,38 @@ def test_each_fault_of_roce_is_found_by_its_check_on_its_node(roce: Bench, kind:
         faults.clear(roce.lab)
 
 
+@pytest.mark.parametrize("kind", sorted(AMD))
+def test_each_fault_of_amd_is_found_by_its_check_on_its_node(amd: Bench, kind: str) -> None:
+    assert amd.whole.failed == set()
+    assert amd.whole.said("gpu.xgmi", "node2")[:2] == ("PASS", "7 links up per GPU")
+    faults.hardware(amd.lab, kind, "node2")
+    try:
+        assert amd.changed() == {"node2": AMD[kind]}
+    finally:
+        faults.clear(amd.lab)
+
+
+@pytest.mark.parametrize("kind", sorted(NVL72))
+def test_each_fault_of_an_nvl72_is_found_and_no_other_rack_is_accused(
+    nvl72: Bench, kind: str
+) -> None:
+    assert nvl72.whole.failed == set()
+    assert nvl72.whole.said("cross.nvlink_domain", "node3")[:2] == ("PASS", "one of 2 nodes")
+    faults.hardware(nvl72.lab, kind, "node2")
+    try:
+        assert nvl72.changed() == NVL72[kind]
+    finally:
+        faults.clear(nvl72.lab)
+
+
 def test_every_fault_is_tried_here_and_its_text_names_the_device(h100: Bench) -> None:
-    assert {kind for kind, _ in persona_faults.kinds()} == {*INFINIBAND, *ROCE, "errors-grow"}
+    assert {kind for kind, _ in persona_faults.kinds()} == {
+        *INFINIBAND,
+        *ROCE,
+        *AMD,
+        *NVL72,
+        "errors-grow",
+    }
     lab = faults.hardware(h100.lab, "port-down", "node4", 3)
     lab = faults.hardware(lab, "port-down", "node4", 5)
     assert [f"{fault.target}: {fault.kind} {fault.detail}" for fault in lab.faults] == [
@@ -229,7 +305,7 @@ def test_every_fault_is_tried_here_and_its_text_names_the_device(h100: Bench) ->
     assert h100.changed() == {}
 
 
-@pytest.mark.parametrize("name", ["a100", "b200", "ethernet", "h200"])
+@pytest.mark.parametrize("name", ["a100", "b200", "ethernet", "h200", "mi325x", "mi355x"])
 def test_every_other_persona_is_whole_too(
     labs: Any, start_checker: Any, tmp_path: Path, name: str
 ) -> None:
