@@ -34,14 +34,20 @@ setup: {path: /opt/site/nccl-env.sh, why: paths of our plugin, source: our netwo
 - `value: null` takes a variable away from the ranks. `setup:` names a script on the nodes that each rank sources.
 - Limits and published figures stay those of the profile that it extends. The run keeps the file's path and SHA-256.
 - A value for some machines needs `labels: {machine: NAME}` in the inventory, with the provider's name of the machine.
-- `since` and `until` are compared with the NCCL that the ranks were built with. Of binaries that were there the version is not known: `since` lets them
-  pass, `until` does not.
+- `since` and `until` are compared with the NCCL that the ranks were built with. Of binaries that were there the version is not known:
+  `since` lets them pass, `until` does not.
 
 ## Providers without a file
 
-Searched on 25 November 2026. Nebius: its public checks (nebius/soperator, all-reduce-perf-nccl-with-ib.sh) set no variable; take `infiniband`. Lambda: no public file
-with variables was found; take the profile that its nodes show. Crusoe: only the H100 example of dstack (`crusoe-ib`); none for its AMD and GB200 machines.
-OCI's GB200.4 and GB200-v2.4: no RoCE settings are published. Broadcom Thor 2: no provider's file (`thor2` says what is not known).
+Searched on 25 November 2026.
+
+| provider | found | take |
+| --- | --- | --- |
+| Nebius | its public checks (nebius/soperator, all-reduce-perf-nccl-with-ib.sh) set no variable | `infiniband` |
+| Lambda | no public file with variables | what its nodes show |
+| Crusoe | only dstack's H100 example; nothing for its AMD and GB200 machines | `crusoe-ib`, else what the nodes show |
+| OCI GB200.4, GB200-v2.4 | no RoCE settings | `infiniband` or `rocev2`, as the nodes show |
+| Broadcom Thor 2 | no provider's file | `thor2`, which says what is not known |
 """
 
 _VENDORS = """## Beside the vendors' own files
