@@ -63,9 +63,14 @@ SOURCES = {
         r"^(?:libibverbs|librdmacm|providers/(?:mlx5|efa|bnxt_re|irdma|erdma|mlx4))/.*\.(?:c|h)$",
         r"(?:^|/)(?:examples|tests|man)/|dr_dbg",
     ),
+    "infiniband-diags": Source(
+        r"IBERROR|IBEXIT|IBPANIC|IBWARN|IBND_ERROR|ERRS|xperror",
+        r"^(?:infiniband-diags|libibmad|libibnetdisc|libibumad)/.*\.[ch]$",
+        r"(?:^|/)(?:tests?|man|scripts)/",
+    ),
     "slurm": Source(
         r"error|fatal|_error|cli_error|sattach_error",
-        r"^src/(?:srun|salloc|sbatch|slurmd|api|plugins/(?:mpi|switch|task|cgroup|proctrack|gres"
+        r"^src/(?:srun|salloc|sbatch|slurmd|slurmctld|slurmdbd|api|plugins/(?:mpi|switch|task|cgroup|proctrack|gres"
         r"|gpu|launch|cred|auth/munge)|interfaces)/.*\.(?:c|h)$|^src/common/(?:net|env"
         r"|slurm_protocol_\w+|slurm_errno|io_hdr|gres|forward|stepd_api|slurm_auth|slurm_cred"
         r"|slurm_resolv\w*|hostlist|eio|conmgr)\.c$",
