@@ -21,7 +21,7 @@ import csv
 import functools
 import io
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -162,8 +162,12 @@ def _unknown(head: bytes, binary: bool, first_line: str) -> str:
 
 def exit_status(texts: Sequence[ReadText]) -> int:
     """1 = a text is bad; 3 = one is incomplete or unknown; 0 = all are read, complete and good."""
-    statuses = {_status(text) for text in texts}
-    return next((status for status in (1, 3) if status in statuses), 0)
+    return _worst(map(_status, texts))
+
+
+def _worst(statuses: Iterable[int]) -> int:
+    given = set(statuses)
+    return next((status for status in (1, 3) if status in given), 0)
 
 
 def _status(text: ReadText) -> int:
@@ -467,20 +471,37 @@ def register(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Read them all and print."""
-    from busbw import intake
-
+    sources = intake.expand(args.files)
     with rarely_collected():
-        return _print(read_all(intake.expand(args.files)), args)
+        if args.json or args.csv:
+            texts = read_all(sources)
+            sys.stdout.write(as_json(texts) if args.json else as_csv(texts))
+            write_message("".join(map(_unread, texts)))
+            return exit_status(texts)
+        # Written where they are read: the records of a thousand logs are not carried from process
+        # to process, nor kept.
+        shown = read_each(_show, sources)
+        sys.stdout.write("\n".join(each.text for each in shown))
+        write_message("".join(each.message for each in shown))
+        return _worst(each.status for each in shown)
 
 
-def _print(texts: Sequence[ReadText], args: argparse.Namespace) -> int:
-    if args.json:
-        sys.stdout.write(as_json(texts))
-    elif args.csv:
-        sys.stdout.write(as_csv(texts))
-    else:
-        sys.stdout.write(as_text(texts))
-    for text in texts:
-        if not text.documents:
-            write_message(f"busbw: {one_line(text.name)}: {one_line(text.problem)}\n")
-    return exit_status(texts)
+@dataclass(frozen=True, slots=True)
+class _Shown:
+    """What is printed of one text."""
+
+    text: str
+    message: str
+    """On standard error; "" = nothing."""
+    status: int
+
+
+def _show(source: intake.Source) -> _Shown:
+    text = read_one(source)
+    return _Shown(as_text((text,)), _unread(text), _status(text))
+
+
+def _unread(text: ReadText) -> str:
+    if text.documents:
+        return ""
+    return f"busbw: {one_line(text.name)}: {one_line(text.problem)}\n"
