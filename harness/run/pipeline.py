@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from busbw import assess
-from busbw.building.recipe import Benchmark
+from busbw.building.recipe import Benchmark, BuildOutcome
 from busbw.checks.software import NodeFacts, facts
 from busbw.compare import measure as compared
 from busbw.errors import BusbwError, BusyError, ReachError
@@ -122,7 +122,7 @@ def _on_nodes(context: Context, benchmark: Benchmark) -> None:
 
 def _binaries(
     context: Context, chosen: Participants, known: dict[str, NodeFacts], benchmark: Benchmark
-) -> build.BuildOutcome:
+) -> BuildOutcome:
     outcome = build.build(
         context, chosen.head, chosen.nodes, known, benchmark, build.work_root(known)
     )
