@@ -77,6 +77,7 @@ BENCHES: dict[str, Small] = {
     "read_tables.py": Small("--mb 1"),
     "regression.py": Small("table 1 heavy"),
     "report.py": Small("2"),
+    "same_answers.py": Small("HEAD --texts 5", limit_s=600, needs=".git"),
     "scale.py": Small("16 32 --rounds 1"),
     "shaped_limit.py": Small("200mbit"),
     "source_metrics.py": Small(),
