@@ -370,9 +370,8 @@ def _forced(
         parts = tuple(part for part in parts if part.kind not in _SHARED)
         if parts and all(part.kind is ComponentKind.PAIR for part in parts):
             first, second = parts[0].names
-            if frozenset((first, second)) not in waits and not any(
-                {first, second} & set(group) for group in groups
-            ):
+            busy = taken | {node for group in groups for node in group}
+            if frozenset((first, second)) not in waits and busy.isdisjoint((first, second)):
                 groups.append((first, second))
                 why.append(f"{first} + {second} again")
             if seek or frozenset((first, second)) not in waits:

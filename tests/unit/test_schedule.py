@@ -232,6 +232,16 @@ def test_what_a_way_is_not_told_from_is_measured_in_every_second_round() -> None
     assert others > {("leaf0", "leaf1"), ("leaf1", "leaf3")}
 
 
+def test_a_round_of_a_suspected_way_names_no_node_twice() -> None:
+    way = Component(ComponentKind.LEAF_PAIR, ("leaf1", "leaf2"))
+    outcome = suspected(way, 2, 0)
+    pair = Component(ComponentKind.PAIR, ("n09", "n20"))
+    uplinks = replace(outcome.open[0].account, part=Component(ComponentKind.UPLINK, ("leaf1",)))
+    outcome = replace(outcome, open=(*outcome.open, Suspicion(uplinks, (pair,))))
+    rounds = survey(THIRTY_TWO, FOUR_LEAVES, outcome)
+    assert all(disjoint(number.groups) for number in rounds)
+
+
 def test_what_was_good_too_often_to_be_bad_in_every_second_launch_takes_no_more_rounds() -> None:
     rail = Component(ComponentKind.RAIL, ("n09",), 3)
     none = len(survey(THIRTY_TWO, FOUR_LEAVES))
