@@ -465,7 +465,7 @@ CHECK = CheckFamily(
             "imex",
             "ls /dev/nvidia-caps-imex-channels 2>/dev/null; nvidia-imex-ctl -N",
             tool="nvidia-imex-ctl",
-            serves=("gpu.imex",),
+            serves=("gpu.imex", "cross.nvlink_domain"),
         ),
         Section(
             "gpu_modules",

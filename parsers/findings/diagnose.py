@@ -379,7 +379,8 @@ def _fabrics_absent(evidence: EvidenceSet) -> frozenset[str]:
 def _failures(
     known: Catalogue, evidence: EvidenceSet, clues: Iterable[Clue], patterns: Iterable[Pattern]
 ) -> list[Sighting]:
-    """Lines that report a failure, without those that the catalogue knows to be harmless."""
+    """Lines that report a failure, without those that the catalogue knows to be harmless, and
+    without echoes of settings."""
     harmless = set()
     for clue in clues:
         is_harmless = known.by_id[clue.symptom].role in (Role.NOTE, Role.STATE)
@@ -391,6 +392,7 @@ def _failures(
         for line in sorted(lines, key=lambda line: line.place)
         if (line.artefact, line.place.line_no) not in harmless
         and not catalogue.is_remark(line.text)
+        and _ECHO.search(line.text) is None
     ]
 
 
