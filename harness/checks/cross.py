@@ -46,6 +46,7 @@ _PLACES = (
 """Where busbw and the launcher write; what lies below the home directory may be a file system of
 its own."""
 _OWN = "a host name of its own"
+_COUNTED = re.compile(r"(\d+) x ([^,(]+)")
 _ROW = re.compile(r"^\S.*?\s+\d+\s+\d+\s+(-?\d+)\s+\d+%\s+(/.*)$")
 _CLOSED = re.compile(r"^closed (/.*)$")
 
@@ -187,6 +188,9 @@ class Comparison:
     """Where `differs from most nodes: SEVERITY` does not say it all."""
     amd_command: str = ""
     """The same question on a node with AMD's GPUs; empty = the same words."""
+    counts_parts: bool = False
+    """True = it is about what the parts have, not about how many there are: a node that lacks a part
+    is found by the check that counts them."""
 
     def command_on(self, answer: NodeAnswer) -> str:
         """What answers it on this node, as a person would type it."""
@@ -342,6 +346,7 @@ COMPARISONS = (
         Status.FAIL,
         _gpu_field("driver_version"),
         amd_command="amd-smi static --driver",
+        counts_parts=True,
     ),
     Comparison(
         "cross.vbios",
@@ -350,6 +355,7 @@ COMPARISONS = (
         Status.WARN,
         _gpu_field("vbios_version"),
         amd_command="amd-smi static --vbios",
+        counts_parts=True,
     ),
     Comparison(
         "cross.nic_fw",
@@ -374,7 +380,7 @@ COMPARISONS = (
         Status.FAIL,
         _active,
     ),
-    Comparison("cross.mtu", "ibv_devinfo", "ibv_devinfo", Status.FAIL, _mtus),
+    Comparison("cross.mtu", "ibv_devinfo", "ibv_devinfo", Status.FAIL, _mtus, counts_parts=True),
     Comparison("cross.ofed", "ofed_info", "ofed_info -s", Status.WARN, _package),
     Comparison(
         "cross.rail_map",
@@ -495,6 +501,19 @@ def _not_compared(
     )
 
 
+def _is_part_of(text: str, whole: str) -> bool:
+    """What a node shows is the others' without some parts, and has nothing of its own.
+
+    >>> _is_part_of("7 x 4096", "8 x 4096"), _is_part_of("7 x 4096, 1 x 1024 (mlx5_3)", "8 x 4096")
+    (True, False)
+    """
+    own, others = (
+        {what.strip(): int(count) for count, what in _COUNTED.findall(each)}
+        for each in (text, whole)
+    )
+    return bool(own) and all(count <= others.get(what, 0) for what, count in own.items())
+
+
 def _compared(
     comparison: Comparison,
     answer: NodeAnswer,
@@ -518,12 +537,13 @@ def _compared(
         )
     doubt = comparison.doubt(text)
     status = Status.PASS
-    if text != majority:
+    fewer = comparison.counts_parts and majority is not None and _is_part_of(text, majority)
+    if text != majority and not fewer:
         status = comparison.severity
     elif doubt:
         status = Status.WARN
     # Only a node that differs carries the number of different answers: it flags that node.
-    values = (("distinct", 1.0 if text == majority else float(distinct)),)
+    values = (("distinct", 1.0 if text == majority or fewer else float(distinct)),)
     evidence = Evidence(answer.artefact, output.line_no, text[:400])
     return CheckResult(
         comparison.check_id,

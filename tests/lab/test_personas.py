@@ -32,10 +32,8 @@ WITHOUT_ADAPTERS = {
 INFINIBAND = {
     "gpu-missing": {
         "gpu.count": "FAIL",
-        "cross.driver": "FAIL",
         "cross.gpu_model": "FAIL",
         "cross.rail_map": "FAIL",
-        "cross.vbios": "WARN",
     },
     "gpu-lost": {
         "gpu.driver": "FAIL",
@@ -68,7 +66,6 @@ INFINIBAND = {
     "hca-missing": {
         "rdma.devices": "FAIL",
         "cross.active_ports": "FAIL",
-        "cross.mtu": "FAIL",
         "cross.pkey": "FAIL",
         "cross.rail_map": "FAIL",
         "cross.rate": "FAIL",
@@ -123,9 +120,7 @@ ROCE = {
 AMD = {
     "gpu-missing": {
         "gpu.count": "FAIL",
-        "cross.driver": "FAIL",
         "cross.gpu_model": "FAIL",
-        "cross.vbios": "WARN",
     },
     "xgmi-down": {"gpu.xgmi": "FAIL"},
     "partitioned": {"gpu.count": "FAIL", "gpu.mig": "FAIL"},

@@ -325,6 +325,21 @@ def test_the_odd_node_out_fails_and_the_majority_is_what_is_expected() -> None:
     assert by_node["n3"] == (Status.FAIL, "1 x 535.161.08", expected)
 
 
+def test_a_node_that_lacks_a_part_differs_in_the_count_alone() -> None:
+    rows = [f"{i}, NVIDIA H100, 550.1, 96\n" for i in range(8)]
+    nodes = [answer(f"n{i}", gpu_query=HEAD + "".join(rows)) for i in range(3)]
+    nodes.append(answer("n3", gpu_query=HEAD + "".join(rows[:7])))
+    odd = [*rows[:6], "6, NVIDIA H100, 535.1, 96\n"]
+    nodes.append(answer("n4", gpu_query=HEAD + "".join(odd)))
+
+    def of(check_id: str) -> dict[str, Status]:
+        return {r.node: r.status for r in results(check_id, *nodes)}
+
+    assert of("cross.driver")["n3"] is Status.PASS, "the version is the others'"
+    assert of("cross.gpu_model")["n3"] is Status.FAIL, "which compares how many there are, too"
+    assert of("cross.driver")["n4"] is Status.FAIL, "a version of its own is none of the others'"
+
+
 def test_without_a_majority_nobody_is_called_right() -> None:
     nodes = [answer(f"n{i}", gpu_query=HEAD + f"0, NVIDIA H100, 55{i}.1, 96\n") for i in range(2)]
     assert [(r.status, r.expected) for r in results("cross.driver", *nodes)] == [
