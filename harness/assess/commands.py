@@ -20,8 +20,8 @@ _COPY = re.compile(r"ssh-copy-id (?P<node>\S+)")
 _SELECTS = frozenset({"-i", "--inventory", "-w", "--nodes", "--resume", "--replay"})
 """A command with one of these names its nodes itself."""
 _PROGRAMS = (
-    "amd-smi cat chronyc dcgmi df dmesg ethtool free grep ibstat ibv_devinfo ip ipcs journalctl kill"
-    " ls lsmod lspci mlxlink nstat numactl nvidia-imex-ctl nvidia-smi modprobe perfquery ps rdma"
+    "amd-smi cat chronyc dcgmi df dmesg ethtool free grep ibstat ibv_devices ibv_devinfo ip ipcs"
+    " journalctl kill ls lsmod lspci mlnx_qos mlxfwmanager mlxlink nstat numactl nvidia-imex-ctl nvidia-smi modprobe perfquery ps rdma"
     " rocm-smi setpci show_gids ss sysctl systemctl tc top"
 )
 _OF_A_NODE = frozenset(_PROGRAMS.split())
@@ -35,6 +35,8 @@ _RDMA_PROGRAMS = frozenset(_RDMA.split())
 _NODE_OF_SSH = re.compile(r"(?<=^ssh )NODE\b")
 _DEVICE = "<mst dev>"
 _DEVICE_NAME = re.compile(r"\bmlx\d_\w+")
+_INTERFACE = re.compile(r"\bINTERFACE\b")
+_INTERFACE_NAME = re.compile(r"\b(?:en[opsx]\w+|eth\d+|bond\d+)\b")
 _THIS_RUN = re.compile(r"(?<=--resume )RUN\b|\bRUN(?=/)|(?<=busbw why )RUN\b")
 """Elsewhere RUN is a run that the reader chooses."""
 _SHELL = re.compile(r"[*?|;&<>$`'\"(){}~\[\]]")
@@ -46,9 +48,12 @@ def completed(findings: tuple[Finding, ...], plan: RunPlan) -> tuple[Finding, ..
 
 
 def _completed(finding: Finding, plan: RunPlan) -> Finding:
-    node, device = _only_node(finding, plan.cluster), _only_device(finding)
+    only, device = _only_node(finding, plan.cluster), _only_device(finding)
+    seen = _shown_interface(finding)
 
-    def all_of(texts: Iterable[str]) -> tuple[str, ...]:
+    def all_of(texts: Iterable[str], node: Node | None = only) -> tuple[str, ...]:
+        if seen:
+            texts = [_INTERFACE.sub(seen, text) for text in texts]
         # The folder that runs are made in, if nobody gave another: `raw/` does not know its place.
         own = (_THIS_RUN.sub(f"runs/{plan.run_id}", text) for text in texts)
         own = (_of_node(text, node) for text in own if _fits_fabric(text, plan))
@@ -56,7 +61,13 @@ def _completed(finding: Finding, plan: RunPlan) -> Finding:
 
     return replace(
         finding,
-        fixes=tuple(replace(fix, commands=all_of(fix.commands)) for fix in finding.fixes),
+        fixes=tuple(
+            replace(
+                fix,
+                commands=all_of(fix.commands, only or _shown_node(finding, fix.needs, plan)),
+            )
+            for fix in finding.fixes
+        ),
         verify=all_of(finding.verify),
         would_settle=all_of(finding.would_settle),
     )
@@ -91,6 +102,25 @@ def _only_node(finding: Finding, cluster: Cluster) -> Node | None:
     names = {place.split()[0] for place in finding.where if place}
     nodes = [node for node in cluster.nodes if node.name in names]
     return nodes[0] if len(nodes) == 1 == len(names) else None
+
+
+def _shown_node(finding: Finding, needs: str, plan: RunPlan) -> Node | None:
+    """Of a check that several nodes fail alike: the first of them, whose answer is shown, where a
+    step only looks; None = the step changes something, which all of them need."""
+    if needs != "user" or not _is_of_check(finding):
+        return None
+    nodes = {node.name: node for node in plan.cluster.nodes}
+    return next((nodes[name] for name in finding.where if name in nodes), None)
+
+
+def _shown_interface(finding: Finding) -> str:
+    """The first interface that a check names as not well; empty = it names none."""
+    named = _INTERFACE_NAME.search(finding.title) if _is_of_check(finding) else None
+    return named[0] if named else ""
+
+
+def _is_of_check(finding: Finding) -> bool:
+    return "." in finding.id
 
 
 def _only_device(finding: Finding) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from dataclasses import replace
 
 from busbw.checks import (
     Check,
@@ -148,7 +149,33 @@ def _qos(output: SectionOutput) -> tuple[RuleResult, ...]:
                 f"mlnx_qos needs root (busbw check --sudo): {last_line[0][:120]}",
             ),
         )
-    return (qos(tuple(item for item in parsed if item is not None)),)
+    settings = tuple(item for item in parsed if item is not None)
+    return (_at_interface(qos(settings), settings, output),)
+
+
+def _at_interface(
+    result: RuleResult, settings: tuple[Qos, ...], output: SectionOutput
+) -> RuleResult:
+    """With the interfaces that are not well, and the line of the first that shows it."""
+    if result.status not in (Status.FAIL, Status.WARN):
+        return result
+    lines = output.stdout.splitlines()
+    heads = [n for n, line in enumerate(lines) if re.match(r"== \S+$", line)]
+    trusts = result.status is Status.WARN
+    bad = [
+        head
+        for head, item in zip(heads, settings, strict=False)
+        if (not item.pfc_priorities if trusts else item.trust != "dscp")
+    ]
+    if not bad:
+        return result
+    sign = "enabled" if trusts else "Priority trust state"
+    number = next(
+        (n for n in range(bad[0], len(lines)) if lines[n].strip().startswith(sign)), bad[0]
+    )
+    more = f" and {len(bad) - 1} more" if len(bad) > 1 else ""
+    seen = f"{result.seen}: {lines[bad[0]].removeprefix('== ')}{more}"
+    return replace(result, seen=seen, line_no=number + 1)
 
 
 @once

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sized
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from busbw.checks import (
     Check,
@@ -258,6 +258,8 @@ _CLOCK_SHARE = 0.9
 _BUSY_PERCENT = 50
 """Limits of the preflight table: docs/checks.md; utilisation from which a GPU counts as under
 load."""
+_NAMED = re.compile(r"\bGPU (\d+)")
+_HEADS = ("index,", "gpu_uuid,")
 _MORE = ("gpu.pcie_link", "gpu.throttle", "gpu.clocks")
 """What is read of the same query beside the settings."""
 _REASONS = (
@@ -293,7 +295,12 @@ def _count(output: SectionOutput, count: int | None) -> tuple[RuleResult, ...]:
     kinds = " + ".join(f"{models.count(model)} x {model}" for model in dict.fromkeys(models))
     bad = output.exit_status != 0 or (count is not None and len(models) != count)
     reason = f"nvidia-smi ended with exit status {output.exit_status}" if output.exit_status else ""
-    result = rule.result(Status.FAIL if bad else Status.PASS, kinds, reason)
+    # The last one listed shows how far the list goes.
+    lines = enumerate(output.stdout.splitlines(), 1)
+    last = max((n for n, line in lines if line.startswith("GPU ")), default=None)
+    result = rule.result(
+        Status.FAIL if bad else Status.PASS, kinds, reason, line_no=last if bad else None
+    )
     return (result.with_values(count=len(models), expected=count),)
 
 
@@ -317,14 +324,31 @@ def _settings(output: SectionOutput) -> tuple[RuleResult, ...]:
             ),
         )
     rows, gpus = nvidia_smi.parse_query(output.stdout), _states(output)
-    return (*rule(gpus), pcie_width(gpus), *_throttle(rows), _clocks(rows)) if rows and gpus else ()
+    if not rows or not gpus:
+        return ()
+    results = (*rule(gpus), pcie_width(gpus), *_throttle(rows), _clocks(rows))
+    return tuple(_at_row(result, output) for result in results)
+
+
+def _at_row(result: RuleResult, output: SectionOutput) -> RuleResult:
+    """With the line of the first GPU that it names, where it is not well: the head of the table
+    proves nothing."""
+    named = _NAMED.search(result.seen)
+    if named is None or result.status not in (Status.FAIL, Status.WARN):
+        return result
+    lines = output.stdout.splitlines()
+    head = next((n for n, line in enumerate(lines, 1) if line.startswith(_HEADS)), 0)
+    by_index = (n for n, line in enumerate(lines, 1) if re.match(rf"{named[1]}\s*,", line))
+    number = next(by_index, head + 1 + int(named[1]))
+    return replace(result, line_no=number) if number <= len(lines) else result
 
 
 @once
 def _remap(output: SectionOutput) -> tuple[RuleResult, ...]:
     failed, pending = (_rows(output, name) for name in ("failure", "pending"))
     return tuple(
-        result.with_values(failure=failed, pending=pending) for result in _remapped(output)
+        _at_row(result.with_values(failure=failed, pending=pending), output)
+        for result in _remapped(output)
     )
 
 

@@ -284,7 +284,7 @@ def _peermem(output: SectionOutput) -> tuple[RuleResult, ...]:
             ),
         )
     return (
-        rule.failed("neither: GPUDirect RDMA is off").with_values(
+        rule.failed("neither nvidia_peermem nor dma-buf: GPUDirect RDMA is off").with_values(
             loaded=False, dmabuf_possible=False
         ),
     )

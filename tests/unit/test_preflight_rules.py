@@ -325,6 +325,32 @@ def test_the_odd_node_out_fails_and_the_majority_is_what_is_expected() -> None:
     assert by_node["n3"] == (Status.FAIL, "1 x 535.161.08", expected)
 
 
+def test_the_row_that_is_not_well_is_what_is_shown() -> None:
+    head = (
+        "index, name, ecc.errors.uncorrected.volatile.total, pcie.link.width.current,"
+        " pcie.link.width.max\n"
+    )
+    rows = ["0, NVIDIA H100, 0, 16, 16\n", "1, NVIDIA H100, 3, 16, 16\n"]
+    table = head + "".join(rows) + "2, NVIDIA H100, 0, 8, 16\n"
+
+    def shown(check_id: str, **sections: str) -> tuple[int | None, str]:
+        (result,) = results(check_id, answer(**sections))
+        assert result.evidence is not None
+        return result.evidence.line_no, result.evidence.text
+
+    assert shown("gpu.ecc", gpu_query=table) == (3, rows[1].strip())
+    assert shown("gpu.pcie_link", gpu_query=table) == (4, "2, NVIDIA H100, 0, 8, 16")
+    assert shown("gpu.mig", gpu_query=table)[0] == 1, "what is well is shown by the table"
+    quality = (
+        "== {}\nDCBX mode: OS controlled\nPriority trust state: dscp\nPFC configuration:\n"
+        "\tpriority    0   1   2   3   4   5   6   7\n\tenabled     0   0   0   {}   0   0   0   0\n"
+    )
+    settings = quality.format("ens1np0", 1) + quality.format("ens2np0", 0)
+    line_no, text = shown("eth.qos", mlnx_qos=settings)
+    assert (line_no, text.split()) == (12, ["enabled", *"00000000"])
+    assert verdict("eth.qos", mlnx_qos=settings)[1].endswith(": ens2np0")
+
+
 def test_a_node_that_lacks_a_part_differs_in_the_count_alone() -> None:
     rows = [f"{i}, NVIDIA H100, 550.1, 96\n" for i in range(8)]
     nodes = [answer(f"n{i}", gpu_query=HEAD + "".join(rows)) for i in range(3)]

@@ -224,3 +224,22 @@ def test_where_no_node_is_reached_the_steps_name_one_to_try(tmp_path: Path) -> N
         "ssh -p 2222 -i /k/id -l ops 10.0.0.2 true",
         "ssh-copy-id -p 2222 -i /k/id -o User=ops 10.0.0.2",
     ]
+
+
+def test_a_step_of_a_check_names_the_interface_that_was_seen_and_a_node_to_look_at() -> None:
+    fixes = (
+        Fix("set it", ("mlnx_qos -i INTERFACE --trust dscp",), needs="root"),
+        Fix("look", ("top -b -n 1",)),
+    )
+    seen = "eth.qos: trust dscp, PFC on no priority: ens24np0 and 7 more"
+    one = Finding("eth.qos", Status.WARN, seen, ("n1",), (), fixes=fixes)
+    both = replace(one, id="os.cpu_load", title="os.cpu_load: busy", where=("n1", "n3"))
+    (settled, busy) = commands.completed((one, both), plan())
+    assert [fix.commands for fix in settled.fixes] == [
+        ("ssh n1 mlnx_qos -i ens24np0 --trust dscp",),
+        ("ssh n1 top -b -n 1",),
+    ]
+    assert [fix.commands for fix in busy.fixes] == [
+        ("mlnx_qos -i INTERFACE --trust dscp",),
+        ("ssh n1 top -b -n 1",),
+    ], "what changes something is for all of them"
