@@ -220,10 +220,29 @@ def _judge(
                 f"{ratio:.0%}, as published; published figures alone prove no fabric",
                 ratio,
             )
-        return judged(Status.FAIL, f"{ratio:.0%}; at least {least:.0%} is wanted", ratio)
+        return judged(
+            Status.FAIL, f"{_told_apart(ratio, least)}; at least {least:.0%} is wanted", ratio
+        )
     status = Status.PASS if ratio >= least else Status.FAIL
     several = "" if len(measured.values) < 2 else f" (median of {len(measured.values)} launches)"
-    return judged(status, f"{ratio:.0%}{several}; at least {least:.0%} is wanted", ratio)
+    return judged(
+        status, f"{_told_apart(ratio, least)}{several}; at least {least:.0%} is wanted", ratio
+    )
+
+
+def _told_apart(ratio: float, least: float) -> str:
+    """The share with as many digits as tell it from the least one that is wanted, where it is not
+    that.
+
+    >>> _told_apart(0.498, 0.5), _told_apart(0.49998, 0.5), _told_apart(0.47, 0.5), _told_apart(0.5, 0.5)
+    ('49.8%', '49.998%', '47%', '50%')
+    """
+    texts = [f"{ratio:.{digits}%}" for digits in range(5)]
+    if ratio >= least:
+        return texts[0]
+    return next(
+        (text for digits, text in enumerate(texts) if text != f"{least:.{digits}%}"), texts[-1]
+    )
 
 
 def least_ratio(gate: Gate, reference: Reference, scatter: float) -> float:

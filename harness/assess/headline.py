@@ -208,7 +208,7 @@ def _busbw(row: BenchmarkRow) -> float:
 
 
 def check_headline(checks: tuple[CheckResult, ...], nodes: tuple[str, ...], profile: str) -> str:
-    """By the worst of what is required; nodes of which an advisory check failed stand behind it.
+    """By the worst of what is required; where that is well, what an advisory check failed on.
 
     >>> check_headline((CheckResult("gpu.count", "n2", Status.FAIL, "7", "8", "nvidia-smi -L"),), ("n1", "n2"), "tcp")
     'n2: 7 (gpu.count)'
@@ -232,6 +232,9 @@ def check_headline(checks: tuple[CheckResult, ...], nodes: tuple[str, ...], prof
     if not advised:
         return f"{count} as required by profile {profile}"
     ids = list(dict.fromkeys(check.check_id for check in advised))
+    only = _only_problem(advised)
+    if only:
+        return only
     what = ids[0] if len(ids) == 1 else f"{len(ids)} advisory checks"
     where = fold({check.node for check in advised})
     return f"{count} as required by profile {profile}, but {what} failed on {where}"
