@@ -80,6 +80,8 @@ def headline_of(finding: Finding) -> str:
     'n1 is slow: 2 of 4 GB/s (50%)'
     >>> headline_of(Finding("x", Status.FAIL, "A rank died and the others wait", ("n2",), ()))
     'A rank died and the others wait: n2'
+    >>> headline_of(Finding("x", Status.FAIL, "all-reduce at 4 MiB: 3 GB/s, compared with 7", ("n1 + n2 + n3",), ()))
+    'all-reduce at 4 MiB: 3 GB/s, compared with 7: n[1-3]'
     >>> headline_of(Finding("rdma.rate", Status.FAIL, "rdma.rate: mlx5_3 200 Gb/s; the others 400 Gb/s", ("n4",), ()))
     'n4: mlx5_3 200 Gb/s; the others 400 Gb/s'
     """
@@ -88,7 +90,7 @@ def headline_of(finding: Finding) -> str:
     missing = finding.where and all(place not in finding.title for place in finding.where)
     if not missing:
         return shortened(finding.title)
-    place = fold(finding.where)
+    place = fold(node for group in finding.where for node in group.split(" + "))
     return f"{shortened(finding.title, WORDS - len(place.split()))}: {place}"
 
 

@@ -27,7 +27,11 @@ def missed(
     failed = [each for each in required if each.status is Status.FAIL]
     undecided = [each for each in required if each.status is Status.UNKNOWN]
     if failed:
-        yield _finding("number-too-low", Status.FAIL, failed)
+        suspected = [
+            place for each in others if each.id == "suspicion-open" for place in each.where
+        ]
+        cause = f"Not located for sure. Suspected: {', '.join(suspected)}." if suspected else ""
+        yield _finding("number-too-low", Status.FAIL, failed, cause)
     elif undecided and Status.UNKNOWN not in statuses:
         yield _finding("number-open", Status.UNKNOWN, undecided)
 
@@ -56,7 +60,10 @@ def warned(
         yield _finding("below-expected", Status.WARN, levels)
 
 
-def _finding(finding_id: str, status: Status, several: list[Comparison]) -> Finding:
+def _finding(
+    finding_id: str, status: Status, several: list[Comparison], cause: str = ""
+) -> Finding:
+    """`cause`: empty = that of the catalogue."""
     worst = min(several, key=lambda each: each.ratio or 1.0)
     more = f" (and {len(several) - 1} more)" if len(several) > 1 else ""
     evidence = []
@@ -69,6 +76,7 @@ def _finding(finding_id: str, status: Status, several: list[Comparison]) -> Find
             title=f"{_text(worst)}{more}",
             where=tuple(sorted({" + ".join(each.nodes) for each in several if each.nodes})),
             evidence=tuple(evidence),
+            cause=cause,
             confidence=_CONFIDENCE.get(status, Confidence.CERTAIN),
         )
     )

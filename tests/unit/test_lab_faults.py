@@ -96,5 +96,11 @@ def test_uplinks_of_one_leaf_measured_once_stay_a_suspicion_with_what_settles_it
     assert result.verdict is Status.FAIL
     (suspicion,) = (each for each in result.findings if each.id == "suspicion-open")
     assert "uplinks of leaf2" in suspicion.where
+    first = result.findings[0]
+    assert result.headline.endswith("node[1-6]")
+    assert (first.id, first.cause) == (
+        "number-too-low",
+        f"Not located for sure. Suspected: {', '.join(suspicion.where)}.",
+    )
     commands = [command for fix in suspicion.fixes for command in fix.commands]
     assert commands == ["busbw run quick -i lab:trial --survey --budget 20m"]
