@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import os
 import shlex
 from dataclasses import dataclass
 
@@ -150,7 +151,8 @@ def _excerpts(run: RunDir, result: RunResult) -> tuple[Excerpt, ...]:
     for path in dict.fromkeys(paths):
         # JSON artefacts hold the launch's environment: they stay in raw/ and are never printed into
         # a page that travels. A folder (`raw/cases`, no launch of which proves it) has no excerpt.
-        if not path.startswith("raw/") or path.endswith(".json") or (run.path / path).is_dir():
+        # `Path.is_dir` ends with an error at a name that is too long.
+        if not path.startswith("raw/") or path.endswith(".json") or os.path.isdir(run.path / path):
             continue
         content = run.read_raw(path.removeprefix("raw/"))
         if content is not None:

@@ -52,6 +52,13 @@ def test_no_mutated_run_breaks_a_command_or_is_judged_better(
     assert tally.runs == RUNS
 
 
+def test_a_launch_with_a_name_longer_than_a_file_may_have_breaks_no_command(
+    known: tuple[runs.Whole, ...], tmp_path: Path
+) -> None:
+    tally = runs.fuzz(113235, 1, known, tmp_path)
+    assert (tally.faults, tally.commands) == ([], {"redact": 1})
+
+
 @pytest.mark.long
 def test_ten_minutes_of_mutated_runs(known: tuple[runs.Whole, ...], tmp_path: Path) -> None:
     tally = runs.for_minutes(LONG_MINUTES, known, tmp_path)

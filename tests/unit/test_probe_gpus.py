@@ -389,4 +389,4 @@ def test_two_checks_at_once_are_a_usage_error(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     assert main(["check", "--gpus", "--path", "-w", "a", "--transport", "local"]) == 2
-    assert "--fabric, --path and --gpus are three checks" in capsys.readouterr().err
+    assert "--fabric, --path, --gpus and --links are four checks" in capsys.readouterr().err
