@@ -19,7 +19,6 @@ import functools
 import glob
 import importlib
 import io
-import logging
 import lzma
 import shutil
 import subprocess
@@ -56,7 +55,6 @@ _MAGIC = (
 _CONTROLS = bytes((*range(1, 9), *range(14, 27)))
 _DEEPEST = 3
 _SHOWN = 3
-_LOG = logging.getLogger("busbw.commands")
 _ZSTD_BYTES = 1024
 """Bytes given to zstd at once: a block of 4 bytes can hold 128 KiB, so at most 32 MiB come out."""
 
@@ -318,8 +316,10 @@ def _texts(folder: Path) -> list[Source]:
 
 
 def _warn_of_links(where: str, links: tuple[str, ...]) -> None:
+    import logging  # 5 ms that most calls do not need
+
     count = "1 link" if len(links) == 1 else f"{len(links)} links"
-    _LOG.warning(
+    logging.getLogger("busbw.commands").warning(
         "%s: %s not followed: %s; to read what a link leads to, name it",
         where,
         count,

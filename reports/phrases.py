@@ -5,22 +5,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from busbw.inventory.hostlist import LEGAL_NAME, fold
-from busbw.model import (
-    Comparison,
-    Confidence,
-    CriterionResult,
-    Evidence,
-    Finding,
-    Fix,
-    Reference,
-    Status,
-)
+from busbw.model import Confidence, Evidence, Finding, Fix, Status
 from busbw.parsers.findings import catalogue
 from busbw.reports.safe import one_line
 from busbw.units import format_bandwidth, format_link_rate, format_time_us
+
+if TYPE_CHECKING:
+    from busbw.model import Comparison, CriterionResult, Reference
 
 T = TypeVar("T")
 

@@ -107,6 +107,7 @@ FLOORS = (
     ("busbw.credentials", 0),
     ("busbw.faults", 0),
     ("busbw.files", 0),
+    ("busbw.late_import", 0),
     ("busbw.table_cache", 0),
     ("busbw.errors", 0),
     ("busbw.text", 0),

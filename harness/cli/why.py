@@ -21,13 +21,10 @@ from busbw.model import (
     Evidence,
     Finding,
     Fix,
-    FlightDump,
-    RasReport,
-    RunResult,
     Status,
 )
 from busbw.parsers import tools
-from busbw.parsers.findings import catalogue, facts, message_clues
+from busbw.parsers.findings import catalogue, message_clues
 from busbw.parsers.findings.catalogue import STAGES, Catalogue, Entry, Role, Weight
 from busbw.parsers.findings.diagnose import diagnose, search_patterns
 from busbw.parsers.findings.evidence import Context, Diagnosis, EvidenceSet, Fact, Text
@@ -40,6 +37,7 @@ from busbw.reports.safe import one_line
 from busbw.text import decoded
 
 if TYPE_CHECKING:
+    from busbw.model import RasReport, RunResult
     from busbw.parsers.stall.recorders import Progress
 
 _LINES = ("nccl-debug", "open-mpi", "slurm", "watchdog", "node-tools")
@@ -115,7 +113,10 @@ def read(names: Sequence[str]) -> Reading:
         reports += reading.records.reports
         faults += reading.records.faults
         problems += reading.problems
-    all_facts += facts.node_differences(all_facts)
+    if all_facts or results:
+        from busbw.parsers.findings import facts  # its records take 50 ms to make
+
+        all_facts += facts.node_differences(all_facts)
     if dumps or reports:
         from busbw.parsers.findings import stalls
 
@@ -195,9 +196,7 @@ def _records(source: intake.Source, head: bytes, *, binary: bool) -> _Records:
     records: list[object] = []
     faults: list[str] = []
     gaps: list[str] = []
-    for reader in formats_for(head, binary=binary):
-        if reader.name in _LINES:
-            continue
+    for reader in formats_for(head, binary=binary, without=_LINES):
         try:
             document = reader.read(source.open())
         except UnknownLayout:
@@ -208,30 +207,44 @@ def _records(source: intake.Source, head: bytes, *, binary: bool) -> _Records:
             gaps += document.problems[:1]
         if not reader.embedded:
             break
-    dumps: list[Progress] = []
-    reports = []
-    for record in records:
-        if isinstance(record, FlightDump):
-            if record.rank is None:
-                record = of_rank(record, rank_of(source.name))
-            dumps += _progress(source.name, record)
-        elif isinstance(record, RasReport) and record.ranks:
-            reports.append((source.name, record))
+    dumps, reports = _stalls_in(source.name, records)
     outputs = _ToolOutputs() if binary else _tool_outputs(source, head)
+    measured: tuple[Fact, ...] = ()
+    if records:
+        from busbw.parsers.findings import facts
+
+        measured = facts.from_records(source.name, records)
     bad = tuple(Evidence(source.name, None, fault) for fault in dict.fromkeys(faults))
     return _Records(
-        (*facts.from_records(source.name, records), *outputs.facts),
-        tuple(dumps),
-        tuple(reports),
+        (*measured, *outputs.facts),
+        dumps,
+        reports,
         (*bad, *outputs.errors),
         tuple(f"{source.name}: {gap}" for gap in (*gaps, *outputs.gaps)),
     )
 
 
-def _progress(name: str, dump: FlightDump) -> tuple[Progress, ...]:
-    from busbw.parsers.stall.recorders import progress  # 30 ms that most texts do not need
+def _stalls_in(
+    name: str, records: Sequence[object]
+) -> tuple[tuple[Progress, ...], tuple[tuple[str, RasReport], ...]]:
+    """What the records of one text say of ranks that wait: dumps of the flight recorder, and RAS
+    reports that name ranks."""
+    if not records:
+        return (), ()
+    from busbw.model import FlightDump, RasReport  # 15 ms that most texts do not need
 
-    return tuple(progress(name, dump))
+    dumps: list[Progress] = []
+    reports = []
+    for record in records:
+        if isinstance(record, FlightDump):
+            if record.rank is None:
+                record = of_rank(record, rank_of(name))
+            from busbw.parsers.stall.recorders import progress  # 30 ms
+
+            dumps += progress(name, record)
+        elif isinstance(record, RasReport) and record.ranks:
+            reports.append((name, record))
+    return tuple(dumps), tuple(reports)
 
 
 @dataclass(frozen=True, slots=True)
@@ -249,6 +262,10 @@ def _tool_outputs(source: intake.Source, head: bytes) -> _ToolOutputs:
         return _ToolOutputs()
     text = decoded(intake.head_of(source, node_tools.MOST_BYTES))
     outputs = tools.read(text)
+    if not outputs:
+        return _ToolOutputs()
+    from busbw.parsers.findings import facts
+
     return _ToolOutputs(
         facts.from_outputs(source.name, text, outputs),
         facts.tool_errors(source.name, text, outputs),

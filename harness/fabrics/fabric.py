@@ -17,7 +17,7 @@ from importlib import resources
 from pathlib import Path
 from typing import TypeVar
 
-from busbw.codec import load_yaml, unknown
+from busbw import codec
 from busbw.errors import PlaybookError
 from busbw.files import read_given
 from busbw.table_cache import cached
@@ -353,7 +353,7 @@ def load(name: str) -> Profile:
         return _of_site(Path(name))
     if name not in names():
         raise PlaybookError(
-            unknown("fabric profile", name, names()),
+            codec.unknown("fabric profile", name, names()),
             next_step=f"known profiles: {', '.join(names())}",
         )
     return _load(name)
@@ -389,7 +389,7 @@ def _of_site(path: Path) -> Profile:
             f"{path}: cannot be read ({error.strerror or error})",
             next_step=f"give a file, or one of: {', '.join(names())}",
         ) from error
-    file = load_yaml(decoded(content), str(path), _File, error=PlaybookError)
+    file = codec.load_yaml(decoded(content), str(path), _File, error=PlaybookError)
     if file.inherits is None or file.inherits not in names():
         raise PlaybookError(
             f"{path}: inherits must name the profile that it extends",
@@ -478,7 +478,7 @@ def family(word: str) -> Family:
     if found is None:
         words = sorted(name for name, each in known.items() if each is not None)
         raise PlaybookError(
-            unknown("fabric", word, words), next_step=f"known fabrics: {', '.join(words)}"
+            codec.unknown("fabric", word, words), next_step=f"known fabrics: {', '.join(words)}"
         )
     return found
 
@@ -522,18 +522,20 @@ def _source(key: str) -> str:
     if " " in key:
         return key
     if key not in sources:
-        raise PlaybookError("fabrics/sources.yaml: " + unknown("source", key, sources))
+        raise PlaybookError("fabrics/sources.yaml: " + codec.unknown("source", key, sources))
     return f"{sources[key].title}, {sources[key].address}"
 
 
 @functools.cache
 def _file(name: str) -> _File:
-    return load_yaml(_text(f"{name}.yaml"), f"fabrics/{name}.yaml", _File, error=PlaybookError)
+    return codec.load_yaml(
+        _text(f"{name}.yaml"), f"fabrics/{name}.yaml", _File, error=PlaybookError
+    )
 
 
 @functools.cache
 def _sources() -> dict[str, _Source]:
-    return load_yaml(
+    return codec.load_yaml(
         _text("sources.yaml"), "fabrics/sources.yaml", dict[str, _Source], error=PlaybookError
     )
 

@@ -15,7 +15,7 @@ from dataclasses import replace
 from busbw import plugins
 from busbw.fabrics.fabric import families
 from busbw.model import Confidence, Evidence, Finding
-from busbw.parsers.findings import catalogue, message_clues, parts, rules, similar
+from busbw.parsers.findings import catalogue, message_clues, rules, similar
 from busbw.parsers.findings.catalogue import (
     Catalogue,
     Expression,
@@ -306,6 +306,8 @@ def _by_words(
 ) -> tuple[Finding, ...]:
     """What a failure of the first line's writer amounts to, and the entries that share words with
     the first failures and what stands behind the first one."""
+    from busbw.parsers.findings import parts  # 15 ms that most texts do not need
+
     first = failures[0]
     if not _is_of_field(evidence):
         return (_guess(known, first, message_clues.UNMAPPED),)

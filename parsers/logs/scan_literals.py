@@ -13,6 +13,7 @@ Python for fewer lines. Where the library is not there, or the processor is not 
 
 from __future__ import annotations
 
+import functools
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -38,8 +39,8 @@ _MISSES = 500
 _MISSES_PER_HIT = 4
 """From both on, the lines of a branch are found by the whole branch."""
 _MOST_DATABASES = 8
-_MANY_EXPRESSIONS = 8
-"""So many take longer to compile than to read from the cache."""
+_MANY_LITERALS = 8
+"""So many take longer to compile than to read from the cache. A single whole expression does."""
 
 
 def finder(branches: tuple[Branch, ...]) -> Finder:
@@ -51,9 +52,7 @@ class LiteralFinder:
     """Finds lines by literals. Databases stay from text to text."""
 
     def __init__(self, branches: tuple[Branch, ...]) -> None:
-        self.whole = frozenset(
-            each.number for each in branches if not each.is_found_by_text and _is_known(each.text)
-        )
+        self.whole = _without_text(branches)
         self.branches = branches
         self.databases: dict[frozenset[int], _Database] = {}
         self.never: tuple[_Database | None, frozenset[int], list[frozenset[int]]]
@@ -118,6 +117,23 @@ class LiteralFinder:
             best.unwanted = 0
         database = self.databases[never] = _Database(self.branches, never, self.whole)
         return database
+
+
+def _without_text(branches: tuple[Branch, ...]) -> frozenset[int]:
+    """The branches that their literals cannot find, and hyperscan can. Whether it can is known from
+    compiling them: 10 ms each."""
+    short = tuple(each for each in branches if not each.is_found_by_text)
+    if not short:
+        return frozenset()
+    texts = tuple(each.text for each in short)
+    make = functools.partial(_all_known, texts)
+    version = getattr(hyperscan, "__version__", "")
+    known = cached(f"known-{digest_of(version, texts)}", make)
+    return frozenset(each.number for each in short if each.text in known)
+
+
+def _all_known(texts: Iterable[str]) -> frozenset[str]:
+    return frozenset(filter(_is_known, texts))
 
 
 def _is_known(text: str) -> bool:
@@ -227,7 +243,7 @@ def _built(
     expressions: list[bytes], first: int, flags: int, is_literal: bool
 ) -> hyperscan.Database:
     """A database, from the cache if it was compiled before."""
-    if len(expressions) < _MANY_EXPRESSIONS:
+    if is_literal and len(expressions) < _MANY_LITERALS:
         return _compiled(expressions, first, flags, is_literal)
     digest = digest_of(expressions, first, flags, is_literal)
     fresh: list[hyperscan.Database] = []
