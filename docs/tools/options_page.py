@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import sys
 
+from busbw.fabrics.nccl_settings import SETTINGS
 from busbw.launch.nccl_tests import CASE_OPTIONS, OPTIONS, Version
 
 INTRODUCTION = """\
@@ -40,68 +41,14 @@ known are not compared with the table: an option they lack ends in `launch-faile
 NCCL_SETTINGS = """
 ## Settings of NCCL 2.27 to 2.30
 
-Read in NCCL's sources; the release is the first whose sources read the variable. All can be swept with `--sweep`.
+Read in NCCL's sources; the release is the first whose sources read the variable. All can be swept with `--sweep`. A value outside the third
+column NCCL takes for another one, mostly without a word: `sw.nccl_settings` of `busbw check` names it on each node, the dry run for `--env`,
+playbook and profile. The same check names a setting that the node's libnccl is too old for, and one that another setting takes the effect from;
+`cross.nccl_settings` names the node that has other settings than most.
 
-| variable | since NCCL | what it does | what to know |
-| --- | --- | --- | --- |
+| variable | since NCCL | values | what it does | what to know |
+| --- | --- | --- | --- | --- |
 """
-SETTINGS = (
-    (
-        "`NCCL_CTA_POLICY`",
-        "2.27.3",
-        ("0 default, 1 efficiency: fewer SMs; 2 zero CTA (2.28): copy engines where they can"),
-        (
-            "leaves SMs to the model; a benchmark alone may lose bandwidth. `cta_policy` (`-x`) sets it for the "
-            "communicator instead"
-        ),
-    ),
-    (
-        "`NCCL_NETDEVS_POLICY`",
-        "2.28.3",
-        ("`AUTO`, `ALL`, or `MAX:n` network devices for each GPU"),
-        ("a value that it does not know is taken for `AUTO`, with no more than a line of INFO"),
-    ),
-    (
-        "`NCCL_IB_DATA_DIRECT`",
-        "2.27.3",
-        (
-            "1 (default): the NIC's direct path to the GPU (ConnectX-8, GB300) where it is there; 0: never"
-        ),
-        ("only on such NICs; elsewhere it changes nothing"),
-    ),
-    (
-        "`NCCL_IB_RESILIENCY_PORT_FAILOVER`",
-        "2.29.7",
-        ("1: when a port fails, its traffic moves to the other port; 0 (default): the job ends"),
-        (
-            "a dead rail then halves the bandwidth instead of stopping the job: finding `ib-port-failed-over`"
-        ),
-    ),
-    (
-        "`NCCL_IB_RESILIENCY_PORT_RECOVERY`",
-        "2.30.3",
-        ("1: a port that failed is tried again; 0 (default): it stays out"),
-        ("needs failover"),
-    ),
-    (
-        "`NCCL_MNNVL_ENABLE`",
-        "2.21.5",
-        (
-            "0: no NVLink between nodes; 1: an error where there is none; unset: used where it is found"
-        ),
-        (
-            "may differ from host to host only by mistake: it decides the path of each pair; surveys set it "
-            "([survey](survey.md#nodes-that-nvlink-joins))"
-        ),
-    ),
-    (
-        "`NCCL_NET_GDR_C2C`",
-        "2.26.2",
-        ("1 (default since 2.27): GPUDirect over the CPU's C2C link on Grace"),
-        ("0 sends the data through host memory there"),
-    ),
-)
-"""(variable, release, what it does, what to know)."""
 
 
 def render() -> str:
@@ -125,7 +72,10 @@ def render() -> str:
             f"| `{option.field}` | `-{option.letter}` | {option.range} | {meaning} |"
             f" {_dotted(option.since)} | {_dotted(option.nccl)} |"
         )
-    settings = "".join(f"| {' | '.join(cells)} |\n" for cells in SETTINGS)
+    settings = "".join(
+        f"| `{each.name}` | {_dotted(each.since)} | {each.accepts} | {each.does} | {each.note} |\n"
+        for each in SETTINGS
+    )
     return "\n".join(lines) + "\n" + NCCL_SETTINGS + settings
 
 

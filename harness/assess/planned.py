@@ -10,7 +10,9 @@ from busbw.assess import address_family, detection, proof, sharp, traffic_class
 from busbw.assess.appraisal import Appraisal
 from busbw.assess.launches import Launch
 from busbw.checks import NodeAnswer
+from busbw.fabrics import nccl_settings
 from busbw.fabrics.fabric import carrier_by_fabric
+from busbw.fabrics.nccl_settings import names_devices
 from busbw.inventory.hostlist import fold
 from busbw.model import Confidence, Evidence, Finding, NcclLog, ProcessFacts, Status
 from busbw.parsers.findings.catalogue import filled
@@ -20,8 +22,6 @@ from busbw.store.plan import RunPlan
 from busbw.store.run_directory import RunDir
 
 _OFF = ("", "0")
-_OF_ONE_NODE = ("_IFNAME", "_HCA", "_CTRL_DEV", "_DEVICES", "_BINDINGS")
-"""Ends of the names of variables that name devices: they may differ between nodes."""
 
 
 def findings(
@@ -47,6 +47,7 @@ def findings(
         *setup_scripts(run),
         *_traffic_class(run, plan, launches, answers),
         *_address_family(plan, launches, answers),
+        *_without_word(plan, launches),
     )
 
 
@@ -228,7 +229,7 @@ def setup_scripts(run: RunDir) -> Iterator[Finding]:
     effects: dict[tuple[object, ...], list[str]] = {}
     for node in answered:
         if node.sha256 is not None:
-            shared = tuple(pair for pair in node.variables if not pair[0].endswith(_OF_ONE_NODE))
+            shared = tuple(pair for pair in node.variables if not names_devices(pair[0]))
             effects.setdefault((node.sha256, shared), []).append(node.node)
     if len(effects) > 1:
         groups = sorted(effects.values(), key=len, reverse=True)
@@ -261,6 +262,20 @@ def _address_family(
             " not AF_INET6"
         )
         yield _finding("roce-ipv6-only", Status.WARN, title, "raw/preflight.json", nodes)
+
+
+def _without_word(plan: RunPlan, launches: tuple[Launch, ...]) -> Iterator[Finding]:
+    """Variables of the launches that NCCL took for something else, or did not read."""
+    if plan.cluster.emulated:
+        return
+    releases = {
+        release
+        for launch in launches
+        for result in launch.results
+        if (release := (result.nccl_version or "").partition("+")[0])
+    }
+    for remark in nccl_settings.remarks(_settings(launches), releases):
+        yield _finding("nccl-setting-unread", Status.WARN, remark.text, "raw/plan.json")
 
 
 def _settings(launches: tuple[Launch, ...]) -> dict[str, str]:

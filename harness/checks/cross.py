@@ -7,7 +7,7 @@ import hashlib
 import re
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from busbw.checks import (
     Check,
@@ -22,6 +22,7 @@ from busbw.checks import (
 )
 from busbw.checks.gpu import is_amd
 from busbw.checks.software import facts
+from busbw.fabrics import nccl_settings
 from busbw.inventory.hostlist import LEGAL_NAME
 from busbw.model import CheckResult, Evidence, Status
 from busbw.parsers.tools import gpus, ibverbs, nvidia_smi, ofed, os_facts, rdma_sysfs
@@ -188,6 +189,8 @@ class Comparison:
     """Where `differs from most nodes: SEVERITY` does not say it all."""
     amd_command: str = ""
     """The same question on a node with AMD's GPUs; empty = the same words."""
+    also: tuple[str, ...] = ()
+    """Sections whose text is read behind that of `section`."""
     counts_parts: bool = False
     """True = it is about what the parts have, not about how many there are: a node that lacks a part
     is found by the check that counts them."""
@@ -329,6 +332,12 @@ def _memlock(output: SectionOutput) -> str | None:
     return output.stdout.strip() or None
 
 
+def _nccl_settings(output: SectionOutput) -> str | None:
+    """Those that every rank should have alike."""
+    settings = nccl_settings.of_all_ranks(nccl_settings.written(output.stdout))
+    return ", ".join(f"{name}={value}" for name, value in settings.items()) or "none"
+
+
 COMPARISONS = (
     Comparison(
         "cross.gpu_model",
@@ -444,6 +453,15 @@ COMPARISONS = (
         "cross.bios", "system", "cat /sys/class/dmi/id/bios_version", Status.WARN, _fact("bios")
     ),
     Comparison("cross.limits", "memlock", "ulimit -l", Status.WARN, _memlock),
+    Comparison(
+        "cross.nccl_settings",
+        "nccl_conf",
+        "cat /etc/nccl.conf ~/.nccl.conf; env",
+        Status.FAIL,
+        _nccl_settings,
+        rule="NCCL variables of files and session differ from most nodes: FAIL; names of devices and of the log may",
+        also=("environment",),
+    ),
 )
 """Severities: the consistency table of docs/checks.md."""
 
@@ -458,6 +476,10 @@ def _compare(comparison: Comparison, answers: tuple[NodeAnswer, ...]) -> tuple[C
     texts: dict[str, str] = {}
     for answer in answers:
         output = answer.section(comparison.section)
+        if output is not None and comparison.also:
+            more = [answer.section(name) for name in comparison.also]
+            texts_of_all = (output.stdout, *(each.stdout for each in more if each is not None))
+            output = replace(output, stdout="\n".join(texts_of_all))
         text = None if output is None or output.cut else value(output)
         if text is not None:
             texts[answer.node.name] = text

@@ -124,7 +124,7 @@ CUDA_FAMILY = CheckFamily(
         Section(
             "nccl_library",
             small=True,
-            serves=("cross.nccl_version",),
+            serves=("cross.nccl_version", "sw.nccl_settings"),
         ),
         Section(
             "nccl_tests",

@@ -10,6 +10,7 @@ from fnmatch import fnmatchcase
 from string import Formatter
 
 from busbw.errors import UsageError
+from busbw.fabrics import nccl_settings
 from busbw.fabrics.fabric import Harmful, MpiOption, NeverSet, Profile, ProfileVar
 from busbw.launch import FabricFacts, variables
 from busbw.model import BenchmarkCase, ResolvedVar, Settings, SetupScript, UnsetVar
@@ -299,8 +300,8 @@ def excluded(profile: Profile, facts: FabricFacts) -> tuple[str, ...]:
 
 
 def cautions(profile: Profile, resolved: tuple[ResolvedVar, ...]) -> tuple[str, ...]:
-    """What is known against a value that a playbook, a case or `--env` sets, as sentences. It is
-    still set: a person asked for it."""
+    """What is known against a value that a playbook, a case or `--env` sets, and settings that do
+    not do what they say, as sentences. They are still set: a person asked for them."""
     texts = []
     for variable in resolved:
         if variable.origin == f"profile {profile.name}":
@@ -317,7 +318,8 @@ def cautions(profile: Profile, resolved: tuple[ResolvedVar, ...]) -> tuple[str, 
             instead = f"; instead: {item.instead}" if item.instead else ""
             where = f"{variable.name}={variable.value} ({variable.origin})"
             texts.append(f"{where}: {item.why}{instead}")
-    return tuple(texts)
+    settings = {variable.name: variable.value for variable in resolved}
+    return (*texts, *(remark.text for remark in nccl_settings.remarks(settings)))
 
 
 def _applies(variable: ProfileVar, case: BenchmarkCase, facts: FabricFacts) -> bool:
