@@ -168,6 +168,9 @@ _KEYS = (
 _PAYLOADS = ("jsonPayload", "_source", "result", "body")
 """Objects in which it stands, in records of Google Cloud Logging, Elasticsearch, Splunk,
 OpenTelemetry."""
+_NO_OBJECT = re.compile(rb"[ \t\r\n]*[^ \t\r\n{\x00\x80-\xff]")
+"""JSON that is UTF-8 without a mark and is no object. Asking this takes a tenth of the time of an
+attempt to read it."""
 _LONGEST = 1 << 20
 """Bytes of a first line without an end that are awaited."""
 
@@ -208,6 +211,8 @@ def _line(line: bytes) -> bytes:
 
 def _text_of(line: bytes) -> bytes | None:
     """The text inside, with its line end; None = the line is no such object."""
+    if _NO_OBJECT.match(line) is not None:
+        return None
     try:
         record = loaded(line)
     except ValueError:

@@ -292,6 +292,8 @@ def _series_text(series: InspectorSeries) -> str:
 def _looks_like(head: bytes) -> float:
     if b'"coll_perf"' in head or b'"p2p_perf"' in head:
         return 0.95
+    if not head.startswith(b"nccl_") and b"\nnccl_" not in head:
+        return 0.0
     return 0.9 if re.search(rb"^nccl_\w+\{", head, re.MULTILINE) else 0.0
 
 

@@ -19,6 +19,9 @@ KIND = "node-tools"
 MOST_BYTES = 1 << 20
 """The output of a tool is smaller; of a longer text the beginning is read."""
 
+_LOOK_BYTES = 65536
+"""So much is looked at for the first line, which errors quote."""
+
 
 def read(chunks: Iterable[bytes]) -> Document:
     """Read what such tools printed.
@@ -27,10 +30,11 @@ def read(chunks: Iterable[bytes]) -> Document:
         UnknownLayout: nothing of the kind is in the beginning of the text.
     """
     data, cut = _beginning(chunks)
-    text = decoded(data).replace("\r\n", "\n")
-    readings = tools.read(text)
+    if b"\r\n" in data:
+        data = data.replace(b"\r\n", b"\n")
+    readings = tools.read(data)
     if not readings:
-        first_line = next((line for line in text.splitlines() if line.strip()), "")
+        first_line = next(filter(str.strip, decoded(data[:_LOOK_BYTES]).splitlines()), "")
         raise UnknownLayout(
             "no output of a node's tools in it",
             seen=first_line.strip()[:200],

@@ -29,6 +29,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from busbw.errors import UnknownLayout
 from busbw.model.benchmark import BenchmarkResult, BenchmarkRow
 from busbw.parsers.logs import Document, Format
+from busbw.parsers.logs.scan_literals import Marks
 from busbw.parsers.nccl_tests.checks import result_of
 from busbw.parsers.nccl_tests.lines import candidates
 from busbw.parsers.nccl_tests.runs import runs_of
@@ -39,8 +40,10 @@ KIND = "nccl-tests"
 _SURE = re.compile(
     rb"algbw\s+busbw|# nThread \d|Avg bus bandwidth\s*:|#\s+Rank\s+\d+\s.{0,400}\bPid\s+\d+"
 )
-_MAYBE = re.compile(
-    rb"(?<!\d)\d{1,19}\s+\d{1,19}\s+(?:float|half|double|u?int(?:8|32|64)|bfloat16|f8e\dm\d)\s+(?:sum|prod|max|min|avg|none|-?\d)"
+_MAYBE = Marks(
+    (
+        r"(?:^|\D)\d{1,19}\s+\d{1,19}\s+(?:float|half|double|u?int(?:8|32|64)|bfloat16|f8e\dm\d)\s+(?:sum|prod|max|min|avg|none|-?\d)",
+    )
 )
 _HEAD_BYTES = 4096
 
@@ -161,7 +164,7 @@ def looks_like(head: bytes) -> float:
     """1 = column names, configuration, footer or device list; 0.7 = data rows alone."""
     if _SURE.search(head):
         return 1.0
-    return 0.7 if _MAYBE.search(head) else 0.0
+    return 0.7 if _MAYBE.stand_in(head) else 0.0
 
 
 def read(chunks: Iterable[bytes]) -> Document:

@@ -10,15 +10,17 @@ from __future__ import annotations
 
 import functools
 import importlib
+import itertools
 import re
 import sys
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import Generic, NamedTuple, TypeVar
 
 from busbw import plugins
 from busbw.parsers.logs.scan_literals import Marks
 from busbw.table_cache import cached
+from busbw.text import decoded
 
 R = TypeVar("R")
 Value = float | bool | str
@@ -69,12 +71,17 @@ class Tool(Generic[R]):
     """None = the table of findings reads nothing of it."""
     errors: Callable[[R], Iterable[str]] = _nothing
     gaps: Callable[[R], Iterable[str]] = _nothing
+    needs: tuple[str, ...] = ()
+    """Expressions, as `Marks` takes them, of which one matches in every text that `parse` finds
+    something in: for a tool whose marks stand in many texts that say nothing. () = none."""
+    parse_data: Callable[[bytes], tuple[R, ...]] | None = None
+    """As `parse`, of a text that is not decoded, for a tool whose lines stand in long logs; None =
+    it needs the whole text."""
 
-    def read(self, text: str) -> Reading | None:
-        """What the text says; None = it is not of this tool."""
-        if not any(mark in text for mark in self.marks):
-            return None
-        records = self.parse(text)
+    def read(self, data: bytes, text: Callable[[], str]) -> Reading | None:
+        """What a text with its marks says, given as bytes and as what makes text of them; None = it
+        is not of this tool."""
+        records = self.parse_data(data) if self.parse_data is not None else self.parse(text())
         if not records:
             return None
         return Reading(
@@ -97,17 +104,28 @@ def one(parse: Callable[[str], R | None]) -> Callable[[str], tuple[R, ...]]:
     return records
 
 
+class _Declared(NamedTuple):
+    """What is known of a tool without importing its module."""
+
+    name: str
+    module: str
+    marks: tuple[str, ...]
+    needs: tuple[str, ...]
+    has_facts: bool
+    """The table of findings reads it."""
+
+
 @functools.cache
-def _declared() -> tuple[tuple[str, str, tuple[str, ...], bool], ...]:
-    """Name, module and marks of every tool, by name, and whether the table of findings reads it. From
-    the cache: every text is asked for marks, and few texts are a tool's."""
+def _declared() -> tuple[_Declared, ...]:
+    """Every tool, by name. From the cache: every text is asked for marks, and few texts are a
+    tool's."""
     return cached("node-tools", _described)
 
 
-def _described() -> tuple[tuple[str, str, tuple[str, ...], bool], ...]:
+def _described() -> tuple[_Declared, ...]:
     found = plugins.discover_with_modules(sys.modules[__name__], "TOOL")
     return tuple(
-        (name, module, tool.marks, tool.facts is not None)
+        _Declared(name, module, tool.marks, tool.needs, tool.facts is not None)
         for name, (module, tool) in found.items()
         if isinstance(tool, Tool)
     )
@@ -120,17 +138,37 @@ def _tool(name: str, module: str) -> Tool[object]:
     return next(tool for tool in each if tool.name == name)
 
 
-def read(text: str) -> tuple[Reading, ...]:
-    """The outputs in a text, by the names of their tools; () = none that is known.
+def read(text: str | bytes) -> tuple[Reading, ...]:
+    """The outputs in a text, by the names of their tools; () = none that is known. Bytes are decoded
+    where a tool needs it.
 
     >>> [(each.tool, each.lines) for each in read("FEC parameters for eth0:\\nActive FEC encoding: RS\\n")]
     [('ethtool --show-fec', ('eth0: configured not shown, active RS',))]
     """
-    marked = _marks(facts=False).numbers_in(text.encode("utf-8", "replace"))
-    each_mark = ((name, module) for name, module, marks, _ in _declared() for _ in marks)
-    wanted = dict.fromkeys(each for number, each in enumerate(each_mark) if number in marked)
-    readings = (_tool(name, module).read(text) for name, module in wanted)
+    data = text.encode("utf-8", "replace") if isinstance(text, str) else text
+    wanted = _tools_in(data)
+
+    @functools.cache
+    def as_text() -> str:
+        return text if isinstance(text, str) else decoded(text)
+
+    readings = (_tool(each.name, each.module).read(data, as_text) for each in wanted)
     return tuple(reading for reading in readings if reading is not None)
+
+
+def _tools_in(data: bytes) -> tuple[_Declared, ...]:
+    """The tools whose marks, and one of whose needs, are in a text."""
+    found = _marks_and_needs().numbers_in(data)
+    tools: list[_Declared] = []
+    number = 0
+    for each in _declared():
+        behind = number + len(each.marks)
+        end = behind + len(each.needs)
+        is_met = not each.needs or not found.isdisjoint(range(behind, end))
+        if is_met and not found.isdisjoint(range(number, behind)):
+            tools.append(each)
+        number = end
+    return tuple(tools)
 
 
 def is_marked(head: bytes, *, facts: bool = False) -> bool:
@@ -140,5 +178,12 @@ def is_marked(head: bytes, *, facts: bool = False) -> bool:
 
 @functools.cache
 def _marks(*, facts: bool) -> Marks:
-    chosen = (marks for _, _, marks, has_facts in _declared() if has_facts or not facts)
+    chosen = (each.marks for each in _declared() if each.has_facts or not facts)
     return Marks(tuple(re.escape(mark) for marks in chosen for mark in marks))
+
+
+@functools.cache
+def _marks_and_needs() -> Marks:
+    """Of each tool its marks, then its needs."""
+    texts = ((*map(re.escape, each.marks), *each.needs) for each in _declared())
+    return Marks(tuple(itertools.chain.from_iterable(texts)))

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from busbw.parsers.logs.scan_literals import Marks
 from busbw.parsers.tools import Tool
+from busbw.text import decoded
 
 _XID = re.compile(r"NVRM: Xid \(PCI:([0-9a-fA-F:.]+)\): (\d+),? ?(.*)")
 _SXID = re.compile(r"nvidia-nvswitch\d+: SXid \(PCI:([0-9a-fA-F:.]+)\): (\d+),? ?(.*)")
@@ -46,10 +47,23 @@ _OTHERS = (
     ("oom", re.compile(r"Out of memory: Killed process (\d+)")),
     ("mce", re.compile(r"mce: .*(Hardware Error|Machine check).*")),
 )
-_TELLING = Marks(
-    (r"Xid \(", "mlx5_core", "amdgpu", "AER", "[Ll]ink (?:is )?[Dd]own", "blocked for more", "Out of memory", "mce:")
-)  # fmt: skip
-"""No telling line is without one of these."""
+_NEEDS = (
+    r"Xid \(",
+    (
+        r"mlx5_core [0-9a-fA-F:.]+.*"
+        r"(?i:health|tx timeout|CQE error|syndrome|firmware version|high temperature)"
+    ),
+    "amdgpu",
+    r"AER.*(?i:corrected error|uncorrect|fatal)",
+    "[Ll]ink (?:is )?[Dd]own",
+    "blocked for more",
+    "Out of memory",
+    "mce:",
+)
+"""No telling line is without one of these. Most lines of mlx5_core tell nothing."""
+_TELLING = Marks(_NEEDS)
+_OTHER_ENDS = Marks((r"[\x0b\x0c\x1c-\x1e]|\xc2\x85|\xe2\x80[\xa8\xa9]",))
+"""What ends a line of Python's and no line of the kernel's."""
 
 _NOISE = re.compile(r"ACCESS_REG\(0x[\da-f]+\).*bad resource state")
 """mlx5 asks for registers that a function may not read: nothing is broken."""
@@ -78,32 +92,38 @@ def parse(text: str) -> tuple[KernelEvent, ...]:
     >>> parse("[Mon Nov 16 03:02:01 2026] NVRM: Xid (PCI:0000:9b:00): 79, pid=1, GPU has fallen off the bus.\\n")[0].number
     79
     """
-    lines = ((line_no, line[:_LONGEST_LINE]) for line_no, line in _telling_lines(text))
+    return parse_data(text.encode("utf-8", "replace"))
+
+
+def parse_data(data: bytes) -> tuple[KernelEvent, ...]:
+    """The same of a text that is not decoded: in a long log, few lines are the kernel's."""
+    lines = ((line_no, line[:_LONGEST_LINE]) for line_no, line in _telling_lines(data))
     events = tuple(event for line_no, line in lines if (event := _event(line, line_no)))
-    return tuple(event for event in events if not _is_boot(event, text))
+    return tuple(event for event in events if not _is_boot(event, data))
 
 
-def _telling_lines(text: str) -> Iterator[tuple[int, str]]:
-    """Number and text of the lines with one of `_TELLING`: most lines tell nothing."""
-    marked = _TELLING.lines_in(text.encode("utf-8", "replace"))
-    if not marked:
+def _telling_lines(data: bytes) -> Iterator[tuple[int, str]]:
+    """Number and text of the lines with one of `_TELLING`."""
+    if _OTHER_ENDS.stand_in(data):
+        for line_no, line in enumerate(decoded(data).splitlines(), 1):
+            if _TELLING.stand_in(line.encode("utf-8", "replace")):
+                yield line_no, line
         return
-    lines = text.splitlines()
-    if len(lines) == text.count("\n") + (not text.endswith("\n")):
-        for each in marked:
-            yield each.number + 1, lines[each.number]
-        return
-    for line_no, line in enumerate(lines, 1):  # some are ended by something else
-        if _TELLING.stand_in(line.encode("utf-8", "replace")):
-            yield line_no, line
+    for each in _TELLING.lines_in(data):
+        returns = data.count(b"\r", 0, each.start) - data.count(b"\r\n", 0, each.start)
+        line = data[each.start : each.end].removesuffix(b"\r")
+        for number, piece in enumerate(line.split(b"\r")):  # a progress bar's states are lines
+            if _TELLING.stand_in(piece):
+                yield each.number + 1 + returns + number, decoded(piece)
 
 
-def _is_boot(event: KernelEvent, text: str) -> bool:
+def _is_boot(event: KernelEvent, data: bytes) -> bool:
     """A link that is down until the driver first brings it up."""
     if event.kind != "link-down" or event.device is None:
         return False
-    up = re.search(rf"{re.escape(event.device)}: (?:NIC )?Link (?:is )?up", text, re.I)
-    return up is not None and text.count("\n", 0, up.start()) + 1 > event.line_no
+    device = re.escape(event.device).encode("utf-8", "replace")
+    up = re.search(device + rb": (?:NIC )?Link (?:is )?up", data, re.I)
+    return up is not None and data.count(b"\n", 0, up.start()) + 1 > event.line_no
 
 
 def _event(line: str, line_no: int) -> KernelEvent | None:
@@ -138,7 +158,9 @@ TOOL = Tool(
         "Out of memory: Killed",
         "mce: ",
     ),
+    needs=_NEEDS,
     parse=parse,
+    parse_data=parse_data,
     lines=lambda event: (event.text,),
     errors=_errors,
 )
