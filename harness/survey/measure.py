@@ -341,10 +341,16 @@ class _Survey:
         return self._measure(shards(round_, self._settings.shard_nodes))
 
     def _measure(self, rounds: tuple[Round, ...]) -> bool:
-        """All shards of a round, at the same time as far as the launcher allows. A shard that fails
-        is measured again in halves, to corner what is broken. False = one hung, or has no halves."""
+        """All shards of a round, at the same time as far as the launcher allows. Shards that fail
+        are measured again in halves, to corner what is broken: all halves together, as they cost
+        time together. False = one hung, or has no halves."""
+        return all(self._measured(rounds))
+
+    def _measured(self, rounds: tuple[Round, ...]) -> list[bool]:
+        """For each of them: it ended well, or a half of it did."""
         width = MOST_CONCURRENT if separate_launches.possible(self._context) else 1
-        results = []
+        results: list[bool] = []
+        halves: list[tuple[int, Round]] = []
         for first in range(0, len(rounds), width):
             wave = [
                 self._prepared(round_, self._order + position)
@@ -364,8 +370,14 @@ class _Survey:
             self._launches += 1
             self._last = artefacts[0].case.id
             for (round_, _), artefact in zip(wave, artefacts, strict=True):
-                results.append(self._ended_well(round_, artefact) or self._halve(round_, artefact))
-        return all(results)
+                results.append(self._ended_well(round_, artefact))
+                if not results[-1]:
+                    halves += [(len(results) - 1, half) for half in _halves(round_, artefact)]
+        if halves:
+            again = self._measured(tuple(half for _, half in halves))
+            for (position, _), well in zip(halves, again, strict=True):
+                results[position] |= well
+        return results
 
     def _prepared(self, round_: Round, order: int) -> tuple[Round, Launch]:
         case, head = round_case(self._context.plan, round_, self._shape), self._place.head
@@ -388,17 +400,12 @@ class _Survey:
         self._progress(_failure_text(artefact), artefact.case.id)
         return False
 
-    def _halve(self, round_: Round, artefact: CaseArtefact) -> bool:
-        """The halves of a launch that failed, one after the other; a hung one is not tried again."""
-        if artefact.state != "ended" or len(round_.groups) < 2:
-            return False
-        middle = (len(round_.groups) + 1) // 2
-        halves = (
-            replace(round_, id=f"{round_.id}-1", groups=round_.groups[:middle], idle=()),
-            replace(round_, id=f"{round_.id}-2", groups=round_.groups[middle:], idle=()),
-        )
-        first, second = (self._measure((half,)) for half in halves)
-        return first or second
+
+def _halves(round_: Round, artefact: CaseArtefact) -> tuple[Round, ...]:
+    """Of a launch that failed; () = it hung, which is not tried again, or has one group."""
+    if artefact.state != "ended":
+        return ()
+    return round_.halves()
 
 
 def _groups_text(round_: Round) -> str:

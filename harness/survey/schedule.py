@@ -30,6 +30,21 @@ class Round:
         exactly the groups."""
         return tuple(node for group in self.groups for node in group)
 
+    def halves(self) -> tuple[Round, ...]:
+        """The round as two launches; () = it has one group.
+
+        >>> pairs = Round("pairs-1", (("a", "b"), ("c", "d"), ("e", "f")))
+        >>> [(half.id, half.groups) for half in pairs.halves()]
+        [('pairs-1-1', (('a', 'b'), ('c', 'd'))), ('pairs-1-2', (('e', 'f'),))]
+        """
+        if len(self.groups) < 2:
+            return ()
+        middle = (len(self.groups) + 1) // 2
+        return (
+            replace(self, id=f"{self.id}-1", groups=self.groups[:middle], idle=()),
+            replace(self, id=f"{self.id}-2", groups=self.groups[middle:], idle=()),
+        )
+
 
 def circle(
     nodes: tuple[str, ...], number: int

@@ -305,7 +305,8 @@ class Explainer:
         known = {account.part for account in accounts}
         for part in self._parts:
             if part not in self._accounts:
-                matters = self._misfit_of(part) >= self._open
+                _, bounded = self._most_of(part)
+                matters = bounded >= self._open
                 self._accounts[part] = self._account(part) if matters else None
         candidates = []
         for account in self._accounts.values():
@@ -316,11 +317,15 @@ class Explainer:
         possible = [account for account in candidates if not _comes_and_goes(account)]
         return max(possible or candidates, key=_rank, default=None)
 
-    def _misfit_of(self, part: Component) -> float:
-        """The most that the part could take away; below `_open` it is neither flagged nor
-        suspected."""
-        short = self._columns.short(self._telling(part).at).clip(min=0.0)
-        return float((short * short).clip(max=MOST).sum())
+    def _most_of(self, part: Component) -> tuple[float, float]:
+        """The most that the part could take away: uncapped over the launches, and with each launch
+        bounded. Below `_open` it is neither flagged nor suspected."""
+        members = self._telling(part)
+        short = self._columns.short(members.at).clip(min=0.0)
+        common = self._columns.common[members.at]
+        misfit = (short * short).clip(max=MOST) / (1.0 + (members.rails - 1) * common)
+        sums = self._columns.by_launch(members, misfit)
+        return float(sums.sum()), float(sums.clip(max=MOST).sum())
 
     def _suspicious(self) -> tuple[Component, ...]:
         """Parts of suspicious groups whose groups together show enough misfit to matter; shared
@@ -401,7 +406,10 @@ class Explainer:
         together: dict[int, dict[tuple[str, ...], float]] = defaultdict(dict)
         for index in self._groups_of(whole).tolist():
             level = self._levels[index]
-            together[level.launch][level.sample.nodes] = self._shares(index)[whole]
+            of_launch = together[level.launch]
+            # All rails of a pair load it alike.
+            if level.sample.nodes not in of_launch:
+                of_launch[level.sample.nodes] = self._shares(index)[whole]
         sums = {launch: math.fsum(shares.values()) for launch, shares in together.items()}
         return [sums[self._levels[index].launch] for index in members]
 
@@ -562,7 +570,7 @@ class Explainer:
                 return False
             else:
                 fewest = LAUNCHES_OF_HASHED_PATH
-        if len(slow_in) < fewest or account.weight < _cost(account):
+        if len(slow_in) < fewest or account.weight < _cost(account.part):
             return False
         if 1.0 - account.ratio < self._least or not self._proved(account):
             return False
@@ -694,14 +702,16 @@ class Explainer:
         own = self._account(account.part)
         if own is None:
             return ()
-        enough = own.gain - _cost(own) - ALIKE
+        enough = own.gain - _cost(own.part) - ALIKE
         doubles = []
         for part in sorted(parts, key=lambda p: p.label):
-            double = self._account(part)
-            if double is None or _contains(account.part, part) or _comes_and_goes(double):
+            least = enough + _cost(part)
+            if _contains(account.part, part) or self._most_of(part)[0] < least:
                 continue
-            shared = part.kind in _SHARED
-            if double.gain - _cost(double) > enough and (not shared or self._plausible(double)):
+            double = self._account(part)
+            if double is None or _comes_and_goes(double):
+                continue
+            if double.gain > least and (part.kind not in _SHARED or self._plausible(double)):
                 doubles.append(part)
         return (*doubles, *self._members(account.part))
 
@@ -724,14 +734,14 @@ def _comes_and_goes(account: Account) -> bool:
     return account.part.kind in _SHARED and seldom and slow + clean >= ENOUGH_OF_SHARED
 
 
-def _cost(account: Account) -> float:
-    return COST[account.part.kind] + (ONE_RAIL if account.part.rail is not None else 0.0)
+def _cost(part: Component) -> float:
+    return COST[part.kind] + (ONE_RAIL if part.rail is not None else 0.0)
 
 
 def _rank(account: Account) -> tuple[float, bool, str]:
     """What explains most; of equals, a node."""
     kind = account.part.kind
-    return account.gain - _cost(account), kind is ComponentKind.NODE, account.part.label
+    return account.gain - _cost(account.part), kind is ComponentKind.NODE, account.part.label
 
 
 def _contains(whole: Component, part: Component) -> bool:

@@ -26,7 +26,7 @@ import sys
 import time
 import traceback
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
@@ -87,6 +87,8 @@ class Trial:
     seed: int
     point: str
     problem: str = ""
+    right_from: int = 0
+    """Launches after which the answer was right and stayed so; 0 = it never was, or is not known."""
 
     @property
     def key(self) -> tuple[str, str, str, str, int]:
@@ -97,7 +99,9 @@ class Trial:
 class Survey:
     """One survey while it runs."""
 
-    def __init__(self, surveyed: Case) -> None:
+    def __init__(self, surveyed: Case, most_launches: int = MOST_LAUNCHES) -> None:
+        self._case = surveyed
+        self._most = most_launches
         self._fleet = surveyed.fleet
         self.nodes = surveyed.fleet.nodes
         layout = self._fleet.layout
@@ -111,6 +115,8 @@ class Survey:
         self.samples: tuple[GroupSample, ...] = ()
         self.launches = 0
         self.seconds = 0.0
+        self.right_from = 0
+        """Launches after which the answer was right and stayed so; 0 = it is not right."""
         self._newest: tuple[int, BlameOutcome] | None = None
         """Of so many samples."""
 
@@ -134,12 +140,14 @@ class Survey:
         count = len(self.samples)
         if self._newest is None or self._newest[0] != count:
             self._newest = count, blame.solve(self.samples, self.fabric)
+            right = judge(self._case, self._newest[1]) == "right"
+            self.right_from = (self.right_from or self.launches) if right else 0
         return self._newest[1]
 
     def _measure_pairs(self) -> bool:
         nodes, history = self.nodes, ()
         outcome: BlameOutcome | None = None
-        while self.launches < MOST_LAUNCHES:
+        while self.launches < self._most:
             round_ = choose(nodes, self.fabric, history, outcome)
             if round_ is None and outcome is not None:
                 round_ = again_slow(nodes, history, outcome)
@@ -152,34 +160,30 @@ class Survey:
         return True
 
     def _measure(self, rounds: tuple[Round, ...]) -> bool:
-        """Rounds side by side, then the halves of those that failed. False = one has no halves."""
+        """Rounds side by side. False = one failed, and so did its halves."""
+        return all(self._measured(rounds))
+
+    def _measured(self, rounds: tuple[Round, ...]) -> list[bool]:
+        """For each of them: it ended well, or a half of it did; the halves run side by side."""
         launches = [Launch(each.id, each.groups, each.role) for each in rounds]
         results = self._fleet.measure(launches)
         self.launches += 1
         self.seconds += LAUNCH_S if None not in results else FAILED_S
-        well = True
-        for round_, samples in zip(rounds, results, strict=True):
-            if samples is not None:
-                self.samples += samples
-            elif not self._halve(round_):
-                well = False
+        for samples in results:
+            self.samples += samples or ()
+        well = [samples is not None for samples in results]
+        failed = [i for i, good in enumerate(well) if not good]
+        halves = [(i, half) for i in failed for half in rounds[i].halves()]
+        if halves:
+            again = self._measured(tuple(half for _, half in halves))
+            for (i, _), good in zip(halves, again, strict=True):
+                well[i] |= good
         return well
 
-    def _halve(self, round_: Round) -> bool:
-        if len(round_.groups) < 2:
-            return False
-        middle = (len(round_.groups) + 1) // 2
-        halves = (round_.groups[:middle], round_.groups[middle:])
-        good = []
-        for number, groups in enumerate(halves, 1):
-            half = replace(round_, id=f"{round_.id}-{number}", groups=groups, idle=())
-            good.append(self._measure((half,)))
-        return any(good)
 
-
-def trial(fleet: Case) -> Trial:
+def trial(fleet: Case, most_launches: int = MOST_LAUNCHES) -> Trial:
     """One survey from its first launch to its end."""
-    survey = Survey(fleet)
+    survey = Survey(fleet, most_launches)
     named: list[str] = []
     claims: list[tuple[str, bool]] = []
     problem = ""
@@ -208,6 +212,7 @@ def trial(fleet: Case) -> Trial:
         fleet.seed,
         repr(fleet.point),
         problem,
+        survey.right_from,
     )
 
 
@@ -302,6 +307,9 @@ def table(trials: list[Trial], *, short: bool = False) -> str:
     for sums in _sums(trials):
         lines += ["", *(row(name, members) for name, members in sums.items())]
     lines += ["", f"calibration: {calibration(trials)}"]
+    late = sorted(one.right_from for one in trials if one.end == "right" and one.right_from)
+    if late:
+        lines.append(f"right from launch {statistics.median(late):g} on, at most {late[-1]}")
     for one in trials:
         if one.end == "crash":
             lines.append(f"crash: {one.problem}: seed {one.seed}, fleet {one.index} of {one.point}")
@@ -348,6 +356,9 @@ def main() -> None:
     parser.add_argument("--fleets", type=int, default=10, help="of each cell")
     parser.add_argument("--first", type=int, default=0, help="index of the first, for new seeds")
     parser.add_argument("--healthy", type=int, help="healthy ones of each cell, instead")
+    parser.add_argument(
+        "--launches", type=int, default=MOST_LAUNCHES, help="end the pairs after so many"
+    )
     parser.add_argument("--keep", type=Path, help="journal: goes on where it ends")
     parser.add_argument("--minutes", type=float, default=60.0, help="stop after these")
     parser.add_argument("--short", action="store_true", help="print the sums only")
@@ -361,7 +372,7 @@ def main() -> None:
         if key not in journal:
             if time.monotonic() - began > args.minutes * 60:
                 continue
-            journal[key] = trial(case(point, index))
+            journal[key] = trial(case(point, index), args.launches)
             if args.keep is not None:
                 with args.keep.open("a") as file:
                     file.write(json.dumps(asdict(journal[key])) + "\n")

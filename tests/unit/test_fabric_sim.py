@@ -194,3 +194,27 @@ def test_a_suspect_is_measured_again_with_partners_it_has_not_met_until_it_is_pr
         partners += [node for pair in pairs for node in pair if node != bad]
     # The first slow pair is measured a second time, to tell its route from its ends.
     assert len(set(partners[:8])) == 7, partners
+
+
+def test_the_halves_of_failed_shards_cost_one_launch() -> None:
+    surveyed = BENCH.Survey(
+        Case(Point("128x8", "none", "calm", 0.0, 0.0, 32, 1, "adaptive", 2), 0, 0, fleet(), ())
+    )
+    failing = iter([[None, (), None, ()], [(), (), (), ()]])
+    asked = []
+
+    def measure(launches: list[Launch]) -> list[tuple[GroupSample, ...] | None]:
+        asked.append([launch.name for launch in launches])
+        return next(failing)
+
+    surveyed._fleet = SimpleNamespace(measure=measure)
+    shards = [BENCH.Round(f"pairs-1-{name}", INSIDE) for name in "abcd"]
+    assert surveyed._measure(tuple(shards))
+    assert asked[1] == ["pairs-1-a-1", "pairs-1-a-2", "pairs-1-c-1", "pairs-1-c-2"]
+    assert (surveyed.launches, surveyed.seconds) == (2, 120.0)
+
+
+def test_a_survey_says_from_which_launch_on_its_answer_was_right() -> None:
+    result = BENCH.trial(calm("rail"))
+    assert 3 <= result.right_from <= result.launches
+    assert BENCH.trial(calm("rail"), 2).right_from == 0
