@@ -186,6 +186,11 @@ class ProcessFacts:
     """Interfaces of `NET/Socket : Using`."""
     gdr: tuple[Gdr, ...] = ()
     dmabuf: bool | None = None
+    peer_memory: bool | None = None
+    """Whether RCCL found the kernel's way for adapters into GPU memory other than dma-buf; NCCL does
+    not say."""
+    stack: tuple[tuple[str, str], ...] = ()
+    """(part, version or path) that RCCL prints at its start: `HIP`, `ROCm`, `ROCr`, `library`."""
     connections: tuple[Connection, ...] = ()
     """Each kind once."""
     channels: int | None = None

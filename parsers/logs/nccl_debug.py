@@ -247,7 +247,17 @@ def _gdr_gpu(match: re.Match[str], message: str) -> ProcessFacts:
 
 
 def _dmabuf(match: re.Match[str], message: str) -> ProcessFacts:
-    return ProcessFacts(dmabuf=True)
+    return ProcessFacts(dmabuf=match["no"] is None)
+
+
+def _peer_memory(match: re.Match[str], message: str) -> ProcessFacts:
+    return ProcessFacts(peer_memory=match["no"] is None)
+
+
+def _stack(match: re.Match[str], message: str) -> ProcessFacts:
+    if match["library"]:
+        return ProcessFacts(stack=(("library", match["path"]),))
+    return ProcessFacts(stack=((match["part"], match["value"]),))
 
 
 def _connection(match: re.Match[str], message: str) -> ProcessFacts:
@@ -403,7 +413,26 @@ _FACTS: tuple[tuple[str, str, int, _Take], ...] = (
         32,
         _gdr_gpu,
     ),
-    ("dmabuf", r"DMA-BUF is available on GPU device \d+", 2, _dmabuf),
+    (
+        "dmabuf",
+        r"DMA-BUF is available on GPU device \d+|(?P<no>Dmabuf feature disabled|does not support dmabuf feature"
+        r"|DMA_BUF_SUPPORT Failed)",
+        2,
+        _dmabuf,
+    ),
+    (
+        "peer-memory",
+        r"(?P<no>GDRDMA not enabled\. Could not find memory_peers)|Found /sys/\S*memory_peers/amdkfd"
+        r"|Found ib_register_peer_memory_client in",
+        2,
+        _peer_memory,
+    ),
+    (
+        "stack",
+        r"(?P<part>HIP|ROCm|ROCr) version *:? (?P<value>\d\S*)|(?P<library>Librccl path) *: (?P<path>\S+)",
+        8,
+        _stack,
+    ),
     ("network-gdr", r" via (?P<path>NET/.+/GDRDMA.*)$", 64, _connection),
     ("network-host", r" via (?P<path>NET/.+/\d+(?:\(\d+\))?(?:/Shared)?)\s*$", 64, _connection),
     ("peer", r" via (?P<path>P2P/.+)$", 64, _connection),
@@ -425,7 +454,12 @@ _FACTS: tuple[tuple[str, str, int, _Take], ...] = (
         8,
         _collnet,
     ),
-    ("p2p", r"Could not enable P2P between dev", 16, _p2p_refused),
+    (
+        "p2p",
+        r"Could not enable P2P between dev|P2P is disabled between connected GPUs",
+        16,
+        _p2p_refused,
+    ),
     (
         "timings",
         (
@@ -457,13 +491,24 @@ _FACTS: tuple[tuple[str, str, int, _Take], ...] = (
         _topology,
     ),
     ("mnnvl", r"MNNVL busId 0x\w+ fabric UUID", 2, _topology),
+    ("msccl", r"NCCL INFO (?:MSCCL(?:\+\+)?: |Using MSCCL files from)", 4, _topology),
 )
 _FACT_PREFIX = "nccl-debug."
 _TAKERS = {
     _FACT_PREFIX + name: (re.compile(pattern, re.IGNORECASE), take_fact)
     for name, pattern, _, take_fact in _FACTS
 }
-_SEVERAL = ("environment", "timings", "gdr-hca", "gdr-gpu", "p2p", "plugin", "tuning", "rccl-path")
+_SEVERAL = (
+    "environment",
+    "timings",
+    "gdr-hca",
+    "gdr-gpu",
+    "p2p",
+    "plugin",
+    "tuning",
+    "rccl-path",
+    "stack",
+)
 """Facts of which one process has several whose lines may end alike."""
 _ALL_LINES = 10_000_000
 _REMEMBERED = 4096
@@ -631,6 +676,8 @@ def _process(name: str | None, parts: list[ProcessFacts]) -> ProcessFacts:
         cuda_driver=_first(columns["cuda_driver"]),
         no_ib_device=any(columns["no_ib_device"]),
         dmabuf=_first(columns["dmabuf"]),
+        peer_memory=_first(columns["peer_memory"]),
+        stack=_each_once(columns["stack"]),
         channels=_first(columns["channels"]),
         nvls=_first(columns["nvls"]),
         environment=tuple(sorted(_each_once(columns["environment"]))),
@@ -654,7 +701,7 @@ def _process(name: str | None, parts: list[ProcessFacts]) -> ProcessFacts:
 _FOLDED = (
     "versions", "bootstrap", "networks", "plugins", "hcas", "sockets", "gdr", "connections", "collnet", "p2p_refused", "timings",
     "tuning", "topology", "environment", "communicators", "cuda_driver", "relaxed_ordering", "no_ib_device", "dmabuf", "channels",
-    "nvls",
+    "nvls", "peer_memory", "stack",
 )  # fmt: skip
 _folded = operator.attrgetter(*_FOLDED)
 """Field by field: a thousand processes in one text each have two dozen of them."""
@@ -775,9 +822,11 @@ def _quote(each: NcclWarning) -> str:
 def _summary(log: NcclLog) -> tuple[tuple[str, str], ...]:
     """For people: what all processes agree on, once; what differs, with how many processes."""
     hosts = {process.host for process in log.processes if process.host}
+    # Banners have no prefix: they are of no process of their own.
+    named = sum(process.process is not None for process in log.processes)
     rows = [
         ("lines", f"{log.lines}"),
-        ("processes", f"{len(log.processes)} on {len(hosts)} hosts"),
+        ("processes", f"{named or len(log.processes)} on {len(hosts)} hosts"),
     ]
     for label, show in _SHOWN:
         values = Counter(filter(None, map(show, log.processes)))
@@ -797,12 +846,22 @@ def _hca_names(process: ProcessFacts) -> str:
     return " ".join(f"{hca.device}:{hca.port}/{hca.link}" for hca in process.hcas)
 
 
+def _gpu_memory(process: ProcessFacts) -> str:
+    """The ways that RCCL says it has; "" = it says nothing, as NCCL does."""
+    if process.peer_memory is None:
+        return ""
+    ways = {"peer memory": process.peer_memory, "dma-buf": process.dmabuf}
+    return ", ".join(way for way, there in ways.items() if there) or "no way: through host memory"
+
+
 _SHOWN: tuple[tuple[str, Callable[[ProcessFacts], str]], ...] = (
     ("version", lambda process: " ".join(process.versions)),
+    ("stack", lambda process: ", ".join(f"{part} {value}" for part, value in process.stack)),
     ("network", lambda process: " ".join(process.networks)),
     ("HCAs", _hca_names),
     ("bootstrap", lambda process: " ".join(each.name for each in process.bootstrap)),
     ("channels", lambda process: str(process.channels or "")),
+    ("GPU memory for adapters", _gpu_memory),
 )
 
 

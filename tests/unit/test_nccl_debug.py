@@ -396,3 +396,62 @@ def test_every_network_device_of_rccl_is_kept_though_all_its_lines_end_alike() -
     (log,) = read(["".join(lines * 3).encode()]).records
     assert isinstance(log, NcclLog)
     assert [each.device for each in log.processes[0].connections] == [0, 1, 2, 3]
+
+
+RCCL = (
+    "mi1:402:402 [0] NCCL INFO Bootstrap : Using eth0:10.7.0.1<0>\n"
+    "mi1:402:402 [0] NCCL INFO ROCr version 1.14\n"
+    "mi1:402:402 [0] NCCL INFO Dmabuf feature disabled without NCCL_DMABUF_ENABLE=1\n"
+    "RCCL version : 2.20.5-HEAD:d380693\n"
+    "HIP version  : 6.2.41133-dd7f95766\n"
+    "ROCm version : 6.2.0.0-66-e2cf5b1\n"
+    "Hostname     : mi1\n"
+    "Librccl path : /opt/rocm/lib/librccl.so.1\n"
+    "mi1:402:470 [0] NCCL INFO RCCL_MSCCL_ENABLE set by environment to 0.\n"
+    "mi1:402:470 [0] NCCL INFO NET/IB : Using [0]bnxt_re0:1/RoCE [1]bnxt_re1:1/RoCE [RO]; OOB eth0:10.7.0.1<0>\n"
+    "mi1:402:470 [0] NCCL INFO Using network IB\n"
+    "mi1:402:470 [0] NCCL INFO ncclCommInitRank comm 0x55d0 rank 0 nranks 16 cudaDev 0 nvmlDev 0 busId c000 commId 0x8f4e - Init START\n"
+    "mi1:402:470 [0] NCCL INFO GDRDMA not enabled. Could not find memory_peers directory or peer_memory symbol\n"
+    "mi1:402:470 [0] NCCL INFO Channel 00/0 : 0[c000] -> 8[c000] [send] via NET/IB/1 comm 0x55d0 nRanks 16\n"
+    "mi1:402:470 [0] NCCL INFO Channel 00/0 : 0[c000] -> 1[22000] via P2P/IPC comm 0x55d0 nRanks 16\n"
+    "mi1:402:470 [0] NCCL INFO P2P is disabled between connected GPUs 0 and 1. You can repress this message with NCCL_IGNORE_DISABLED_P2P=1.\n"
+    "mi1:402:470 [0] NCCL INFO 56 coll channels, 0 collnet channels, 0 nvls channels, 64 p2p channels, 4 p2p channels per peer\n"
+    "mi1:402:470 [0] NCCL INFO MSCCL: No external scheduler found, using internal implementation\n"
+    "mi1:402:470 [0] NCCL INFO ncclCommInitRank comm 0x55d0 rank 0 nranks 16 cudaDev 0 nvmlDev 0 busId c000 commId 0x8f4e"
+    " localSize 224 used 120 bytes on core 3 - Init COMPLETE\n"
+)
+"""Composed of the formats of RCCL's sources (ROCm 6.2, `src/init.cc`, `src/transport/net_ib.cc`); not recorded."""
+
+
+def test_the_facts_of_a_log_of_rccl_are_read() -> None:
+    document = read([RCCL.encode()])
+    (log,) = document.records
+    assert isinstance(log, NcclLog)
+    (banner,) = (each for each in log.processes if each.process is None)
+    (facts,) = (each for each in log.processes if each.process is not None)
+    assert banner.versions == ("2.20.5-HEAD:d380693",)
+    assert banner.stack == (
+        ("HIP", "6.2.41133-dd7f95766"),
+        ("ROCm", "6.2.0.0-66-e2cf5b1"),
+        ("library", "/opt/rocm/lib/librccl.so.1"),
+    )
+    assert (facts.stack, facts.dmabuf, facts.peer_memory) == ((("ROCr", "1.14"),), False, False)
+    assert [each.path for each in facts.connections] == ["NET/IB/1", "P2P/IPC"]
+    assert (facts.rank, facts.nranks, facts.channels) == (0, 16, 56)
+    assert facts.communicators[0].state.name == "COMPLETE"
+    assert [hca.device for hca in facts.hcas] == ["bnxt_re0", "bnxt_re1"]
+    assert facts.environment == (("RCCL_MSCCL_ENABLE", "0"),)
+    assert len(facts.p2p_refused) == 1
+    assert facts.topology == ("MSCCL: No external scheduler found, using internal implementation",)
+    summary = dict(document.summary)
+    assert summary["processes"] == "1 on 1 hosts"
+    assert summary["GPU memory for adapters"] == "no way: through host memory (1)"
+
+
+def test_peer_memory_and_dma_buf_of_rccl_are_told_apart() -> None:
+    text = (
+        "mi1:402:470 [0] NCCL INFO Found /sys/kernel/mm/memory_peers/amdkfd/version\n"
+        "mi1:402:470 [0] NCCL INFO DMA-BUF is available on GPU device 0\n"
+    )
+    document = read([text.encode()])
+    assert dict(document.summary)["GPU memory for adapters"] == "peer memory, dma-buf (1)"
