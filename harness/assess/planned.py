@@ -6,7 +6,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable, Iterator
 
-from busbw.assess import address_family, detection, proof, sharp, traffic_class
+from busbw.assess import address_family, detection, failover, proof, sharp, traffic_class
 from busbw.assess.appraisal import Appraisal
 from busbw.assess.launches import Launch
 from busbw.checks import NodeAnswer
@@ -48,6 +48,7 @@ def findings(
         *_traffic_class(run, plan, launches, answers),
         *_address_family(plan, launches, answers),
         *_without_word(plan, launches),
+        *failover.findings(run, _settings(launches), launches),
     )
 
 

@@ -272,13 +272,13 @@ def _needed(setting: Setting, value: str) -> tuple[Version, str]:
     return setting.since, "it is not read"
 
 
-_FAILOVER = "NCCL_IB_RESILIENCY_PORT_FAILOVER"
+FAILOVER = "NCCL_IB_RESILIENCY_PORT_FAILOVER"
 _OF_FAILOVER = (
-    f"{_FAILOVER}_MAX_ATTEMPTS",
-    f"{_FAILOVER}_PROBE_DELAY",
+    f"{FAILOVER}_MAX_ATTEMPTS",
+    f"{FAILOVER}_PROBE_DELAY",
     "NCCL_IB_RESILIENCY_PORT_RECOVERY",
 )
-_OF_VERBS = (_FAILOVER, "NCCL_IB_DATA_DIRECT")
+_OF_VERBS = (FAILOVER, "NCCL_IB_DATA_DIRECT")
 _NEAR = ("0", "1", "2", "LOC", "PIX", "PXB")
 """Levels of NCCL_NET_GDR_LEVEL that end before the C2C link (`src/graph/topo.h`)."""
 
@@ -302,13 +302,13 @@ def _policies(settings: Mapping[str, str]) -> Iterator[tuple[str, str]]:
 
 def _failovers(settings: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     for name in _OF_FAILOVER:
-        if settings.get(name, "0") != "0" and not _on(settings, _FAILOVER):
-            yield name, f"does nothing without {_FAILOVER}=1"
-    if _on(settings, _FAILOVER) and settings.get("NCCL_IB_MERGE_NICS") == "0":
-        yield _FAILOVER, "has no port to go to: NCCL_IB_MERGE_NICS=0 gives each device one port"
+        if settings.get(name, "0") != "0" and not is_on(settings, FAILOVER):
+            yield name, f"does nothing without {FAILOVER}=1"
+    if is_on(settings, FAILOVER) and settings.get("NCCL_IB_MERGE_NICS") == "0":
+        yield FAILOVER, "has no port to go to: NCCL_IB_MERGE_NICS=0 gives each device one port"
     network = settings.get("NCCL_NET", "IB")
     for name in _OF_VERBS:
-        if _on(settings, name) and network.upper() not in ("IB", ""):
+        if is_on(settings, name) and network.upper() not in ("IB", ""):
             yield name, f"is read by NCCL's own InfiniBand transport alone: NCCL_NET={network}"
 
 
@@ -318,16 +318,17 @@ def _paths(settings: Mapping[str, str]) -> Iterator[tuple[str, str]]:
         yield nvlink, "needs cuMem: with NCCL_CUMEM_ENABLE=0 no NVLink is used between nodes"
     if settings.get(nvlink) == "2" and settings.get("NCCL_P2P_DISABLE") == "1":
         yield nvlink, "finds nothing: NCCL_P2P_DISABLE=1 ends the search"
-    if _on(settings, per_host) and settings.get(nvlink) == "0":
+    if is_on(settings, per_host) and settings.get(nvlink) == "0":
         yield per_host, f"does nothing with {nvlink}=0"
-    if _on(settings, per_host) and settings.get("NCCL_CROSS_NIC") == "1":
+    if is_on(settings, per_host) and settings.get("NCCL_CROSS_NIC") == "1":
         yield per_host, "is not read with NCCL_CROSS_NIC=1, which keeps to no rail"
     level = settings.get("NCCL_NET_GDR_LEVEL", "")
-    if _on(settings, "NCCL_NET_GDR_C2C") and level.upper() in _NEAR:
+    if is_on(settings, "NCCL_NET_GDR_C2C") and level.upper() in _NEAR:
         yield "NCCL_NET_GDR_C2C", f"does nothing: NCCL_NET_GDR_LEVEL={level} ends before that link"
 
 
-def _on(settings: Mapping[str, str], name: str) -> bool:
+def is_on(settings: Mapping[str, str], name: str) -> bool:
+    """Whether the switch is set to a number above 0."""
     value = settings.get(name, "")
     return value.isdigit() and int(value) > 0
 
