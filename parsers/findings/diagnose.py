@@ -27,6 +27,7 @@ from busbw.parsers.findings.catalogue import (
     parse_expression,
 )
 from busbw.parsers.findings.evidence import (
+    MOST_LINES_KNOWN,
     NO_PLACE,
     RESULT,
     Clue,
@@ -69,6 +70,11 @@ def _reads_echoes(signal: Signal) -> bool:
     return any(_ECHO.search(line) for line in signal.matches)
 
 
+@functools.lru_cache(maxsize=MOST_LINES_KNOWN)
+def _is_echo(line: str) -> bool:
+    return _ECHO.search(line) is not None
+
+
 def line_clues(known: Catalogue, texts: Iterable[Text]) -> tuple[Clue, ...]:
     """Clues from the lines of the texts."""
     by_regex: dict[str, list[tuple[str, Signal]]] = {}
@@ -80,16 +86,20 @@ def line_clues(known: Catalogue, texts: Iterable[Text]) -> tuple[Clue, ...]:
     for number, text in enumerate(texts):
         for hit in text.hits:
             signals = by_regex.get(hit.pattern, ())
-            for line in sightings(text, number, hit) if signals else ():
-                match = catalogue.compiled(hit.pattern).search(line.text)
+            if not signals:
+                continue
+            expression = catalogue.compiled(hit.pattern)
+            for line in sightings(text, number, hit):
+                match = expression.search(line.text)
                 span = match.span() if match else None
-                where = places(line.text)
-                is_echo = _ECHO.search(line.text) is not None
+                where, is_echo, shown = places(line.text), _is_echo(line.text), line.evidence()
                 for symptom_id, signal in signals:
                     if is_echo and not _reads_echoes(signal):
                         continue
-                    clue = line.clue(symptom_id, signal.weight, signal.source, where)
-                    clues.append(replace(clue, span=span))
+                    clue = Clue(
+                        symptom_id, signal.weight, signal.source, shown, line.place, where, span
+                    )
+                    clues.append(clue)
     return tuple(clues)
 
 
@@ -394,7 +404,7 @@ def _failures(
         for line in sorted(lines, key=lambda line: line.place)
         if (line.artefact, line.place.line_no) not in harmless
         and not catalogue.is_remark(line.text)
-        and _ECHO.search(line.text) is None
+        and not _is_echo(line.text)
     ]
 
 

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator
 
 from busbw.parsers.findings.catalogue import Weight
 from busbw.parsers.findings.evidence import Clue, Place, Sighting, Text, places
-from busbw.parsers.logs.scan import Pattern
+from busbw.parsers.logs.scan import Hit, Pattern
 from busbw.parsers.vocabulary import messages
 from busbw.parsers.vocabulary.messages import Message, Writer
 
@@ -31,7 +31,7 @@ _DIGITS = re.compile(r"\b(?:0x)?[0-9a-f]*\d[0-9a-f]*\b")
 def patterns() -> tuple[Pattern, ...]:
     """What to search texts for: the lines of each writer."""
     return tuple(
-        Pattern(f"vocabulary:{writer.writer}", writer.lines, keep=_KEEP, after=writer.after)
+        Pattern(_pattern_id(writer), writer.lines, keep=_KEEP, after=writer.after)
         for writer in messages.writers()
     )
 
@@ -44,20 +44,29 @@ def message_clues(texts: Iterable[Text], clues: Iterable[Clue]) -> list[Clue]:
         if clue.weight not in _NOT_A_SIGN:
             known.add((clue.evidence.artefact, clue.evidence.line_no))
     chosen: list[Clue] = []
+    writers = {_pattern_id(writer): writer for writer in messages.writers()}
     for number, text in enumerate(texts):
-        for writer in messages.writers():
-            chosen += _of_writer(writer, tuple(_lines(writer, text, number)), known)
+        hits: dict[str, list[Hit]] = {name: [] for name in writers}
+        for hit in text.hits:
+            if hit.pattern in hits:
+                hits[hit.pattern].append(hit)
+        for name, own in hits.items():
+            if own:
+                chosen += _of_writer(writers[name], tuple(_lines(own, text, number)), known)
     return chosen
 
 
-def _lines(writer: Writer, text: Text, number: int) -> Iterator[Sighting]:
+def _pattern_id(writer: Writer) -> str:
+    return f"vocabulary:{writer.writer}"
+
+
+def _lines(hits: Iterable[Hit], text: Text, number: int) -> Iterator[Sighting]:
     """The lines of a writer, and those behind each that belong to the message."""
-    for hit in text.hits:
-        if hit.pattern == f"vocabulary:{writer.writer}":
-            for example in hit.examples:
-                for at, line in enumerate((example.text, *example.after)):
-                    place = Place(number, example.line_no + at)
-                    yield Sighting(text.artefact, place, line, hit.process, hit.count)
+    for hit in hits:
+        for example in hit.examples:
+            for at, line in enumerate((example.text, *example.after)):
+                place = Place(number, example.line_no + at)
+                yield Sighting(text.artefact, place, line, hit.process, hit.count)
 
 
 def _of_writer(

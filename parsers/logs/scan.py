@@ -378,8 +378,12 @@ class _Tally:
     def result(self) -> Scan:
         """The finished record."""
         hits = []
+        lines: dict[tuple[int, bytes, bytes], Line] = {}
         for (index, process), entry in self.entries.items():
-            examples = tuple(_line(*example) for example in sorted(entry.examples))
+            for example in entry.examples:
+                if example not in lines:
+                    lines[example] = _line(*example)
+            examples = tuple(lines[example] for example in sorted(entry.examples))
             name = process.decode("utf-8", "replace") if process is not None else None
             hits.append(Hit(self.patterns[index].id, name, entry.count, examples))
         hits.sort(key=lambda hit: (hit.examples[0].line_no, hit.pattern))

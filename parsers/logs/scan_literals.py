@@ -38,6 +38,17 @@ _MOST_MISSES = 50_000
 _MISSES = 500
 _MISSES_PER_HIT = 4
 """From both on, the lines of a branch are found by the whole branch."""
+_FREQUENT = frozenset(
+    word.encode()
+    for word in (
+        *("rank", "info", "nccl info ", "error", "warning", "running", "pending", "roce"),
+        *("int", "float", "double", "half"),
+        *("step", "iter", "epoch", "dataset", "shard", "checkpoint"),
+    )
+)
+"""Literals in so many lines of training logs that what is found by them is seldom a match: of a
+megabyte of many programs' lines, 14,000 of 18,000 lines that had a literal and did not match. What
+else is frequent in a text is learnt from it, which costs a new database."""
 _MOST_DATABASES = 8
 _MANY_LITERALS = 8
 """So many take longer to compile than to read from the cache. A single whole expression does."""
@@ -52,7 +63,7 @@ class LiteralFinder:
     """Finds lines by literals. Databases stay from text to text."""
 
     def __init__(self, branches: tuple[Branch, ...]) -> None:
-        self.whole = _without_text(branches)
+        self.whole = _whole_from_start(branches)
         self.branches = branches
         self.databases: dict[frozenset[int], _Database] = {}
         self.never: tuple[_Database | None, frozenset[int], list[frozenset[int]]]
@@ -119,17 +130,23 @@ class LiteralFinder:
         return database
 
 
-def _without_text(branches: tuple[Branch, ...]) -> frozenset[int]:
-    """The branches that their literals cannot find, and hyperscan can. Whether it can is known from
-    compiling them: 10 ms each."""
-    short = tuple(each for each in branches if not each.is_found_by_text)
-    if not short:
+def _whole_from_start(branches: tuple[Branch, ...]) -> frozenset[int]:
+    """The branches that their literals cannot find, or find in most lines, and hyperscan can. Whether
+    it can is known from compiling them: 10 ms each."""
+    chosen = tuple(each for each in branches if _says_little(each))
+    if not chosen:
         return frozenset()
-    texts = tuple(each.text for each in short)
+    texts = tuple(each.text for each in chosen)
     make = functools.partial(_all_known, texts)
     version = getattr(hyperscan, "__version__", "")
     known = cached(f"known-{digest_of(version, texts)}", make)
-    return frozenset(each.number for each in short if each.text in known)
+    return frozenset(each.number for each in chosen if each.text in known)
+
+
+def _says_little(branch: Branch) -> bool:
+    if not branch.is_found_by_text:
+        return True
+    return not branch.is_exact and not _FREQUENT.isdisjoint(branch.literals)
 
 
 def _all_known(texts: Iterable[str]) -> frozenset[str]:
