@@ -5,6 +5,7 @@ The log may be of one process or of a thousand, with launcher tags, tables and o
 in it, of gigabytes: it is searched, not read line by line (`scan`). A caller that looks for
 patterns of its own does it in the same pass and has `log_of` make the records:
 
+>>> from busbw.parsers.logs.scan import Scanner
 >>> scanner = Scanner(PATTERNS)
 >>> log = log_of(scanner.scan([b"gpu1:41:42 [0] NCCL INFO NET/IB : Using [0]mlx5_0:1/IB [RO]; OOB eth0:10.0.0.1<0>\\n"
 ...     b"gpu1:41:42 [0] NCCL INFO Channel 00/0 : 0[0] -> 8[0] [send] via NET/IB/0/GDRDMA\\n"]))

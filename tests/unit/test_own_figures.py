@@ -18,7 +18,7 @@ import pytest
 from planted import healthy
 
 from busbw.building import sources
-from busbw.cli import expect, main
+from busbw.cli import expect_table, main
 from busbw.codec import parse_json
 from busbw.parsers.expect import baselines
 from busbw.store import own_figures
@@ -73,7 +73,7 @@ def test_rows_are_added_with_origin_hash_and_date_and_are_shown_with_the_ages_of
 
 def test_the_age_of_a_table_is_counted_in_days(monkeypatch: pytest.MonkeyPatch) -> None:
     day = datetime.date.today() - datetime.timedelta(days=40)
-    assert expect._age(day.isoformat()) == "40 days old"
+    assert expect_table._age(day.isoformat()) == "40 days old"
     newest = max(row.source.date or "" for row in baselines.load().published)
     assert newest[:10] <= baselines.AS_OF, "the shipped tables are newer than their date"
 
