@@ -20,6 +20,11 @@ from busbw.store.artefacts import SetupArtefact
 from busbw.text import whole
 
 _VARIABLE = "NCCL_IB_TC"
+_TIMEOUT, _RETRIES = "NCCL_IB_TIMEOUT", "NCCL_IB_RETRY_CNT"
+_STANDARD = {_TIMEOUT: 20, _RETRIES: 7}
+"""NCCL's defaults since 2.23 (`src/transport/net_ib`); before it waited a quarter as long."""
+_TICK_US = 4.096
+"""A queue pair waits this long times 2^value (InfiniBand Architecture Specification, 9.7.6.1.3)."""
 _USUAL = 26
 """The DSCP that most sites use for RDMA: proposed where it belongs to the lossless priority."""
 _ECN = 2
@@ -44,27 +49,45 @@ def mismatches(
     roce = profile.carrier is not None and profile.carrier.wire is Wire.ROCE
     if not roce or profile.family is None or profile.family.data_path is not DataPath.VERBS:
         return ()
-    nodes_by_text: dict[str, list[str]] = {}
+    nodes_by_text: dict[tuple[str, str], list[str]] = {}
     for answer in answers:
-        value = _value(answer, settings, setup)
+        value = _value(_VARIABLE, answer, settings, setup)
+        waits = _waits(answer, settings, setup)
         for text in dict.fromkeys(_texts(value, _classes(answer))):
-            nodes_by_text.setdefault(text, []).append(answer.node.name)
+            nodes_by_text.setdefault((text, waits), []).append(answer.node.name)
     return tuple(
-        Mismatch(tuple(nodes), f"{text} on {fold(nodes)}") for text, nodes in nodes_by_text.items()
+        Mismatch(tuple(nodes), f"{text} on {fold(nodes)}; {waits}")
+        for (text, waits), nodes in nodes_by_text.items()
+    )
+
+
+def _waits(answer: NodeAnswer, settings: Mapping[str, str], setup: SetupArtefact | None) -> str:
+    """What a dropped packet costs with the time-out and the retries of the node's ranks."""
+    numbers = {
+        name: number
+        if (number := whole(_value(name, answer, settings, setup))) is not None
+        else usual
+        for name, usual in _STANDARD.items()
+    }
+    wait_s = _TICK_US * 2 ** min(numbers[_TIMEOUT], 31) / 1e6
+    retries = min(numbers[_RETRIES], 7)
+    return (
+        f"a packet dropped there is missed for up to {wait_s:.3g} s, and {retries + 1} such waits"
+        f" end the job ({_TIMEOUT}={numbers[_TIMEOUT]}, {_RETRIES}={numbers[_RETRIES]})"
     )
 
 
 def _value(
-    answer: NodeAnswer, settings: Mapping[str, str], setup: SetupArtefact | None
+    name: str, answer: NodeAnswer, settings: Mapping[str, str], setup: SetupArtefact | None
 ) -> str | None:
     """As the node's ranks have it: of the launch, the setup script or nccl.conf; None = not set."""
-    if _VARIABLE in settings:
-        return settings[_VARIABLE]
+    if name in settings:
+        return settings[name]
     for node in setup.nodes if setup is not None else ():
-        if node.node == answer.node.name and _VARIABLE in dict(node.variables):
-            return dict(node.variables)[_VARIABLE]
+        if node.node == answer.node.name and name in dict(node.variables):
+            return dict(node.variables)[name]
     section = answer.section("nccl_conf")
-    match = re.search(rf"^{_VARIABLE}\s*=\s*(\d+)", section.stdout, re.M) if section else None
+    match = re.search(rf"^{name}\s*=\s*(\d+)", section.stdout, re.M) if section else None
     return match[1] if match else None
 
 

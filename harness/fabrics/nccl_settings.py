@@ -166,6 +166,24 @@ SETTINGS = (
         "0 keeps each GPU to the NICs of its own path",
     ),
     Setting(
+        "NCCL_SOCKET_NTHREADS",
+        (2, 4, 8),
+        "0*(?:[1-9]|1[0-6])",
+        "1 to 16",
+        "more than 16 are 16; 0 or a word is no helper thread",
+        "helper threads of each connection over TCP; none by itself, 2 on AWS, 4 on Google Cloud",
+        "times `NCCL_NSOCKS_PERTHREAD` at most 64",
+    ),
+    Setting(
+        "NCCL_NSOCKS_PERTHREAD",
+        (2, 4, 8),
+        "0*(?:[1-9]|[1-5][0-9]|6[0-4])",
+        "1 to 64",
+        "0 or a word leaves no socket to the helper threads",
+        "sockets of each helper thread; 1, on AWS 8",
+        "nothing without `NCCL_SOCKET_NTHREADS` outside AWS and Google Cloud: there are no helper threads",
+    ),
+    Setting(
         "NCCL_IB_TIMEOUT",
         (2, 3),
         "0*(?:[1-9]|[12][0-9]|3[01])",
@@ -278,6 +296,8 @@ _OF_FAILOVER = (
     f"{FAILOVER}_PROBE_DELAY",
     "NCCL_IB_RESILIENCY_PORT_RECOVERY",
 )
+_MOST_THREADS, _MOST_SOCKETS = 16, 64
+"""MAX_THREADS and MAX_SOCKETS of `src/transport/net_socket.cc`."""
 _OF_VERBS = (FAILOVER, "NCCL_IB_DATA_DIRECT")
 _NEAR = ("0", "1", "2", "LOC", "PIX", "PXB")
 """Levels of NCCL_NET_GDR_LEVEL that end before the C2C link (`src/graph/topo.h`)."""
@@ -285,7 +305,12 @@ _NEAR = ("0", "1", "2", "LOC", "PIX", "PXB")
 
 def _conflicts(settings: Mapping[str, str]) -> Iterator[Remark]:
     """Every pair of settings of which one takes the other's effect away."""
-    for name, text in (*_policies(settings), *_failovers(settings), *_paths(settings)):
+    for name, text in (
+        *_policies(settings),
+        *_failovers(settings),
+        *_sockets(settings),
+        *_paths(settings),
+    ):
         yield Remark(Trouble.CONFLICT, name, f"{name}={settings[name]} {text}")
 
 
@@ -310,6 +335,18 @@ def _failovers(settings: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     for name in _OF_VERBS:
         if is_on(settings, name) and network.upper() not in ("IB", ""):
             yield name, f"is read by NCCL's own InfiniBand transport alone: NCCL_NET={network}"
+
+
+def _sockets(settings: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    threads, sockets = "NCCL_SOCKET_NTHREADS", "NCCL_NSOCKS_PERTHREAD"
+    if is_on(settings, threads) and is_on(settings, sockets):
+        each, many = int(settings[sockets]), min(int(settings[threads]), _MOST_THREADS)
+        if each * many > _MOST_SOCKETS:
+            yield (
+                sockets,
+                f"times {threads}={settings[threads]} is more than {_MOST_SOCKETS}: NCCL takes"
+                f" {_MOST_SOCKETS // many}",
+            )
 
 
 def _paths(settings: Mapping[str, str]) -> Iterator[tuple[str, str]]:

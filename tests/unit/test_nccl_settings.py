@@ -22,6 +22,8 @@ BAD = {
     "NCCL_MNNVL_RAIL_PER_HOST": "true",
     "NCCL_NET_GDR_C2C": "PHB",
     "NCCL_PXN_C2C": "-1",
+    "NCCL_SOCKET_NTHREADS": "17",
+    "NCCL_NSOCKS_PERTHREAD": "auto",
     "NCCL_IB_TIMEOUT": "32",
     "NCCL_IB_RETRY_CNT": "10",
 }
@@ -68,6 +70,7 @@ def test_a_setting_of_a_newer_release_is_named(
         ({FAILOVER: "1", "NCCL_IB_MERGE_NICS": "0"}, FAILOVER, "NCCL_IB_MERGE_NICS=0"),
         ({FAILOVER: "1", "NCCL_NET": "Socket"}, FAILOVER, "NCCL_NET=Socket"),
         ({"NCCL_IB_DATA_DIRECT": "1", "NCCL_NET": "AWS Libfabric"}, "NCCL_IB_DATA_DIRECT", "NCCL_NET=AWS Libfabric"),
+        ({"NCCL_SOCKET_NTHREADS": "8", "NCCL_NSOCKS_PERTHREAD": "16"}, "NCCL_NSOCKS_PERTHREAD", "NCCL takes 8"),
         ({"NCCL_MNNVL_ENABLE": "1", "NCCL_CUMEM_ENABLE": "0"}, "NCCL_MNNVL_ENABLE", "NCCL_CUMEM_ENABLE=0"),
         ({"NCCL_MNNVL_RAIL_PER_HOST": "1", "NCCL_MNNVL_ENABLE": "0"}, "NCCL_MNNVL_RAIL_PER_HOST", "NCCL_MNNVL_ENABLE=0"),
         ({"NCCL_MNNVL_RAIL_PER_HOST": "1", "NCCL_CROSS_NIC": "1"}, "NCCL_MNNVL_RAIL_PER_HOST", "NCCL_CROSS_NIC=1"),

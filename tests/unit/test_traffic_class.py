@@ -29,6 +29,10 @@ def answer(name: str = "n1", **texts: str) -> NodeAnswer:
     return NodeAnswer(Node(name), sections, f"raw/preflight/{name}.txt", None)
 
 
+WAITS = (
+    "a packet dropped there is missed for up to 4.29 s, and 8 such waits end the job"
+    " (NCCL_IB_TIMEOUT=20, NCCL_IB_RETRY_CNT=7)"
+)
 TWO = (answer("n1"), answer("n2"))
 WOULD = "and flow control is on priority 3 (NCCL_IB_TC=106 would be in it)"
 
@@ -36,10 +40,10 @@ WOULD = "and flow control is on priority 3 (NCCL_IB_TC=106 would be in it)"
 @pytest.mark.parametrize(
     ("settings", "texts"),
     [
-        ({}, [f"NCCL_IB_TC is not set, so 0 (DSCP 0, priority 0), {WOULD} on n[1-2]"]),
+        ({}, [f"NCCL_IB_TC is not set, so 0 (DSCP 0, priority 0), {WOULD} on n[1-2]; {WAITS}"]),
         (
             {"NCCL_IB_TC": "41"},
-            [f"NCCL_IB_TC=41 (DSCP 10, priority 1), {WOULD} on n[1-2]"],
+            [f"NCCL_IB_TC=41 (DSCP 10, priority 1), {WOULD} on n[1-2]; {WAITS}"],
         ),
         ({"NCCL_IB_TC": "106"}, []),
         ({"NCCL_IB_TC": "96"}, []),
@@ -49,6 +53,15 @@ def test_the_class_measured_must_have_flow_control(
     settings: dict[str, str], texts: list[str]
 ) -> None:
     assert [each.text for each in mismatches(ROCE, settings, None, TWO)] == texts
+
+
+def test_what_a_dropped_packet_costs_is_told_with_the_time_out_of_the_ranks() -> None:
+    conf = (answer("n1", nccl_conf="NCCL_IB_TIMEOUT=14\n"), answer("n2"))
+    found = mismatches(ROCE, {"NCCL_IB_RETRY_CNT": "3"}, None, conf)
+    assert [(each.nodes, each.text.partition("; ")[2]) for each in found] == [
+        (("n1",), "a packet dropped there is missed for up to 0.0671 s, and 4 such waits end the job (NCCL_IB_TIMEOUT=14, NCCL_IB_RETRY_CNT=3)"),
+        (("n2",), "a packet dropped there is missed for up to 4.29 s, and 4 such waits end the job (NCCL_IB_TIMEOUT=20, NCCL_IB_RETRY_CNT=3)"),
+    ]  # fmt: skip
 
 
 def test_what_a_setup_script_or_nccl_conf_sets_counts() -> None:
