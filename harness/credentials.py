@@ -8,7 +8,9 @@ anywhere: the beginning of a key counts as the key.
 
 from __future__ import annotations
 
+import itertools
 import re
+from collections.abc import Iterator
 
 MASK = "[masked]"
 
@@ -57,6 +59,10 @@ _KEYS = re.compile(
 )
 _BOT = re.compile(r"(?<!\d)\d{8,10}:AA[\w-]{10,}")
 """Of Telegram: number and key."""
+_TWILIO = re.compile(r"(?<![A-Za-z0-9])SK[0-9a-f]{10,32}(?![A-Za-z0-9])")
+"""The id of an API key; its secret has no form of its own."""
+_MUNGE = re.compile(r"\bMUNGE:[A-Za-z0-9+/=]{12,}:?")
+"""A credential of munge(7): good for its lifetime, five minutes where nobody changed it."""
 _WEB_TOKEN = re.compile(r"(?<![A-Za-z0-9_.-])ey[A-Za-z0-9_-]{8,}(?:\.[\w/+=-]{2,}){1,4}")
 _PRIVATE = re.compile(
     r"-----BEGIN[ A-Z0-9_-]{0,40}PRIVATE KEY(?: BLOCK)?-----"
@@ -79,8 +85,8 @@ _HOOK = re.compile(
 )
 _VALUE = r"(?P<value>\\*\"[^\"\n]{0,2000}|\\*'[^'\n]{0,2000}|[^\s\"'\\<>\[(][^\s\"'<>]*)"
 _ASSIGNED = re.compile(
-    rf"(?i)(?P<label>(?:{_STRONG}|(?<![a-z])(?:DB_?|BIND_?|USER_?|MYSQL_)?(?:PASS|PWD|PW|DSN|JWT)(?![a-z])"
-    r"|(?:_|-|[a-z])AUTH(?!OR)|\bAUTH(?=\W{0,4}[=:]\s?\\*[\"'])|COOKIE|_CREDS?(?![a-z])"
+    rf"(?i)(?!(?-i:PASS: ))(?P<label>(?:{_STRONG}|(?<![a-z])(?:DB_?|BIND_?|USER_?|MYSQL_)?(?:PASS|PWD|PW|DSN|JWT)(?![a-z])"
+    r"|(?:_|-|[a-z])AUTH(?!OR|_VERIFY|_FAIL|_ERR)|\bAUTH(?=\W{0,4}[=:]\s?\\*[\"'])|COOKIE|_CREDS?(?![a-z])"
     r"|(?:ENCRYPTION|SIGNING|MASTER|SSH|SECRET|SERVICE|CLIENT|DEPLOY|SHARED|LICENSE|WANDB|COMET|ROUTING"
     r"|NGC|AUTH)[_-]?KEYS?|SharedAccess(?:Key|Signature)|tls\.key)"
     r"[\w.-]{0,30}\\*[\"']?[ \t]{0,3}(?:=>|->|:=|=|:)[ \t]{0,3}(?:[|>][+-]?\s{0,9}\n(?:(?:\[\d+,\d+\]<\w+>|\d{1,6}):?)?[ \t]{1,40})?)"
@@ -114,17 +120,31 @@ _NETRC = re.compile(r"(?P<label>\blogin\s+\S{1,80}\s+password\s+)(?P<value>\S+)"
 _PGPASS = re.compile(
     r"(?m)(?P<label>[\w.-]{1,80}:(?:\d{4,5}|\*):[\w*]{1,40}:\w{1,40}:)(?P<value>[^\s:]{8,})$"
 )
+_SHORT_NAME = re.compile(
+    r"(?i)(?P<label>(?<![a-z0-9])tok[\"']?\s{0,3}[=:]\s{0,3})"
+    r"(?P<value>[\"']?(?=[^\s\d]{0,40}\d)(?=[^\sa-z]{0,40}[a-z])[\w.~+/=-]{8,})"
+)
+_SENT = re.compile(
+    r"(?i)(?P<label>\bexpect\b[^\n]{0,80}(?:assw|passphrase|token|secret)[^\n]{0,40}\s{1,20}"
+    r"send(?:line)?\s+(?:--\s+)?)(?P<value>\"[^\"\n\\]{1,200}|'[^'\n\\]{1,200}|\{[^}\n\\]{1,200})"
+)
+"""What a script of expect(1) answers to the question for a secret."""
 _SENTENCE = re.compile(
     r"(?i)(?P<label>\b(?:token|password|passphrase|secret|api key)\s{1,3}(?:is |was |of )?[\"']?)"
     r"(?P<value>(?=[^\s\d]{0,40}\d)(?=[^\sa-z]{0,40}[a-z])(?!0x)[\w.~+/=-]{8,})"
 )
 _PATTERNS = (
     _PRIVATE, _BODY, _HEADER, _ADDRESS, _HOOK, _QUERY, _ASSIGNED, _OPTION, _PROGRAM, _PIPED, _COOKIE_JAR, _NETRC, _PGPASS,
-    _BEARER, _SENTENCE, _WEB_TOKEN, _KEYS, _BOT, _HASH,
+    _BEARER, _SENTENCE, _SHORT_NAME, _SENT, _WEB_TOKEN, _KEYS, _BOT, _TWILIO, _MUNGE, _HASH,
 )  # fmt: skip
+_HEAD = re.compile(r"[\"']?[A-Za-z][\w.-]{0,40}[\"']?")
+_TAG = re.compile(r"\[\d{1,6},\d{1,6}\](?:<\w{1,10}>)?:? ?|\d{1,6}: ")
+"""What mpirun and srun put before a rank's line."""
+_LONGEST_HEAD = 2000
+"""Characters of a line that names columns."""
 _NO_SECRET = re.compile(
     r"(?i)\\*[\"']?(?:\Z|\[masked\]|[*x.]+\Z|none\b|null\b|true\b|false\b|yes\b|no\b|on\b|off\b"
-    r"|unset\b|required\b|missing\b|n/a\b|not\b|\$|/|~/|\{|%|[-+]?(?:0x)?0*\d{0,3}\W*\Z)"
+    r"|(?-i:[A-Z]{3,20}:\Z)|unset\b|required\b|missing\b|n/a\b|not\b|\$|/|~/|\{|%|[-+]?(?:0x)?0*\d{0,3}\W*\Z)"
 )
 """A switch, a placeholder, the path of a file, a small number: it says nothing."""
 
@@ -147,9 +167,39 @@ def masked(text: str) -> str:
     >>> masked("HF_TOKEN=abcdef123456 was refused by https://ada:pw@git.example.org")
     'HF_TOKEN=[masked] was refused by https://[masked]@git.example.org'
     """
+    for begin, end in reversed(tuple(_columns(text))):
+        text = f"{text[:begin]}{MASK}{text[end:]}"
     for pattern in _PATTERNS:
         text = pattern.sub(_mask, text)
     return text
+
+
+def _columns(text: str) -> Iterator[tuple[int, int]]:
+    """Where values stand below a column whose name means a secret, in a table of CSV."""
+    place, mark, columns, width = 0, "", frozenset[int](), 0
+    for line in text.split("\n"):
+        tag = _TAG.match(line)
+        spoken = line[tag.end() :] if tag else line
+        begin, place = place + len(line) - len(spoken), place + len(line) + 1
+        if columns:
+            cells = spoken.split(mark)
+            cut = place > len(text) and 1 < len(cells) < width
+            if len(cells) == width or cut:
+                starts = itertools.accumulate((len(cell) + 1 for cell in cells), initial=begin)
+                yield from (
+                    (start, start + len(cell.rstrip("\r")))
+                    for column, (start, cell) in enumerate(zip(starts, cells, strict=False))
+                    if column in columns and not _NO_SECRET.match(cell)
+                )
+                continue
+        columns = frozenset()
+        if len(spoken) > _LONGEST_HEAD or not _STRONG_NAME.search(spoken):
+            continue
+        mark = next((mark for mark in ",;\t" if mark in spoken), "")
+        names = spoken.rstrip("\r").split(mark) if mark else []
+        if names and all(_HEAD.fullmatch(name) for name in names):
+            width = len(names)
+            columns = frozenset(n for n, name in enumerate(names) if _STRONG_NAME.search(name))
 
 
 def credentials(text: str) -> frozenset[str]:
@@ -158,7 +208,7 @@ def credentials(text: str) -> frozenset[str]:
     >>> sorted(credentials("HF_TOKEN=abcdef123456 and password: 'none'"))
     ['abcdef123456']
     """
-    values = set()
+    values = {text[begin:end].strip("\"'") for begin, end in _columns(text)}
     for pattern in _PATTERNS:
         for match in pattern.finditer(text):
             value = match.groupdict().get("value", match[0])

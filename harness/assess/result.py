@@ -119,10 +119,9 @@ def derive(run: RunDir) -> RunResult:
     """Judge a run from what it left behind, however far it came.
 
     Raises:
-        RunDirError: there is no plan, or an artefact is not readable.
+        RunDirError: there is no plan, an artefact is not readable, or the run changed meanwhile.
     """
-    damage = run.damage()
-    run = run.sound(damage)
+    run, damage = run.sound()
     raw = _read(run, damage)
     plan, checks = raw.plan, raw.checks
     judged = _judge(run, raw)

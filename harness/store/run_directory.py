@@ -25,7 +25,7 @@ import re
 import secrets
 import socket
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -81,6 +81,8 @@ class RunDir:
     path: Path
     hidden: frozenset[str] = frozenset()
     """Names below `raw/` that are read as if they were not there: they are damaged."""
+    sums: Mapping[str, str] | None = field(default=None, repr=False, compare=False)
+    """Name below `raw/` → SHA-256 of what is read as evidence; None = not held to any."""
     _lock: threading.Lock = field(default_factory=threading.Lock, repr=False, compare=False)
 
     @property
@@ -131,13 +133,30 @@ class RunDir:
 
     def read_raw(self, name: str) -> bytes | None:
         """The content of `raw/name`; None = there is none, so that step did not finish, or it is no
-        regular file: `damage` says which."""
+        regular file: `damage` says which.
+
+        Raises:
+            RunDirError: it is no longer what it was when `sound` looked at it.
+        """
         if name in self.hidden:
             return None
         try:
-            return files.read_beneath(self.path, f"raw/{_inside(name)}")
+            content = files.read_beneath(self.path, f"raw/{_inside(name)}")
         except OSError:
+            content = None
+        if self.sums is None or name in _APPENDED:
+            return content
+        seen = hashlib.sha256(content).hexdigest() if content is not None else ""
+        if seen == self.sums.get(name, ""):
+            return content
+        if name not in self.sums:
+            # It came after the look at the whole: no part of what is judged.
             return None
+        raise RunDirError(
+            f"run {self.run_id} changed while it was read",
+            seen=f"{self.raw / name} is {'other content' if content is not None else 'gone'}",
+            next_step="wait until nothing writes to the folder, then read it again",
+        )
 
     def read_derived(self, name: str) -> bytes:
         """The content of a derived file.
@@ -207,8 +226,19 @@ class RunDir:
     def damage(self) -> tuple[Damage, ...]:
         """What of `raw/` is missing, cut, changed or of somebody else, by name; () = all is as it
         was written."""
+        return self._looked_at()[0]
+
+    def sound(self) -> tuple[RunDir, tuple[Damage, ...]]:
+        """The run without its damaged files, as it is now, and the damage. What is no evidence is
+        not read as such; what changes from here on is an error, and what is new is not read."""
+        damage, sums = self._looked_at()
+        hidden = frozenset(each.name for each in damage if each.altered)
+        return RunDir(self.path, hidden, sums), damage
+
+    def _looked_at(self) -> tuple[tuple[Damage, ...], dict[str, str]]:
+        """The damage, and the SHA-256 of each file that is there."""
         known = self._list()
-        found = []
+        found, sums = [], {}
         for name in sorted({*known, *self.raw_names()} - _APPENDED):
             entry, content, why = known.get(name), None, "missing"
             try:
@@ -217,6 +247,8 @@ class RunDir:
                 pass
             except OSError as error:
                 why = str(error) if isinstance(error, files.Irregular) else error.strerror or "?"
+            if content is not None:
+                sums[name] = hashlib.sha256(content).hexdigest()
             if why != "missing":
                 found.append(Damage(name, why))
             elif entry is None:
@@ -225,10 +257,10 @@ class RunDir:
                 found.append(Damage(name, why, altered=False))
             elif len(content) != entry.get("bytes"):
                 found.append(Damage(name, f"{len(content)} bytes of {entry.get('bytes')}"))
-            elif hashlib.sha256(content).hexdigest() != entry.get("sha256"):
+            elif sums[name] != entry.get("sha256"):
                 found.append(Damage(name, "other content"))
         # A name may hold bytes that are no text.
-        return tuple(replace(each, name=_printable(each.name)) for each in found)
+        return tuple(replace(each, name=_printable(each.name)) for each in found), sums
 
     def require_undamaged(self) -> None:
         """Nothing where `raw/` is as it was written.
@@ -246,10 +278,6 @@ class RunDir:
             seen=f"raw/{LIST} has other lengths or SHA-256 sums",
             next_step="copy the whole run directory again, or repeat the run",
         )
-
-    def sound(self, damage: tuple[Damage, ...]) -> RunDir:
-        """The run without its damaged files: what is no evidence is not read as such."""
-        return RunDir(self.path, frozenset(each.name for each in damage if each.altered))
 
     def _list(self) -> dict[str, dict[str, object]]:
         """Name → its newest line in the list of files. A line that was cut off names no file: the

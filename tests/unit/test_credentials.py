@@ -76,6 +76,8 @@ SENTENCES = (
     ".x.org\tTRUE\t/\tTRUE\t0\tsession\t{}", "api.telegram.org/bot123456789:AA{}/send", "GOCSPX-{}",
     "mc alias set lab https://minio:9000 admin {}", "skopeo copy --src-creds ada:{} docker://a dir:b",
     "wandb.login(key='{}')", "requests.get(u, auth=('ada', '{}'))", "mongosh -u ada -p {} db",
+    "tok={}", "tok: {}", "MUNGE:{}:", 'expect "assword:" {{ send "{}\\r" }}',
+    "user,password\nada,{}", 'host;api_key;port\nn1;"{}";22',
     '"auths": {{"nvcr.io": {{"auth": "{}"}}}}', "the password is {}", "using token {} for node1",
 )  # fmt: skip
 """Each with one key in it, `{}`."""
@@ -92,6 +94,8 @@ def _shapes() -> dict[str, tuple[str, str]]:
         shapes[form] = (f"[1,0]<stderr>: {form.format(rest)}", rest)
     head, claims, signature = (base64.b64encode(f'{{"{key(12)}":1}}'.encode()) for _ in range(3))
     token = b".".join((head, claims, signature)).decode().replace("=", "")
+    rest = key(32, HEX)
+    shapes["twilio"] = (f"unknown key SK{rest}", rest)
     shapes["web token"] = (f"got {token}", token.split(".")[1])
     body = "\n".join(key(64, _LETTERS + "+/") for _ in range(4))
     name = "PRIVATE" + " KEY"
@@ -106,7 +110,10 @@ HEALTHY = (
     "unexpected token '}'", "Enter passphrase for key:", "token bucket is empty", "secret: none",
     "https://docs.nvidia.com/deeplearning/nccl", "http://node1:8080/metrics@2", "author: ada",
     "2159b97777cfa203a1f0c1e9a2b3c4d5e6f70819", "max_tokens=4096", "Basic configuration done",
-    "--bind-to none --map-by ppr:8:node", "passed: 12", "password: |\nnext: 5", "keepalive: 5", "bypass=1", "compass: x",
+    "--bind-to none --map-by ppr:8:node", "passed: 12", "tok: 1234567", "2048 tok/s",
+    "PASS: all_reduce 0.0231 GB/s", "auth/munge: _print_cred: ENCODED: Wed Sep 22 01:11:11 2021",
+    "user,password\nis asked for", "size,time,tokens\n8,12.5,4096", "name,token\nada,none", "password: |\nnext: 5", "keepalive: 5", "bypass=1",
+    "compass: x",
 )  # fmt: skip
 SECRET_NAMES = (
     "HF_TOKEN", "WANDB_API_KEY", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "PGPASSWORD", "DB_PASS",
