@@ -8,6 +8,7 @@ import shlex
 from collections.abc import Iterable
 from dataclasses import replace
 
+from busbw.assess import placeholders
 from busbw.errors import BusbwError
 from busbw.fabrics.fabric import DataPath
 from busbw.inventory.hostlist import expand, fold
@@ -20,7 +21,7 @@ _COPY = re.compile(r"ssh-copy-id (?P<node>\S+)")
 _SELECTS = frozenset({"-i", "--inventory", "-w", "--nodes", "--resume", "--replay"})
 """A command with one of these names its nodes itself."""
 _PROGRAMS = (
-    "amd-smi cat chronyc dcgmi df dmesg ethtool free grep ibstat ibv_devices ibv_devinfo ip ipcs"
+    "amd-smi cat chronyc dcgmi df dmesg ethtool for free grep ibstat ibv_devices ibv_devinfo ip ipcs"
     " journalctl kill ls lsmod lspci mlnx_qos mlxfwmanager mlxlink nstat numactl nvidia-imex-ctl nvidia-smi modprobe perfquery ps rdma"
     " rocm-smi setpci show_gids ss sysctl systemctl tc top"
 )
@@ -32,13 +33,6 @@ _RDMA = (
 )
 _RDMA_PROGRAMS = frozenset(_RDMA.split())
 """Programs that say nothing of a fabric without RDMA."""
-_NODE_OF_SSH = re.compile(r"(?<=^ssh )NODE\b")
-_DEVICE = "<mst dev>"
-_DEVICE_NAME = re.compile(r"\bmlx\d_\w+")
-_INTERFACE = re.compile(r"\bINTERFACE\b")
-_INTERFACE_NAME = re.compile(r"\b(?:en[opsx]\w+|eth\d+|bond\d+)\b")
-_THIS_RUN = re.compile(r"(?<=--resume )RUN\b|\bRUN(?=/)|(?<=busbw why )RUN\b")
-"""Elsewhere RUN is a run that the reader chooses."""
 _SHELL = re.compile(r"[*?|;&<>$`'\"(){}~\[\]]")
 
 
@@ -48,16 +42,12 @@ def completed(findings: tuple[Finding, ...], plan: RunPlan) -> tuple[Finding, ..
 
 
 def _completed(finding: Finding, plan: RunPlan) -> Finding:
-    only, device = _only_node(finding, plan.cluster), _only_device(finding)
-    seen = _shown_interface(finding)
+    only = _only_node(finding, plan.cluster)
 
     def all_of(texts: Iterable[str], node: Node | None = only) -> tuple[str, ...]:
-        if seen:
-            texts = [_INTERFACE.sub(seen, text) for text in texts]
-        # The folder that runs are made in, if nobody gave another: `raw/` does not know its place.
-        own = (_THIS_RUN.sub(f"runs/{plan.run_id}", text) for text in texts)
-        own = (_of_node(text, node) for text in own if _fits_fabric(text, plan))
-        return tuple(_on(text.replace(_DEVICE, device), node, plan) for text in own)
+        known = placeholders.known(finding, plan, node)
+        own = (known.fill(text) for text in texts if _fits_fabric(text, plan))
+        return tuple(_on(text, node, plan) for text in own)
 
     return replace(
         finding,
@@ -80,23 +70,6 @@ def _fits_fabric(text: str, plan: RunPlan) -> bool:
     return has_rdma or text.removeprefix("ssh NODE ").partition(" ")[0] not in _RDMA_PROGRAMS
 
 
-def _of_node(text: str, node: Node | None) -> str:
-    """With the node, and its interface where it has one."""
-    if node is None:
-        return text
-    text = _NODE_OF_SSH.sub(node.name, text)
-    interfaces = node.data_interfaces
-    if len(interfaces) == 1:
-        return re.sub(r"\bINTERFACE\b", interfaces[0], text)
-    remote = _SSH.fullmatch(text)
-    if not interfaces or remote is None or "INTERFACE" not in text or "'" in text.partition("|")[0]:
-        return text
-    # One after the other on the node; what reads it all stays here.
-    asked, pipe, reader = remote["rest"].partition(" | ")
-    loop = f"for i in {' '.join(interfaces)}; do {asked.replace('INTERFACE', '$i')}; done"
-    return f"ssh {node.name} {shlex.quote(loop)}{pipe}{reader}"
-
-
 def _only_node(finding: Finding, cluster: Cluster) -> Node | None:
     """The node that all its places are of; None = several, or none."""
     names = {place.split()[0] for place in finding.where if place}
@@ -107,27 +80,10 @@ def _only_node(finding: Finding, cluster: Cluster) -> Node | None:
 def _shown_node(finding: Finding, needs: str, plan: RunPlan) -> Node | None:
     """Of a check that several nodes fail alike: the first of them, whose answer is shown, where a
     step only looks; None = the step changes something, which all of them need."""
-    if needs != "user" or not _is_of_check(finding):
+    if needs != "user" or not placeholders.is_of_check(finding):
         return None
     nodes = {node.name: node for node in plan.cluster.nodes}
     return next((nodes[name] for name in finding.where if name in nodes), None)
-
-
-def _shown_interface(finding: Finding) -> str:
-    """The first interface that a check names as not well; empty = it names none."""
-    named = _INTERFACE_NAME.search(finding.title) if _is_of_check(finding) else None
-    return named[0] if named else ""
-
-
-def _is_of_check(finding: Finding) -> bool:
-    return "." in finding.id
-
-
-def _only_device(finding: Finding) -> str:
-    """The device that it speaks of; the placeholder, where that is not one."""
-    texts = " ".join((finding.title, *(evidence.text for evidence in finding.evidence)))
-    devices = set(_DEVICE_NAME.findall(texts))
-    return devices.pop() if len(devices) == 1 else _DEVICE
 
 
 def _on(text: str, node: Node | None, plan: RunPlan) -> str:

@@ -216,14 +216,20 @@ def _gpu_field(field: str) -> Callable[[SectionOutput], str | None]:
 
 
 def _firmware(output: SectionOutput) -> str | None:
-    versions = sorted(
-        {
-            f"{d.board_id or d.hca_type or d.name} {d.firmware}"
-            for d in rdma_sysfs.parse(output.stdout)
-            if d.firmware
-        }
-    )
-    return ", ".join(versions) or None
+    """The firmware of each board; where the cards of one board differ, the devices of all but the
+    most are named."""
+    boards: dict[str, dict[str, list[str]]] = {}
+    for card in rdma_sysfs.parse(output.stdout):
+        if card.firmware:
+            board = boards.setdefault(card.board_id or card.hca_type or card.name, {})
+            board.setdefault(card.firmware, []).append(card.name)
+    texts = []
+    for board_id, versions in sorted(boards.items()):
+        most = max(map(len, versions.values()))
+        for version, names in sorted(versions.items()):
+            named = f" ({', '.join(sorted(names))})" if len(names) < most else ""
+            texts.append(f"{board_id} {version}{named}")
+    return ", ".join(texts) or None
 
 
 def _rates(output: SectionOutput) -> str | None:

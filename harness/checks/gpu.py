@@ -22,6 +22,7 @@ from busbw.checks import (
 from busbw.model import CheckResult, Status
 from busbw.parsers.tools import amd_smi, nvidia_smi
 from busbw.parsers.tools.nvidia_smi import QueryRow, SmiTable
+from busbw.parsers.tools.os_facts import OsFacts
 
 # One GPU's settings and health, from whichever view of `nvidia-smi` there is, and the rules over
 # them.
@@ -236,6 +237,14 @@ def is_amd(answer: NodeAnswer) -> bool:
     )
 
 
+def without_rdma(rule: Rule, facts: OsFacts) -> RuleResult | None:
+    """What a check of GPUDirect RDMA says of a node that has no RDMA device; None = it has one, or
+    the node does not say."""
+    if facts.text("rdma") != "none":
+        return None
+    return rule.skipped("no RDMA device", "without an RDMA device there is no GPUDirect RDMA")
+
+
 def _count_of(known: Sized, noun: str = "GPU") -> str:
     return f"{len(known)} {noun}" if len(known) == 1 else f"{len(known)} {noun}s"
 
@@ -246,7 +255,7 @@ def _listed(indexes: list[int]) -> str:
 
 _QUERY = (
     "index,uuid,name,driver_version,persistence_mode,mig.mode.current,power.limit,power.default_limit,pcie.link.width.current,"
-    "pcie.link.width.max,memory.used,vbios_version,ecc.errors.uncorrected.volatile.total,clocks.sm,clocks.max.sm,utilization.gpu"
+    "pcie.link.width.max,memory.used,vbios_version,ecc.errors.uncorrected.volatile.total,clocks.sm,clocks.max.sm,utilization.gpu,pci.bus_id"
 )
 _APPS = "gpu_uuid,pid,used_memory"
 _REMAP = "gpu_uuid,remapped_rows.correctable,remapped_rows.uncorrectable,remapped_rows.pending,remapped_rows.failure"

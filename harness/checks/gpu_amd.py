@@ -209,10 +209,8 @@ def _direct(output: SectionOutput) -> tuple[RuleResult, ...]:
     facts = os_facts.parse(output.stdout)
     if facts.text("kernel") is None:
         return ()
-    if facts.text("rdma") == "none":
-        return (
-            rule.skipped("no RDMA device", "without an RDMA device there is no GPUDirect RDMA"),
-        )
+    if (skipped := gpu.without_rdma(rule, facts)) is not None:
+        return (skipped,)
     peers = re.findall(r"^peer=(.*)$", output.stdout, re.M)
     options = re.findall(r"^option=(.*)$", output.stdout, re.M)
     if peers:

@@ -21,7 +21,7 @@ from busbw.checks import (
     once,
     results_of,
 )
-from busbw.checks.gpu import is_amd
+from busbw.checks.gpu import is_amd, without_rdma
 from busbw.model import CheckResult, Status
 from busbw.parsers.tools import imex, nvidia_smi, os_facts
 from busbw.parsers.tools.dcgm import DiagTest
@@ -272,10 +272,8 @@ def _peermem(output: SectionOutput) -> tuple[RuleResult, ...]:
         return (rule.skipped("no NVIDIA driver", "no NVIDIA kernel module is loaded"),)
     if facts.text("peermem"):
         return (rule.passed(f"{facts.text('peermem')} loaded").with_values(loaded=True),)
-    if facts.text("rdma") == "none":
-        return (
-            rule.skipped("no RDMA device", "without an RDMA device there is no GPUDirect RDMA"),
-        )
+    if (skipped := without_rdma(rule, facts)) is not None:
+        return (skipped,)
     version = tuple(int(part) for part in re.findall(r"\d+", facts.text("kernel") or "")[:2])
     if version >= _DMABUF_KERNEL and "Open Kernel" in (facts.text("nvidia") or ""):
         return (
@@ -284,9 +282,11 @@ def _peermem(output: SectionOutput) -> tuple[RuleResult, ...]:
             ),
         )
     return (
-        rule.failed("neither nvidia_peermem nor dma-buf: GPUDirect RDMA is off").with_values(
-            loaded=False, dmabuf_possible=False
-        ),
+        rule.result(
+            Status.FAIL,
+            "neither nvidia_peermem nor dma-buf: GPUDirect RDMA is off",
+            line_no=facts.line_no("loaded_modules"),
+        ).with_values(loaded=False, dmabuf_possible=False),
     )
 
 

@@ -34,6 +34,8 @@ from busbw.parsers.tools.rdma_sysfs import SysfsDevice
 
 MTU = 4096
 """InfiniBand and RoCE carry payloads of up to 4096 bytes; less costs bandwidth."""
+_NAMED = 3
+"""Devices that a headline names; the rest are counted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,12 +246,14 @@ def present(listed: VerbsDevices, rails: tuple[str, ...]) -> RuleResult:
         return rule.failed(f"no RDMA device ({text})").with_values(count=0)
     names = tuple(device.name for device in listed.devices)
     missing = tuple(rail for rail in rails if rail not in names)
-    devices_text = f"{len(names)} devices: {', '.join(names)}" + (
-        f"; missing {', '.join(missing)}" if missing else ""
-    )
-    return rule.result(Status.FAIL if missing else Status.PASS, devices_text).with_values(
-        count=len(names)
-    )
+    if missing:
+        more = f" and {len(missing) - _NAMED} more" if len(missing) > _NAMED else ""
+        result = rule.failed(
+            f"{', '.join(missing[:_NAMED])}{more} missing; devices there: {len(names)}"
+        )
+    else:
+        result = rule.passed(f"{len(names)} devices: {', '.join(names)}")
+    return result.with_values(count=len(names))
 
 
 def vendor_package(release: OfedRelease) -> RuleResult:
@@ -284,7 +288,16 @@ def device_nodes(nodes: RdmaNodes, *, efa: bool) -> RuleResult:
 @once
 def _listed(output: SectionOutput, rails: tuple[str, ...]) -> tuple[RuleResult, ...]:
     listed = ibverbs.parse_devices(output.stdout, output.stderr)
-    return (present(listed, rails),) if listed else ()
+    if not listed:
+        return ()
+    result = present(listed, rails)
+    if result.status is not Status.FAIL or not listed.devices:
+        return (result,)
+    # The last row shows how far the list goes; its head alone shows nothing.
+    last = listed.devices[-1].name
+    rows = enumerate(output.stdout.splitlines(), 1)
+    at = next((n for n, row in rows if row.split()[:1] == [last]), None)
+    return (replace(result, line_no=at),)
 
 
 def _devices(answer: NodeAnswer) -> tuple[CheckResult, ...]:

@@ -83,9 +83,12 @@ def _status(event: KernelEvent) -> Status | None:
 
 
 def _label(event: KernelEvent) -> str:
+    """What happened, and to which device: its PCI address or interface."""
+    on = f" on {event.device}" if event.device else ""
     if event.number is None:
-        return event.kind
-    return f"{'Xid' if event.kind == 'xid' else 'SXid'} {event.number}"
+        return f"{event.kind}{on}"
+    part = " NVLink" if "nvlink" in event.text.lower() else ""
+    return f"{'Xid' if event.kind == 'xid' else 'SXid'} {event.number}{part}{on}"
 
 
 KERNEL_FAMILY = CheckFamily(

@@ -123,7 +123,7 @@ def unreadable_finding(known: tuple[ComparableRun, ...]) -> tuple[Finding, ...]:
         ),
         confidence=Confidence.CERTAIN,
     )
-    return (filled(finding),)
+    return (filled(finding, RUN=runs[0].run_id),)
 
 
 def machine_changes(diff: RunDiff | None) -> str:

@@ -185,7 +185,7 @@ def test_each_of_the_texts_for_no_hca_fails(
 
 def test_a_rail_of_the_inventory_that_is_not_there_fails_and_is_named() -> None:
     (result,) = check("rdma.devices", answer_of(Node("n1", rails=("mlx5_0", "mlx5_1"))))
-    assert (result.status, result.seen) == (Status.FAIL, "1 devices: mlx5_0; missing mlx5_1")
+    assert (result.status, result.seen) == (Status.FAIL, "mlx5_1 missing; devices there: 1")
 
 
 def test_a_missing_tool_is_unknown_and_says_which() -> None:
@@ -358,3 +358,13 @@ def test_a_text_that_a_check_stumbles_over_costs_one_node_its_answer_and_nobody_
     assert "ValueError: not enough values to unpack {0}" in next(
         r.reason for r in results if (r.check_id, r.node) == ("x.y", "odd")
     )
+
+
+def test_of_many_rails_that_are_not_there_three_are_named_and_the_last_row_is_the_evidence() -> (
+    None
+):
+    node = Node("n1", rails=tuple(f"mlx5_{number}" for number in range(6)))
+    (result,) = check("rdma.devices", answer_of(node))
+    assert result.seen == "mlx5_1, mlx5_2, mlx5_3 and 2 more missing; devices there: 1"
+    assert result.evidence is not None
+    assert result.evidence.text.split()[0] == "mlx5_0"

@@ -271,6 +271,46 @@ def test_the_kernel_log_is_judged_by_what_it_names(line: str, status: Status) ->
     assert verdict("os.kernel_log", kernel_log=f"[1.0] {line}\n")[0] is status
 
 
+@pytest.mark.parametrize(
+    ("line", "seen"),
+    [
+        (
+            "NVRM: Xid (PCI:0000:9d:00): 74, pid=2204, NVLink: fatal error",
+            "Xid 74 NVLink on 0000:9d:00",
+        ),
+        ("NVRM: Xid (PCI:0000:1b:00): 79, GPU has fallen off the bus.", "Xid 79 on 0000:1b:00"),
+    ],
+)
+def test_the_kernel_log_says_on_which_device_it_happened(line: str, seen: str) -> None:
+    assert verdict("os.kernel_log", kernel_log=f"[1.0] {line}\n")[1] == seen
+
+
+def test_a_peer_memory_module_that_is_not_there_shows_what_was_looked_for() -> None:
+    seen = "loaded_modules=looked for nvidia_peermem and nv_peer_mem among: nvidia mlx5_core"
+    text = f"nvidia=NVRM version: 535.161.08\nkernel=5.4.0-42-generic\n{seen}\n"
+    (result,) = results("gpu.peermem", answer(gpu_modules=text))
+    assert result.evidence is not None
+    assert (result.status, result.evidence.text) == (Status.FAIL, seen)
+
+
+def test_of_nics_of_one_board_the_odd_firmware_is_named_with_its_device() -> None:
+    def sysfs(*versions: str) -> str:
+        return "".join(
+            f"rdma mlx5_{number} board_id MT_0000000838\nrdma mlx5_{number} fw_ver {version}\n"
+            for number, version in enumerate(versions)
+        )
+
+    alike, odd = "28.39.1002", "28.36.1010"
+    nodes = [answer(f"n{n}", rdma_sysfs=sysfs(alike, alike, alike)) for n in (1, 2)]
+    nodes.append(answer("n3", rdma_sysfs=sysfs(alike, odd, alike)))
+    found = {each.node: each for each in results("cross.nic_fw", *nodes)}
+    assert (found["n3"].status, found["n3"].seen) == (
+        Status.WARN,
+        f"MT_0000000838 {odd} (mlx5_1), MT_0000000838 {alike}",
+    )
+    assert (found["n1"].status, found["n1"].seen) == (Status.PASS, f"MT_0000000838 {alike}")
+
+
 def test_a_kernel_log_that_may_not_be_read_is_unknown_and_says_which_right() -> None:
     (result,) = results(
         "os.kernel_log",

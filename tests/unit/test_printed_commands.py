@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import re
+import tarfile
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from busbw import assess
-from busbw.assess import commands
+from busbw.assess import commands, placeholders
 from busbw.fabrics import fabric
-from busbw.model import Cluster, Finding, Fix, Node, Status, Uncovered, Unreachable
+from busbw.model import Cluster, Evidence, Finding, Fix, Node, Status, Uncovered, Unreachable
+from busbw.parsers.findings import catalogue
 from busbw.playbook import load
+from busbw.run import publish
 from busbw.run.planning import RunOptions, new_plan
 from busbw.store import artefacts, run_directory
 from busbw.store.artefacts import ReachArtefact, StageFailure
 from busbw.store.plan import RunPlan
+from busbw.store.run_directory import RunDir
 
 NODES = (
     Node("n1"),
@@ -243,3 +248,109 @@ def test_a_step_of_a_check_names_the_interface_that_was_seen_and_a_node_to_look_
         ("mlnx_qos -i INTERFACE --trust dscp",),
         ("ssh n1 top -b -n 1",),
     ], "what changes something is for all of them"
+
+
+NOBODY_KNOWS = {
+    # Entry → what its commands leave to the reader, who alone knows it.
+    "contract-rehearsed": {"<nodes>", "<file>"},
+    "cross.pkey": {"<index>", "<hca>"},
+    "not-compared": {"RUN"},
+}
+ANY_PLACEHOLDER = re.compile(r"<[a-z][^<>]*>|(?<![\w$./-])(?:[A-Z]+_)*[A-Z]{3,}(?![\w=.,/-])")
+PROSE = {
+    "NVRM",
+    "RATE",
+    "TUNING",
+    "NET",
+    "GID",
+    "INFO",
+    "NCCL",
+    "GDR",
+    "GDRDMA",
+    "NVLS",
+    "PFC",
+    "MTU",
+    "ECC",
+    "IRQ",
+}
+RECORDED = sorted((Path(__file__).parents[1] / "fixtures").glob("lab_*/*.tar.xz"))
+
+
+@pytest.mark.parametrize("packed", RECORDED, ids=lambda path: path.name.partition(".")[0])
+def test_no_command_of_a_recorded_run_leaves_a_word_that_the_run_knows(
+    packed: Path, tmp_path: Path
+) -> None:
+    with tarfile.open(packed) as archive:
+        archive.extractall(tmp_path, filter="data")
+    result = publish.publish(RunDir(tmp_path))
+    assert (
+        not {
+            (finding.id, command, word)
+            for finding in result.findings
+            for command in every_command(finding)
+            for word in ANY_PLACEHOLDER.findall(command)
+            if word not in NOBODY_KNOWS.get(finding.id, ()) and word not in PROSE
+        }
+        - OLD_RECORDING
+    )
+
+
+OLD_RECORDING = {
+    # Recorded before nvidia-smi was asked for pci.bus_id.
+    ("gpu.pcie_link", command, "<bdf>")
+    for command in (
+        "busbw lab exec --name trial node3 -- sh -c 'lspci -vvv -s <bdf> | grep -E"
+        ' "LnkCap:|LnkSta:"\'',
+        "busbw lab exec --name trial node3 -- sh -c 'lspci -vvv -s <bdf> | grep LnkSta:'",
+    )
+}
+
+
+def every_command(finding: Finding) -> tuple[str, ...]:
+    steps = (command for fix in finding.fixes for command in fix.commands)
+    return (*steps, *finding.verify, *finding.would_settle)
+
+
+@pytest.mark.parametrize("entry", catalogue.load().entries, ids=lambda entry: entry.id)
+def test_no_command_of_the_catalogue_leaves_a_word_that_the_run_knows(
+    entry: catalogue.Entry,
+) -> None:
+    """A finding of one node that names everything a finding can name."""
+    node = Node("n1", rails=("ens3",))
+    seen = "GPU 3 of 0000:9d:00.0 mlx5_3: pid 77 runs /home/u/all_reduce_perf"
+    steps = tuple(step.fix() for step in entry.fix)
+    whole = Finding(entry.id, Status.FAIL, seen, ("n1",), (), fixes=steps, verify=entry.verify)
+    cluster = Cluster((node, Node("n2")), "n1", "cluster.yaml")
+    (done,) = commands.completed((whole,), plan(cluster=cluster))
+    left = {
+        (command, word) for command in every_command(done) for word in placeholders.left_in(command)
+    }
+    assert not left
+
+
+def test_the_parts_that_a_finding_names_stand_in_its_commands() -> None:
+    printed = ("lspci -vv -s BUS_ID", "mlxlink -d <mst dev>", "sha256sum BINARY")
+    texts = (
+        "GPU 2 at 00000000:9D:00.0: x8 of x16, on mlx5_2",
+        "03:12:44 /opt/t/all_reduce_perf differs",
+    )
+    evidence = tuple(Evidence("raw/x", None, text) for text in texts)
+    finding = Finding("x", Status.FAIL, "slow", ("n1",), evidence, fixes=(Fix("Look", printed),))
+    (done,) = commands.completed((finding,), plan())
+    assert done.fixes[0].commands == (
+        "ssh n1 lspci -vv -s 0000:9d:00.0",
+        "ssh n1 mlxlink -d mlx5_2",
+        "sha256sum /opt/t/all_reduce_perf",
+    )
+
+
+@pytest.mark.parametrize(("where", "asked"), [("n1 rail 1", "ens4"), ("n1 ens3", "ens3")])
+def test_of_several_interfaces_the_one_that_the_place_names_is_asked(
+    where: str, asked: str
+) -> None:
+    cluster = Cluster((Node("n1", rails=("ens3", "ens4")),), "n1", "cluster.yaml")
+    finding = Finding(
+        "x", Status.FAIL, "slow", (where,), (), fixes=(Fix("Look", ("ethtool INTERFACE",)),)
+    )
+    (done,) = commands.completed((finding,), plan(cluster=cluster))
+    assert done.fixes[0].commands == (f"ssh n1 ethtool {asked}",)

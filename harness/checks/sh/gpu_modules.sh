@@ -12,3 +12,8 @@ for m in nvidia_peermem nv_peer_mem; do
 done
 set -- /sys/class/infiniband/*
 [ -e $1 ] || echo rdma=none
+v=
+for m in /sys/module/nvidia* /sys/module/nv_peer* /sys/module/ib_* /sys/module/mlx5_*; do
+  [ -d $m ] && v="$v ${m##*/}"
+done
+echo "loaded_modules=looked for nvidia_peermem and nv_peer_mem among:${v:- none of nvidia, ib, mlx5}"
