@@ -166,6 +166,15 @@ SETTINGS = (
         "0 keeps each GPU to the NICs of its own path",
     ),
     Setting(
+        "NCCL_IB_OOO_RQ",
+        (2, 30, 3),
+        _SWITCH,
+        "0 or 1",
+        "a word is 0, off",
+        "1: receives may be used out of order, so that data needs no message of its own under adaptive routing; 0 (default)",
+        "needs adapters and rdma-core that can; both ends",
+    ),
+    Setting(
         "NCCL_SOCKET_NTHREADS",
         (2, 4, 8),
         "0*(?:[1-9]|1[0-6])",
@@ -308,6 +317,7 @@ def _conflicts(settings: Mapping[str, str]) -> Iterator[Remark]:
     for name, text in (
         *_policies(settings),
         *_failovers(settings),
+        *_disorder(settings),
         *_sockets(settings),
         *_paths(settings),
     ):
@@ -335,6 +345,12 @@ def _failovers(settings: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     for name in _OF_VERBS:
         if is_on(settings, name) and network.upper() not in ("IB", ""):
             yield name, f"is read by NCCL's own InfiniBand transport alone: NCCL_NET={network}"
+
+
+def _disorder(settings: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    threshold = "NCCL_IB_AR_THRESHOLD"
+    if is_on(settings, "NCCL_IB_OOO_RQ") and settings.get(threshold):
+        yield threshold, "is not read with NCCL_IB_OOO_RQ=1"
 
 
 def _sockets(settings: Mapping[str, str]) -> Iterator[tuple[str, str]]:
