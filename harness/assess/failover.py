@@ -102,15 +102,13 @@ def judged(
     sure = Confidence.CERTAIN if lines and down else Confidence.LIKELY
     which = ", ".join(f"{rail.node} {rail.device}" for rail in named[:_SHOWN])
     subject = f"{which} failed" if named else "a port failed"
-    title = (
-        f"{subject} during {case_id}, and NCCL moved its traffic to the port that is left: the job"
-        " halves, it does not stop"
-    )
+    title = f"{subject}: the job halves, it does not stop"
     if rate is not None:
         title += (
-            f" ({rate.busbw_gb_s:.3g} of {rate.before_gb_s:.3g} GB/s at"
-            f" {format_size(rate.size_bytes)}, {rate.share:.0%})"
+            f", {rate.busbw_gb_s:.3g} of {rate.before_gb_s:.3g} GB/s at"
+            f" {format_size(rate.size_bytes)} ({rate.share:.0%})"
         )
+    title += f"; NCCL moved the traffic to the port that is left, in {case_id}"
     shown = [Evidence(rail.artefact, rail.line_no, rail.text) for rail in named[:_SHOWN]]
     nodes = sorted({rail.node for rail in named})
     return filled(

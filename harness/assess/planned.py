@@ -47,7 +47,7 @@ def findings(
         *setup_scripts(run),
         *_traffic_class(run, plan, launches, answers),
         *_address_family(plan, launches, answers),
-        *_without_word(plan, launches),
+        *unread_settings(plan, launches),
         *failover.findings(run, _settings(launches), launches),
     )
 
@@ -265,7 +265,7 @@ def _address_family(
         yield _finding("roce-ipv6-only", Status.WARN, title, "raw/preflight.json", nodes)
 
 
-def _without_word(plan: RunPlan, launches: tuple[Launch, ...]) -> Iterator[Finding]:
+def unread_settings(plan: RunPlan, launches: tuple[Launch, ...]) -> Iterator[Finding]:
     """Variables of the launches that NCCL took for something else, or did not read."""
     if plan.cluster.emulated:
         return

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import dataclasses
+import tarfile
+from pathlib import Path
+
 import pytest
 
+from busbw.assess import launches, planned
+from busbw.assess.checks import load_plan
 from busbw.checks import NodeAnswer, Policy, SectionOutput, frame
 from busbw.checks.frame import families
 from busbw.fabrics.nccl_settings import SETTINGS, Setting, Trouble, remarks
-from busbw.model import CheckResult, Node, Status
+from busbw.model import CheckResult, Node, ResolvedVar, Status
+from busbw.store.run_directory import RunDir
 
 FAILOVER = "NCCL_IB_RESILIENCY_PORT_FAILOVER"
 BAD = {
@@ -137,3 +144,29 @@ def test_a_node_with_other_settings_than_most_is_named() -> None:
     assert [by_node[f"n{i}"].status for i in range(4)] == [Status.PASS] * 3 + [Status.FAIL]
     assert by_node["n3"].seen == f"{FAILOVER}=0, NCCL_MNNVL_ENABLE=0"
     assert by_node["n3"].expected == f"the same on all nodes: {FAILOVER}=1 (3 of 4)"
+
+
+def test_a_run_names_the_variables_that_its_nccl_did_not_read(tmp_path: Path) -> None:
+    """Composed: the recorded lab run, as if its nodes were real and its NCCL 2.26.2."""
+    recorded = Path(__file__).parents[1] / "fixtures/lab_runs/healthy.tar.xz"
+    with tarfile.open(recorded) as packed:
+        packed.extractall(tmp_path, filter="data")
+    run = RunDir(tmp_path)
+    plan = load_plan(run)
+    env = (
+        ResolvedVar(FAILOVER, "1", "--env", "", ""),
+        ResolvedVar("NCCL_NETDEVS_POLICY", "BEST", "--env", "", ""),
+    )
+    made = []
+    for launch in launches.load(run, {}):
+        invocation = dataclasses.replace(launch.artefact.invocation, env=env)
+        results = tuple(dataclasses.replace(each, nccl_version="2.26.2") for each in launch.results)
+        artefact = dataclasses.replace(launch.artefact, invocation=invocation)
+        made.append(dataclasses.replace(launch, artefact=artefact, results=results))
+    real = dataclasses.replace(plan, cluster=dataclasses.replace(plan.cluster, emulated=False))
+    found = tuple(planned.unread_settings(real, tuple(made)))
+    assert [(each.id, each.status, each.title) for each in found] == [
+        ("nccl-setting-unread", Status.WARN, f"{FAILOVER}=1 is of NCCL 2.29.7, and 2.26.2 is installed: it is not read"),
+        ("nccl-setting-unread", Status.WARN, "NCCL_NETDEVS_POLICY=BEST is not AUTO, ALL or MAX:n with n from 1: it takes AUTO"),
+    ]  # fmt: skip
+    assert tuple(planned.unread_settings(plan, tuple(made))) == ()
