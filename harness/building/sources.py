@@ -272,7 +272,7 @@ def _not_had(address: str, seen: str) -> BuildError:
 def _too_large(address: str, most_bytes: int) -> UsageError:
     seen = f"more than {most_bytes >> 20} MiB"
     return UsageError(
-        f"{address} is larger than the sources of nccl-tests can be",
+        f"{address} is too large",
         seen=seen,
         next_step="give the address of nccl-tests",
     )

@@ -262,6 +262,8 @@ def _plan(args: argparse.Namespace) -> RunPlan:
         inventory=args.inventory,
         nodes=args.nodes,
         exclude=args.exclude,
+        # A prolog runs as root in the folder of the job: what lies there decides nothing.
+        here=not args.local,
         transport=args.transport,
         profile=args.profile,
         forks=args.forks,

@@ -47,6 +47,8 @@ class RunOptions:
     inventory: str | None = None
     nodes: str | None = None
     exclude: str | None = None
+    here: bool = True
+    """False = `busbw.yaml` of the current folder does not count."""
     transport: str = "ssh"
     accept_new_host_keys: bool = False
     temporary_keys: bool = False
@@ -174,7 +176,9 @@ def new_plan(options: RunOptions, *, started: str = "") -> RunPlan:
         UsageError: one of them is wrong; nothing was contacted.
     """
     cluster = _with_launcher(
-        inventory.resolve(options.inventory, options.nodes, options.exclude, os.environ),
+        inventory.resolve(
+            options.inventory, options.nodes, options.exclude, os.environ, here=options.here
+        ),
         options.launcher,
     )
     fabric, book, interleaving = _what(options, cluster)

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from busbw.building import sources
 from busbw.codec import dump_json, load_yaml, parse_json
-from busbw.errors import BusbwError, UsageError
+from busbw.errors import BuildError, BusbwError, UsageError
 from busbw.files import read_given
 from busbw.parsers.expect.baselines import Row, Tables
 from busbw.parsers.expect.cluster import COLLECTIVES
@@ -111,9 +111,15 @@ def fetched(origin: str) -> bytes:
     pinned = fragment.removeprefix("sha256=") if fragment.startswith("sha256=") else None
     try:
         content = sources.archive(address, pinned, most_bytes=MOST_BYTES)
+    except BuildError as error:
+        raise UsageError(
+            f"figures cannot be fetched from {address}",
+            seen=error.seen,
+            next_step="fetch them by other means and give the file",
+        ) from error
     except BusbwError as error:
         raise UsageError(
-            f"{address}: {error.what}",
+            error.what,
             seen=error.seen,
             next_step="fetch it by other means and give the file",
         ) from error

@@ -4,6 +4,7 @@ machine through the local transport."""
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from dataclasses import replace
@@ -286,6 +287,19 @@ def test_busbw_report_on_a_check_comes_to_the_verdict_of_the_check(
     assert (kept["exit_status"], kept["verdict"]) == (run["exit_status"], run["verdict"])
     assert "profile tcp" in run["headline"]
     assert "gpu.count" in (tmp_path / "latest" / "report.html").read_text()
+
+
+def test_local_reads_no_inventory_that_only_lies_in_the_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A prolog runs as root in the folder of the job. With -i it is the caller's word."""
+    host = os.uname().nodename.partition(".")[0]
+    (tmp_path / "busbw.yaml").write_text(f"nodes: [{host}\n")
+    monkeypatch.chdir(tmp_path)
+    assert cli.main(["check", "--local", "-p", "tcp"]) in (0, 1, 3)
+    assert "busbw.yaml" not in capsys.readouterr().err
+    assert cli.main(["check", "--local", "-i", "busbw.yaml", "-p", "tcp"]) == 2
+    assert "busbw.yaml:" in capsys.readouterr().err
 
 
 def test_local_prints_one_line_and_leaves_no_run_directory(

@@ -158,6 +158,15 @@ def test_a_large_file_and_a_plain_address_are_refused(
         assert "not an https address" in capsys.readouterr().err
 
 
+def test_an_address_that_does_not_answer_is_told_of_the_figures(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["expect", "--update", "https://127.0.0.1:9/x.yaml"]) == 2
+    told = capsys.readouterr().err
+    assert "figures cannot be fetched from https://127.0.0.1:9/x.yaml" in told
+    assert "nccl-tests" not in told
+
+
 @contextlib.contextmanager
 def served(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     """The address of an https server on loopback that serves the folder, trusted here."""
