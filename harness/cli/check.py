@@ -160,9 +160,15 @@ def _add_kinds(parser: argparse.ArgumentParser) -> None:
     )
     links.add_argument(
         "--memory",
-        choices=("host", "gpu"),
+        choices=("host", "gpu", "both"),
         default="host",
         help="with --links: where ib_write_bw's buffers lie (gpu needs a build with CUDA)",
+    )
+    links.add_argument(
+        "--replay",
+        type=Path,
+        metavar="RUN",
+        help="with --links: measure again from a recorded link test, without any node",
     )
     fabric = parser.add_argument_group("fabric")
     fabric.add_argument(
@@ -194,6 +200,8 @@ def run(args: argparse.Namespace) -> int:
     from busbw.lab.enter import become_inside
 
     on_fail.check(args)
+    if args.replay is not None:
+        _refuse_acting(args)
     if args.local or args.path or args.fabric or args.fabric_file:
         _refuse_acting(args)
     if args.local:
@@ -220,9 +228,11 @@ def run(args: argparse.Namespace) -> int:
         return _gpus(args)
     if args.links:
         return _links(args)
-    if args.budget is not None or args.memory != "host":
+    if args.budget is not None or args.memory != "host" or args.replay is not None:
         raise UsageError(
-            "--budget and --memory are of --links", seen="without it", next_step="add --links"
+            "--budget, --memory and --replay are of --links",
+            seen="one of them without it",
+            next_step="add --links",
         )
     return _nodes(args, _plan(args), args.out or Path("runs"))
 
@@ -231,7 +241,7 @@ def _refuse_acting(args: argparse.Namespace) -> None:
     if args.on_fail is not None:
         raise UsageError(
             "--on-fail acts on nodes that failed their own checks",
-            seen="it was given with --local, --path or --fabric",
+            seen="it was given with --local, --path, --fabric or --replay",
             next_step="leave it out; on a node by itself: --local --framework nhc",
         )
 
@@ -369,7 +379,7 @@ def _gpus(args: argparse.Namespace) -> int:
 def _links(args: argparse.Namespace) -> int:
     """Every rail of every node; refused while other jobs run."""
     from busbw.assess import links as derived
-    from busbw.run import links
+    from busbw.run import links, planning
     from busbw.units import parse_duration
 
     try:
@@ -377,13 +387,21 @@ def _links(args: argparse.Namespace) -> int:
     except ValueError as error:
         raise UsageError(f"--budget: {error}") from error
     screen = console.Console(quiet=args.quiet or args.json)
-    plan = dataclasses.replace(_plan(args), force=args.force)
-    directory, plan = new_directory(plan, args.out or Path("runs"), "links")
-    transport = _access(args).transport(plan)
+    out = args.out or Path("runs")
+    memories: tuple[str, ...] = ("host", "gpu") if args.memory == "both" else (args.memory,)
+    sudo = args.sudo
+    if args.replay is not None:
+        recording, directory, plan, transport = planning.replayed(args.replay, out, console.now())
+        budget_s, memories, sudo = links.recorded(recording)
+        screen.progress("note", f"replay of {recording.run_id}: no node is contacted")
+    else:
+        plan = dataclasses.replace(_plan(args), force=args.force)
+        directory, plan = new_directory(plan, out, "links")
+        transport = _access(args).transport(plan)
     with checking.probed(
         directory, plan, transport, progress=screen.progress, now=console.now
     ) as nodes:
-        links.measure(nodes, budget_s, gpu_memory=args.memory == "gpu", sudo=args.sudo)
+        links.measure(nodes, budget_s, memories=memories, sudo=sudo)
     plan = nodes.context.plan
     return _shown(args, directory, plan, links.SCHEMA, derived.checks(directory, plan))
 

@@ -89,23 +89,33 @@ def link_lines(links: LinkTable) -> tuple[Line, ...]:
     rank = {status: place for place, status in enumerate(_WORST_FIRST)}
     rows = sorted(links.rows, key=lambda row: (rank.get(row.status, 9), row.share or 0.0))
     chosen = set(map(id, rows[:_ROWS]))
-    cells = [
-        (
-            row.node,
-            row.interface or str(row.rail),
-            phrases.link_rate(row.sent_gbit_s),
-            phrases.link_rate(row.received_gbit_s),
-            f"{row.latency_us:.3g} µs" if row.latency_us is not None else "–",
-            f"{row.share:.0%}" if row.share is not None else "–",
-            f"{phrases.SIGNS[row.status]} {row.why}".rstrip(),
-        )
-        for row in links.rows
-        if id(row) in chosen
-    ]
-    head = ("NODE", "RAIL", "SENDS", "RECEIVES", "LATENCY", "OF OTHERS", "RESULT")
-    lines = table(head, cells, right=head[2:6])
+    shown = [row for row in links.rows if id(row) in chosen]
+    columns = {
+        "NODE": [row.node for row in shown],
+        "RAIL": [row.interface or str(row.rail) for row in shown],
+        "MEMORY": [row.memory for row in shown],
+        "SENDS": [phrases.link_rate(row.sent_gbit_s) for row in shown],
+        "RECEIVES": [phrases.link_rate(row.received_gbit_s) for row in shown],
+        "OF OTHERS": [_share(row.share) for row in shown],
+        "ALL BUSY": [_share(row.together) for row in shown],
+        "LATENCY": [
+            f"{row.latency_us:.3g} µs" if row.latency_us is not None else "–" for row in shown
+        ],
+        "RESULT": [f"{phrases.SIGNS[row.status]} {row.why}".rstrip() for row in shown],
+    }
+    if links.memory != "both":
+        del columns["MEMORY"]
+    together = any(row.together is not None for row in links.rows)
+    if not together:
+        del columns["ALL BUSY"]
+    right = ("SENDS", "RECEIVES", "OF OTHERS", "ALL BUSY", "LATENCY")
+    cells = list(zip(*columns.values(), strict=True))
+    lines = table(tuple(columns), cells, right=tuple(name for name in right if name in columns))
     rounds = phrases.count(links.rounds, "round")
-    lines.append(Line(f"  {links.tool}, {links.memory} memory, {rounds} of disjoint pairs"))
+    memory = "host and gpu" if links.memory == "both" else links.memory
+    lines.append(Line(f"  {links.tool}, {memory} memory, {rounds} of disjoint pairs"))
+    if together:
+        lines.append(Line("  ALL BUSY: of its rate alone, while all rails of the pair are busy"))
     if len(links.rows) > _ROWS:
         lines.append(
             Line(f"  {len(links.rows) - _ROWS} more rows in links.json, none of them worse")
@@ -113,9 +123,14 @@ def link_lines(links: LinkTable) -> tuple[Line, ...]:
     return _printable(lines)
 
 
+def _share(value: float | None) -> str:
+    return f"{value:.0%}" if value is not None else "–"
+
+
 def _link_limits(links: LinkTable) -> tuple[str, ...]:
     return (
-        f"detects: a node or a rail that loses {links.visible_loss:.0%} against the others",
+        f"detects: a node or a rail that loses {links.visible_loss:.0%} against the others, or"
+        " answers in twice their time",
         "does not detect: links that are all equally slow, and what comes and goes",
     )
 

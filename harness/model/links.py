@@ -49,6 +49,11 @@ class LinkRow:
     port: PortFacts
     artefact: str
     """Output of its first test; empty = none."""
+    memory: str = "host"
+    """`host` or `gpu`: where the buffers of its tests lay."""
+    together: float | None = None
+    """What it carries while all rails of the pair are busy, over what it carries by itself: the
+    median over the partners, the slower direction of each; None = one rail, or not measured."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,11 +63,11 @@ class LinkTable:
     tool: str
     """`ib_write_bw` or `iperf3`."""
     memory: str
-    """`host` or `gpu`."""
+    """`host`, `gpu`, or `both`: a row for each."""
     rounds: int
     seconds: float
     """That the rounds took."""
     visible_loss: float
     """Loss of a node, as a share, that the noise of these tests does not hide."""
     rows: tuple[LinkRow, ...]
-    """By node, then rail."""
+    """By memory, then node, then rail."""

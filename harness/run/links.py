@@ -5,16 +5,38 @@ from __future__ import annotations
 
 from busbw import assess
 from busbw.assess import links
+from busbw.errors import UsageError
 from busbw.run import leases, participants
 from busbw.run.checking import ProbedNodes
+from busbw.store import artefacts
+from busbw.store.run_directory import RunDir
+from busbw.survey import link_baseline
 from busbw.survey.link_baseline import LinkBaselineArtefact
 from busbw.survey.measure_links import measure_fleet
 
 SCHEMA = "busbw.links/1"
 
 
-def measure(nodes: ProbedNodes, budget_s: float, *, gpu_memory: bool, sudo: bool) -> None:
-    """Measure all nodes that were reached.
+def recorded(run: RunDir) -> tuple[float, tuple[str, ...], bool]:
+    """(budget in seconds, memories, whether ports were asked with sudo) of a recorded link test.
+
+    Raises:
+        UsageError: the run made none.
+        RunDirError: its artefact is not readable.
+    """
+    artefact = artefacts.load(run, link_baseline.FILE, LinkBaselineArtefact)
+    if artefact is None or artefact.budget_s is None:
+        raise UsageError(
+            "--replay takes a recorded link test",
+            seen=f"{run.run_id}, which made none",
+            next_step="give a run of busbw check --links",
+        )
+    memories = ("host", "gpu") if artefact.memory == "both" else (artefact.memory,)
+    return artefact.budget_s, memories, artefact.sudo
+
+
+def measure(nodes: ProbedNodes, budget_s: float, *, memories: tuple[str, ...], sudo: bool) -> None:
+    """Measure all nodes that were reached, for each of `memories` (`host`, `gpu`).
 
     Raises:
         BusyError: other jobs or another run of busbw are on the nodes.
@@ -30,6 +52,6 @@ def measure(nodes: ProbedNodes, budget_s: float, *, gpu_memory: bool, sudo: bool
         return links.settled(links.judge(context.run, plan, artefact))
 
     try:
-        measure_fleet(context, budget_s, gpu_memory=gpu_memory, sudo=sudo, settled=settled)
+        measure_fleet(context, budget_s, memories=memories, sudo=sudo, settled=settled)
     finally:
         leases.release(context, here)

@@ -101,18 +101,9 @@ def prepare(options: RunOptions, started: str, stack: ExitStack) -> Prepared:
         BusbwError: an option, the inventory, the playbook or the run directory is wrong.
     """
     from busbw.transport.choose import make
-    from busbw.transport.replay import ReplayTransport
 
     if options.replay:
-        recording = run_directory.open_existing(options.replay)
-        plan = assess.load_plan(recording)
-        run = run_directory.create(options.out, started, f"{plan.playbook.name}-replay")
-        run.write_raw("plan.json", recording.read_raw("plan.json") or b"")
-        for name in (earlier.FILE, own_builds.FILE):
-            if (content := recording.read_raw(name)) is not None:
-                run.write_raw(name, content)
-        reach = artefacts.load(recording, "reach.json", ReachArtefact)
-        transport: Transport = ReplayTransport(recording, reach.unreachable if reach else ())
+        recording, run, plan, transport = replayed(options.replay, options.out, started)
         payload = sources.kept(recording) or benchmark(options, plan)
         sources.keep(run, payload)
         return Prepared(
@@ -161,6 +152,25 @@ def prepare(options: RunOptions, started: str, stack: ExitStack) -> Prepared:
     ]
     notes += cautions(plan)
     return Prepared(run, plan, transport, payload, tuple(notes))
+
+
+def replayed(recorded: Path, out: Path, started: str) -> tuple[RunDir, RunDir, RunPlan, Transport]:
+    """(the recording, a new run, its plan, which is the recording's, what answers for the nodes).
+
+    Raises:
+        RunDirError: the recording is none, or is not readable.
+    """
+    from busbw.transport.replay import ReplayTransport
+
+    recording = run_directory.open_existing(recorded)
+    plan = assess.load_plan(recording)
+    run = run_directory.create(out, started, f"{plan.playbook.name}-replay")
+    run.write_raw("plan.json", recording.read_raw("plan.json") or b"")
+    for name in (earlier.FILE, own_builds.FILE):
+        if (content := recording.read_raw(name)) is not None:
+            run.write_raw(name, content)
+    reach = artefacts.load(recording, "reach.json", ReachArtefact)
+    return recording, run, plan, ReplayTransport(recording, reach.unreachable if reach else ())
 
 
 def enter_lab(plan: RunPlan) -> None:

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
+import statistics
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -39,52 +40,78 @@ iperf3 --version >/dev/null 2>&1 || { echo 'no iperf3'; exit 0; }
 while read -r i p; do
 a=$(ip -o -4 addr show dev "$i" 2>/dev/null | awk '{split($4, x, "/"); print x[1]; exit}')
 [ -n "$a" ] || { echo "$i - $p"; continue; }
-(for n in 1 2; do timeout LIMIT iperf3 -s -1 -B "$a" -p "$p"; done) >/dev/null 2>&1 </dev/null &
+(for n in TESTS; do timeout LIMIT iperf3 -s -1 -B "$a" -p "$p"; done) >/dev/null 2>&1 </dev/null &
 echo "$i $a $p"; done
 """
-_PING = """echo "@@ $i latency"; timeout 10 ping -n -q -c 10 -i 0.2 -W 1 -I "$i" "$a" 2>&1 </dev/null
+_PING = """echo "@@ $i latency"; timeout 10 ping -n -c 10 -i 0.2 -W 1 -I "$i" "$a" 2>&1 </dev/null
 """
 # Of an idle link: before the bandwidth fills its queues.
 _ASK_IPERF3 = """\
 LC_ALL=C; export LC_ALL
 iperf3 --version >/dev/null 2>&1 || { echo 'no iperf3'; exit 0; }
-while read -r i a p; do
-LATENCYfor way in '' -R; do n=0
+measure() { n=0
 while :; do
-out=$(timeout 30 iperf3 -c "$a" -p "$p" -t SECONDS -P STREAMS -J $way 2>&1 </dev/null)
+out=$(timeout 30 iperf3 -c "$a" -p "$p" -t SECONDS -P STREAMS -J $1 2>&1 </dev/null)
 case $out in *'unable to connect'*|*'server is busy'*|*'control '[ms]*) n=$((n + 1)); [ $n -lt 25 ] && sleep 0.2 && continue;; esac
 break; done
-echo "@@ $i tcp$way"; printf '%s\\n' "$out"; done; done
-"""
+echo "@@ $i $2"; printf '%s\\n' "$out"; }
+rails=$(cat)
+while read -r i a p; do
+LATENCYfor way in '' -R; do measure "$way" "tcp$way"; done; done <<EOF
+$rails
+EOF
+TOGETHER"""
 # A server that ends resets who connected too early to be the next one's client: asked again.
 _SERVE_PERFTEST = """\
 command -v ib_write_bw >/dev/null 2>&1 || { echo 'no ib_write_bw'; exit 0; }
-CUDAwhile read -r i p; do (LATENCYtimeout LIMIT ib_write_bw -d "$i" -p "$p" -F --report_gbits -D SECONDS$m) >/dev/null 2>&1 </dev/null &
+CUDAwhile read -r i p; do (LATENCYtimeout LIMIT ib_write_bw -d "$i" -p "$p" -F --report_gbits -D SECONDS$mTOGETHER) >/dev/null 2>&1 </dev/null &
 echo "$i SERVER $p"; GPUdone
 """
+_SERVE_TOGETHER = '; timeout LIMIT ib_write_bw -d "$i" -p "$p" -F --report_gbits -D SECONDS$m'
 _ASK_PERFTEST = """\
 command -v ib_write_bw >/dev/null 2>&1 || { echo 'no ib_write_bw'; exit 0; }
-CUDAwhile read -r i a p; do n=0
-LATENCYwhile :; do
+CUDAmeasure() { n=0
+while :; do
 out=$(timeout 30 ib_write_bw -d "$i" -p "$p" -F --report_gbits -D SECONDS$m "$a" 2>&1 </dev/null)
 case $out in *"Couldn't connect"*) n=$((n + 1)); [ $n -lt 25 ] && sleep 0.2 && continue;; esac
 break; done
-echo "@@ $i rdma"; printf '%s\\n' "$out"; GPUdone
+echo "@@ $i $2"; printf '%s\\n' "$out"; }
+rails=$(cat)
+while read -r i a p; do
+LATENCYmeasure '' rdma; GPUdone <<EOF
+$rails
+EOF
+TOGETHER"""
+_ASK_TOGETHER = """\
+t=$(mktemp -d) || exit 0
+trap 'rm -rf "$t"' EXIT
+trap 'exit 1' HUP INT TERM
+for way in WAYS; do
+sleep 0.3
+FIRST_GPUwhile read -r i a p; do (measure "$way" "together$way" >"$t/$i") & GPUdone <<EOF
+$rails
+EOF
+wait
+cat "$t"/*; rm -f "$t"/*; done
+exit 0
 """
+# The servers have 0.3 s to begin anew, so that the rails' tests lie side by side.
+_WAYS = {LinkTool.PERFTEST: "''", LinkTool.IPERF3: "'' -R"}
 _SERVE_LATENCY = 'timeout LIMIT ib_write_lat -d "$i" -p "$p" -F; '
 _ASK_LATENCY = """\
+n=0
 while :; do
 out=$(timeout 30 ib_write_lat -d "$i" -p "$p" -F "$a" 2>&1 </dev/null)
 case $out in *"Couldn't connect"*) n=$((n + 1)); [ $n -lt 25 ] && sleep 0.2 && continue;; esac
 break; done
-echo "@@ $i latency"; printf '%s\\n' "$out"; n=0
+echo "@@ $i latency"; printf '%s\\n' "$out"
 """
 _CUDA = """\
 h=$(ib_write_bw --help 2>&1)
 case $h in *--use_cuda=*) ;; *) echo 'no CUDA in ib_write_bw'; exit 0;; esac
 d=; case $h in *--use_cuda_dmabuf*) d=' --use_cuda_dmabuf';; esac
-g=0; m=" --use_cuda=0$d"
-"""
+FIRST_GPU"""
+_FIRST_GPU = 'g=0; m=" --use_cuda=0$d"\n'
 _NEXT_GPU = 'g=$((g + GPUS_A_RAIL)); m=" --use_cuda=$g$d"; '
 # perftest's --use_cuda takes a GPU by its number; the next rail is nearest to the next ones.
 
@@ -102,6 +129,9 @@ class Extent:
     latency: bool = False
     gpus_a_rail: int = 0
     """GPUs of a node for each of its rails; 0 = host memory."""
+    together: bool = False
+    """Once more with all rails of the pair at once, where it has several: what they share on the
+    way to the memory, such as a PCIe switch, limits only then."""
 
 
 BANDWIDTH = Extent()
@@ -120,6 +150,8 @@ class LinkRate:
     gbit_s: float | None
     """What arrived; None = not measured, see `problem`."""
     problem: str = ""
+    together_gbit_s: float | None = None
+    """What arrived while all rails of the pair were busy; None = not measured."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +172,9 @@ class LinkBaselineArtefact:
     at_fault: tuple[str, ...] = ()
     """The node that a pair's problem is of; empty = it may be either's, or there is none."""
     memory: str = "host"
-    """`host` or `gpu`."""
+    """`host`, `gpu`, or `both`."""
+    memories: tuple[str, ...] = ()
+    """`host` or `gpu` of each pair; () = of all as `memory` says."""
     seconds: float = 0.0
     """That all rounds took, by the nodes' commands."""
     ports: tuple[tuple[str, str], ...] = ()
@@ -149,6 +183,8 @@ class LinkBaselineArtefact:
     """None = of a layer breakdown, which has the survey's."""
     origin: str = ""
     """The run that measured it, where this one took it over."""
+    sudo: bool = False
+    """The ports were asked with `sudo -n`."""
 
 
 FILE = "link-baseline.json"
@@ -157,13 +193,18 @@ FILE = "link-baseline.json"
 def serve(
     interfaces: tuple[str, ...], tool: LinkTool, *, address: str, extent: Extent = BANDWIDTH
 ) -> Command:
-    """Serve every rail once (perftest) or once in each direction (iperf3); its output is the input
-    of the client. `address`: where perftest's client connects to."""
+    """Serve every rail once (perftest) or once in each direction (iperf3), and as often again where
+    the rails are measured together; its output is the input of the client. `address`: where
+    perftest's client connects to."""
     limit_s = 10 + _client_s(len(interfaces))
     latency = _SERVE_LATENCY if extent.latency else ""
+    together = extent.together and len(interfaces) > 1
     script = _filled(
-        _of_memory(_SERVE[tool], extent),
+        _SERVE[tool],
+        extent,
         LATENCY=latency,
+        TOGETHER=_SERVE_TOGETHER if together else "",
+        TESTS="1 2 3 4" if together else "1 2",
         LIMIT=str(limit_s),
         SERVER=address,
         SECONDS=str(SECONDS),
@@ -185,9 +226,13 @@ def ask(served: str, tool: LinkTool, *, store: str, extent: Extent = BANDWIDTH) 
         if re.fullmatch(r"[\w.@:-]+ [\w.:-]+ \d+", line) and line.split()[1] != "-"
     ]
     latency = _PING if tool is LinkTool.IPERF3 else _ASK_LATENCY
+    together = extent.together and len(lines) > 1
     script = _filled(
-        _of_memory(_ASK[tool], extent),
+        _ASK[tool],
+        extent,
         LATENCY=latency if extent.latency else "",
+        TOGETHER=_ASK_TOGETHER if together else "",
+        WAYS=_WAYS.get(tool, "''"),
         SECONDS=str(SECONDS),
         STREAMS=str(STREAMS),
     )
@@ -203,16 +248,6 @@ def ask(served: str, tool: LinkTool, *, store: str, extent: Extent = BANDWIDTH) 
 def _client_s(rails: int) -> int:
     """The client's limit; the servers of the last rail wait as long."""
     return 40 + 20 * rails
-
-
-def _of_memory(script: str, extent: Extent) -> str:
-    """The script for host memory, or with each rail's GPU."""
-    gpus = str(extent.gpus_a_rail)
-    of_gpu = bool(extent.gpus_a_rail)
-    script = script.replace("CUDA", _CUDA if of_gpu else "", 1) if "\nCUDA" in script else script
-    following = _NEXT_GPU.replace("GPUS_A_RAIL", gpus) if of_gpu else ""
-    script = script.replace("GPUdone", f"{following}done")
-    return script if of_gpu else script.replace("$m", "")
 
 
 PORT_FACTS = """\
@@ -276,24 +311,31 @@ def _port(outputs: Mapping[str, str]) -> PortFacts:
     )
 
 
-_SECTIONS = re.compile(r"^@@ (\S+) (tcp|tcp-R|rdma|latency)$", re.M)
+_SECTIONS = re.compile(r"^@@ (\S+) (tcp|tcp-R|rdma|latency|together|together-R)$", re.M)
+_ANSWERED = re.compile(r"\btime=([\d.]+) ms$", re.M)
 _PINGED = re.compile(r"^(?:rtt|round-trip) min/avg/max(?:/mdev)? = [\d.]+/([\d.]+)/", re.M)
 
 
 def latencies_us(text: str) -> dict[str, float]:
-    """{interface: µs}: the mean round trip that ping saw, or what ib_write_lat calls typical.
+    """{interface: µs}: the median round trip that ping saw (its mean where it prints no more), or
+    what ib_write_lat calls typical.
 
     >>> latencies_us("@@ eth0 latency\\nrtt min/avg/max/mdev = 0.042/0.061/0.093/0.01 ms\\n")
     {'eth0': 61.0}
+    >>> latencies_us("@@ eth0 latency\\n64 bytes from 10.1.0.3: icmp_seq=1 ttl=64 time=0.052 ms\\n")
+    {'eth0': 52.0}
     """
     parts = _SECTIONS.split(text)
     found = {}
     for i in range(1, len(parts) - 2, 3):
         if parts[i + 1] != "latency":
             continue
+        answered = [float(time) for time in _ANSWERED.findall(parts[i + 2])]
         pinged = _PINGED.search(parts[i + 2])
         test = perftest.parse(parts[i + 2])
-        if pinged:
+        if answered:
+            found[parts[i]] = round(statistics.median(answered) * 1000, 3)
+        elif pinged:
             found[parts[i]] = round(float(pinged[1]) * 1000, 3)
         elif test is not None and test.latency:
             row = test.latency[0]
@@ -303,9 +345,18 @@ def latencies_us(text: str) -> dict[str, float]:
     return found
 
 
-def _filled(script: str, **values: str) -> str:
-    for name, value in values.items():
-        script = script.replace(name, value)
+def _filled(script: str, extent: Extent, **values: str) -> str:
+    """The script with its parts in place, for host memory or with each rail's GPU."""
+    if extent.gpus_a_rail:
+        following = _NEXT_GPU.replace("GPUS_A_RAIL", str(extent.gpus_a_rail))
+        gpu = {"CUDA": _CUDA, "FIRST_GPU": _FIRST_GPU, "GPUdone": f"{following}done"}
+    else:
+        gpu = {"CUDA": "", "FIRST_GPU": "", "GPUdone": "done", "$m": ""}
+    # What stands in a part is filled in after the part.
+    later = {name: text for name, text in gpu.items() if name != "CUDA"}
+    for name, value in ({"CUDA": gpu["CUDA"]} | values | later).items():
+        count = 1 if name == "CUDA" else -1
+        script = script.replace(name, value, count)
     return script
 
 
@@ -318,11 +369,12 @@ def parse(text: str, interfaces: tuple[str, ...], tool: LinkTool) -> tuple[LinkR
     """
     program = PROGRAMS.get(tool, tool.value)
     parts = _SECTIONS.split(text)
-    outputs = {
-        (parts[i], parts[i + 1] == "tcp-R"): parts[i + 2]
-        for i in range(1, len(parts) - 2, 3)
-        if parts[i + 1] != "latency"
-    }
+    outputs: dict[tuple[str, bool], str] = {}
+    together: dict[tuple[str, bool], str] = {}
+    for i in range(1, len(parts) - 2, 3):
+        kind, _, way = parts[i + 1].partition("-")
+        if kind != "latency":
+            (together if kind == "together" else outputs)[parts[i], way == "R"] = parts[i + 2]
     absent = "not measured"
     if parts[0].strip() in (f"no {program}", NO_CUDA):
         absent = parts[0].strip()
@@ -332,7 +384,9 @@ def parse(text: str, interfaces: tuple[str, ...], tool: LinkTool) -> tuple[LinkR
         for reverse in directions:
             output = outputs.get((name, reverse))
             rate, problem = (None, absent) if output is None else _rate(output, tool)
-            rates.append(LinkRate(rail, name, program, reverse, rate, problem))
+            shared = together.get((name, reverse))
+            at_once = _rate(shared, tool)[0] if shared is not None else None
+            rates.append(LinkRate(rail, name, program, reverse, rate, problem, at_once))
     return tuple(rates)
 
 
@@ -428,6 +482,8 @@ class PairTest:
     round: int
     """0 = of a layer breakdown."""
     at_fault: str
+    memory: str = "host"
+    """`host` or `gpu`."""
 
 
 def pair_tests(run: RunDir, artefact: LinkBaselineArtefact) -> tuple[PairTest, ...]:
@@ -437,10 +493,12 @@ def pair_tests(run: RunDir, artefact: LinkBaselineArtefact) -> tuple[PairTest, .
         zip(artefact.pairs, artefact.interfaces, artefact.paths, artefact.problems, strict=True)
     ):
         text = _read(run, path)
-        rates = parse(text, interfaces, artefact.tool)
+        rates, latencies = parse(text, interfaces, artefact.tool), latencies_us(text)
         if artefact.reverse_paths:
-            other = parse(_read(run, artefact.reverse_paths[number]), interfaces, artefact.tool)
+            swapped = _read(run, artefact.reverse_paths[number])
+            other = parse(swapped, interfaces, artefact.tool)
             rates += tuple(dataclasses.replace(rate, reverse=True) for rate in other)
+            latencies = latencies_us(swapped) | latencies
         found.append(
             PairTest(
                 pair,
@@ -448,9 +506,10 @@ def pair_tests(run: RunDir, artefact: LinkBaselineArtefact) -> tuple[PairTest, .
                 path,
                 problem,
                 rates,
-                latencies_us(text),
+                latencies,
                 artefact.rounds[number] if artefact.rounds else 0,
                 artefact.at_fault[number] if artefact.at_fault else "",
+                artefact.memories[number] if artefact.memories else artefact.memory,
             )
         )
     return tuple(found)

@@ -81,7 +81,7 @@ def taken_over(
             for node in context.plan.cluster.chosen(pair)
         )
         positions = [_position(artefact, pair) for pair in chosen]
-        if same and artefact.memory == "host" and None not in positions:
+        if same and None not in positions:
             return _copied(
                 context, other, artefact, [each for each in positions if each is not None]
             )
@@ -101,9 +101,12 @@ def _age_s(earlier: str, now: str) -> float:
 
 
 def _position(artefact: LinkBaselineArtefact, pair: tuple[str, str]) -> int | None:
-    """Where the pair stands in the artefact with an output; None = it does not."""
+    """Where the pair stands in the artefact with an output between host memories; None = it does
+    not."""
     for number, own in enumerate(artefact.pairs):
-        if set(own) == set(pair) and artefact.paths[number] and not artefact.problems[number]:
+        memory = artefact.memories[number] if artefact.memories else artefact.memory
+        usable = artefact.paths[number] and not artefact.problems[number] and memory == "host"
+        if set(own) == set(pair) and usable:
             return number
     return None
 
@@ -194,6 +197,7 @@ class _Measured:
     problems: list[str] = field(default_factory=list)
     at_fault: list[str] = field(default_factory=list)
     rounds: list[int] = field(default_factory=list)
+    memories: list[str] = field(default_factory=list)
     seconds: float = 0.0
 
 
@@ -201,12 +205,12 @@ def measure_fleet(
     context: Context,
     budget_s: float,
     *,
-    gpu_memory: bool,
+    memories: tuple[str, ...],
     sudo: bool,
     settled: Callable[[LinkBaselineArtefact], bool],
 ) -> None:
     """Measure every rail of every node with other partners in each round, all pairs of a round at
-    once; and ask each port what it says of itself.
+    once, for each of `memories` (`host`, `gpu`); and ask each port what it says of itself.
 
     Three rounds at least, as far as the budget allows them: the next one begins where it would end
     in time, until nothing is open (`settled`), or all pairs have met and nine rounds were made.
@@ -217,10 +221,10 @@ def measure_fleet(
     ports = _ports(context, here, sudo=sudo)
     done = _Measured()
     try:
-        _rounds(context, here, tool, done, ports, budget_s, settled, gpu_memory=gpu_memory)
+        _rounds(context, here, tool, done, ports, budget_s, settled, memories=memories)
     finally:
         # What was measured before an interruption is judged, too.
-        artefact = _artefact(done, tool, ports, budget_s, gpu_memory=gpu_memory)
+        artefact = _artefact(done, tool, ports, budget_s, memories=memories, sudo=sudo)
         artefacts.keep(context.run, link_baseline.FILE, artefact)
 
 
@@ -233,7 +237,7 @@ def _rounds(
     budget_s: float,
     settled: Callable[[LinkBaselineArtefact], bool],
     *,
-    gpu_memory: bool,
+    memories: tuple[str, ...],
 ) -> None:
     if len(nodes) < 2 or tool is LinkTool.NONE:
         return
@@ -246,11 +250,14 @@ def _rounds(
             context.progress("links", f"budget of {budget} spent after {number - 1} rounds")
             return
         pairs, _ = circle(nodes, number - 1)
-        context.progress("links", f"round {number}: {len(pairs)} pairs at once, rail by rail")
+        context.progress(
+            "links", f"round {number}: {len(pairs)} pairs at once, rail by rail, then all rails"
+        )
         before_s = done.seconds
-        _round(context, number, pairs, tool, done, gpu_memory=gpu_memory)
+        for memory in memories:
+            _round(context, number, pairs, tool, done, memory)
         longest_s = max(longest_s, done.seconds - before_s)
-        artefact = _artefact(done, tool, ports, budget_s, gpu_memory=gpu_memory)
+        artefact = _artefact(done, tool, ports, budget_s, memories=memories)
         if number >= LEAST_ROUNDS and settled(artefact):
             return
 
@@ -261,7 +268,8 @@ def _artefact(
     ports: tuple[tuple[str, str], ...],
     budget_s: float,
     *,
-    gpu_memory: bool,
+    memories: tuple[str, ...],
+    sudo: bool = False,
 ) -> LinkBaselineArtefact:
     return LinkBaselineArtefact(
         pairs=tuple(done.pairs),
@@ -272,10 +280,12 @@ def _artefact(
         rounds=tuple(done.rounds),
         reverse_paths=tuple(done.reverse_paths) if tool is LinkTool.PERFTEST else (),
         at_fault=tuple(done.at_fault),
-        memory="gpu" if gpu_memory else "host",
+        memory=memories[0] if len(memories) == 1 else "both",
+        memories=tuple(done.memories),
         seconds=done.seconds,
         ports=ports,
         budget_s=budget_s,
+        sudo=sudo,
     )
 
 
@@ -310,15 +320,15 @@ def _round(
     pairs: tuple[tuple[str, str], ...],
     tool: LinkTool,
     done: _Measured,
-    *,
-    gpu_memory: bool,
+    memory: str,
 ) -> None:
-    """All pairs of a round, each in both directions."""
-    there = _direction(context, f"links/round-{number}", pairs, tool, gpu_memory=gpu_memory)
+    """All pairs of a round, each in both directions, between memories of one kind."""
+    folder = f"links/round-{number}{'' if memory == 'host' else f'-{memory}'}"
+    there = _direction(context, folder, pairs, tool, memory)
     back: dict[tuple[str, str], _Answer] = {}
     if tool is LinkTool.PERFTEST:
         swapped = tuple((b, a) for a, b in pairs)
-        back = _direction(context, f"links/round-{number}", swapped, tool, gpu_memory=gpu_memory)
+        back = _direction(context, folder, swapped, tool, memory)
     for first, second in pairs:
         answer, other = there[first, second], back.get((second, first))
         done.pairs.append((first, second))
@@ -329,6 +339,7 @@ def _round(
         done.problems.append(problem.problem)
         done.at_fault.append(problem.at_fault)
         done.rounds.append(number)
+        done.memories.append(memory)
     answers = (*there.values(), *back.values())
     halves = 2 if back else 1
     done.seconds += halves * max((each.seconds for each in answers), default=0.0)
@@ -349,13 +360,12 @@ def _direction(
     folder: str,
     pairs: tuple[tuple[str, str], ...],
     tool: LinkTool,
-    *,
-    gpu_memory: bool,
+    memory: str,
 ) -> dict[tuple[str, str], _Answer]:
     cluster = context.plan.cluster
-    refused = {pair: _refused(context, pair) for pair in pairs}
+    refused = {pair: _refused(context, pair, tool, memory) for pair in pairs}
     asked = [pair for pair in pairs if not refused[pair]]
-    extents = {pair: _extent(context, pair[0], gpu_memory=gpu_memory) for pair in asked}
+    extents = {pair: _extent(context, pair[0], memory) for pair in asked}
     servers = {
         second: link_baseline.serve(
             cluster.node(second).data_interfaces,
@@ -407,16 +417,19 @@ def _unserved(reply: Answer | None, text: str, tool: LinkTool) -> str:
     return "" if said else reply.problem or "it serves no rail"
 
 
-def _refused(context: Context, pair: tuple[str, str]) -> str:
+def _refused(context: Context, pair: tuple[str, str], tool: LinkTool, memory: str) -> str:
+    if memory == "gpu" and tool is LinkTool.IPERF3:
+        return "iperf3 measures between host memories only"
     client, server = context.plan.cluster.node(pair[0]), context.plan.cluster.node(pair[1])
     if not client.data_interfaces or client.data_interfaces != server.data_interfaces:
         return "the inventory does not name the same rails for both nodes"
     return ""
 
 
-def _extent(context: Context, node: str, *, gpu_memory: bool) -> Extent:
-    if not gpu_memory:
-        return Extent(latency=True)
+def _extent(context: Context, node: str, memory: str) -> Extent:
+    if memory == "host":
+        return Extent(latency=True, together=True)
     known = context.plan.cluster.node(node)
     rails = len(known.data_interfaces)
-    return Extent(latency=True, gpus_a_rail=max(1, (known.gpus or rails) // max(1, rails)))
+    gpus_a_rail = max(1, (known.gpus or rails) // max(1, rails))
+    return Extent(latency=True, gpus_a_rail=gpus_a_rail, together=True)

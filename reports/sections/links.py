@@ -15,6 +15,11 @@ from busbw.units import format_duration
 
 _SHOWN = 60
 """Rows of the table at most, the worst first; links.json and run.json have all."""
+_MEMORIES = {
+    "host": "host memories",
+    "gpu": "GPU memories",
+    "both": "host memories, then GPU memories",
+}
 _ORDER = (Status.FAIL, Status.UNKNOWN, Status.WARN, Status.PASS)
 
 
@@ -28,7 +33,10 @@ class Row:
     sent: str
     received: str
     share: str
+    together: str
+    """Of its rate alone, while all rails are busy."""
     latency: str
+    memory: str
     port: str
     why: str
     artefact: str
@@ -53,10 +61,12 @@ def view(report: ReportInput) -> Links | None:
     rows = sorted(links.rows, key=lambda row: (_ORDER.index(row.status), row.share or 0.0))
     return Links(
         _conclusion(links),
-        f"{links.tool} between {links.memory} memories, {phrases.count(links.rounds, 'round')} of"
+        f"{links.tool} between {_MEMORIES[links.memory]}, {phrases.count(links.rounds, 'round')} of"
         f" disjoint pairs in {format_duration(links.seconds)}; without NCCL, so that it is ruled out."
         " Each number is the median over the partners; a share is the slower direction over the"
-        " median of the same rail of all nodes.",
+        " median of the same rail of all nodes. All busy: what is left of its own rate while all"
+        " rails of the pair are busy; less is what the rails share, such as a PCIe switch, a NUMA"
+        " link or an uplink.",
         _picture(links),
         tuple(_row(row) for row in rows[:_SHOWN]),
         max(0, len(rows) - _SHOWN),
@@ -70,6 +80,10 @@ def _conclusion(links: LinkTable) -> str:
     if slow:
         more = f" and {len(slow) - 6} more" if len(slow) > 6 else ""
         parts.append(f"Slow: {', '.join(slow[:6])}{more}.")
+    warned = [f"{row.node} {row.interface}: {row.why}" for row in links.rows if _warned(row)]
+    if warned:
+        more = f" and {len(warned) - 6} more" if len(warned) > 6 else ""
+        parts.append(f"Noted: {', '.join(warned[:6])}{more}.")
     if unknown:
         count = phrases.count(len(unknown), "rail")
         parts.append(
@@ -80,6 +94,10 @@ def _conclusion(links: LinkTable) -> str:
     return " ".join(parts)
 
 
+def _warned(row: LinkRow) -> bool:
+    return row.status is Status.WARN
+
+
 def _row(row: LinkRow) -> Row:
     return Row(
         row.status,
@@ -88,7 +106,9 @@ def _row(row: LinkRow) -> Row:
         phrases.link_rate(row.sent_gbit_s),
         phrases.link_rate(row.received_gbit_s),
         phrases.percent(row.share),
+        phrases.percent(row.together) if row.together is not None else "–",
         f"{row.latency_us:.3g} µs" if row.latency_us is not None else "–",
+        row.memory,
         port_text(row.port),
         row.why,
         row.artefact,

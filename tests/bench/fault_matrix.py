@@ -148,7 +148,8 @@ def _when_running(lab: LabState, number: int, strike: Callable[[], object]) -> N
 def survey(
     lab: LabState, kind: str, seed: int, size: Size, out: Path, budget: str
 ) -> dict[str, object]:
-    """One survey of the broken lab, as a line of the results. `budget`: "" = the playbook's."""
+    """One survey of the broken lab, as a line of the results; each by itself, since the faults before
+    it are gone. `budget`: "" = the playbook's."""
     chosen = trouble(kind, random.Random(f"{kind} {seed}"), size)
     log = out / f"{kind}-{seed}.txt"
     began = time.monotonic()
@@ -163,6 +164,7 @@ def survey(
             "-i",
             f"lab:{lab.name}",
             "--survey",
+            "--fresh",
             "--out",
             str(out / "runs"),
             "-q",

@@ -69,6 +69,7 @@ BENCHES: dict[str, Small] = {
     "lab_starved.py": Small("--rounds 1 --seconds 2"),
     "lab_up.py": Small("2"),
     "live.py": Small("2"),
+    "links_drawn.py": Small("--draws 1 --sizes 4x2 --kinds healthy,late-rail"),
     "messages.py": Small("nccl . HEAD", needs=".git"),
     "overhead.py": Small("--rounds 1"),
     "partial.py": Small("check --nodes 8"),

@@ -1,5 +1,6 @@
-"""`busbw check --links` in the lab: a healthy one, a slow rail, a node without the tool, a server that
-is killed midway. Shaped TCP links between emulated nodes; iperf3."""
+"""`busbw check --links` in the lab: a healthy one, a slow rail, a late rail, a limit that shows only
+while all rails are busy, a node without the tool, a server that is killed midway, a replay. Shaped
+TCP links between emulated nodes; iperf3."""
 
 from __future__ import annotations
 
@@ -9,13 +10,14 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from busbw.lab import faults, files, processes
+from busbw.lab import enter, faults, files, processes
 from busbw.lab.state import LabState
 
 pytestmark = pytest.mark.lab
@@ -33,7 +35,7 @@ def start(lab: LabState, out: Path, *words: str) -> subprocess.Popen[str]:
 
 
 def ended(process: subprocess.Popen[str]) -> tuple[int, str]:
-    out, err = process.communicate(timeout=300)
+    out, err = process.communicate(timeout=600)
     assert process.returncode in (0, 1, 3), (process.returncode, out, err)
     return process.returncode, out
 
@@ -71,6 +73,69 @@ def test_a_slow_rail_is_found_on_its_node_and_a_healthy_lab_names_nobody(
     words = (sys.executable, "-m", "busbw", "report", str(folder))
     subprocess.run(words, check=False, stdout=subprocess.DEVNULL)
     assert "Slow: node3 eth1." in (folder / "report.html").read_text()
+
+
+def test_a_late_rail_and_a_limit_of_all_rails_are_named_and_a_replay_says_the_same(
+    lab: LabState, tmp_path: Path
+) -> None:
+    shared_by_rails(lab, "node2", "7700 kbytes/second")
+    with late(lab, "node4", "eth1", 0.02):
+        status, out = ended(start(lab, tmp_path / "measured", "--budget", "90s"))
+    judged = {key: (row["status"], row["why"]) for key, row in rows(tmp_path / "measured").items()}
+    for rail in ("eth0", "eth1"):
+        # On a busy machine others lose as well: then it is a warning.
+        assert judged["node2", rail][0] in ("FAIL", "WARN"), out
+        assert "of its rate with all rails busy" in judged["node2", rail][1], out
+    assert judged["node4", "eth1"][0] != "PASS", out
+    assert "answers late to every partner: " in judged["node4", "eth1"][1], out
+    others = [each for (node, _), each in judged.items() if node in ("node1", "node3")]
+    assert not any(state == "FAIL" or "late" in why for state, why in others), out
+    folder, measured = report(tmp_path / "measured")
+    words = ("check", "--links", "--replay", str(folder), "--out", str(tmp_path / "again"))
+    again = subprocess.run(
+        (sys.executable, "-m", "busbw", *words), capture_output=True, text=True, check=False
+    )
+    assert again.returncode == status, (again.stdout, again.stderr)
+    replayed = json.loads((tmp_path / "again" / "latest" / "links.json").read_text())
+    assert replayed["links"]["rows"] == measured["links"]["rows"]
+
+
+def shared_by_rails(lab: LabState, node: str, rate: str) -> None:
+    """What all rails of a node send together, and what they receive, is no more than that."""
+    rules = f"""
+    table inet shared {{
+      limit sent {{ rate over {rate} burst 256 kbytes }}
+      limit received {{ rate over {rate} burst 256 kbytes }}
+      chain out {{ type filter hook output priority 0; oifname "eth*" limit name "sent" drop; }}
+      chain in {{ type filter hook input priority 0; iifname "eth*" limit name "received" drop; }}
+    }}
+    """
+    argv = enter.node_argv(lab, lab.node(node), ("nft", "-f", "-"))
+    subprocess.run(argv, input=rules, text=True, check=True, capture_output=True)
+
+
+@contextmanager
+def late(lab: LabState, node: str, rail: str, seconds: float) -> Iterator[None]:
+    """All frames of that rail pass its switch so much later, both ways."""
+    port = next(each.port for each in lab.node(node).rails if each.interface == rail)
+    show = enter.switch_argv(lab, ("ip", "-o", "-j", "link", "show", port))
+    known = json.loads(subprocess.run(show, capture_output=True, check=True).stdout)[0]
+    bridge, mtu = known["master"], known["mtu"]
+    joined = (
+        f"link set {port} nomaster\nlink add late0 mtu {mtu} type veth peer name late1 mtu {mtu}\n"
+        f"link set late1 master {bridge}\nlink set late0 up\nlink set late1 up\n"
+    )
+    ip = enter.switch_argv(lab, ("ip", "-batch", "-"))
+    subprocess.run(ip, input=joined, text=True, check=True, capture_output=True)
+    script = str(Path(__file__).with_name("late_link.py"))
+    argv = enter.switch_argv(lab, (sys.executable, script, port, "late0", str(seconds)))
+    relay = subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    try:
+        assert relay.stdout is not None
+        assert relay.stdout.readline() == "ready\n"
+        yield
+    finally:
+        relay.communicate("", timeout=60)
 
 
 def test_a_node_without_iperf3_is_unknown_and_a_killed_server_flags_nobody(

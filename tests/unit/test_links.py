@@ -59,6 +59,18 @@ Link Down Counter                  : 2
 """
 
 
+LATENCY = """\
+                    RDMA_Write Latency Test
+ #bytes #iterations    t_min[usec]    t_max[usec]  t_typical[usec]    t_avg[usec]    t_stdev[usec]   99% percentile[usec]   99.9% percentile[usec]
+ 2       1000          {low:.2f}           5.07         {typical:.2f}     	       {typical:.2f}        	0.10		1.60		5.07
+"""
+
+
+def latency(typical_us: float) -> str:
+    """A table of ib_write_lat with that typical latency."""
+    return LATENCY.format(low=typical_us * 0.97, typical=typical_us)
+
+
 def row(rate_gbit_s: float) -> str:
     """A table of ib_write_bw with that average."""
     return (
@@ -84,34 +96,57 @@ def measured(
     slow: dict[tuple[str, str], float] | None = None,
     without: tuple[str, ...] = (),
     killed: tuple[tuple[int, str], ...] = (),
+    sharing: dict[str, float] | None = None,
+    late: dict[tuple[str, str], float] | None = None,
+    memories: tuple[str, ...] = ("host",),
+    of_gpu: dict[tuple[str, str], float] | None = None,
+    noise: float = 0.01,
+    leaf_of: dict[str, int] | None = None,
 ) -> tuple[RunDir, RunPlan, LinkBaselineArtefact]:
-    """`slow`: (node, rail) → its share. `without`: nodes whose tool is missing. `killed`: the server
-    of that node in that round."""
+    """`slow`: (node, rail) → its share, `of_gpu` between GPU memories. `without`: nodes whose tool is
+    missing. `killed`: the server of that node in that round. `sharing`: node → what its rails keep
+    while all are busy. `late`: (node, rail) → µs that it adds. `leaf_of`: half a µs more between two
+    leaves."""
     run = run_directory.create(tmp_path, "2026-11-25T12:00:00Z", "links")
     draw = random.Random(seed)
-    pairs, paths, back, problems, at_fault, numbers = [], [], [], [], [], []
+    pairs, paths, back, problems, at_fault, numbers, kinds = [], [], [], [], [], [], []
+
+    def about(value: float) -> float:
+        return value * (1 + noise * draw.gauss(0, 1))
+
+    def output(way: tuple[str, str], memory: str, dead: bool) -> str:
+        text, together = "", ""
+        for rail in RAILS:
+            bad = (slow if memory == "host" else of_gpu) or {}
+            rate = about(392 * min(bad.get((node, rail), 1.0) for node in way))
+            kept = min((sharing or {}).get(node, 1.0) for node in way)
+            far = 0.5 if len({(leaf_of or {}).get(node) for node in way}) > 1 else 0.0
+            wait = about(1.1 + far + sum((late or {}).get((node, rail), 0.0) for node in way))
+            if dead:
+                text += f"@@ {rail} latency\n\n@@ {rail} rdma\nCouldn't connect to n:18710\n"
+                continue
+            text += f"@@ {rail} latency\n{latency(wait)}@@ {rail} rdma\n{row(rate)}"
+            together += f"@@ {rail} together\n{row(about(rate * kept))}"
+        return text + together
+
     for number in range(1, rounds + 1):
-        for pair in circle(nodes, number - 1)[0]:
-            lacking = next((node for node in pair if node in without), "")
-            dead = any((number, node) in killed for node in pair)
-            own: list[str | None] = []
-            for way in (pair, pair[::-1]):
-                text = ""
-                for rail in RAILS:
-                    share = min((slow or {}).get((node, rail), 1.0) for node in pair)
-                    rate = 392 * share * (1 + 0.01 * draw.gauss(0, 1))
-                    output = "Couldn't connect to n:18710\n" if dead else row(rate)
-                    text += f"@@ {rail} latency\n#bytes #iterations t_min[usec]\n@@ {rail} rdma\n{output}"
-                name = f"links/round-{number}/{'-'.join(way)}.txt"
-                if not lacking:
-                    run.write_raw(name, text.encode())
-                own.append(None if lacking else f"raw/{name}")
-            pairs.append(pair)
-            paths.append(own[0])
-            back.append(own[1])
-            problems.append(f"{lacking}: no ib_write_bw" if lacking else "")
-            at_fault.append(lacking)
-            numbers.append(number)
+        for memory in memories:
+            for pair in circle(nodes, number - 1)[0]:
+                lacking = next((node for node in pair if node in without), "")
+                dead = any((number, node) in killed for node in pair)
+                own: list[str | None] = []
+                for way in (pair, pair[::-1]):
+                    name = f"links/round-{number}-{memory}/{'-'.join(way)}.txt"
+                    if not lacking:
+                        run.write_raw(name, output(way, memory, dead).encode())
+                    own.append(None if lacking else f"raw/{name}")
+                pairs.append(pair)
+                paths.append(own[0])
+                back.append(own[1])
+                problems.append(f"{lacking}: no ib_write_bw" if lacking else "")
+                at_fault.append(lacking)
+                numbers.append(number)
+                kinds.append(memory)
     artefact = LinkBaselineArtefact(
         pairs=tuple(pairs),
         interfaces=(RAILS,) * len(pairs),
@@ -121,6 +156,8 @@ def measured(
         rounds=tuple(numbers),
         reverse_paths=tuple(back),
         at_fault=tuple(at_fault),
+        memory="both" if len(memories) == 2 else memories[0],
+        memories=tuple(kinds),
         budget_s=300.0,
         seconds=60.0,
     )
@@ -191,6 +228,54 @@ def test_of_three_nodes_the_slow_rail_is_named(tmp_path: Path) -> None:
     assert bad_rows(test) == {("gpu1", "mlx5_0"): (Status.FAIL, "gpu1 rail 0 is slow")}
 
 
+def test_what_rails_share_shows_only_while_all_are_busy_and_is_named(tmp_path: Path) -> None:
+    test = links.judge(*measured(tmp_path, EIGHT, sharing={"gpu6": 0.52}))
+    bad = bad_rows(test)
+    assert set(bad) == {("gpu6", rail) for rail in RAILS}
+    assert all(status is Status.FAIL for status, _ in bad.values())
+    assert all(why.startswith("gpu6 keeps 5") for _, why in bad.values()), bad
+    assert all(why.endswith("% of its rate with all rails busy") for _, why in bad.values())
+    assert all(row.share and row.share > 0.95 for row in test.table.rows)
+
+
+def test_a_limit_that_all_nodes_share_is_a_warning_without_a_name(tmp_path: Path) -> None:
+    test = links.judge(*measured(tmp_path, EIGHT, sharing=dict.fromkeys(EIGHT, 0.6)))
+    assert {row.status for row in test.table.rows} == {Status.WARN}
+    assert all(
+        row.why.endswith("% of its rate with all rails busy, as of most") for row in test.table.rows
+    )
+
+
+def test_a_rail_that_answers_late_is_named_and_its_rate_passes(tmp_path: Path) -> None:
+    run, plan, artefact = measured(tmp_path, EIGHT, late={("gpu5", "mlx5_1"): 2.4})
+    ((place, (status, why)),) = bad_rows(links.judge(run, plan, artefact)).items()
+    assert place == ("gpu5", "mlx5_1")
+    assert status is Status.WARN
+    assert why.startswith("answers late to every partner: 3.")
+    artefacts.keep(run, link_baseline.FILE, artefact)
+    named = {(c.check_id, c.node): c.status for c in links.checks(run, plan)}
+    assert named["links.latency", "gpu5"] is Status.WARN
+    assert {status for place, status in named.items() if place != ("links.latency", "gpu5")} == {
+        Status.PASS
+    }
+
+
+def test_a_further_hop_is_no_late_answer(tmp_path: Path) -> None:
+    leaf_of = {node: int(node == "gpu8") for node in EIGHT}
+    assert bad_rows(links.judge(*measured(tmp_path, EIGHT, leaf_of=leaf_of))) == {}
+
+
+def test_gpu_memory_has_rows_of_its_own_and_a_slow_one_is_named_there_alone(
+    tmp_path: Path,
+) -> None:
+    slow = {("gpu4", "mlx5_0"): 0.4}
+    test = links.judge(*measured(tmp_path, EIGHT, memories=("host", "gpu"), of_gpu=slow))
+    assert [row.memory for row in test.table.rows] == ["host"] * 16 + ["gpu"] * 16
+    bad = [(row.node, row.interface, row.memory) for row in test.table.rows if row.why]
+    assert bad == [("gpu4", "mlx5_0", "gpu")]
+    assert all(row.sent_gbit_s and row.received_gbit_s for row in test.table.rows)
+
+
 def test_the_table_has_what_is_not_well_with_both_directions(tmp_path: Path) -> None:
     test = links.judge(*measured(tmp_path, EIGHT, slow={("gpu3", "mlx5_1"): 0.5}))
     text = [str(line) for line in link_lines(test.table)]
@@ -199,9 +284,11 @@ def test_the_table_has_what_is_not_well_with_both_directions(tmp_path: Path) -> 
         "RAIL",
         "SENDS",
         "RECEIVES",
-        "LATENCY",
         "OF",
         "OTHERS",
+        "ALL",
+        "BUSY",
+        "LATENCY",
         "RESULT",
     ]
     slow = next(line for line in text if "gpu3 rail 1 is slow" in line)
