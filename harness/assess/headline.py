@@ -214,6 +214,8 @@ def check_headline(checks: tuple[CheckResult, ...], nodes: tuple[str, ...], prof
 
     >>> check_headline((CheckResult("gpu.count", "n2", Status.FAIL, "7", "8", "nvidia-smi -L"),), ("n1", "n2"), "tcp")
     'n2: 7 (gpu.count)'
+    >>> check_headline((CheckResult("ssh.connect", "n1", Status.UNKNOWN, "", "", ""),), ("n1",), "tcp")
+    'n1 could not be checked; profile tcp'
     """
     count = f"{len(nodes):,} {'node' if len(nodes) == 1 else 'nodes'}"
     required = [check for check in checks if check.required and check.status is not Status.SKIPPED]
@@ -229,7 +231,10 @@ def check_headline(checks: tuple[CheckResult, ...], nodes: tuple[str, ...], prof
             only = _only_problem(same) if status is Status.FAIL else ""
             if only:
                 return only
-            return f"{len(bad):,} of {count} {words}: {fold(bad)}; profile {profile}"
+            which = f"{len(bad):,} of {count} {words}: {fold(bad)}"
+            if len(nodes) == 1:
+                which = f"{nodes[0]} {words}"
+            return f"{which}; profile {profile}"
     advised = [check for check in checks if check.status is Status.FAIL]
     if not advised:
         return f"{count} as required by profile {profile}"

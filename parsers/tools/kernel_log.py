@@ -111,8 +111,8 @@ def _telling_lines(data: bytes) -> Iterator[tuple[int, str]]:
         return
     for each in _TELLING.lines_in(data):
         returns = data.count(b"\r", 0, each.start) - data.count(b"\r\n", 0, each.start)
-        line = data[each.start : each.end].removesuffix(b"\r")
-        for number, piece in enumerate(line.split(b"\r")):  # a progress bar's states are lines
+        states = data[each.start : each.end].removesuffix(b"\r")
+        for number, piece in enumerate(states.split(b"\r")):  # a progress bar's states are lines
             if _TELLING.stand_in(piece):
                 yield each.number + 1 + returns + number, decoded(piece)
 
