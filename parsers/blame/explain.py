@@ -33,7 +33,7 @@ from busbw.parsers.blame.chance import (
 )
 from busbw.parsers.blame.levels import LEAST_LOSS, Level, least_loss
 from busbw.parsers.blame.parts import Fabric, hops, loads, ways
-from busbw.parsers.blame.thin import thin_losses
+from busbw.parsers.blame.thin import rail_losses, thin_losses
 
 if TYPE_CHECKING:
     from busbw.parsers.blame.columns import Flags, Members, Positions
@@ -247,8 +247,13 @@ class Explainer:
             self._apply(best)
         flagged = self._merged(flagged)
         thin = self._thin(flagged)
-        told = {suspicion.account.part for suspicion in thin}
-        suspected = [account for account in suspected if account.part not in told]
+        named = {suspicion.account.part for suspicion in thin}
+        shown = {index for suspicion in thin for index in suspicion.account.explained}
+        suspected = [
+            account
+            for account in suspected
+            if account.part not in named and not shown.issuperset(account.explained)
+        ]
         everything = (*flagged, *suspected)
         suspicions = [
             Suspicion(account, self._alike(account, everything)) for account in everything
@@ -256,13 +261,17 @@ class Explainer:
         return Explanation((*suspicions[: len(flagged)], *thin), tuple(suspicions[len(flagged) :]))
 
     def _thin(self, flagged: list[Account]) -> list[Suspicion]:
-        """What one rail of uplinks takes from all that cross them, too little to show in one group;
-        nothing where flows are hashed, which makes groups differ by luck."""
+        """What one rail of a node, or of uplinks from all that cross them, takes, too little to show
+        in one group; nothing where flows are hashed, which makes groups differ by luck."""
         if self._fabric.hashed or self._average:
             return []
         self._predict(flagged)
         suspicions = []
-        for loss in thin_losses(self._levels, self._columns.predicted.tolist(), self._leaf):
+        predicted = self._columns.predicted.tolist()
+        losses = rail_losses(self._levels, predicted, self._leaf)
+        for index in {index for loss in losses for index in loss.groups}:
+            predicted[index] = 0.0
+        for loss in (*losses, *thin_losses(self._levels, predicted, self._leaf)):
             account = Account(
                 loss.part,
                 capacity=1.0 - loss.share,

@@ -11,7 +11,7 @@ from busbw.model import LaunchRole
 from busbw.parsers.blame import blame
 from busbw.parsers.blame.parts import Fabric
 from busbw.parsers.nccl_tests.groups import GroupSample
-from busbw.survey.schedule import across_leaves, inside_leaves
+from busbw.survey.schedule import across_leaves, circle, inside_leaves
 
 LEAVES = tuple(tuple(f"n{leaf}{i:02d}" for i in range(8)) for leaf in "abcd")
 FOUR = Fabric(tuple((node, f"leaf-{node[1]}") for leaf in LEAVES for node in leaf))
@@ -96,3 +96,51 @@ def test_what_differs_in_one_launch_alone_is_not_named() -> None:
         for s in samples
     )
     assert named(once) == []
+
+
+ONE_LEAF = Fabric(tuple((f"n{i:02d}", "leaf1") for i in range(32)))
+
+
+def moody(
+    left: dict[str, float], launches: int = 3, *, turn: int = 1, seed: int = 1
+) -> tuple[GroupSample, ...]:
+    """Pairs of one leaf whose rails have 5 % between launches in common. `left`: what is left of rail
+    5 of a node. `turn`: 0 = the same partners each time."""
+    rng = random.Random(seed)
+    nodes = tuple(node for node, _ in ONE_LEAF.leaf_of)
+    samples = []
+    for number in range(launches):
+        for a, b in circle(nodes, number * turn)[0]:
+            mood = rng.gauss(1, 0.05)
+            for rail in range(RAILS):
+                share = min(left.get(a, 1.0), left.get(b, 1.0)) if rail == 5 else 1.0
+                values = tuple(48 * mood * share * rng.gauss(1, 0.02) for _ in range(20))
+                launch = f"pairs-{number + 1}"
+                artefact = f"raw/cases/{launch}/result.json"
+                samples.append(
+                    GroupSample((a, b), 1 << 30, values, artefact, launch=launch, rail=rail)
+                )
+    return tuple(samples)
+
+
+def test_a_rail_that_loses_a_tenth_is_named_whatever_launches_do_to_all_rails_of_a_pair() -> None:
+    bad = {"n03": 0.9, "n17": 0.9}
+    assert sorted(named(moody(bad), ONE_LEAF)) == ["n03 rail 5", "n17 rail 5"]
+
+
+def test_two_launches_name_no_rail_that_loses_a_tenth() -> None:
+    assert named(moody({"n03": 0.9}, launches=2), ONE_LEAF) == []
+
+
+def test_a_rail_that_met_one_partner_only_is_not_named_for_a_thin_loss() -> None:
+    outcome = blame.solve(moody({"n03": 0.9}, turn=0), ONE_LEAF)
+    assert [each.component.label for each in outcome.blames if not each.also] == []
+
+
+def test_a_loss_of_the_same_rail_on_all_nodes_names_none_of_them() -> None:
+    assert named(moody({f"n{i:02d}": 0.93 for i in range(32)}), ONE_LEAF) == []
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_noise_that_all_rails_of_a_pair_share_names_nothing(seed: int) -> None:
+    assert named(moody({}, launches=6, seed=seed), ONE_LEAF) == []
