@@ -324,7 +324,11 @@ class Explainer:
             if self._can_flag(account) or self._doubtful(account):
                 candidates.append(account)
         possible = [account for account in candidates if not _comes_and_goes(account)]
-        return max(possible or candidates, key=_rank, default=None)
+        for account in sorted(possible or candidates, key=_rank, reverse=True):
+            steady = account.part.kind in _SHARED and not account.intermittent
+            if not steady or self._plausible(account):
+                return account
+        return None
 
     def _most_of(self, part: Component) -> tuple[float, float]:
         """The most that the part could take away: uncapped over the launches, and with each launch

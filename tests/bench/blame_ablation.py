@@ -64,6 +64,7 @@ PARTS = {
     "plausible alternatives only": lambda: _always(Explainer, "_plausible", True),
     "a way that slows each flow": lambda: mock.patch.object(Explainer, "_each", Explainer._loaded),
     "thin losses": lambda: _always(explain, "thin_losses", ()),
+    "a rail against its pair": lambda: _always(explain, "rail_losses", ()),
     "shared uplinks": lambda: _always(blame, "shared_uplinks", ()),
     "waste of full uplinks": lambda: mock.patch.object(columns, "WASTE", 0.0),
     "rails merged into their node": lambda: mock.patch.object(

@@ -218,3 +218,11 @@ def test_a_survey_says_from_which_launch_on_its_answer_was_right() -> None:
     result = BENCH.trial(calm("rail"))
     assert 3 <= result.right_from <= result.launches
     assert BENCH.trial(calm("rail"), 2).right_from == 0
+
+
+def test_a_bad_node_is_not_hidden_by_uplinks_that_are_as_good_as_their_like() -> None:
+    """Four bad ends of 32 make groups slow on both sides of the only uplinks."""
+    point = Point("32x8", "several", "pair", 0.1, 0.02, 16, 1, "adaptive", 2)
+    fleets = (case(point, index) for index in range(100, 106))
+    each = next(one for one in fleets if len(one.truths) == 4)
+    assert BENCH.trial(each).end == "right"
