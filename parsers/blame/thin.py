@@ -49,6 +49,9 @@ FEWEST_LIKE = 5
 ones: a loss that all of them share is not a node's."""
 FEWEST_PARTNERS = 2
 """Nodes that a rail must be slow with: with one alone it may be the other end, or the route."""
+SHOWS = 4.0
+"""Standard deviations by which a rail must lie below its pair in each launch by itself: among
+thousands of rails the mean of noisy launches is now and then as low."""
 _Way = tuple[str, ...]
 
 
@@ -164,7 +167,7 @@ def rail_losses(
             continue
         share = statistics.fmean(lost[index] for index in groups)
         error = scatter / math.sqrt(len(launches))
-        steady = all(lost[index] > share / 2 for index in groups)
+        steady = all(lost[index] > max(share / 2, SHOWS * scatter) for index in groups)
         if share >= max(least, needed * error) and steady:
             evidence = (share / error) ** 2
             rails.append(ThinLoss(part, share, evidence, launches, tuple(groups), ()))
