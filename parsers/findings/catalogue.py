@@ -290,6 +290,9 @@ class Entry:
     """Names of families (`fabric.families`), or words of `EveryFabric`."""
     severity: Severity | None = None
     """None = the judge that reports it decides."""
+    cases: int = 0
+    """Labelled cases of batches 1 to 8 (docs/why.md) in which it is the cause; 0 = one or none. It
+    decides between guesses from the same line, and nothing else."""
     signals: tuple[Signal, ...] = ()
     """() only for notes, and for the roles `finding` and `check`."""
     rejects: tuple[str, ...] = ()

@@ -14,7 +14,8 @@
    consequence of what NCCL reports. A guess explains nothing by the very words that it shares.
 5. Then by confidence; causes before states, settings, secondary errors and notes. Of what is
    only possible: a reason in words of its own first, a guess at the cause after what it guesses
-   at; then by number of lines; earlier lines first.
+   at; then by number of lines; earlier lines first. Between guesses from one line the one that
+   was the cause in more labelled cases.
 """
 
 from __future__ import annotations
@@ -109,6 +110,8 @@ def rank(
             conditions without one are then no answer.
     """
     candidates = _candidates(known, clues, context)
+    if failed and not complaint:
+        candidates = {name: each for name, each in candidates.items() if not _only_slows(each)}
     if failed and not complaint and any(each.is_strong() for each in candidates.values()):
         candidates = {name: each for name, each in candidates.items() if not _is_bearable(each)}
     for candidate in candidates.values():
@@ -180,6 +183,11 @@ def _applies(symptom: Entry, clues: Sequence[Clue], context: Context) -> bool:
 def _is_bearable(candidate: _Candidate) -> bool:
     """A setting or condition for which there is no strong clue."""
     return candidate.symptom.role in (Role.SETTING, Role.STATE) and not candidate.is_strong()
+
+
+def _only_slows(candidate: _Candidate) -> bool:
+    """A setting of low severity costs a little time or bandwidth and ends nothing."""
+    return candidate.symptom.role is Role.SETTING and candidate.symptom.severity is Severity.LOW
 
 
 def _confidence(candidate: _Candidate, complaint: bool) -> Confidence:
@@ -367,6 +375,7 @@ def _order(candidate: _Candidate) -> tuple[object, ...]:
         -(candidate.share or 0),
         -lines,
         candidate.first(),
+        -candidate.symptom.cases if is_guess else 0,
         _SEVERITIES[candidate.symptom.severity or Severity.INFO],
         candidate.symptom.id,
     )

@@ -22,6 +22,8 @@ _FAILED = Watch(
     r"(?:connect to|StartConnect|PollConnect|Call to connect).*(?:No route to host|Connection"
     r" (?:timed out|refused)|Network is unreachable)",
 )
+_LIST = Watch("list", r"(?:Bootstrap ?: Using|NET/Socket ?: Using)\s+\[0\]\S+ \[1\]")
+_CHANNEL = Watch("channel", r"via NET/Socket/[1-9]")
 _COMPLETE = Watch("complete", r" - Init COMPLETE")
 _RANKS = Watch("ranks", r"\brank \d+ nranks \d+")
 _PUBLISHED = re.compile(
@@ -29,7 +31,11 @@ _PUBLISHED = re.compile(
     r" interface)\s+(?:\[\d+\])?(\S+?):([0-9a-fA-F.:]+)(?:%\w+)?<\d+>"
 )
 _PEER = re.compile(r"[Cc]onnect to ([0-9.]+)<\d+>")
-_NO_ROUTE = re.compile(r"No route to host")
+_NO_ANSWER = re.compile(r"No route to host|Connection timed out")
+_LISTED = re.compile(
+    r"\[(\d+)\](?:docker|virbr|veth|br-[0-9a-f]|cni|flannel|cali|podman|lxc|lxd|tailscale|tun\d|zt|wg\d)"
+)
+_SOCKET = re.compile(r"via NET/Socket/(\d+)")
 _LOOPBACK = "127."
 
 
@@ -42,15 +48,29 @@ def _judge(view: View) -> Iterator[Clue]:
     failures = view.sightings(_FAILED.name)
     yield from _between_hosts(published, reached=bool(view.sightings(_COMPLETE.name)))
     if failures:
+        yield from _behind_the_first(view)
         yield from _loopback(published, view.sightings(_RANKS.name))
     for line in failures:
         peer = _PEER.search(line.text)
-        if peer and published and _NO_ROUTE.search(line.text):
+        if peer and published and _NO_ANSWER.search(line.text):
             likely, possible = "socket-ifname-mismatch", "firewall-blocks-ports"
             if any(_same_network(peer[1], address) for address, _ in published.values()):
                 likely, possible = possible, likely
             yield line.clue(likely, Weight.STRONG, "nccl-log", places(line.text))
             yield line.clue(possible, Weight.WEAK, "nccl-log", places(line.text))
+
+
+def _behind_the_first(view: View) -> Iterator[Clue]:
+    """A virtual interface behind others in NCCL's list, where somebody could not connect: what the
+    channels use decides."""
+    used = set()
+    for line in view.sightings(_CHANNEL.name):
+        used |= set(_SOCKET.findall(line.text))
+    for line in view.sightings(_LIST.name):
+        listed = set(_LISTED.findall(line.text))
+        if listed:
+            weight = Weight.STRONG if listed & used else Weight.WEAK
+            yield line.clue("socket-virtual-iface", weight, "nccl-log", line.hosts)
 
 
 def _loopback(
@@ -102,7 +122,7 @@ RULE = Rule(
         "One address on two hosts is a virtual interface. Loopback between hosts is a wrong "
         "interface. No route within the own network is a firewall."
     ),
-    watches=(_USING, _FAILED, _COMPLETE, _RANKS),
+    watches=(_USING, _FAILED, _LIST, _CHANNEL, _COMPLETE, _RANKS),
     judge=_judge,
     fires=(
         Fires(
@@ -134,6 +154,12 @@ RULE = Rule(
             (("socket-ifname-mismatch", "strong"),),
         ),
         Fires(
+            "a:1:2 [0] NCCL INFO NET/Socket : Using [0]eno1:10.0.0.1<0> [1]veth25f:fe80::38%veth25f<0>"
+            "\na:1:2 [0] NCCL INFO Channel 00 : 0[18000] -> 1[18000] [send] via NET/Socket/1\n"
+            "a:1:2 [0] NCCL INFO Call to connect returned Connection timed out, retrying\n",
+            (("socket-virtual-iface", "strong"),),
+        ),
+        Fires(
             _A + "node-b:11:12 [0] NCCL INFO Bootstrap: Using eth0:fd00::7<0>\n",
             (("address-family-mismatch", "strong"),),
         ),
@@ -141,6 +167,10 @@ RULE = Rule(
     silent=(
         _A,
         _A + "node-b:11:12 [0] NCCL INFO Bootstrap : Using eth0:10.0.0.2<0>\n",
+        (
+            "a:1:2 [0] NCCL INFO NET/Socket : Using [0]eno1:10.0.0.1<0> [1]virbr0:192.168.122.1<0>\n"
+            "a:1:2 [0] NCCL INFO Using network Socket\n"
+        ),
         _A
         + "node-b:11:12 [0] NCCL INFO Bootstrap : Using eth0:10.1.0.2<0>\n"
         + "node-b:11:12 [0] NCCL INFO comm 0x1 rank 1 nranks 2 cudaDev 0 busId 1000 - Init"

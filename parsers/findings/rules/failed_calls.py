@@ -24,6 +24,7 @@ _ERRORS: Mapping[str, str] = {
     "full": r"No space left on device",
     "address": r"Bad address",
     "in-use": r"Address already in use",
+    "invalid": r"Invalid argument",
     "no-device": r"No such device\b(?! or)",
     "read-only": r"Read-only file system|Stale file handle|Input/output error",
 }
@@ -43,11 +44,12 @@ _STRONG, _WEAK = Weight.STRONG, Weight.WEAK
 _SUBJECTS = (
     _Subject(r"\bshmget", {"full": (("sysv-shm-limit", _STRONG),)}),
     _Subject(
-        r"/dev/shm|\bshm_open|\bshmat|shared memory",
+        r"/dev/shm|\bshm_open|\bshmat|shared memory|\bshm_?seg\w*|\bshm\w* (?:failed|attach)",
         {
             "full": (("shm-too-small", _STRONG),),
             "memory": (("shm-too-small", _WEAK),),
             "missing": (("shm-removed-by-systemd", _WEAK), ("ipc-namespace-split", _WEAK)),
+            "invalid": (("ipc-namespace-split", _WEAK),),
         },
     ),
     _Subject(
@@ -150,6 +152,10 @@ RULE = Rule(
         Fires(
             "slurmstepd: error: execve(): prted: No such file or directory\n",
             (("orted-not-found", "strong"),),
+        ),
+        Fires(
+            "TL_SHM ERROR Child failed to attach to shmseg, errno: Invalid argument\n",
+            (("ipc-namespace-split", "weak"),),
         ),
         Fires(
             "open /dev/infiniband/uverbs0: Permission denied\n",

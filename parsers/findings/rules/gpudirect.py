@@ -38,6 +38,8 @@ def _judge(view: View) -> Iterator[Clue]:
             is_alone = bool(using) and line.host is not None
             weight = Weight.STRONG if is_alone else Weight.WEAK
             yield line.clue("peermem-missing", weight, "nccl-log", line.hosts)
+        elif line.host is None:  # one direction of a channel has it: the other node lacks it
+            yield line.clue("peermem-missing", Weight.WEAK, "nccl-log")
 
 
 RULE = Rule(
@@ -63,6 +65,11 @@ RULE = Rule(
             "a:1:2 [0] NCCL INFO Channel 00/0 : 1[1] -> 8[0] [send] via NET/IB/0/GDRDMA\n"
             "b:1:2 [0] NCCL INFO Channel 00/0 : 8[0] -> 1[1] [send] via NET/IB/0\n",
             (("peermem-missing", "strong"),),
+        ),
+        Fires(
+            "9[1a000] -> 2[6b000] [send] via NET/IB/0/GDRDMA\n"
+            "9[1a000] -> 2[6b000] [receive] via NET/IB/1\n",
+            (("peermem-missing", "weak"),),
         ),
         Fires(
             "a:1:2 [0] NCCL INFO Channel 00/0 : 1[1] -> 8[0] [send] via NET/IB/0\n",

@@ -26,7 +26,8 @@ _SETTING = Watch(
 )
 _FAILURE = Watch(
     "failure",
-    r"NCCL WARN |ncclSystemError|ncclInternalError|Last error:|srun: error: |UCX +ERROR "
+    r"NCCL WARN |ncclSystemError|ncclInternalError|Last error:|srun: error: |UCX +ERROR |Test NCCL"
+    r" failure \S+ 'internal error"
     r"|btl_tcp\S*\]",
 )
 
@@ -43,7 +44,7 @@ class _Pair:
 _PAIRS = (
     _Pair(
         "(?:NCCL|GLOO)_SOCKET_IFNAME",
-        r"ncclSocketInit|socket\w*Connect|Bootstrap|bootstrap|Net : Connect|gloo",
+        r"ncclSocketInit|socket\w*Connect|Bootstrap|bootstrap|Net : Connect|gloo|Test NCCL failure",
         "socket-ifname-mismatch",
     ),
     _Pair(
