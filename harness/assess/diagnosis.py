@@ -149,7 +149,7 @@ def _kernel_log(answer: NodeAnswer) -> tuple[Text, ...]:
 
 
 def _moved(hit: Hit, by: int) -> Hit:
-    examples = (dataclasses.replace(line, line_no=line.line_no + by) for line in hit.examples)
+    examples = (line._replace(line_no=line.line_no + by) for line in hit.examples)
     return dataclasses.replace(hit, examples=tuple(examples))
 
 

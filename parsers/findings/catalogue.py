@@ -18,10 +18,12 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from typing import NamedTuple
 
 from busbw import codec
 from busbw.errors import ReadError
 from busbw.model import Finding, Fix
+from busbw.parsers.logs.scan_sieve import branches_of
 from busbw.table_cache import cached
 
 # The closed expression language of the catalogue: comparisons of named values, joined by
@@ -358,27 +360,57 @@ def _packaged() -> Catalogue:
     return assemble(entries)
 
 
+class _Sign(NamedTuple):
+    """One alternative of what an entry looks for in lines, by one text that such a line may have."""
+
+    literal: str
+    """Lower case; "" = it needs none that is known."""
+    regex: str
+
+
 @functools.cache
-def _expressions_of(*roles: Role) -> re.Pattern[str]:
+def _signs_of(*roles: Role) -> tuple[_Sign, ...]:
     """What entries of these roles look for in lines."""
+    names = "-".join(role.value for role in roles)
+    return cached(f"signs-{names}", functools.partial(_alternatives_of, roles))
+
+
+def _alternatives_of(roles: tuple[Role, ...]) -> tuple[_Sign, ...]:
     regexes = []
     for symptom in load().entries:
         for signal in symptom.signals:
             is_sign = symptom.role in roles and signal.weight is not Weight.EXCLUDES
             if is_sign and signal.regex is not None:
-                regexes.append(f"(?:{signal.regex})")
-    return re.compile("|".join(regexes), re.IGNORECASE | re.ASCII)
+                regexes.append(signal.regex)
+    return tuple(
+        _Sign(literal.decode(), branch.text)
+        for branch in branches_of(regexes)
+        for literal in branch.literals or (b"",)
+    )
+
+
+@functools.cache
+def _compiled(regex: str) -> re.Pattern[str]:
+    return re.compile(regex, re.IGNORECASE | re.ASCII)
+
+
+def _is_sign_of(line: str, *roles: Role) -> bool:
+    """Whether an entry of these roles looks for such a line. Most lines have none of the literals:
+    an expression is compiled for the first line that has one of its own."""
+    low = line.lower()
+    near = [regex for literal, regex in _signs_of(*roles) if literal in low]
+    return any(_compiled(regex).search(line) is not None for regex in near)
 
 
 def is_remark(line: str) -> bool:
     """Whether the catalogue knows the line to be harmless."""
-    return _expressions_of(Role.NOTE).search(line) is not None
+    return _is_sign_of(line, Role.NOTE)
 
 
 def is_no_failure(line: str) -> bool:
     """Whether the catalogue knows the line as a remark, or as a setting or a condition that costs
     bandwidth and ends nothing."""
-    return _expressions_of(Role.NOTE, Role.STATE).search(line) is not None
+    return _is_sign_of(line, Role.NOTE, Role.STATE)
 
 
 def entry(finding_id: str) -> Entry:

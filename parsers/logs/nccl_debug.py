@@ -22,7 +22,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Container, Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from busbw.errors import UnknownLayout
 from busbw.model import (
@@ -43,13 +43,14 @@ from busbw.model import (
 )
 from busbw.parsers.logs import Document, Format
 from busbw.parsers.logs.nccl_warnings import warning
-from busbw.parsers.logs.scan import COMMON_LINES, Hit, LineFormat, Pattern, Scan
+from busbw.parsers.logs.scan import COMMON_LINES, Hit, Line, LineFormat, Pattern, Scan
 from busbw.parsers.logs.scan_sieve import LONGEST_LINE
 from busbw.text import whole
 
 # One line.
 
 _CORE = re.compile(r"(?:^|[ \"#])NCCL (?P<level>INFO|WARN|CALL|TRACE|ABORT) (?P<message>.*)$")
+_INFO = " NCCL INFO "
 _PREFIX = re.compile(
     r"(?:\[(?P<ts>[^\]]*\d\d:\d\d:\d\d[^\]]*)\][ _]?)?"
     r"(?P<host>(?!\d\d?:)[^\s:\[\]<>()=,]+):(?P<pid>\d+):(?P<tid>\d+)"
@@ -111,6 +112,15 @@ def parse_line(text: str, line_no: int = 1) -> LogLine | None:
         source=where.source,
         function=where.function,
     )
+
+
+def _message(text: str) -> tuple[str, str] | None:
+    """Level and message of a line, as `parse_line` has them: nearly every line is ` NCCL INFO `."""
+    at = text.find("NCCL ")
+    if at > 0 and text.startswith(_INFO, at - 1):
+        return "INFO", text[at + len(_INFO) - 1 : LONGEST_LINE].rstrip()
+    line = parse_line(text)
+    return (line.level, line.message) if line is not None else None
 
 
 def result_name(number: int) -> str:
@@ -549,15 +559,29 @@ def take(pattern_id: str, line: LogLine) -> ProcessFacts:
     >>> take("nccl-debug.environment", parse_line("n:1:2 [0] NCCL INFO NCCL_IB_TIMEOUT set by environment to 22.")).environment
     (('NCCL_IB_TIMEOUT', '22'),)
     """
-    return _taken(pattern_id, line.level, line.message)
+    return _taken(pattern_id, line.level, line.message).facts
+
+
+_Parts = dict[str, list[ProcessFacts]]
+"""What the lines of one process say, by field."""
+
+
+class _Taken(NamedTuple):
+    """What one line says."""
+
+    facts: ProcessFacts
+    fields: tuple[str, ...]
+    """Those of `_FOLDED` that are not empty."""
 
 
 @functools.lru_cache(maxsize=_REMEMBERED)
-def _taken(pattern_id: str, level: str, message: str) -> ProcessFacts:
+def _taken(pattern_id: str, level: str, message: str) -> _Taken:
     """Remembered: the ranks of a job log the same."""
     expression, take_fact = _TAKERS[pattern_id]
     match = expression.search(f"NCCL {level} {message}")
-    return take_fact(match, message) if match is not None else ProcessFacts()
+    facts = take_fact(match, message) if match is not None else ProcessFacts()
+    given = zip(_FOLDED, _folded(facts), strict=True)
+    return _Taken(facts, tuple(name for name, value in given if value is not None and value != ()))
 
 
 T = TypeVar("T")
@@ -608,27 +632,29 @@ read = LINES.read
 def log_of(scan: Scan) -> NcclLog:
     """The records of a scan for `PATTERNS` (hits of other patterns are ignored)."""
     names = {hit.process for hit in scan.hits if hit.process is not None}
-    facts: dict[str | None, list[ProcessFacts]] = {}
+    facts: dict[str | None, _Parts] = {}
     warnings: list[NcclWarning] = []
     results: Counter[str] = Counter()
     for hit in scan.hits:
         if not hit.pattern.startswith(_FACT_PREFIX):
             continue
-        parts = facts.setdefault(_unglued(hit.process, names), [])
+        parts = facts.setdefault(_unglued(hit.process, names), {})
         if hit.pattern == COMMUNICATOR_ID:
-            parts.append(ProcessFacts(communicators=_communicators(hit)))
-            continue
-        for example in hit.examples:
-            line = parse_line(example.text, example.line_no)
-            if line is None:
-                line = LogLine(example.line_no, "INFO", example.text.strip())
-            if hit.pattern == WARN_ID:
-                warnings.append(warning(line))
-            elif hit.pattern == BACKTRACE_ID:
-                if match := BACKTRACE.match(line.message):
+            communicators = ProcessFacts(communicators=_communicators(hit))
+            parts.setdefault("communicators", []).append(communicators)
+        elif hit.pattern == WARN_ID:
+            warnings += map(_warning, hit.examples)
+        elif hit.pattern == BACKTRACE_ID:
+            for example in hit.examples:
+                _, message = _message(example.text) or ("", example.text.strip())
+                if match := BACKTRACE.match(message):
                     results[result_name(int(match["result"]))] += 1
-            else:
-                parts.append(take(hit.pattern, line))
+        else:
+            for example in hit.examples:
+                level, message = _message(example.text) or ("INFO", example.text.strip())
+                fact = _taken(hit.pattern, level, message)
+                for name in fact.fields:
+                    parts.setdefault(name, []).append(fact.facts)
     processes = [_process(name, parts) for name, parts in facts.items()]
     processes.sort(key=_by_rank)
     warnings.sort(key=lambda each: each.line_no)
@@ -640,6 +666,11 @@ def log_of(scan: Scan) -> NcclLog:
         missing_ranks=_missing_ranks(processes),
         stuck=_stuck(processes),
     )
+
+
+def _warning(example: Line) -> NcclWarning:
+    line = parse_line(example.text, example.line_no)
+    return warning(line or LogLine(example.line_no, "INFO", example.text.strip()))
 
 
 def _communicators(hit: Hit) -> tuple[Communicator, ...]:
@@ -657,12 +688,13 @@ def _unglued(process: str | None, names: set[str]) -> str | None:
     return name if name in names else process
 
 
-def _process(name: str | None, parts: list[ProcessFacts]) -> ProcessFacts:
+def _process(name: str | None, parts: _Parts) -> ProcessFacts:
     """Everything one process logged, each thing once."""
-    columns = dict(
-        zip(_FOLDED, zip(*map(_folded, parts or [ProcessFacts()]), strict=True), strict=True)
+    communicators = _last_states(
+        each
+        for group in [each.communicators for each in parts.get("communicators", ())]
+        for each in group
     )
-    communicators = _last_states(each for group in columns["communicators"] for each in group)
     largest = max(communicators, key=lambda each: (each.nranks, -each.line_no), default=None)
     tag = _RANKS.match(name or "")
     host, _, pid = (name or "").rpartition(":")
@@ -673,29 +705,33 @@ def _process(name: str | None, parts: list[ProcessFacts]) -> ProcessFacts:
         pid=whole(pid),
         rank=largest.rank if largest else rank,
         nranks=largest.nranks if largest else None,
-        relaxed_ordering=_first(columns["relaxed_ordering"]),
-        cuda_driver=_first(columns["cuda_driver"]),
-        no_ib_device=any(columns["no_ib_device"]),
-        dmabuf=_first(columns["dmabuf"]),
-        peer_memory=_first(columns["peer_memory"]),
-        stack=_each_once(columns["stack"]),
-        channels=_first(columns["channels"]),
-        nvls=_first(columns["nvls"]),
-        environment=tuple(sorted(_each_once(columns["environment"]))),
+        relaxed_ordering=_first(
+            [each.relaxed_ordering for each in parts.get("relaxed_ordering", ())]
+        ),
+        cuda_driver=_first([each.cuda_driver for each in parts.get("cuda_driver", ())]),
+        no_ib_device=any(each.no_ib_device for each in parts.get("no_ib_device", ())),
+        dmabuf=_first([each.dmabuf for each in parts.get("dmabuf", ())]),
+        peer_memory=_first([each.peer_memory for each in parts.get("peer_memory", ())]),
+        stack=_each_once([each.stack for each in parts.get("stack", ())]),
+        channels=_first([each.channels for each in parts.get("channels", ())]),
+        nvls=_first([each.nvls for each in parts.get("nvls", ())]),
+        environment=tuple(
+            sorted(_each_once([each.environment for each in parts.get("environment", ())]))
+        ),
         communicators=communicators,
-        versions=_each_once(columns["versions"]),
-        bootstrap=_each_once(columns["bootstrap"]),
-        networks=_each_once(columns["networks"]),
-        plugins=_each_once(columns["plugins"]),
-        hcas=_each_once(columns["hcas"]),
-        sockets=_each_once(columns["sockets"]),
-        gdr=_each_once(columns["gdr"]),
-        connections=_each_once(columns["connections"]),
-        collnet=_each_once(columns["collnet"]),
-        p2p_refused=_each_once(columns["p2p_refused"]),
-        timings=_each_once(columns["timings"]),
-        tuning=_each_once(columns["tuning"]),
-        topology=_each_once(columns["topology"]),
+        versions=_each_once([each.versions for each in parts.get("versions", ())]),
+        bootstrap=_each_once([each.bootstrap for each in parts.get("bootstrap", ())]),
+        networks=_each_once([each.networks for each in parts.get("networks", ())]),
+        plugins=_each_once([each.plugins for each in parts.get("plugins", ())]),
+        hcas=_each_once([each.hcas for each in parts.get("hcas", ())]),
+        sockets=_each_once([each.sockets for each in parts.get("sockets", ())]),
+        gdr=_each_once([each.gdr for each in parts.get("gdr", ())]),
+        connections=_each_once([each.connections for each in parts.get("connections", ())]),
+        collnet=_each_once([each.collnet for each in parts.get("collnet", ())]),
+        p2p_refused=_each_once([each.p2p_refused for each in parts.get("p2p_refused", ())]),
+        timings=_each_once([each.timings for each in parts.get("timings", ())]),
+        tuning=_each_once([each.tuning for each in parts.get("tuning", ())]),
+        topology=_each_once([each.topology for each in parts.get("topology", ())]),
     )
 
 

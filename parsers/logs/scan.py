@@ -21,6 +21,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from busbw.parsers.logs import Document, scan_literals
 from busbw.parsers.logs.scan_sieve import (
@@ -69,8 +70,7 @@ class Pattern:
     """How many lines behind each kept line are kept with it (fewer at the end of a block)."""
 
 
-@dataclass(frozen=True, slots=True)
-class Line:
+class Line(NamedTuple):
     """One line of the input."""
 
     line_no: int
@@ -200,12 +200,13 @@ class Scanner:
     def _search(self, text: bytes, tally: _Tally) -> None:
         """Have every line of the block booked that matches."""
         claimed = self._search_wrapped(text, tally)
-        matches: dict[int, list[tuple[int, bytes]]] = {}
+        matches: dict[int, list[_Match]] = {}
         hits: list[int] = []
         misses: list[int] = []
         done: set[int] = set()
-        branches, once = self._branches, tally.once
+        branches, once, processes = self._branches, tally.once, tally.processes
         for at, line, candidates in self._finder.lines(text, tally.never):
+            match: _Match | None = None
             for number in candidates:
                 branch = branches[number]
                 index = branch.index
@@ -216,9 +217,14 @@ class Scanner:
                         misses.append(number)
                         continue
                     hits.append(number)
-                lines = matches.setdefault(index, [])
-                if not lines or lines[-1][0] != at:
-                    lines.append((at, line))
+                if match is None:
+                    known = processes.get(line[: line.find(b" ") + 1])
+                    match = at, line, known or tally.process(line)
+                lines = matches.get(index)
+                if lines is None:
+                    matches[index] = [match]
+                elif lines[-1] is not match:
+                    lines.append(match)
                 if index in once:
                     done.add(index)
         for index, lines in matches.items():
@@ -235,9 +241,13 @@ class Scanner:
                 branch = self._branches[number]
                 if branch.index not in matched and branch.regex.search(joined) is not None:
                     matched.add(branch.index)
-                    tally.book(branch.index, ((at, joined),))
+                    tally.book(branch.index, ((at, joined, tally.process(joined)),))
             claimed.update((at + step, matched) for step in range(count))
         return claimed
+
+
+_Match = tuple[int, bytes, bytes | None]
+"""A line that a pattern matches: its index in the block, its text, its process."""
 
 
 class _Entry:
@@ -281,8 +291,6 @@ class _Tally:
         self.dropped = 0
         self.processes: dict[bytes, bytes | None] = {}
         """What the first word of a line says of its process."""
-        self.owners: dict[int, tuple[bytes, bytes | None]] = {}
-        """The lines of this block that matched, and whose they are: most match several patterns."""
         self.like: set[tuple[int, bytes | None, bytes]] = set()
         """(pattern, process, last word) of the lines that `distinct` patterns matched."""
 
@@ -295,7 +303,6 @@ class _Tally:
     def begin(self, block: Block) -> None:
         """Look at the next block. What has become common is treated so from here on."""
         self.block = block.text
-        self.owners.clear()
         self.first_line = self.first_line or _first_line(block.text)
         self.long_lines += block.long_lines
         if self.newly_common:
@@ -328,17 +335,12 @@ class _Tally:
                 return known
         return process_of(line)
 
-    def book(self, index: int, lines: Sequence[tuple[int, bytes]]) -> None:
-        """Lines (index in the block, text), ascending, that match the pattern."""
-        pattern, entries, processes = self.patterns[index], self.entries, self.processes
+    def book(self, index: int, lines: Sequence[_Match]) -> None:
+        """Lines, ascending, that match the pattern."""
+        pattern, entries = self.patterns[index], self.entries
         first_no = self.lines + 1
-        for at, line in lines:
-            known = self.owners.get(at)
-            if known is not None and known[0] is line:
-                process = known[1]
-            else:
-                process = processes.get(line[: line.find(b" ") + 1]) or self.process(line)
-                self.owners[at] = line, process
+        is_distinct, keep, after = pattern.distinct, pattern.keep, pattern.after
+        for at, line, process in lines:
             entry = entries.get((index, process))
             if entry is None:
                 if len(entries) >= _MOST_ENTRIES:
@@ -346,16 +348,16 @@ class _Tally:
                     continue
                 entry = entries[index, process] = _Entry()
             entry.count += 1
-            if pattern.distinct and not self._is_new(index, process, line):
+            if is_distinct and not self._is_new(index, process, line):
                 continue
-            if len(entry.examples) >= pattern.keep:
+            if len(entry.examples) >= keep:
                 continue
             if self.kept >= _MOST_LINES and entry.examples:
                 self.dropped += 1
             else:
                 self.kept += 1
-                after = self._behind(at, pattern.after) if pattern.after else b""
-                entry.examples.append((first_no + at, line, after))
+                behind = self._behind(at, after) if after else b""
+                entry.examples.append((first_no + at, line, behind))
         self._count(index, len(lines))
 
     def _behind(self, at: int, lines: int) -> bytes:
@@ -410,7 +412,9 @@ class _Tally:
 
 
 def _line(line_no: int, text: bytes, after: bytes) -> Line:
-    further = tuple(each.decode("utf-8", "replace") for each in after.split(b"\n")) if after else ()
+    if not after:
+        return Line(line_no, text.decode("utf-8", "replace"))
+    further = tuple(each.decode("utf-8", "replace") for each in after.split(b"\n"))
     return Line(line_no, text.decode("utf-8", "replace"), further)
 
 
