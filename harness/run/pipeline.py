@@ -188,8 +188,11 @@ def _share(context: Context, artefact: CaseArtefact) -> str:
 
 def _none_reached(context: Context) -> ReachError:
     first = context.fleet.unreachable[0] if context.fleet.unreachable else None
+    nodes = context.plan.cluster.nodes
     return ReachError(
-        f"none of {phrases.count(len(context.plan.cluster.nodes), 'node')} could be reached",
+        f"{nodes[0].name} could not be reached"
+        if len(nodes) == 1
+        else f"none of {len(nodes)} nodes could be reached",
         seen=f"{first.node}: {first.reason}" if first else "",
         next_step=first.next_step if first else "",
     )
