@@ -370,10 +370,14 @@ def conclude(layers: Breakdown) -> Conclusion:
 
 def _slow_link(layers: Breakdown, share: float, slowest: RailLink) -> Conclusion:
     if slowest.ratio is not None and slowest.ratio >= ENOUGH:
-        below = "line rate" if layers.line_gb_s else "the best one"
+        # Beside a good link of this run it is that link: the fabric itself was not measured.
+        said = (
+            f"the fabric is slow, not NCCL: a link baseline is {share:.0%} of line rate"
+            if layers.line_gb_s
+            else f"a link is slow, not NCCL: its baseline is {share:.0%} of the best one"
+        )
         return Conclusion(
-            f"the fabric is slow, not NCCL: a link baseline is {share:.0%} of {below}, and the"
-            f" benchmark gets {slowest.ratio:.0%} of it",
+            f"{said}, and the benchmark gets {slowest.ratio:.0%} of it",
             slowest.nodes,
         )
     if not layers.pair_shares:

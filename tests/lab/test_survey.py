@@ -105,7 +105,7 @@ def test_half_a_rail_is_found_and_nothing_but_it_and_what_cannot_be_distinguishe
     ], table
     assert table["title"].startswith(
         (
-            "the fabric is slow, not NCCL: a link baseline is ",
+            "a link is slow, not NCCL: its baseline is ",
             "inconclusive between the fabric and NCCL's settings",
         )
     ), table

@@ -94,6 +94,12 @@ BOTH = links((0.98, 0.95), (0.45, 0.4), (0.98, 0.95), (0.98, 0.94))
             True,
         ),
         (
+            {"links": FABRIC, "line_gb_s": None},
+            "a link is slow, not NCCL: its baseline is 46% of the best one",
+            ("gpu1", "gpu2"),
+            True,
+        ),
+        (
             {"links": SETUP},
             (
                 "NCCL's settings are at fault, the links are good: the benchmark gets at most 42% of"
@@ -158,7 +164,7 @@ BOTH = links((0.98, 0.95), (0.45, 0.4), (0.98, 0.95), (0.98, 0.94))
     ],
 )
 def test_fabric_and_settings_are_separated_only_where_the_numbers_separate_them(
-    changed: dict[str, Ring | tuple[RailLink, ...]],
+    changed: dict[str, Ring | tuple[RailLink, ...] | None],
     says: str,
     where: tuple[str, ...],
     settled: bool,
