@@ -49,6 +49,8 @@ class Findings:
 
     heading: str
     entries: tuple[Entry, ...]
+    followers: frozenset[str] = frozenset()
+    """Ids of those that the head of the page explains."""
 
 
 def view(report: ReportInput) -> Findings | None:
@@ -60,7 +62,9 @@ def view(report: ReportInput) -> Findings | None:
     others = tuple(entry for entry in every if entry.finding is not first)
     if first is not None and not others:
         return None
-    return Findings("Findings" if first is None else "Other findings", others)
+    if first is None:
+        return Findings("Findings", others)
+    return Findings("Other findings", others, frozenset(first.explains))
 
 
 def entries(report: ReportInput) -> tuple[Entry, ...]:
