@@ -124,7 +124,7 @@ def test_the_record_of_what_happened_decides_nothing(
 def test_a_judge_that_does_not_look_at_damage_is_caught(
     whole: dict[str, bases.Base], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(RunDir, "damage", lambda run: ())
+    monkeypatch.setattr(RunDir, "sound", lambda run: (run, ()))
     chosen = [("healthy", "cases/all-reduce/counters-after/node3.txt", "removed")]
     assert list(worse({"healthy": whole["healthy"]}, chosen, tmp_path)) != []
 

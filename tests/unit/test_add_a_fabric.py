@@ -134,6 +134,7 @@ OTHER_VOCABULARIES = {
     "harness/checks/cloud.py": {"efa": "the provider's name in libfabric"},
     "parsers/tools/fi_info.py": {"efa": "the provider's name in libfabric"},
     "parsers/tools/counters.py": {"tcp": "a section of the counters"},
+    "parsers/logs/scan_literals.py": {"roce": "letters that many lines of a log have"},
     "parsers/findings/facts.py": {"tcp": "the device of the kernel's TCP counters"},
     "harness/compare/result.py": {"tcp": "the device of the kernel's TCP counters"},
     "harness/run/planning.py": {"lab": "a payload"},
