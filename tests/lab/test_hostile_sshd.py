@@ -6,6 +6,7 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -62,8 +63,17 @@ def shell(text: str) -> Make:
 
 
 SERVER = r"""
-import socket, sys, time
-kind, server = sys.argv[1], socket.create_server(("0.0.0.0", 22))
+import os, socket, sys, time
+kind, until = sys.argv[1], time.monotonic() + 60
+while True:
+    try:
+        server = socket.create_server(("0.0.0.0", 22))
+        break
+    except OSError:  # the sshd that was there ends just now
+        if time.monotonic() > until:
+            raise
+        time.sleep(0.1)
+open(os.path.expanduser("~/listening"), "w").close()
 while True:
     peer, _ = server.accept()
     if kind == "flood":
@@ -88,8 +98,12 @@ def served(kind: str) -> Make:
         configured("Port 2022")(lab, node)
         home = files.node_directory(lab, lab.node(node)) / "home"
         (home / "server.py").write_text(SERVER)
-        text = f"sleep 1; {sys.executable} ~/server.py {kind} >/dev/null 2>&1 </dev/null &"
-        shell(f"HOME=/run/node/home; {text}")(lab, node)
+        text = f"{sys.executable} ~/server.py {kind} >/dev/null 2>&1 </dev/null &"
+        shell(f"export HOME=/run/node/home; {text}")(lab, node)
+        deadline = time.monotonic() + 90
+        while not (home / "listening").exists():
+            assert time.monotonic() < deadline, f"{node}: nothing listens on port 22"
+            time.sleep(0.1)
 
     return make
 
