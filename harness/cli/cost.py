@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from busbw.cli import write_text
+from busbw.cli.options import require_positive
 from busbw.errors import UsageError
 
 # `busbw cost RUN`: what a run measured, in the place of the options.
@@ -327,25 +328,21 @@ def _check_numbers(args: argparse.Namespace) -> None:
             f"the job is not described: {what} missing",
             next_step="busbw cost --parameters 405B --nodes 8 --nics 8x400",
         )
-    for name in (
-        "bytes",
-        "nodes",
-        "gpus_per_node",
-        "compute_s",
-        "busbw",
-        "expected_busbw",
-        "capital",
-        "months",
-        "price",
-        "hours",
-    ):
-        value = getattr(args, name)
-        if value is not None and not 0 < value < float("inf"):
-            raise UsageError(
-                f"--{name.replace('_', '-')} must be above 0",
-                seen=f"{value:g}",
-                next_step="leave it out where it is not known",
-            )
+    require_positive(
+        args,
+        (
+            "bytes",
+            "nodes",
+            "gpus_per_node",
+            "compute_s",
+            "busbw",
+            "expected_busbw",
+            "capital",
+            "months",
+            "price",
+            "hours",
+        ),
+    )
     for name, low, high in (
         ("hidden", 0.0, 1.0),
         ("lost", 0.0, 0.999999),

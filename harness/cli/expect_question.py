@@ -6,6 +6,7 @@ import argparse
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from busbw.cli.options import require_positive
 from busbw.errors import UsageError
 from busbw.fabrics.fabric import carrier_by_fabric, intra_node_fabrics, network_fabrics
 
@@ -31,14 +32,7 @@ def check_numbers(args: argparse.Namespace) -> None:
         "contract",
         "measured",
     )
-    for name in positive:
-        value = getattr(args, name)
-        if value is not None and not 0 < value < float("inf"):
-            raise UsageError(
-                f"--{name.replace('_', '-')} must be above 0",
-                seen=f"{value:g}",
-                next_step="leave it out where it is not known",
-            )
+    require_positive(args, positive)
     if not 1 <= args.oversubscription < float("inf"):
         raise UsageError(
             "--oversubscription must be 1 or more",

@@ -6,6 +6,8 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from busbw.errors import UsageError
+
 Group = argparse.ArgumentParser | argparse._ArgumentGroup
 """What options are added to: a command, or one group of its help."""
 
@@ -77,3 +79,19 @@ def add_run(group: Group) -> None:
         metavar="RUN",
         help="run directory (default runs/latest)",
     )
+
+
+def require_positive(args: argparse.Namespace, names: tuple[str, ...]) -> None:
+    """Each of these options, where it is given, is a finite number above 0.
+
+    Raises:
+        UsageError: one is not.
+    """
+    for name in names:
+        value = getattr(args, name)
+        if value is not None and not 0 < value < float("inf"):
+            raise UsageError(
+                f"--{name.replace('_', '-')} must be above 0",
+                seen=f"{value:g}",
+                next_step="leave it out where it is not known",
+            )
