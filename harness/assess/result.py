@@ -252,6 +252,7 @@ def _judge(run: RunDir, raw: _Raw) -> _Judged:
         *_suspect_findings(plan, wiring, outcome, samples, links, counted.pairs),
         *blame_findings.slow_groups(outcome, own),
         *blame_findings.open_suspicions(outcome, own),
+        *blame_findings.clean_now(outcome),
         *((layer_breakdown.finding(layers),) if layers is not None else ()),
         *spikes.findings(samples),
         *retransmitted.findings(counted.pairs, outcome, wiring),

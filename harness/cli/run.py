@@ -586,10 +586,12 @@ def _take_open_ones(prepared: Prepared, screen: console.Console) -> None:
     others = earlier.left_open(prepared.run, prepared.plan)
     if not others:
         return
-    earlier.take(prepared.run, prepared.plan, [other.path for other in others])
+    earlier.take(prepared.run, prepared.plan, [other.path for other in others], unasked=True)
     names = ", ".join(other.run_id for other in others)
     screen.progress(
-        "note", f"surveys that left open who is slow count as well: {names} (--fresh: they do not)"
+        "note",
+        f"surveys that left open who is slow count too, unless this run finds the part good: {names}"
+        " (--fresh: they do not)",
     )
 
 

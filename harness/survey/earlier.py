@@ -64,9 +64,14 @@ def _is_open(run: RunDir) -> bool:
     return any(finding.id in _OPEN for finding in result.findings)
 
 
-def take(run: RunDir, plan: RunPlan, paths: Sequence[Path]) -> tuple[GroupSample, ...]:
+def take(
+    run: RunDir, plan: RunPlan, paths: Sequence[Path], *, unasked: bool = False
+) -> tuple[GroupSample, ...]:
     """Keep the groups that those runs measured on nodes of this one; their own earlier groups come
     along.
+
+    Args:
+        unasked: nobody named these runs; they count only where this one finds nothing good.
 
     Each launch stays a launch of its own, named after its run: what was slow for everybody that day
     is nobody's today.
@@ -94,7 +99,8 @@ def take(run: RunDir, plan: RunPlan, paths: Sequence[Path]) -> tuple[GroupSample
                 seen="no survey of them in it",
                 next_step="busbw run --survey",
             )
-        samples += [of_earlier_run(sample, other.run_id) for sample in own]
+        taken = [of_earlier_run(sample, other.run_id) for sample in own]
+        samples += [dataclasses.replace(sample, unasked=unasked) for sample in taken]
     pooled = tuple(dict.fromkeys(samples))
     artefacts.keep(run, FILE, pooled)
     return pooled

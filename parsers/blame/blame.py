@@ -14,6 +14,7 @@ import dataclasses
 import math
 import statistics
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from busbw.model import (
@@ -43,7 +44,7 @@ from busbw.parsers.blame.levels import (
     least_loss,
     levels,
 )
-from busbw.parsers.blame.parts import Fabric
+from busbw.parsers.blame.parts import Fabric, loads
 from busbw.parsers.blame.sharing import SharedUplink, shared_uplinks
 from busbw.parsers.nccl_tests.groups import GroupSample
 from busbw.units import format_bandwidth
@@ -84,6 +85,8 @@ class BlameOutcome:
     """Why the measurements cannot tell parts apart; empty = they can."""
     flagged: tuple[Component, ...] = ()
     """The parts of `blames`, in the same order."""
+    accounts: tuple[Account, ...] = ()
+    """What speaks for each of them, in the same order."""
     open: tuple[Suspicion, ...] = ()
     """Suspected, and measured too seldom to flag, to clear, or to tell from others; flagged parts
     that others may stand for come first."""
@@ -99,22 +102,74 @@ class BlameOutcome:
     not stated and that is less than the longer way explains."""
     shared: tuple[SharedUplink, ...] = ()
     """Groups that are slow because their flows share an uplink."""
+    clean_now: tuple[Component, ...] = ()
+    """Suspected by earlier runs that nobody asked to count, and good in this one: their launches
+    with it do not count."""
 
 
 def solve(samples: tuple[GroupSample, ...], fabric: Fabric = Fabric()) -> BlameOutcome:  # noqa: B008 — frozen
     """Blame from all groups of a run; of samples of different sizes the largest size of each
     operation counts.
 
+    What an earlier run left open is a reason to measure a part, and evidence only where this run
+    does not find it good: it may have been repaired since.
+
     Unit of every bandwidth: GB/s of bus bandwidth.
     """
+    outcome = _solve(samples, fabric)
+    clean: dict[Component, None] = {}
+    while now := _clean_now(outcome, fabric):
+        clean |= dict.fromkeys(now)
+        samples = tuple(s for s in samples if not (s.unasked and _loads_any(s, clean, fabric)))
+        outcome = _solve(samples, fabric)
+    if clean:
+        return dataclasses.replace(outcome, clean_now=tuple(clean))
+    return outcome
+
+
+def _clean_now(outcome: BlameOutcome, fabric: Fabric) -> tuple[Component, ...]:
+    """Parts that launches of earlier runs speak against, and that were good in most of those that
+    loaded them in this run."""
+    if not any(level.sample.unasked for level in outcome.levels):
+        return ()
+    unasked = _launches(outcome.levels, unasked=True)
+    clean = []
+    for account in (*outcome.accounts, *(suspicion.account for suspicion in outcome.open)):
+        own = _own_launches(account.part, outcome.levels, fabric)
+        slow = own & set(account.slow_in)
+        if unasked & set(account.slow_in) and len(slow) < len(own - slow):
+            clean.append(account.part)
+    return tuple(dict.fromkeys(clean))
+
+
+def _own_launches(part: Component, all_levels: tuple[Level, ...], fabric: Fabric) -> set[int]:
+    """Launches of this run that loaded the part."""
+    return {
+        level.launch
+        for level in all_levels
+        if not level.sample.unasked and _loads_any(level.sample, {part: None}, fabric)
+    }
+
+
+def _launches(all_levels: tuple[Level, ...], *, unasked: bool) -> set[int]:
+    return {level.launch for level in all_levels if level.sample.unasked is unasked}
+
+
+def _loads_any(sample: GroupSample, parts: Mapping[Component, None], fabric: Fabric) -> bool:
+    leaf = dict(fabric.leaf_of)
+    return any(load.part in parts for load in loads(sample, leaf, len(set(leaf.values()))))
+
+
+def _solve(samples: tuple[GroupSample, ...], fabric: Fabric) -> BlameOutcome:
     all_levels = levels(_largest(samples), fabric)
     pairs = _between_nodes(all_levels)
     if not pairs:
         why = _NO_PAIRS if samples else ""
         return BlameOutcome((), None, LEAST_LOSS, (), why, levels=all_levels)
     speed, shared = _without_shared(Explainer(all_levels, fabric).explain(), all_levels, fabric)
+    speed = _shown_by_own(speed, all_levels)
     calm = _calm(all_levels, speed.flagged)
-    flicker = Explainer(calm, fabric, average=True).explain()
+    flicker = _shown_by_own(Explainer(calm, fabric, average=True).explain(), calm)
     suspected = [(each, _blame(each, all_levels, speed)) for each in speed.flagged]
     for suspicion in flicker.flagged:
         if _often(suspicion, calm):
@@ -140,7 +195,17 @@ def solve(samples: tuple[GroupSample, ...], fabric: Fabric = Fabric()) -> BlameO
         visible_loss=_visible_loss(pairs),
         across=_across(pairs, fabric),
         shared=shared,
+        accounts=tuple(suspicion.account for suspicion, _ in suspected),
     )
+
+
+def _shown_by_own(explanation: Explanation, all_levels: tuple[Level, ...]) -> Explanation:
+    """With what launches of earlier runs alone speak against as a suspicion: it asks for a
+    launch."""
+    own = _launches(all_levels, unasked=False)
+    shown = tuple(each for each in explanation.flagged if own & set(each.account.slow_in))
+    others = tuple(each for each in explanation.flagged if each not in shown)
+    return Explanation(shown, (*others, *explanation.open))
 
 
 def _without_shared(

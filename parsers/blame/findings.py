@@ -359,6 +359,26 @@ def open_suspicions(outcome: BlameOutcome, artefacts: Set[str]) -> tuple[Finding
     return (catalogue.filled(finding),)
 
 
+def clean_now(outcome: BlameOutcome) -> tuple[Finding, ...]:
+    """A note: what an earlier survey suspected, and this one found good."""
+    names = [part.label for part in outcome.clean_now]
+    if not names:
+        return ()
+    finding = Finding(
+        id="earlier-suspicion-clean",
+        status=Status.WARN,
+        title=(
+            f"suspected in an earlier survey, good in this one: {', '.join(names)};"
+            " the earlier launches do not count"
+        ),
+        where=tuple(names),
+        evidence=(),
+        confidence=Confidence.LIKELY,
+        required=False,
+    )
+    return (catalogue.filled(finding),)
+
+
 def _slow_with(doubt: Suspicion, outcome: BlameOutcome) -> list[Level]:
     """The slowest group that loads the part in each launch in which the part was slow, or the least
     steady one."""

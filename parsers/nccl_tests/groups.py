@@ -158,6 +158,8 @@ class GroupSample:
     """What carried its bytes between its nodes; of one node alone nothing left it."""
     busy: bool = False
     """Others used the CPUs of one of its nodes right before its launch, or right after it."""
+    unasked: bool = False
+    """Of an earlier run that left a suspicion open, and that nobody asked to count."""
 
     @property
     def over_network(self) -> bool:

@@ -1,9 +1,12 @@
-"""What each part of the blame gives: surveys of simulated fleets are measured once with the whole of
+"""What each part of the blame gives: surveys of simulated fleets are recorded once with the whole of
 it, and judged again without one part at a time.
 
-    python tests/bench/blame_ablation.py --sizes 8x4 --half develop --fleets 1
+    python tests/bench/blame_ablation.py record --keep FOLDER --sizes 8x4 --fleets 1
+    python tests/bench/blame_ablation.py ends --keep FOLDER        # one line a part
+    python tests/bench/blame_ablation.py answers --keep FOLDER     # one line a fleet, to compare
 
-The plan stays that of the whole blame: what a part gives by asking for other rounds is not counted.
+Only the half of the parameters that may be looked at is recorded. The plan stays that of the whole
+blame: what a part gives by asking for other rounds is not counted.
 """
 
 from __future__ import annotations
@@ -11,25 +14,29 @@ from __future__ import annotations
 import argparse
 import contextlib
 import dataclasses
-import math
+import gzip
+import pickle
 import sys
 import time
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from unittest import mock
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from bench.fabric_sim import MOST_LAUNCHES, Survey, judge
-from sim.fleets import HALVES, KINDS, NOISES, SIZES, Case, case, design_stated, points, visible
+from bench.fabric_sim import Survey, judge
+from sim.fleets import KINDS, NOISES, SIZES, Case, case, design_stated, points, visible
 
 from busbw.parsers.blame import blame, chance, columns, explain, levels
 from busbw.parsers.blame.chance import KINDS as KINDS_OF_LEVELS
 from busbw.parsers.blame.chance import MOST
 from busbw.parsers.blame.explain import Explainer
 from busbw.parsers.blame.levels import Noise
+from busbw.parsers.blame.parts import Fabric
+from busbw.parsers.nccl_tests.groups import GroupSample
 
 
 def _noise_without(**changes: Any) -> Any:
@@ -74,32 +81,127 @@ PARTS = {
     "narrow uplinks by design": lambda: _always(levels, "narrowest", 1.0),
 }
 """What is left out → how."""
-ENDS = ("right", "suspected", "near", "nothing", "wrong", "crash")
 
 
-def measured(fleet: Case) -> Survey:
-    """The whole survey of a fleet."""
-    survey = Survey(fleet)
-    survey.run()
-    assert survey.launches <= 2 * MOST_LAUNCHES
-    return survey
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """What the survey of one fleet measured."""
+
+    fleet: Case
+    samples: tuple[GroupSample, ...]
+    fabric: Fabric
+
+    @property
+    def reach(self) -> str:
+        """Whether its fault shows above the noise."""
+        if not self.fleet.truths:
+            return "healthy"
+        stated = design_stated(self.fleet.seed)
+        return "visible" if visible(self.fleet.point, stated=stated) else "noise"
 
 
-def ends(surveys: list[tuple[Case, Survey]], part: str) -> Counter[tuple[str, str]]:
-    """(reach of the fault, end) of each survey without one part."""
-    counts: Counter[tuple[str, str]] = Counter()
-    with PARTS[part]():
-        for fleet, survey in surveys:
-            stated = design_stated(fleet.seed)
-            reach = "visible" if visible(fleet.point, stated=stated) else "noise"
-            if not fleet.truths:
-                reach = "healthy"
-            try:
-                end = judge(fleet, blame.solve(survey.samples, survey.fabric))
-            except (ArithmeticError, LookupError, TypeError, ValueError):
-                end = "crash"
-            counts[reach, end] += 1
-    return counts
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What the blame makes of one recorded survey."""
+
+    end: str
+    named: tuple[str, ...]
+    open: tuple[str, ...]
+
+
+def answer(recorded: Recorded) -> Answer:
+    """Of the blame as it is patched at the moment."""
+    try:
+        outcome = blame.solve(recorded.samples, recorded.fabric)
+    except (ArithmeticError, LookupError, TypeError, ValueError) as error:
+        return Answer("crash", (repr(error),), ())
+    named = []
+    for each in outcome.blames:
+        named.append(" or ".join(part.label for part in (each.component, *each.also)))
+    suspected = tuple(sorted({doubt.account.part.label for doubt in outcome.open}))
+    return Answer(judge(recorded.fleet, outcome), tuple(sorted(named)), suspected)
+
+
+def record(args: argparse.Namespace) -> None:
+    """Measure what the folder lacks, until the time is over."""
+    began = time.monotonic()
+    args.keep.mkdir(parents=True, exist_ok=True)
+    for fleet in _fleets(args):
+        point = fleet.point
+        file = args.keep / f"{point.size}-{point.noise}-{point.kind}-{fleet.index}.pickle.gz"
+        if file.exists():
+            continue
+        if time.monotonic() - began > args.minutes * 60:
+            break
+        survey = Survey(fleet)
+        survey.run()
+        content = pickle.dumps(Recorded(fleet, survey.samples, survey.fabric))
+        file.write_bytes(gzip.compress(content, compresslevel=3))
+
+
+def recordings(args: argparse.Namespace) -> list[Recorded]:
+    """Every survey in the folder of these sizes, kinds and noises."""
+    chosen = {key: getattr(args, key).split(",") for key in ("sizes", "kinds", "noises")}
+    found = []
+    for file in sorted(args.keep.glob("*.pickle.gz")):
+        recorded = pickle.loads(gzip.decompress(file.read_bytes()))
+        point = recorded.fleet.point
+        if (
+            point.size in chosen["sizes"]
+            and point.kind in chosen["kinds"]
+            and point.noise in chosen["noises"]
+        ):
+            found.append(recorded)
+    return found
+
+
+def print_ends(args: argparse.Namespace) -> None:
+    """One line for each part: how the surveys end without it, and how many it decides."""
+    surveys = recordings(args)
+    reaches = Counter(each.reach for each in surveys)
+    print(", ".join(f"{count} {reach}" for reach, count in sorted(reaches.items())))
+    heads = ("right", "suspected", "nothing", "wrong", "accused", "crash", "other end", "answer")
+    print(f"{'without':36}" + "".join(f"{head:>10}" for head in heads))
+    whole: list[Answer] = []
+    for part, without in PARTS.items():
+        if args.part and part not in ("nothing", *args.part):
+            continue
+        with without():
+            answers = [answer(each) for each in surveys]
+        whole = whole or answers
+        counts: Counter[tuple[str, str]] = Counter()
+        for each, one in zip(surveys, answers, strict=True):
+            counts[each.reach, one.end] += 1
+        pairs = list(zip(surveys, answers, whole, strict=True))
+        changed = [(a, b, c) for a, b, c in pairs if b.end != c.end]
+        numbers = (
+            counts["visible", "right"],
+            counts["visible", "suspected"],
+            counts["visible", "nothing"] + counts["visible", "near"],
+            counts["visible", "wrong"] + counts["noise", "wrong"],
+            counts["healthy", "wrong"],
+            sum(count for (_, end), count in counts.items() if end == "crash"),
+            len(changed),
+            sum(b != c for _, b, c in pairs),
+        )
+        print(f"{part:36}" + "".join(f"{number:10d}" for number in numbers), flush=True)
+        if args.verbose:
+            for each, one, before in changed:
+                print(f"    {_name(each)}: {before.end} → {one.end}: {'; '.join(one.named)}")
+
+
+def print_answers(args: argparse.Namespace) -> None:
+    """One line for each survey."""
+    for each in recordings(args):
+        one = answer(each)
+        print(
+            f"{_name(each)} {each.reach} {one.end}: {'; '.join(one.named)}: {'; '.join(one.open)}"
+        )
+
+
+def _name(recorded: Recorded) -> str:
+    point = recorded.fleet.point
+    return f"{point.size} {point.noise} {point.kind} {recorded.fleet.index}"
 
 
 def _fleets(args: argparse.Namespace) -> Iterator[Case]:
@@ -107,44 +209,29 @@ def _fleets(args: argparse.Namespace) -> Iterator[Case]:
         for size in args.sizes.split(","):
             for noise in args.noises.split(","):
                 for kind in args.kinds.split(","):
-                    own = points(size, kind, noise, args.half)
+                    own = points(size, kind, noise, "develop")
                     if own:
                         yield case(own[number % len(own)], number)
 
 
 def main() -> None:
-    """Measure, then print one line for each part."""
+    """Record, or judge what is recorded."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--sizes", default="8x4", help=f"of {', '.join(SIZES)}")
+    parser.add_argument("do", nargs="+", choices=("record", "ends", "answers"))
+    parser.add_argument("--keep", type=Path, required=True, help="folder of the recorded surveys")
+    parser.add_argument("--sizes", default="8x4,32x8", help=f"of {', '.join(SIZES)}")
     parser.add_argument("--kinds", default=",".join(KINDS))
     parser.add_argument("--noises", default=",".join(NOISES))
-    parser.add_argument("--half", choices=HALVES, default="develop")
     parser.add_argument("--fleets", type=int, default=1, help="of each cell")
     parser.add_argument("--first", type=int, default=0, help="index of the first")
-    parser.add_argument("--minutes", type=float, default=10.0, help="stop measuring after these")
+    parser.add_argument("--minutes", type=float, default=10.0, help="stop recording after these")
+    parser.add_argument("--part", action="append", help="only without this one")
+    parser.add_argument("-v", "--verbose", action="store_true", help="print what ends otherwise")
     args = parser.parse_args()
-    began = time.monotonic()
-    surveys = []
-    for fleet in _fleets(args):
-        if time.monotonic() - began > args.minutes * 60:
-            break
-        surveys.append((fleet, measured(fleet)))
-    count = Counter("healthy" if not fleet.truths else "faulty" for fleet, _ in surveys)
-    print(f"{count['faulty']} faulty and {count['healthy']} healthy fleets")
-    print(f"{'without':36} {'visible, right':>14} {'of':>4} {'wrong':>6} {'healthy accused':>16}")
-    for part in PARTS:
-        counts = ends(surveys, part)
-        total = math.fsum(n for (reach, _), n in counts.items() if reach == "visible")
-        wrong = sum(counts[reach, "wrong"] for reach in ("visible", "noise"))
-        crashes = sum(n for (_, end), n in counts.items() if end == "crash")
-        note = f"  {crashes} crashed" if crashes else ""
-        print(
-            f"{part:36} {counts['visible', 'right']:14d} {total:4.0f} {wrong:6d}"
-            f" {counts['healthy', 'wrong']:16d}{note}",
-            flush=True,
-        )
+    for do in args.do:
+        {"record": record, "ends": print_ends, "answers": print_answers}[do](args)
 
 
 if __name__ == "__main__":

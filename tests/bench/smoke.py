@@ -44,7 +44,9 @@ GOALS = (0, 1)
 """1 = a goal was missed, which the full form decides."""
 CORPUS = "../shared/corpus/index.yaml"
 BENCHES: dict[str, Small] = {
-    "blame_ablation.py": Small("--noises calm --kinds none,rail --fleets 1"),
+    "blame_ablation.py": Small(
+        "record ends --keep {scratch} --sizes 8x4 --noises calm --kinds none,rail --fleets 1"
+    ),
     "check.py": Small("2 --rounds 1"),
     "check_local.py": Small("1"),
     "counters.py": Small("2"),

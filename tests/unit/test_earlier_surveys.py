@@ -12,8 +12,8 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "traps"))
 import planted  # of tests/traps
 
 from busbw.assess.checks import load_plan
-from busbw.model import LaunchRole
-from busbw.parsers.blame import blame
+from busbw.model import LaunchRole, Status
+from busbw.parsers.blame import blame, findings
 from busbw.parsers.blame.layer_breakdown import break_down
 from busbw.parsers.nccl_tests.groups import GroupSample
 from busbw.run import publish
@@ -107,3 +107,67 @@ def test_a_survey_that_left_open_who_is_slow_counts_while_it_is_recent_and_alike
     assert earlier_surveys.left_open(this, replace(plan, ranks_per_node=1)) == ()
     next_day = replace(plan, started="2026-11-24T05:00:00Z")
     assert earlier_surveys.left_open(this, next_day) == ()
+
+
+THIRD = (("a", "d"), ("b", "f"), ("c", "e"))
+FOURTH = (("a", "e"), ("b", "d"), ("c", "f"))
+FIFTH = (("a", "f"), ("b", "c"), ("d", "e"))
+
+
+def unasked(run_id: str, *launches: tuple[GroupSample, ...]) -> tuple[GroupSample, ...]:
+    """As another run left them open, and nobody asked for them with `--with`."""
+    return tuple(
+        replace(earlier_surveys.of_earlier_run(sample, run_id), unasked=True)
+        for each in launches
+        for sample in each
+    )
+
+
+def named(samples: tuple[GroupSample, ...]) -> list[str]:
+    return [each.component.label for each in blame.solve(samples).blames]
+
+
+def test_a_repaired_node_is_not_named_for_what_an_earlier_survey_measured() -> None:
+    bad, good = frozenset({"d"}), frozenset[str]()
+    slow = (launch("p1", FIRST, bad), launch("p2", SECOND, bad), launch("p3", THIRD, bad))
+    before = unasked("20261121-a", *slow)
+    now = launch("p1", FOURTH, good)
+    asked = tuple(replace(sample, unasked=False) for sample in before)
+    assert named((*asked, *now)) == ["d"], "with --with it counts"
+    outcome = blame.solve((*before, *now))
+    assert (outcome.blames, outcome.open) == ((), ())
+    assert [part.label for part in outcome.clean_now] == ["d"]
+    (note,) = findings.clean_now(outcome)
+    assert note.title == (
+        "suspected in an earlier survey, good in this one: d; the earlier launches do not count"
+    )
+    assert (note.status, note.required) == (Status.WARN, False)
+
+
+def test_an_earlier_suspicion_alone_is_a_reason_to_measure_and_names_nobody() -> None:
+    bad, good = frozenset({"d"}), frozenset[str]()
+    before = unasked("20261121-a", launch("p1", FIRST, bad), launch("p2", SECOND, bad))
+    outcome = blame.solve((*before, *launch("p1", (("a", "b"), ("c", "e")), good)))
+    assert outcome.blames == ()
+    assert [each.account.part.label for each in outcome.open] == ["d"]
+
+
+def test_what_is_slow_in_both_surveys_is_named_with_both() -> None:
+    bad = frozenset({"d"})
+    before = unasked("20261121-a", launch("p1", FIRST, bad), launch("p2", SECOND, bad))
+    outcome = blame.solve((*before, *launch("p1", THIRD, bad)))
+    assert [(each.component.label, each.frequency) for each in outcome.blames] == [
+        ("d", "slow in 3 of 3 launches")
+    ]
+    assert outcome.clean_now == ()
+
+
+def test_what_was_repaired_hides_nothing_that_is_slow_now() -> None:
+    before = unasked(
+        "20261121-a",
+        launch("p1", FIRST, frozenset({"d"})),
+        launch("p2", SECOND, frozenset({"d"})),
+    )
+    bad = frozenset({"e"})
+    now = (*launch("p1", THIRD, bad), *launch("p2", FOURTH, bad), *launch("p3", FIFTH, bad))
+    assert named((*before, *now)) == ["e"]
