@@ -89,10 +89,10 @@ class CaseChange:
     stall: Seconds | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class CaseForm:
-    """A case as written; `check: 0` unless it says otherwise: checking belongs into a pass of its
-    own."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CaseForm(BinaryOptions):
+    """A case as written, each option of the binary a field of it; `check: 0` unless it says
+    otherwise: checking belongs into a pass of its own."""
 
     id: str
     collective: Collective
@@ -111,25 +111,6 @@ class CaseForm:
     per_iteration: bool = False
     json: bool = True
     split: str | None = None
-    datatype: str | None = None
-    operation: str | None = None
-    root: int | None = None
-    aggregate: int | None = None
-    parallel_init: int | None = None
-    null_stream: int | None = None
-    graph_launches: int | None = None
-    cpu_time: int | None = None
-    timestamps: int | None = None
-    average: int | None = None
-    registration: int | None = None
-    cta_policy: int | None = None
-    device_implementation: int | None = None
-    device_ctas: int | None = None
-    memory_report: int | None = None
-    unalign: int | None = None
-    skip_iterations: int | None = None
-    size_timeout_s: int | None = None
-    arguments: tuple[str, ...] = ()
     env: dict[str, str | None] = field(default_factory=dict)
     """A name without a value: no rank may have that variable."""
     timeout: Seconds = 600.0
