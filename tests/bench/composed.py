@@ -1,0 +1,107 @@
+"""What `busbw why` answers to composed texts of several lines, by halves.
+
+    python tests/bench/composed.py [--half A|B] [--misses]
+
+The texts are in tests/fixtures/composed_failures. A half is those texts whose id has an even (A) or
+odd (B) digest: what is decided on A is judged on B. `right` counts texts whose first finding is an
+accepted one; `quiet` those without a known cause of which nothing else is stated; `wrong` other
+first findings that are stated as likely or certain.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import tempfile
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+
+from busbw import codec
+from busbw.cli import why
+from busbw.model import Confidence, Finding
+from busbw.parsers.findings.diagnose import diagnose
+
+FILE = Path(__file__).parents[1] / "fixtures" / "composed_failures" / "texts.yaml"
+HALVES = ("A", "B")
+
+
+@dataclass(frozen=True, slots=True)
+class Composed:
+    """One text and what it should be answered with."""
+
+    id: str
+    text: str
+    accept: tuple[str, ...] = ()
+    may: tuple[str, ...] = ()
+    unknown: bool = False
+
+    def half(self) -> str:
+        """A or B."""
+        return HALVES[hashlib.sha256(self.id.encode()).digest()[0] % 2]
+
+
+def load() -> tuple[Composed, ...]:
+    """All texts."""
+    text = FILE.read_text(encoding="utf-8")
+    return codec.load_yaml(text, FILE.name, tuple[Composed, ...], error=ValueError)
+
+
+def answer(case: Composed, folder: Path) -> tuple[Finding, ...]:
+    """The findings, best first."""
+    path = folder / f"{case.id}.txt"
+    path.write_text(case.text)
+    return diagnose(why.read([str(path)]).evidence).findings
+
+
+def marks(case: Composed, findings: tuple[Finding, ...]) -> set[str]:
+    """How the answer compares with what is accepted."""
+    names = [each.id for each in findings]
+    stated = {each.id for each in findings if each.confidence is not Confidence.POSSIBLE}
+    if not case.accept:
+        return {"quiet" if stated <= set(case.may) else "wrong"}
+    found = set()
+    if not names:
+        found.add("silent")
+    if names[:1] and names[0] in case.accept:
+        found.add("right")
+    elif names[:1] and names[0] in stated:
+        found.add("wrong")
+    if set(names[:3]) & set(case.accept):
+        found.add("in three")
+    return found
+
+
+def main() -> None:
+    """Ask all and print the shares."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--half", choices=HALVES)
+    parser.add_argument("--misses", action="store_true")
+    options = parser.parse_args()
+    for half in HALVES:
+        if options.half in (None, half):
+            print(half, _table([case for case in load() if case.half() == half], options.misses))
+
+
+def _table(cases: list[Composed], shows_misses: bool) -> str:
+    counts: Counter[str] = Counter()
+    lines = []
+    with tempfile.TemporaryDirectory() as folder:
+        for case in cases:
+            findings = answer(case, Path(folder))
+            found = marks(case, findings)
+            counts.update(found)
+            if not found & {"right", "quiet"}:
+                said = " ".join(f"{each.id}({each.confidence})" for each in findings[:3])
+                lines.append(f"  {case.id}: {'|'.join(case.accept)} <- {said or '-'}")
+    with_cause = sum(bool(case.accept) for case in cases)
+    head = (
+        f"{len(cases)} texts: right {counts['right']} of {with_cause}, in three"
+        f" {counts['in three']}; silent {counts['silent']}; quiet {counts['quiet']} of"
+        f" {len(cases) - with_cause}; wrong {counts['wrong']}"
+    )
+    return "\n".join([head, *(lines if shows_misses else ())])
+
+
+if __name__ == "__main__":
+    main()
