@@ -224,7 +224,7 @@ def search_patterns() -> tuple[Pattern, ...]:
     """What to search texts for: the expressions of the catalogue and of the rules, each once."""
     by_regex = {pattern.regex: pattern for pattern in patterns(catalogue.load())}
     for watch in (watch for rule in all_rules() for watch in rule.watches):
-        pattern = Pattern(watch.regex, watch.regex, distinct=watch.distinct)
+        pattern = Pattern(watch.regex, watch.regex, watch.keep, watch.distinct)
         by_regex.setdefault(watch.regex, pattern)
     marks: list[str] = []
     for family in families().values():

@@ -21,6 +21,8 @@ class Watch:
     """Python's syntax, case ignored, searched in one line."""
     distinct: bool = False
     """As of a `scan.Pattern`: of each process one line for each last word."""
+    keep: int = 4
+    """As of a `scan.Pattern`: lines kept of each process."""
 
 
 @dataclass(frozen=True, slots=True)
