@@ -5,9 +5,13 @@ A test holds the page current.
 
 from __future__ import annotations
 
+import importlib
+import pkgutil
 import sys
+from collections.abc import Iterable
 
-from busbw.checks import CONNECT, Policy
+import busbw.checks
+from busbw.checks import CONNECT, Check, Policy
 from busbw.checks.frame import families
 from busbw.fabrics import fabric
 
@@ -30,6 +34,14 @@ node is reported as different. `spec.*` compares each node with the `specificati
 ([verdicts](verdicts.md#what-the-hardware-should-be)), whatever its neighbours are; such a check is required where the block has a key of it.
 """
 
+BETWEEN = """
+## Between the nodes
+
+`busbw check --links` gives `links.*`, `busbw check --path` the others ([fabric.md](fabric.md#the-path-nccl-will-use-busbw-check---path)).
+"""
+_FEW = 6
+"""Profiles up to which those are named that a check is not for."""
+
 
 def render() -> str:
     """The page."""
@@ -44,13 +56,45 @@ def render() -> str:
         "| --- | --- | --- | --- | --- |",
     ]
     every = (CONNECT, *(check for family in families() for check in family.checks))
+    names = [name for name, _ in demands]
     for check in sorted(every, key=lambda check: check.id):
         required = [name for name, policy in demands if policy.is_required(check.id) is True]
         advisory = [name for name, policy in demands if policy.is_required(check.id) is False]
-        command = check.command.replace("|", "\\|")
-        profiles = f"{', '.join(required) or '–'} | {', '.join(advisory) or '–'}"
-        lines.append(f"| `{check.id}` | `{command}` | {check.rule} | {profiles} |")
+        lines.append(f"{_row(check)} {_listed(required, names)} | {_listed(advisory, names)} |")
+    lines += [
+        BETWEEN,
+        "| check | command | not PASS when |",
+        "| --- | --- | --- |",
+        *(_row(check) for check in between(every)),
+    ]
     return "\n".join(lines) + "\n"
+
+
+def between(nodes: Iterable[Check]) -> list[Check]:
+    """The checks that no family of one node gives, by id."""
+    known = {check.id for check in nodes}
+    named = (
+        thing
+        for module in pkgutil.iter_modules(busbw.checks.__path__)
+        for thing in vars(importlib.import_module(f"busbw.checks.{module.name}")).values()
+        if isinstance(thing, Check) and thing.id not in known
+    )
+    return sorted({check.id: check for check in named}.values(), key=lambda check: check.id)
+
+
+def _row(check: Check) -> str:
+    command = check.command.replace("|", "\\|")
+    return f"| `{check.id}` | `{command}` | {check.rule} |"
+
+
+def _listed(some: list[str], names: list[str]) -> str:
+    """Names of profiles; where most are meant, those that are not."""
+    others = [name for name in names if name not in some]
+    if not some:
+        return "–"
+    if len(others) > _FEW:
+        return ", ".join(some)
+    return f"all but {', '.join(others)}" if others else "all"
 
 
 if __name__ == "__main__":

@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-from busbw.checks import network_path
+from busbw.checks import network_path, pingpong, rails
 from busbw.model import CheckResult, Evidence, Status
 from busbw.store import artefacts
 from busbw.store.artefacts import ProbeArtefact, ProbeText
 from busbw.store.run_directory import RunDir
 from busbw.text import decoded
 
-LOGIN, HELLO, PORTS, INTERFACE = (
-    "ssh.node_to_node",
-    "sw.mpi_hello",
-    "cross.tcp_ports",
-    "eth.interfaces",
-)
+INTERFACE = "eth.interfaces"
 
 
 def load(run: RunDir) -> tuple[CheckResult, ...]:
@@ -33,6 +28,7 @@ def load(run: RunDir) -> tuple[CheckResult, ...]:
         *_ports(attempts),
         *_interfaces(attempts),
         *_rails(attempts),
+        *_pingpong(attempts),
     )
     place = {node: position for position, node in enumerate(probe.nodes)}
     return tuple(sorted(results, key=lambda check: (check.check_id, place[check.node])))
@@ -93,7 +89,11 @@ def _login(attempts: _Attempts) -> list[CheckResult]:
             status, seen = Status.PASS, "logs in"
         quoted = reason or answers.get(node) or "ok"
         evidence = attempts.evidence("login", probe.head, quoted)
-        results.append(CheckResult(LOGIN, node, status, seen, expected, command, reason, evidence))
+        results.append(
+            CheckResult(
+                network_path.LOGIN.id, node, status, seen, expected, command, reason, evidence
+            )
+        )
     return results
 
 
@@ -106,7 +106,17 @@ def _hello(attempts: _Attempts) -> list[CheckResult]:
     text = attempts.text("hello", probe.head)
     if text is None or (text.path is None and text.exit_status is None):
         why = attempts.problem("hello", probe.head, "not tried")
-        return [CheckResult(HELLO, probe.head, Status.UNKNOWN, "not known", expected, command, why)]
+        return [
+            CheckResult(
+                network_path.HELLO.id,
+                probe.head,
+                Status.UNKNOWN,
+                "not known",
+                expected,
+                command,
+                why,
+            )
+        ]
     hosts = network_path.parse_hello(attempts.output("hello", probe.head))
     status = Status.PASS
     quoted = seen = f"{len(hosts)} of {len(probe.nodes)} ranks started"
@@ -115,56 +125,92 @@ def _hello(attempts: _Attempts) -> list[CheckResult]:
         last = next(reversed(text.problem.strip().splitlines()), "")
         seen = f"{seen}: {last}" if last else seen
     evidence = attempts.evidence("hello", probe.head, quoted)
-    return [CheckResult(HELLO, probe.head, status, seen, expected, command, evidence=evidence)]
+    return [
+        CheckResult(
+            network_path.HELLO.id, probe.head, status, seen, expected, command, evidence=evidence
+        )
+    ]
 
 
 def _ports(attempts: _Attempts) -> list[CheckResult]:
-    """Per node: who could not connect to it, and to whom it could not. A node that could not listen
-    is not known."""
-    expected = "two ports of the system's choice reachable from the other nodes"
-    command = "a listener on each node, connections between them"
-    nodes = attempts.probe.nodes
+    """Per node: the connections that failed and are put down to it. A node that could not listen is
+    not known."""
     connections: list[network_path.Attempt] = []
-    for node in nodes:
+    for node in attempts.probe.nodes:
         connections += network_path.parse_connect(node, attempts.output("connect", node))
-    results = []
-    for node in nodes:
-        inward = [each for each in connections if each.target == node]
-        failed = [each for each in inward if each.reason]
-        reason, evidence = "", None
-        if network_path.parse_listen(node, attempts.output("listen", node)) is None:
-            reason = attempts.problem("listen", node, "it did not listen")
-            status, seen = Status.UNKNOWN, "not known"
-        elif not inward and len(nodes) > 1:
-            status, seen, reason = Status.UNKNOWN, "not tried", "no other node tried it"
-        elif not inward:
-            status, seen, reason = Status.SKIPPED, "not tried", "one node alone"
-        elif failed:
-            sources = sorted({each.source for each in failed}, key=nodes.index)
-            reasons = ", ".join(sorted({each.reason for each in failed}))
-            status = Status.FAIL
-            seen = (
-                f"{len(failed)} of {len(inward)} connections from {len(sources)} nodes"
-                f" ({', '.join(sources[:4])}) failed: {reasons}"
-            )
-            evidence = attempts.evidence("connect", sources[0], seen)
-        else:
-            status, seen = Status.PASS, "reachable"
-            evidence = attempts.evidence("listen", node, seen)
-        results.append(CheckResult(PORTS, node, status, seen, expected, command, reason, evidence))
-    return results
+    blamed = network_path.blamed(connections)
+    return [
+        _port(attempts, node, connections, blamed.get(node, ())) for node in attempts.probe.nodes
+    ]
+
+
+def _port(
+    attempts: _Attempts,
+    node: str,
+    connections: list[network_path.Attempt],
+    failed: tuple[network_path.Attempt, ...],
+) -> CheckResult:
+    nodes = attempts.probe.nodes
+    inward = [each for each in connections if each.target == node]
+    reason, evidence = "", None
+    if network_path.parse_listen(node, attempts.output("listen", node)) is None:
+        reason = attempts.problem("listen", node, "it did not listen")
+        status, seen = Status.UNKNOWN, "not known"
+    elif len(nodes) == 1:
+        status, seen, reason = Status.SKIPPED, "not tried", "one node alone"
+    elif failed:
+        status, seen = Status.FAIL, network_path.blocked(node, failed, len(inward))
+        evidence = attempts.evidence("connect", failed[0].source, seen)
+    elif not inward:
+        status, seen, reason = Status.UNKNOWN, "not tried", "no other node tried it"
+    else:
+        sources, others = len({each.source for each in inward}), len(nodes) - 1
+        some = "" if sources == others else f" from the {sources} of {others} nodes that tried"
+        status, seen = Status.PASS, f"reachable{some}"
+        evidence = attempts.evidence("listen", node, seen)
+    return CheckResult(
+        network_path.PORTS.id,
+        node,
+        status,
+        seen,
+        "two ports of the system's choice reachable from the other nodes",
+        network_path.PORTS.command,
+        reason,
+        evidence,
+        values=(("blocked", float(len(failed))),),
+    )
 
 
 def _rails(attempts: _Attempts) -> tuple[CheckResult, ...]:
-    """The rails towards the neighbours, where more than one node listened."""
+    """The rails between the nodes, where more than one node listened."""
     own = {}
     for text in attempts.probe.texts:
         if text.kind == "rails" and text.path is not None:
             own[text.node] = text.path
     if not own:
         return ()
-    parsed = {node: network_path.parse(node, attempts.output("rails", node)) for node in own}
-    return network_path.judged(attempts.probe.nodes, parsed, own)
+    nodes = attempts.probe.nodes
+    parsed = {node: rails.parse(node, attempts.output("rails", node)) for node in own}
+    listening = {
+        node: found
+        for node in nodes
+        if (found := network_path.parse_listen(node, attempts.output("listen", node))) is not None
+    }
+    return rails.judged(nodes, parsed, own, listening)
+
+
+def _pingpong(attempts: _Attempts) -> tuple[CheckResult, ...]:
+    """libfabric between pairs of nodes, where the fabric has it."""
+    tried = [text for text in attempts.probe.texts if text.kind == "pingpong"]
+    return tuple(
+        pingpong.judged(
+            text.node,
+            attempts.output("pingpong", text.node),
+            text.problem,
+            attempts.evidence("pingpong", text.node, text.node),
+        )
+        for text in tried
+    )
 
 
 def _interfaces(attempts: _Attempts) -> list[CheckResult]:

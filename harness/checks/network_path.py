@@ -1,5 +1,5 @@
 """The path NCCL will use, tried without a GPU: the launcher's ssh, an mpirun hello, TCP between the
-nodes, and NCCL's own choice of interface.
+nodes, and NCCL's own choice of interface. `rails` has the rails between the nodes.
 
 Commands and readers of their answers; `busbw.run.network_path` runs them. On a node these need
 `python3` (any version 3); without it the answer is unknown, never good. Nothing stays: the listener
@@ -9,11 +9,12 @@ ends by itself.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from busbw import shell
-from busbw.model import CheckResult, Command, Evidence, Status
+from busbw.checks import Check
+from busbw.model import Command
 from busbw.text import whole
 
 LISTEN_S = 40
@@ -21,9 +22,25 @@ LISTEN_S = 40
 CONNECT_S = 3
 LOGIN_S = 90
 HELLO_S = 60
-PAIRS_UP_TO = 8
+PAIRS_UP_TO = 64
 """Nodes up to which everybody tries everybody."""
-_RING = 2
+AT_ONCE = 64
+"""Connections that a node tries at once: where all are blocked, 64 nodes take two rounds."""
+LOGIN = Check(
+    "ssh.node_to_node",
+    "ssh -o BatchMode=yes NODE true, on the head",
+    "the head cannot log in to a node as the launcher does: FAIL",
+)
+HELLO = Check(
+    "sw.mpi_hello",
+    "mpirun … uname -n, on the head",
+    "mpirun does not start one rank on every node: FAIL",
+)
+PORTS = Check(
+    "cross.tcp_ports",
+    "a listener on two ports of each node, connections between the nodes",
+    "a connection fails: FAIL, with both ends and the ports",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +51,8 @@ class Listener:
     ports: tuple[int, ...]
     addresses: tuple[tuple[str, str], ...]
     """(interface, IPv4 address) of every interface that is up, loopback left out."""
+    macs: tuple[tuple[str, str], ...] = ()
+    """(interface, hardware address) of each."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,8 +143,8 @@ def listen(node: str, token: str) -> Command:
 def parse_listen(node: str, text: str) -> Listener | None:
     """Where it listens; None = it does not.
 
-    >>> parse_listen("a", "ports 40001 40002\\naddress eth0 10.0.0.3\\n")
-    Listener(node='a', ports=(40001, 40002), addresses=(('eth0', '10.0.0.3'),))
+    >>> parse_listen("a", "ports 40001 40002\\naddress eth0 10.0.0.3\\n").addresses
+    (('eth0', '10.0.0.3'),)
     """
     ports = re.search(r"^ports (\d{1,5}(?: \d{1,5})*)$", text, re.M)
     if ports is None:
@@ -134,13 +153,14 @@ def parse_listen(node: str, text: str) -> Listener | None:
         node,
         tuple(int(port) for port in ports[1].split()),
         tuple(re.findall(r"^address (\S+) (\S+)$", text, re.M)),
+        tuple(re.findall(r"^mac (\S+) (\S+)$", text, re.M)),
     )
 
 
 def connect(node: str, targets: Sequence[tuple[str, str, int]], token: str) -> Command:
     """Connect to (node, address, port) each, some at once."""
     lines = "".join(f"{target} {address} {port}\n" for target, address, port in targets)
-    limit_s = 20 + CONNECT_S * (1 + len(targets) // 16)
+    limit_s = 20 + CONNECT_S * (1 + len(targets) // AT_ONCE)
     return Command(
         _python("connect", str(CONNECT_S), token),
         stdin=lines.encode(),
@@ -217,189 +237,86 @@ def matches(value: str, interface: str) -> bool:
 
 
 def pairs(names: Sequence[str], head: str) -> dict[str, tuple[str, ...]]:
-    """{who connects: to whom}. Few nodes: all to all. Many: each to the next two of a ring, and
-    head and everybody to each other.
+    """{who connects: to whom}. Up to `PAIRS_UP_TO` nodes: all to all. More: each to those 1, 2, 4,
+    8… places further in a ring, and head and everybody to each other.
 
     >>> pairs(("a", "b"), "a")
     {'a': ('b',), 'b': ('a',)}
     """
     partners: dict[str, tuple[str, ...]] = {}
+    count = len(names)
     for place, name in enumerate(names):
-        others = [other for other in names if other != name]
-        if len(names) > PAIRS_UP_TO and name != head:
-            ring = [names[(place + step) % len(names)] for step in range(1, _RING + 1)]
-            others = list(dict.fromkeys([*ring, head]))
-        partners[name] = tuple(other for other in others if other != name)
+        others = list(names)
+        if count > PAIRS_UP_TO and name != head:
+            steps = (1 << power for power in range((count - 1).bit_length()))
+            others = [*(names[(place + step) % count] for step in steps), head]
+        partners[name] = tuple(dict.fromkeys(other for other in others if other != name))
     return partners
 
 
-# The rails between neighbours: by which interface the kernel would leave, and whether packets of
-# the interface's own MTU arrive.
-#
-# Needs `ping` and `ip` on the nodes. Each node tries the next one of the ring, over every
-# interface that both have under one name with different
-# addresses. An interface over which nobody reaches anybody joins no nodes (a bridge for
-# containers, a service port) and is left out.
+def blamed(attempts: Sequence[Attempt]) -> dict[str, tuple[Attempt, ...]]:
+    """{node: the failed connections that are put down to it}: to its target, unless more of what its
+    source tried failed than of what others tried on that target.
 
-ROUTES, JUMBO = "eth.routes", "eth.ping_jumbo"
-MOST = 32
-"""Interfaces of a node that are tried."""
-_HEADERS_BYTES = 28
-"""IPv4 and ICMP headers, which the size of ping does not count."""
-_SCRIPT = f"""\
-LC_ALL=C; export LC_ALL
-one() {{ read -r mtu <"/sys/class/net/$1/mtu" || return; i=$1; own=$2; to=$3; peer=$4; dev='?'
-if command -v ip >/dev/null 2>&1; then dev=-; set -- $(ip route get "$peer" from "$own" 2>/dev/null)
-while [ $# -gt 1 ]; do [ "$1" = dev ] && dev=$2; shift; done; fi
-ping -c 1 -W 1 -q -I "$i" "$peer" >/dev/null 2>&1 </dev/null; s=$?
-ping -M do -c 2 -W 1 -q -s $((mtu - {_HEADERS_BYTES})) -I "$i" "$peer" >/dev/null 2>&1 </dev/null; l=$?
-echo "rail $i $own $to $peer mtu $mtu dev $dev small $s large $l"; }}
-while read -r i own to peer; do one "$i" "$own" "$to" "$peer" & done; wait
-"""
-_LINE = re.compile(
-    r"^rail (\S+) (\S+) (\S+) (\S+) mtu (\d+) dev (\S+) small (\d+) large (\d+)$", re.M
-)
-_NO_ANSWER = 1
-"""Exit status of ping when nothing came back; others mean that it could not try (iputils 20161105
-and later, busybox)."""
-
-
-@dataclass(frozen=True, slots=True)
-class RailAttempt:
-    """One interface of one node towards its neighbour."""
-
-    node: str
-    interface: str
-    target: str
-    address: str
-    mtu_bytes: int
-    leaves_by: str | None
-    """Interface of the kernel's route; "" = there is no route; None = `ip` is missing."""
-    small: bool | None
-    """A small packet was answered; None = ping could not try."""
-    large: bool | None
-    """One of the whole MTU, unfragmented, was."""
-
-
-def targets(
-    listeners: Mapping[str, Listener], names: Sequence[str]
-) -> dict[str, tuple[tuple[str, str, str, str], ...]]:
-    """{node: (interface, own address, neighbour, its address) each}."""
-    routes_by_name = {}
-    present = [name for name in names if name in listeners]
-    for place, name in enumerate(present):
-        neighbour = present[(place + 1) % len(present)]
-        addresses = dict(listeners[neighbour].addresses)
-        routes = [
-            (i, own, neighbour, addresses[i])
-            for i, own in listeners[name].addresses
-            if i in addresses and addresses[i] != own
-        ]
-        if neighbour != name and routes:
-            routes_by_name[name] = tuple(routes[:MOST])
-    return routes_by_name
-
-
-def attempt(node: str, routes: Sequence[tuple[str, str, str, str]]) -> Command:
-    """Try all of one node at once."""
-    lines = "".join(f"{' '.join(route)}\n" for route in routes)
-    return Command(
-        ("sh", "-c", _SCRIPT, "busbw-rails"),
-        stdin=lines.encode(),
-        timeout_s=20,
-        label="rails",
-        store=f"probe/rails/{node}.txt",
-    )
-
-
-def parse(node: str, text: str) -> tuple[RailAttempt, ...]:
-    """The attempts of one node.
-
-    >>> parse("a", "rail eth1 10.1.0.1 b 10.1.0.2 mtu 9000 dev eth1 small 0 large 1\\n")[0].large
-    False
+    >>> tried = parse_connect("a", "no c 10.0.0.5 40002 timed out\\nok b 10.0.0.4 40001\\n")
+    >>> list(blamed(tried + parse_connect("b", "no c 10.0.0.5 40002 timed out\\n")))
+    ['c']
     """
-    answered = {"0": True, str(_NO_ANSWER): False}
-    routes = {"?": None, "-": ""}
-    return tuple(
-        RailAttempt(
-            node,
-            m[1],
-            m[3],
-            m[4],
-            int(m[5]),
-            routes.get(m[6], m[6]),
-            answered.get(m[7]),
-            answered.get(m[8]),
-        )
-        for m in _LINE.finditer(text)
-    )
+    outward = _failing(attempts, lambda each: (each.source, each.target))
+    inward = _failing(attempts, lambda each: (each.target, each.source))
+    failed: dict[str, list[Attempt]] = {}
+    for each in attempts:
+        if each.reason:
+            at_source = outward[each.source] > inward[each.target]
+            failed.setdefault(each.source if at_source else each.target, []).append(each)
+    return {node: tuple(those) for node, those in failed.items()}
 
 
-def judged(
-    nodes: Sequence[str],
-    attempts: Mapping[str, tuple[RailAttempt, ...]],
-    artefacts: Mapping[str, str],
-) -> tuple[CheckResult, ...]:
-    """Both checks for every node; `artefacts` = where each node's output is kept."""
-    joining = {each.interface for own in attempts.values() for each in own if each.small}
-    results = []
-    for node in nodes:
-        own = tuple(each for each in attempts.get(node, ()) if each.interface in joining)
-        evidence = (
-            Evidence(artefacts[node], None, ", ".join(sorted({each.interface for each in own})))
-            if node in artefacts
-            else None
-        )
-        results += [_routes(node, own, evidence), _jumbo(node, own, evidence)]
-    return tuple(results)
+def _failing(
+    attempts: Sequence[Attempt], ends: Callable[[Attempt], tuple[str, str]]
+) -> dict[str, float]:
+    """{node: the share of the nodes at the other end with a connection that failed}."""
+    others: dict[str, set[str]] = {}
+    failing: dict[str, set[str]] = {}
+    for each in attempts:
+        node, other = ends(each)
+        others.setdefault(node, set()).add(other)
+        if each.reason:
+            failing.setdefault(node, set()).add(other)
+    return {node: len(failing.get(node, ())) / len(tried) for node, tried in others.items()}
 
 
-def _unknown(check_id: str, node: str, expected: str, command: str) -> CheckResult:
-    why = "no interface reached a neighbour by ping; ping and ip are needed on the nodes"
-    return CheckResult(
-        check_id, node, Status.UNKNOWN, "not known", expected, command, why, required=False
-    )
+_NAMED = 4
+"""Ends of failed connections that a line names; of more, their number."""
 
 
-def _routes(node: str, own: Sequence[RailAttempt], evidence: Evidence | None) -> CheckResult:
-    expected, command = (
-        "each rail's packets leave by that rail and are answered",
-        "ip route get PEER from OWN; ping -I INTERFACE PEER",
-    )
-    known = [each for each in own if each.leaves_by is not None or each.small is not None]
-    if not known:
-        return _unknown(ROUTES, node, expected, command)
-    bad = []
-    for each in known:
-        if each.leaves_by is not None and each.leaves_by != each.interface:
-            how = f"leaves by {each.leaves_by}" if each.leaves_by else "has no route"
-            bad.append(f"{each.interface} to {each.target} ({each.address}) {how}")
-        elif each.small is False:
-            bad.append(f"{each.interface} to {each.target} ({each.address}) is not answered")
-    status = Status.FAIL if bad else Status.PASS
-    values = (("missing", float(len(bad))),)
-    text = "; ".join(bad) or ", ".join(sorted(each.interface for each in known))
-    return CheckResult(
-        ROUTES, node, status, text, expected, command, evidence=evidence, values=values
-    )
+def blocked(node: str, failed: Sequence[Attempt], tried: int) -> str:
+    """The failed connections in one line, with both ends and the ports; `tried` = how many others
+    made to the node.
+
+    >>> blocked("c", parse_connect("a", "no c 10.0.0.5 40002 timed out\\n"), 4)
+    'no connection from a to c (10.0.0.5) port 40002: timed out (1 of 4)'
+    """
+    inward = [each for each in failed if each.target == node]
+    outward = [each for each in failed if each.target != node]
+    texts = []
+    if inward:
+        texts.append(f"{_between(inward)} ({len(inward)} of {tried})")
+    if outward:
+        texts.append(_between(outward))
+    return "; ".join(texts)
 
 
-def _jumbo(node: str, own: Sequence[RailAttempt], evidence: Evidence | None) -> CheckResult:
-    expected, command = (
-        "packets of the interface's MTU arrive unfragmented",
-        "ping -M do -s $((MTU-28)) -I INTERFACE PEER",
-    )
-    known = [each for each in own if each.small and each.large is not None]
-    if not known:
-        return _unknown(JUMBO, node, expected, command)
-    bad = [
-        f"{each.interface} to {each.target} ({each.address}): {each.mtu_bytes} bytes do not arrive"
-        for each in known
-        if not each.large
-    ]
-    status = Status.FAIL if bad else Status.PASS
-    text = "; ".join(bad) or ", ".join(
-        f"{each.interface} {each.mtu_bytes}"
-        for each in sorted(known, key=lambda each: each.interface)
-    )
-    return CheckResult(JUMBO, node, status, text, expected, command, evidence=evidence)
+def _between(failed: Sequence[Attempt]) -> str:
+    sources = _named([each.source for each in failed])
+    targets = _named([f"{each.target} ({each.address})" for each in failed])
+    ports = list(dict.fromkeys(str(each.port) for each in failed))
+    word = "port" if len(ports) == 1 else "ports"
+    reasons = ", ".join(sorted({each.reason for each in failed}))
+    return f"no connection from {sources} to {targets} {word} {_named(ports)}: {reasons}"
+
+
+def _named(names: Sequence[str]) -> str:
+    distinct = list(dict.fromkeys(names))
+    more = len(distinct) - _NAMED
+    return ", ".join(distinct[:_NAMED]) + (f" and {more} more" if more > 0 else "")

@@ -269,6 +269,8 @@ class Profile:
     """None = not known, taken as no."""
     link_tool: LinkTool = LinkTool.NONE
     """What measures its link baseline."""
+    libfabric: str = ""
+    """Provider of libfabric that its plugin uses and fi_pingpong tries; empty = none."""
     setup: Setup | None = None
     """None = no script is sourced."""
     site: SiteFile | None = None
@@ -303,6 +305,7 @@ class _File:
     carrier: Carrier | None = None
     flow_hashing: FlowHashing | None = None
     link_tool: LinkTool | None = None
+    libfabric: str = ""
     setup: Setup | None = None
 
 
@@ -428,6 +431,7 @@ def _extended(base: Profile, file: _File, name: str) -> Profile:
         carrier=_with_source(file.carrier) or base.carrier,
         flow_hashing=_with_source(file.flow_hashing) or base.flow_hashing,
         link_tool=file.link_tool or base.link_tool,
+        libfabric=file.libfabric or base.libfabric,
         setup=_with_source(file.setup) or base.setup,
     )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from busbw.checks import network_path
+from busbw.checks import network_path, pingpong, rails
 from busbw.checks.software import NodeFacts
 from busbw.errors import UsageError
 from busbw.launch import LaunchRequest
@@ -150,15 +150,40 @@ def _ports(
         for node, found in places.items()
     }
     context.fleet.run(quits, deadline_s=20)
-    rails = _all(
+    context.progress("path", "routes and packet sizes, rail by rail")
+    tried = _all(
         context,
         "rails",
         {
-            node: network_path.attempt(node, routes)
-            for node, routes in network_path.targets(places, nodes).items()
+            node: rails.attempt(node, routes)
+            for node, routes in rails.targets(places, nodes).items()
         },
     )
-    return [*listening, *connecting, *rails]
+    return [*listening, *connecting, *tried, *_pingpong(context, places, chosen)]
+
+
+def _pingpong(
+    context: Context,
+    places: Mapping[str, network_path.Listener],
+    chosen: Mapping[str, str | None],
+) -> list[ProbeText]:
+    """The provider of the fabric's plugin, each node within itself and to the next; at the ports
+    where the listeners were, which are free again."""
+    provider = context.plan.profile.libfabric
+    if not provider:
+        return []
+    context.progress("path", f"fi_pingpong over {provider}")
+    names = list(places)
+    commands = {}
+    for place, node in enumerate(names):
+        other = names[(place + 1) % len(names)]
+        address = chosen[other]
+        peer = None
+        if other != node and address is not None:
+            peer = (other, address, places[other].ports[1])
+        first, second = places[node].ports
+        commands[node] = pingpong.attempt(node, provider, (first, second), peer)
+    return _all(context, "pingpong", commands)
 
 
 def _address(

@@ -172,7 +172,7 @@ class ProbeText:
     """One attempt of the path between the nodes and where its output is kept."""
 
     kind: str
-    """`login`, `hello`, `listen`, `connect`, `rails` or `nccl`."""
+    """`login`, `hello`, `listen`, `connect`, `rails`, `pingpong` or `nccl`."""
     node: str
     path: str | None
     """Path inside the run directory; None = there was no output, see `problem`."""

@@ -26,7 +26,7 @@ import busbw.parsers.nccl_tests
 import busbw.parsers.tools
 from busbw import playbook
 from busbw.building.recipe import parse_proof
-from busbw.checks import network_path
+from busbw.checks import network_path, pingpong, rails
 from busbw.cli import main
 from busbw.codec import parse_json
 from busbw.errors import BusbwError, UsageError
@@ -98,9 +98,8 @@ def entries() -> tuple[Entry, ...]:
             "probe",
         ),
         Entry("nccl probe", lambda data: network_path.parse_nccl(decoded(data)), "probe"),
-        Entry(
-            "rails probe", lambda data: network_path.parse("node1", decoded(data)), "probe_rails"
-        ),
+        Entry("rails probe", lambda data: rails.parse("node1", decoded(data)), "probe_rails"),
+        Entry("pingpong probe", lambda data: pingpong.parse(decoded(data)), "probe_rails"),
         Entry(
             "a node's evidence",
             lambda data: offline.of_text("node1", data, "node1.txt", None, None),

@@ -4,6 +4,8 @@ are named with their node."""
 from __future__ import annotations
 
 import json
+import re
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -99,6 +101,7 @@ def test_a_firewall_a_missing_login_and_a_small_mtu_on_the_switch_are_named_with
     assert status == 1
     assert failed(report) == [
         ("cross.tcp_ports", "node3"),
+        ("eth.ping_jumbo", "node1"),
         ("eth.ping_jumbo", "node2"),
         ("eth.ping_jumbo", "node3"),
         ("ssh.node_to_node", "node2"),
@@ -107,12 +110,51 @@ def test_a_firewall_a_missing_login_and_a_small_mtu_on_the_switch_are_named_with
         ("sw.mpi_hello", "node1"),
     ]
     said = {(found["check_id"], found["node"]): found["seen"] for found in report["checks"]}
-    assert (
-        said["cross.tcp_ports", "node3"]
-        == "6 of 6 connections from 3 nodes (node1, node2, node4) failed: timed out"
-    )
+    assert re.fullmatch(
+        r"no connection from node1, node2, node4 to node3 \(10\.77\.0\.3\)"
+        r" ports \d+, \d+: timed out \(6 of 6\)",
+        said["cross.tcp_ports", "node3"],
+    ), said
     assert (
         said["eth.ping_jumbo", "node2"]
-        == f"eth0 to node3 (10.100.0.3): {network.RAIL_MTU} bytes do not arrive"
+        == f"eth0 to node3 (10.100.0.3): {network.RAIL_MTU} bytes do not arrive, 1500 do"
     )
     assert "Permission denied" in said["ssh.node_to_node", "node2"]
+
+
+PROVIDER = """\
+inherits: efa
+libfabric: "udp;ofi_rxd"
+title: libfabric over UDP, with its control over TCP, as EFA has it
+"""
+BLOCK_UDP = (
+    "nft 'add table inet probe_test; add chain inet probe_test in { type filter hook input priority"
+    ' 0; policy accept; }; add rule inet probe_test in iifname != "lo" meta l4proto udp drop\''
+)
+
+
+def test_a_provider_that_passes_within_each_node_and_not_to_one_is_told_apart(
+    lab4: LabState, tmp_path: Path, on_node: Callable[..., Any]
+) -> None:
+    if shutil.which("fi_pingpong") is None:
+        pytest.skip("fi_pingpong is not installed (libfabric-bin)")
+    profile = tmp_path / "udp.yaml"
+    profile.write_text(PROVIDER)
+    _, report = check(lab4, tmp_path, "-p", str(profile))
+    tried = [each for each in report["checks"] if each["check_id"] == "efa.pingpong"]
+    assert [each["status"] for each in tried] == ["PASS"] * 4, tried
+
+    blocked = on_node(lab4, "node3", BLOCK_UDP)
+    try:
+        assert blocked.exit_status == 0, blocked
+        status, report = check(lab4, tmp_path, "-p", str(profile))
+    finally:
+        on_node(lab4, "node3", "nft delete table inet probe_test")
+    assert status == 1
+    assert failed(report) == [("efa.pingpong", "node2"), ("efa.pingpong", "node3")]
+    (seen,) = [each["seen"] for each in report["checks"] if failed_on(each, "node2")]
+    assert seen == "within the node: passes; to node3 (10.77.0.3): no data came back"
+
+
+def failed_on(found: Any, node: str) -> bool:
+    return (found["status"], found["node"]) == ("FAIL", node)

@@ -467,15 +467,17 @@ def test_sections_have_one_name_each_and_ask_after_one_that_exists_before_them()
 
 
 LOADED_BY_NAME = {
-    "counters",
     "connect",
+    "counters",
     "gpu_vendor",
     "lease",
     "listen",
     "login",
     "nccl",
+    "pingpong",
     "prologue",
     "python",
+    "rails",
 }
 
 

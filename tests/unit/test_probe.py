@@ -18,6 +18,7 @@ from busbw.store.run_directory import RunDir
 from busbw.transport import Session
 from busbw.transport.local import LocalTransport
 
+PORTS = "cross.tcp_ports"
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "probe"
 
 
@@ -120,8 +121,8 @@ def test_few_nodes_try_each_other_and_many_a_ring_and_the_head() -> None:
     }
     many = network_path.pairs([f"n{i}" for i in range(100)], "n0")
     assert len(many["n0"]) == 99
-    assert many["n50"] == ("n51", "n52", "n0")
-    assert many["n99"] == ("n0", "n1")
+    assert many["n50"] == ("n51", "n52", "n54", "n58", "n66", "n82", "n14", "n0")
+    assert many["n99"] == ("n0", "n1", "n3", "n7", "n15", "n31", "n63")
     assert network_path.pairs(["alone"], "alone") == {"alone": ()}
 
 
@@ -193,10 +194,51 @@ def test_a_blocked_port_flags_the_node_that_nobody_reaches(run: RunDir) -> None:
         ("connect", "b", "ok a 10.0.0.1 40001\nno c 10.0.0.3 40002 timed out\n", 0, ""),
     )
     assert rows_of(run, "cross.tcp_ports") == [
-        ("a", Status.PASS, "reachable", ""),
-        ("b", Status.PASS, "reachable", ""),
-        ("c", Status.FAIL, "2 of 2 connections from 2 nodes (a, b) failed: timed out", ""),
+        ("a", Status.PASS, "reachable from the 1 of 2 nodes that tried", ""),
+        ("b", Status.PASS, "reachable from the 1 of 2 nodes that tried", ""),
+        (
+            "c",
+            Status.FAIL,
+            "no connection from a, b to c (10.0.0.3) ports 40001, 40002: timed out (2 of 2)",
+            "",
+        ),
     ]
+
+
+LISTENING = tuple(
+    ("listen", node, f"ports 40001 40002\naddress eth0 10.0.0.{place}\n", 0, "")
+    for place, node in enumerate("abc", 1)
+)
+
+
+def test_a_node_that_reaches_nobody_is_blamed_instead_of_all_that_it_tried(run: RunDir) -> None:
+    keep(
+        run,
+        *LISTENING,
+        ("connect", "a", "ok b 10.0.0.2 40001\nok c 10.0.0.3 40001\n", 0, ""),
+        ("connect", "b", "ok a 10.0.0.1 40001\nok c 10.0.0.3 40001\n", 0, ""),
+        ("connect", "c", "no a 10.0.0.1 40001 timed out\nno b 10.0.0.2 40001 timed out\n", 0, ""),
+    )
+    assert [row[:3] for row in rows_of(run, "cross.tcp_ports")] == [
+        ("a", Status.PASS, "reachable"),
+        ("b", Status.PASS, "reachable"),
+        (
+            "c",
+            Status.FAIL,
+            "no connection from c to a (10.0.0.1), b (10.0.0.2) port 40001: timed out",
+        ),
+    ]
+
+
+def test_blocked_connections_are_counted_for_the_catalogue_s_firewall(run: RunDir) -> None:
+    keep(run, *LISTENING, ("connect", "a", "no c 10.0.0.3 40001 timed out\n", 0, ""))
+    values = {check.node: check.values for check in derived.load(run) if check.check_id == PORTS}
+    assert values["c"] == (("blocked", 1.0),)
+
+
+def test_nodes_that_only_some_tried_are_said_to_be(run: RunDir) -> None:
+    keep(run, *LISTENING, ("connect", "a", "ok b 10.0.0.2 40001\n", 0, ""))
+    assert rows_of(run, PORTS)[1][2] == "reachable from the 1 of 2 nodes that tried"
 
 
 def test_a_node_that_could_not_listen_is_not_known(run: RunDir) -> None:

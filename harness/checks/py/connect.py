@@ -21,6 +21,6 @@ def attempt(line):
     return "ok " + place if heard == token else "no %s something else answered" % place
 
 
-with concurrent.futures.ThreadPoolExecutor(16) as pool:
+with concurrent.futures.ThreadPoolExecutor(64) as pool:
     for result in pool.map(attempt, [line for line in sys.stdin if line.strip()]):
         print(result)

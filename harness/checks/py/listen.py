@@ -1,6 +1,6 @@
-# Listens on two ports of the system's choice, and prints them and the node's IPv4 addresses. It
-# answers every connection with the token and ends after LIFE seconds or at "quit TOKEN".
-# Arguments: LIFE TOKEN.
+# Listens on two ports of the system's choice, and prints them, the node's IPv4 addresses, and the
+# hardware addresses of their interfaces. It answers every connection with the token and ends after
+# LIFE seconds or at "quit TOKEN". Arguments: LIFE TOKEN.
 
 import fcntl
 import os
@@ -16,6 +16,8 @@ UP, LOOPBACK = 1, 8
 
 def listener():
     s = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    # What comes after it may listen at the same port while closed connections linger there.
+    s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     s.bind(("", 0))
     s.listen(128)
     return s
@@ -31,6 +33,14 @@ def addresses():
                 yield name, socket.inet_ntoa(fcntl.ioctl(ask, SIOCGIFADDR, packed)[20:24])
         except OSError:
             pass
+
+
+def mac(name):
+    try:
+        with open("/sys/class/net/%s/address" % name) as file:
+            return file.read().strip() or "-"
+    except OSError:
+        return "-"
 
 
 def go_to_background():
@@ -62,5 +72,6 @@ listeners = [listener(), listener()]
 print("ports", *[s.getsockname()[1] for s in listeners])
 for name, address in addresses():
     print("address", name, address)
+    print("mac", name, mac(name))
 go_to_background()
 answer(listeners, token, time.monotonic() + life)
