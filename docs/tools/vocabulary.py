@@ -115,6 +115,17 @@ SOURCES = {
         least=3,
         table="nvidia-services",
     ),
+    "nvidia-driver": Source(
+        r"NV_PRINTF\(LEVEL_ERROR\)|nv_printf\(NV_DBG_ERRORS\)|nv_printf\(NV_DBG_WARNINGS\)"
+        r"|NV_DEV_PRINTF\(NV_DBG_ERRORS\)|nvErrorLog2?_va|NV_ERROR_LOG|NV_INIT_ERROR|peer_err"
+        r"|UVM_ERR_PRINT_ALWAYS",
+        r"^kernel-open/(?:nvidia/(?:nv|os)-?\w*\.c|nvidia/linux_nvswitch\.c|nvidia-peermem/.*\.c)$"
+        r"|^src/nvidia/(?:arch/nvalloc/unix/src|src/kernel/gpu_mgr|src/kernel/platform"
+        r"|src/kernel/gpu/(?:arch|bif|bus|ccu|falcon|fifo|fsp|gsp|intr|mem_sys|mmu|nvlink|rc))/.*\.c$"
+        r"|^src/nvidia/src/kernel/(?:gpu/gpu\w*|mem_mgr/(?:mem_(?:fabric|multicast)\w*|fabric_\w+))\.c$",
+        r"(?:^|/)(?:sli|nbsi|chipset|vgpu|virtualization)/|gpu_acpi|osapi_\w*hda",
+        least=3,
+    ),
     "linux": Source(
         r"mlx5_core_(?:err|warn|err_rl|warn_once)|mlx5_ib_(?:err|warn)|netdev_(?:err|warn)"
         r"|(?:ib)?dev_(?:err|warn|crit|err_ratelimited)|pci_(?:err|warn)|pr_(?:err|warn|crit)",
@@ -175,7 +186,7 @@ def formats(text: str, calls: re.Pattern[str], *, joins: bool = False) -> Iterat
         if tokens[at + 1].startswith('"') and calls.fullmatch(tokens[at]):
             yield _first_text(tokens, at + 1) or ""  # a macro that stands for the text
         name = tokens[at]
-        if tokens[at + 3] == ")":
+        if tokens[at + 3] in ("),"):
             name += f"({tokens[at + 2]})"
         if tokens[at + 1] == "(" and (calls.fullmatch(tokens[at]) or calls.fullmatch(name)):
             literal = _all_texts(tokens, at + 2) if joins else _first_text(tokens, at + 2)

@@ -94,9 +94,12 @@ def _of_writer(
 
 
 def _clues(writer: Writer, line: Sighting, key: Message | str) -> Iterator[Clue]:
-    where = places(line.text)
     if isinstance(key, Message):
-        for entry_id, weight in key.group.findings.items():
-            yield line.clue(entry_id, Weight(weight), SOURCE, where)
-    elif not writer.open:
-        yield line.clue(UNMAPPED, Weight.WEAK, SOURCE, where)
+        findings = key.group.findings
+    else:
+        findings = messages.place(writer, line.text)
+        if not (findings or writer.open):
+            findings = {UNMAPPED: Weight.WEAK}
+    where = places(line.text)
+    for entry_id, weight in findings.items():
+        yield line.clue(entry_id, Weight(weight), SOURCE, where)

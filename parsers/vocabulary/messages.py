@@ -79,6 +79,10 @@ class Writer:
     open: bool = False
     """True = such lines also carry the texts of others: what is in no group is no message of its
     own."""
+    places: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    """Which part of the writer a line comes from, by the function or file that it names (Python
+    `re`) → id of an entry → weight. Decides where no message of the table is in the line, as in a
+    line of a newer release."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,6 +221,19 @@ def lookup(writer: str) -> Lookup:
     """The messages of a writer, ready to look lines up."""
     like = next(each.like for each in writers() if each.writer == writer)
     return lookup(like) if like else Lookup(messages(writer, groups(writer)))
+
+
+def place(writer: Writer, line: str) -> Mapping[str, str]:
+    """The entries of the part of the writer that a line names as its origin.
+
+    >>> driver = Writer("x", "X", "", "X: ", places={r"klink\\w*:": {"a": "weak"}})
+    >>> dict(place(driver, "X: klinkTrain: no such words before")), dict(place(driver, "X: other"))
+    ({'a': 'weak'}, {})
+    """
+    for expression, findings in writer.places.items():
+        if re.search(expression, line):
+            return findings
+    return {}
 
 
 def meaning(writer: str, line: str) -> Message | None:

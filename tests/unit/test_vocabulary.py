@@ -59,6 +59,19 @@ def test_no_two_groups_claim_the_same_words(writer: str) -> None:
     assert sorted(each for each in parts if parts.count(each) > 1) == []
 
 
+def test_a_line_of_a_newer_release_is_known_by_the_function_that_it_names() -> None:
+    known = "[8.1] NVRM: GPU0 knvlinkTrain_XY100: plaited quantum links lost in a new way"
+    assert findings_of(known)[:1] == [("nvlink-link-inactive", "possible")]
+
+
+def test_a_place_of_a_writer_names_entries_of_the_catalogue() -> None:
+    known = catalogue.load().by_id
+    for writer in messages.writers():
+        for findings in writer.places.values():
+            assert {*findings} <= {*known}
+            assert {Weight(weight) for weight in findings.values()} <= {Weight.STRONG, Weight.WEAK}
+
+
 def test_a_message_of_a_new_release_that_no_table_has_is_reported() -> None:
     new = messages.hashed(messages.words("Plaited quantum link … lost"))
     assert hashed_lookup("nccl").find(new) is None
@@ -205,6 +218,15 @@ def test_a_harmless_remark_of_pytorch_is_no_finding() -> None:
             "[8.1] NVRM: GPU0 knvlinkUpdatePostRxDetectLinkMask_IMPL: Failed to update Rx Detect"
             " Link mask!",
             ("nvlink-link-inactive", "likely"),
+        ),
+        (
+            "[8.1] NVRM: GPU0 kgspBootstrap_GH100: GSP-FMC reported an error while attempting to"
+            " boot GSP: 0x3",
+            ("gpu-gsp-timeout", "possible"),
+        ),
+        (
+            "[8.1] NVRM: GPU0 _gpuFabricProbeSendInband: Fabric probe failed: 0x62",
+            ("fabricmanager-not-running", "likely"),
         ),
     ],
 )
