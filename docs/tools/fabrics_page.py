@@ -43,9 +43,9 @@ Searched on 25 November 2026.
 
 | provider | found | take |
 | --- | --- | --- |
-| Nebius | its public checks (nebius/soperator, all-reduce-perf-nccl-with-ib.sh) set no variable | `infiniband` |
 | Lambda | no public file with variables | what its nodes show |
-| Crusoe | only dstack's H100 example; nothing for its AMD and GB200 machines | `crusoe-ib`, else what the nodes show |
+| Together | scripts of single clusters, each with adapters of its own, and what five variables gain on one (a trial of `infiniband`) | `infiniband` |
+| Crusoe GB200 | `nccl-gb200.yaml` sets an adapter that does not exist, and MPI's transport | what the nodes show |
 | OCI GB200.4, GB200-v2.4 | no RoCE settings | `infiniband` or `rocev2`, as the nodes show |
 | Broadcom Thor 2 | no provider's file | `thor2`, which says what is not known |
 """

@@ -98,6 +98,7 @@ def test_what_the_published_fabrics_travel_on() -> None:
         "gcp-tcpxo": (Wire.UNFRAMED, "tcpxo"),
         "infiniband": (Wire.INFINIBAND, "infiniband"),
         "infiniband-sharp": (Wire.INFINIBAND, "infiniband"),
+        "nebius-ib": (Wire.INFINIBAND, "infiniband"),
         "nvlink-only": (Wire.UNFRAMED, "intra-node"),
         "oci": (Wire.ROCE, "roce"),
         "pollara": (Wire.ROCE, "roce"),

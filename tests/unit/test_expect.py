@@ -268,8 +268,8 @@ def test_unknown_hardware_still_gets_its_limits(capsys: pytest.CaptureFixture[st
                 (
                     "busbw: error: 8 nodes need a fabric; known: azure-ib,"
                     " coreweave-ib, coreweave-roce, crusoe-ib, efa, gcp-gib, gcp-tcpx, gcp-tcpxo,"
-                    " infiniband, infiniband-sharp, oci, pollara, rocev2, slingshot, spectrum-x,"
-                    " spectrum-x-plugin, tcp, tcp-100g, thor2"
+                    " infiniband, infiniband-sharp, nebius-ib, oci, pollara, rocev2, slingshot,"
+                    " spectrum-x, spectrum-x-plugin, tcp, tcp-100g, thor2"
                 ),
                 "busbw: next: --fabric infiniband",
             ),

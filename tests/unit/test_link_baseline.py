@@ -36,6 +36,7 @@ TOOLS = {
     "infiniband": ("ib_write_bw", RDMA),
     "infiniband-sharp": ("ib_write_bw", RDMA),
     "lab": ("iperf3", TCP),
+    "nebius-ib": ("ib_write_bw", RDMA),
     "nvlink-only": (None, ()),
     "oci": ("ib_write_bw", RDMA),
     "pollara": ("ib_write_bw", ("ionic_0", "ionic_3")),
