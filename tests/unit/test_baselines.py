@@ -40,7 +40,7 @@ def test_every_table_is_there() -> None:
         len(TABLES.curves),
         len(TABLES.perftest),
     )
-    assert found == (248, 61, 11, 4, 19)
+    assert found == (274, 63, 11, 4, 24)
 
 
 def test_ids_are_unique_and_every_figure_has_a_source_and_a_number() -> None:
