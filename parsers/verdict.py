@@ -19,12 +19,14 @@ from busbw.model import (
     Confidence,
     Evidence,
     Finding,
+    Fix,
     Status,
     Uncovered,
     worst,
 )
 from busbw.parsers import contract
 from busbw.parsers.blame.blame import BlameOutcome
+from busbw.parsers.findings import catalogue
 from busbw.parsers.findings.catalogue import filled
 from busbw.parsers.nccl_tests.groups import GroupSample
 
@@ -161,12 +163,24 @@ def check_findings(checks: tuple[CheckResult, ...]) -> tuple[Finding, ...]:
                 where=tuple(m.node for m in members),
                 evidence=evidence or (Evidence("raw/preflight.json", None, reason or seen),),
                 cause=f"expected {expected}" if expected else "",
+                fixes=_amd_fixes(members[0]),
                 verify=(members[0].command,) if members[0].command else (),
                 confidence=Confidence.CERTAIN if status is Status.FAIL else Confidence.POSSIBLE,
                 required=required,
             )
         )
     return tuple(findings)
+
+
+def _amd_fixes(check: CheckResult) -> tuple[Fix, ...]:
+    """The steps of a check for a node with AMD's GPUs; () = they are the same on every node."""
+    known = catalogue.load().by_id.get(check.check_id)
+    if known is None or check.status is Status.UNKNOWN:
+        return ()
+    has_own = any(step.gpus is catalogue.Gpus.AMD for step in known.fix)
+    if not has_own or catalogue.gpus_of(check) is not catalogue.Gpus.AMD:
+        return ()
+    return catalogue.fixes(known.id, gpus=catalogue.Gpus.AMD)
 
 
 def sensitivity(samples: tuple[GroupSample, ...], outcome: BlameOutcome) -> tuple[str, ...]:

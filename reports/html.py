@@ -149,6 +149,7 @@ def _environment() -> Environment:
         "title": phrases.title,
         "to_confirm": phrases.to_confirm,
         "entry": phrases.entry,
+        "other_causes": phrases.other_causes,
         "word": phrases.LABELS.__getitem__,
         "reference": phrases.reference,
         "link": artefact_link,

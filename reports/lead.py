@@ -73,12 +73,14 @@ def ordered_findings(result: RunResult) -> tuple[Finding, ...]:
 
 def deciding(result: RunResult) -> Finding | None:
     """The finding to act on first: the required one of the verdict's state; where a FAIL or UNKNOWN
-    has none, the first of all, which is a suspicion. None = nothing led to the verdict."""
+    has none, the first of all, which is a suspicion; of a WARN the advisory check that failed. None
+    = nothing led to the verdict."""
     findings = ordered_findings(result)
     states = {Status.FAIL, Status.UNKNOWN}
     suspicion = findings[:1] if result.verdict in states else ()
     if result.verdict is Status.WARN:
         states = {Status.WARN}
+        suspicion = tuple(each for each in findings if each.status is Status.FAIL)
     decided = (each for each in findings if each.required and each.status in states)
     return next(decided, next(iter(suspicion), None))
 

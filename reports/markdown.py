@@ -108,7 +108,7 @@ def _finding(finding: Finding, number: int) -> str:
     for step, fix in enumerate(finding.fixes, 1):
         lines += _fix(fix, step)
     lines += _list("Follows from it:", map(phrases.entry, finding.explains))
-    lines += _list("Other possible causes:", map(phrases.entry, finding.also))
+    lines += _list("Other possible causes:", phrases.other_causes(finding))
     lines += _commands(f"{phrases.CONFIRM}:", phrases.to_confirm(finding))
     lines += _commands(f"{phrases.AFTER}:", finding.verify)
     return "\n".join(lines)

@@ -178,6 +178,13 @@ def entry(text: str) -> str:
     return text if known is None else f"{known.title} [{text}]"
 
 
+def other_causes(finding: Finding) -> tuple[str, ...]:
+    """The causes of a finding that its own text does not give already, as `entry` shows them."""
+    by_id = catalogue.load().by_id
+    known = ((name, by_id.get(name)) for name in finding.also)
+    return tuple(entry(name) for name, of in known if of is None or of.cause not in finding.cause)
+
+
 def percent(ratio: float | None) -> str:
     """A share for people: whole below 90 %, one digit above, so that 98.7 % of a limit does not
     read as 99 %.

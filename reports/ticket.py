@@ -116,7 +116,7 @@ def _text(result: RunResult, finding: Finding, who: Recipient) -> str:
         _section("What was measured", _measured(result)),
         _section("Evidence", _evidence(finding)),
         _section("Ruled out", finding.ruled_out),
-        _section("Other possible causes", finding.also),
+        _section("Other possible causes", phrases.other_causes(finding)),
         _section("Tried or proposed", (_fix(fix) for fix in finding.fixes)),
         _section("Also seen", _others(result, finding)),
         _section("Versions", (f"{name}: {text}" for name, text in result.versions)),

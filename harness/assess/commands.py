@@ -21,9 +21,11 @@ _COPY = re.compile(r"ssh-copy-id (?P<node>\S+)")
 _SELECTS = frozenset({"-i", "--inventory", "-w", "--nodes", "--resume", "--replay"})
 """A command with one of these names its nodes itself."""
 _PROGRAMS = (
-    "amd-smi cat chronyc dcgmi df dmesg ethtool for free grep ibstat ibv_devices ibv_devinfo ip ipcs"
-    " journalctl kill ls lsmod lspci mlnx_qos mlxfwmanager mlxlink nstat numactl nvidia-imex-ctl nvidia-smi modprobe perfquery ps rdma"
-    " rocm-smi setpci show_gids ss sysctl systemctl tc top"
+    "amd-smi cat chronyc cpupower dcgmi df dkms dmesg ethtool fi_info flint for free"
+    " fuser grep ibstat ibv_devices ibv_devinfo ip ipcs ipmitool journalctl kill ldconfig"
+    " ls lsmod lspci mlnx_qos mlxconfig mlxfwmanager mlxfwreset mlxlink modinfo modprobe"
+    " mount mstconfig nstat numactl nvcc nvidia-imex-ctl nvidia-smi ofed_info perfquery"
+    " ps ras-mc-ctl rdma reboot rocm-smi setpci show_gids ss sysctl systemctl tc top"
 )
 _OF_A_NODE = frozenset(_PROGRAMS.split())
 """Programs that ask, or change, the machine on which they run."""

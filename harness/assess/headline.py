@@ -70,7 +70,20 @@ def run_headline(
         return "; ".join(filter(None, ("not enough measured to tell", number)))
     if status in (Status.FAIL, Status.WARN) and short is not None:
         return _short_of(short)
+    if status is Status.WARN:
+        failed = next((each for each in decided.findings if each.status is Status.FAIL), None)
+        if failed is not None and failed.where:
+            return "; ".join(filter(None, (_advised(failed), number)))
     return f"{number or 'nothing measured'}{_compared(outcome)}"
+
+
+def _advised(failed: Finding) -> str:
+    """An advisory check that failed, which is why there is a warning.
+
+    >>> _advised(Finding("gpu.xgmi", Status.FAIL, "gpu.xgmi: down: GPU 3 link 2", ("n2", "n3"), ()))
+    'n[2-3] fail gpu.xgmi'
+    """
+    return f"{fold(failed.where)} {'fail' if len(failed.where) > 1 else 'fails'} {failed.id}"
 
 
 def headline_of(finding: Finding) -> str:

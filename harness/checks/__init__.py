@@ -296,17 +296,39 @@ def unknown(
 def evidence_of(answer: NodeAnswer, output: SectionOutput, line_no: int | None = None) -> Evidence:
     """Where a section's output stands in the run directory; `line_no` = one line of it, from 1."""
     if line_no is not None:
-        return Evidence(
-            answer.artefact,
-            output.line_no + line_no - 1,
-            output.stdout.splitlines()[line_no - 1].strip()[:400],
-        )
+        text = _element(output.stdout.splitlines(), line_no - 1)[:400]
+        return Evidence(answer.artefact, output.line_no + line_no - 1, text)
     text = _start(output.stdout) or _start(output.stderr)
     return Evidence(
         answer.artefact,
         output.line_no,
         text or f"(nothing printed; exit status {output.exit_status})",
     )
+
+
+_BARE = re.compile(r'\s*(?:"[^"]*"|[\w.+-]+),?\s*\Z')
+"""A value of a JSON list that has a line to itself."""
+_LIST = re.compile(r'\s*"[^"]*":\s*\[\s*\Z')
+
+
+def _element(lines: list[str], number: int) -> str:
+    """A line; a bare value of a JSON list with its whole list, without which it says nothing.
+
+    >>> _element(['"link_status": [', '"U",', '"D"', '],'], 2)
+    '"link_status": ["U", "D"]'
+    >>> _element(["state: DOWN", "rate: 100"], 0)
+    'state: DOWN'
+    """
+    first = number
+    while first > 0 and _BARE.match(lines[first]):
+        first -= 1
+    if first == number or not _LIST.match(lines[first]):
+        return lines[number].strip()
+    last = number
+    while last + 1 < len(lines) and _BARE.match(lines[last]):
+        last += 1
+    values = " ".join(line.strip() for line in lines[first + 1 : last])
+    return f"{lines[first].strip()}{values}]"
 
 
 def _start(text: str) -> str:

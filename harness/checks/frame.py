@@ -5,14 +5,17 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterable
+from dataclasses import replace
 from fnmatch import fnmatchcase
 from operator import attrgetter
 
 import busbw.checks
 from busbw import plugins
 from busbw.checks import CONNECT, CheckFamily, NodeAnswer, Policy, RuleResult
+from busbw.checks.gpu import is_amd
 from busbw.faults import Fault, attempt
 from busbw.model import CheckResult, Status
+from busbw.parsers.findings.catalogue import GPUS, Gpus
 
 # All families of checks, found by walking the package.
 
@@ -40,6 +43,9 @@ def judge(
         result for answer in answers for family in known for result in _of_one(family, answer)
     ]
     results += [result for family in known for result in _of_all(family, answers)]
+    amd = {answer.node.name for answer in answers if is_amd(answer)}
+    if amd:
+        results = [_on_amd(each) if each.node in amd else each for each in results]
     covered = {check_id for family in known for check_id in family.ids} | {CONNECT.id}
     for check_id in sorted({*policy.required, *policy.advisory}):
         if any(fnmatchcase(known_id, check_id) for known_id in covered):
@@ -106,6 +112,13 @@ def _not_understood(
 def everything(check_ids: tuple[str, ...]) -> Policy:
     """A policy that requires just these checks."""
     return Policy("", check_ids, ())
+
+
+def _on_amd(result: CheckResult) -> CheckResult:
+    """What is not well says that the node has AMD's GPUs: other steps mend it."""
+    if result.status in (Status.PASS, Status.SKIPPED):
+        return result
+    return replace(result, values=(*result.values, (GPUS, Gpus.AMD.value)))
 
 
 def _apply(r: CheckResult, is_required: bool | None, profile: str) -> CheckResult:

@@ -443,15 +443,15 @@ def _clocks(rows: tuple[QueryRow, ...]) -> RuleResult:
     return rule.passed(f"reached by {_count_of(known, 'busy GPU')}")
 
 
-def answer_time(answer: NodeAnswer) -> tuple[CheckResult, ...]:
-    """How long the shortest question to the driver took: long without persistence mode, with a sick
-    GPU, under load."""
-    expected = f"nvidia-smi -L within {_SLOW_S:g} s"
+def answer_time(answer: NodeAnswer, command: str = "nvidia-smi -L") -> tuple[CheckResult, ...]:
+    """How long the shortest question to the driver took, which is `command`: long without persistence
+    mode, with a sick GPU, under load."""
+    expected = f"{command} within {_SLOW_S:g} s"
     output = answer.section(_FIRST)
     if output is not None and output.timed_out and (output.seconds or 0.0) >= _SLOW_S:
         # A shorter limit of this run proves nothing; one above the bound does.
         evidence = evidence_of(answer, output)
-        seen = "nvidia-smi -L did not end"
+        seen = f"{command} did not end"
         values = (("nvidia_smi_seconds", output.seconds or _SLOW_S),)
         name = answer.node.name
         return (
@@ -461,7 +461,7 @@ def answer_time(answer: NodeAnswer) -> tuple[CheckResult, ...]:
                 Status.FAIL,
                 seen,
                 expected,
-                "nvidia-smi -L",
+                command,
                 evidence=evidence,
                 values=values,
             ),
@@ -487,7 +487,7 @@ def answer_time(answer: NodeAnswer) -> tuple[CheckResult, ...]:
         )
         return (result.with_values(nvidia_smi_seconds=output.seconds),)
 
-    return results_of(answer, _FIRST, "nvidia-smi -L", ("ssh.cmd_time",), rule)
+    return results_of(answer, _FIRST, command, ("ssh.cmd_time",), rule)
 
 
 def _temperature(output: SectionOutput) -> tuple[RuleResult, ...]:

@@ -50,6 +50,8 @@ def _count(output: SectionOutput, expected: int | None, models: tuple[str, ...])
         return rule.failed(seen).with_values(count=0, expected=expected)
     names = models if len(models) == len(listed) else tuple(each.model for each in listed)
     kinds = " + ".join(f"{number} x {name}" for name, number in Counter(names).items())
+    if parts:
+        kinds = f"{len(listed)} parts of GPUs"
     bad = output.exit_status != 0 or (expected is not None and len(listed) != expected)
     reason = (
         f"amd-smi list ended with exit status {output.exit_status}" if output.exit_status else ""
@@ -315,7 +317,7 @@ def _judge(answer: NodeAnswer) -> tuple[CheckResult, ...]:
     )
     return (
         *listing,
-        *(replace(each, command=_LIST) for each in gpu.answer_time(answer)),
+        *gpu.answer_time(answer, _LIST),
         *results_of(
             answer, "gpu_query", _QUERY, settings, lambda output: _settings(output, partitions)
         ),

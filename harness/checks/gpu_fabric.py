@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from busbw.checks import (
@@ -22,6 +22,7 @@ from busbw.checks import (
     results_of,
 )
 from busbw.checks.gpu import is_amd, without_rdma
+from busbw.inventory import fold
 from busbw.model import CheckResult, Status
 from busbw.parsers.tools import imex, nvidia_smi, os_facts
 from busbw.parsers.tools.dcgm import DiagTest
@@ -85,20 +86,40 @@ def fabric_states(output: SectionOutput) -> tuple[RuleResult, ...]:
         return ()
     if not known:
         return (rule.skipped("no fabric", "these GPUs are not behind an NVSwitch"),)
-    bad = [
-        f"GPU {i}: {gpu.fabric_state} / {gpu.fabric_status}"
+    bad = _by_text(
+        (i, f"{gpu.fabric_state} / {gpu.fabric_status}")
         for i, gpu in known
         if gpu.fabric_state != "Completed" or gpu.fabric_status not in (None, "Success")
-    ]
-    bad += [f"GPU {i}: {_UNHEALTHY}" for i, gpu in known if gpu.fabric_health == _UNHEALTHY]
+    )
+    bad += _by_text((i, _UNHEALTHY) for i, gpu in known if gpu.fabric_health == _UNHEALTHY)
     if bad:
         states = [gpu.fabric_state for _, gpu in known]
         worst = next((state for state in states if state != "Completed"), "Completed")
-        return (rule.failed(", ".join(bad)).with_values(state=worst),)
-    limited = [f"GPU {i}: {gpu.fabric_health}" for i, gpu in known if gpu.fabric_health == _LIMITED]
+        values = {gpu.fabric_state for _, gpu in known} | {gpu.fabric_status for _, gpu in known}
+        odd = {*values, _UNHEALTHY} - {"Completed", "Success", None}
+        result = rule.failed(", ".join(bad)).with_values(state=worst)
+        return (replace(result, line_no=_line_of(output, odd)),)
+    limited = _by_text((i, _LIMITED) for i, gpu in known if gpu.fabric_health == _LIMITED)
     if limited:
         return (rule.warned(", ".join(limited)).with_values(state="Completed"),)
     return (rule.passed(f"Completed on {len(known)} GPUs").with_values(state="Completed"),)
+
+
+def _line_of(output: SectionOutput, values: Iterable[str | None]) -> int | None:
+    """The first line whose value is one of these; None = there is none."""
+    wanted = set(values)
+    for number, line in enumerate(output.stdout.splitlines(), 1):
+        if line.partition(": ")[2].strip() in wanted:
+            return number
+    return None
+
+
+def _by_text(gpus: Iterable[tuple[int, str]]) -> list[str]:
+    """Each text once, with the GPUs that it is said of."""
+    numbers: dict[str, list[int]] = {}
+    for number, text in gpus:
+        numbers.setdefault(text, []).append(number)
+    return [f"GPU {', '.join(map(str, of))}: {text}" for text, of in numbers.items()]
 
 
 def not_initialized(tests: tuple[DiagTest, ...]) -> tuple[RuleResult, ...]:
@@ -357,7 +378,9 @@ def _domain(answer: NodeAnswer, shown: Mapping[str, str], racks: Mapping[str, st
     elif domain is not None and domain.state == "UP" and len(domain.members) < len(together):
         result = rule.failed(f"IMEX joins {len(domain.members)} of its {len(together)} nodes")
     elif len(together) == 1 and len(shown) > 1:
-        result = rule.warned("alone in its NVLink domain")
+        outside = [each for each, other in shown.items() if not other]
+        why = f"; {fold(outside)} in no domain" if outside else ""
+        result = rule.warned(f"alone in its NVLink domain{why}")
     else:
         result = rule.passed(f"one of {len(together)} nodes")
     details = answer.sections["gpu_details"]
@@ -368,9 +391,15 @@ def _domain(answer: NodeAnswer, shown: Mapping[str, str], racks: Mapping[str, st
         result.seen,
         rule.expected,
         _HOW,
-        evidence=evidence_of(answer, details),
+        evidence=evidence_of(answer, details, _cluster_line(details)),
         values=(("joined", result.status is not Status.FAIL),),
     )
+
+
+def _cluster_line(details: SectionOutput) -> int | None:
+    """Where the domain of the first GPU stands; None = it is not printed."""
+    lines = enumerate(details.stdout.splitlines(), 1)
+    return next((number for number, line in lines if "ClusterUUID" in line), None)
 
 
 def _usual(shown: Mapping[str, str], racks: Mapping[str, str], rack: str) -> str:

@@ -17,6 +17,7 @@ from busbw.checks import (
     once,
     results_of,
 )
+from busbw.checks.gpu import is_amd
 from busbw.checks.occupied import Process
 from busbw.model import CheckResult, Status
 from busbw.parsers.tools import gpus, os_facts
@@ -252,6 +253,9 @@ def _hanging(output: SectionOutput) -> tuple[RuleResult, ...]:
     return (rule.passed("none"),)
 
 
+_GROUP = "cat /proc/self/status /sys/fs/cgroup/…/memory.max"
+
+
 def _waiting(text: str) -> tuple[Process, ...]:
     """The processes in state D. Threads of the kernel wait so by design."""
     kernel = ("kworker", "jbd2", "khugepaged")
@@ -281,7 +285,7 @@ def _judge(answer: NodeAnswer) -> tuple[CheckResult, ...]:
         *results_of(
             answer,
             "system",
-            "cat /proc/self/status /sys/fs/cgroup/…/memory.max; nvidia-smi -L",
+            f"{_GROUP}; {'amd-smi list' if is_amd(answer) else 'nvidia-smi -L'}",
             ("os.cgroup",),
             lambda output: _shares(output, visible, driven),
         ),
@@ -306,7 +310,7 @@ HOST_FAMILY = CheckFamily(
         ),
         Check(
             "os.cgroup",
-            "cat /proc/self/status /sys/fs/cgroup/…/memory.max; nvidia-smi -L",
+            f"{_GROUP}; nvidia-smi -L",
             "fewer GPUs listed than the driver has: FAIL; fewer CPUs than GPUs: WARN",
         ),
         Check(

@@ -289,7 +289,9 @@ def _problem(
     if check.command:
         lines.append(_detail("command", check.command))
     if check.evidence is not None:
-        first, *_ = *check.evidence.text.strip().splitlines(), ""
+        # The bracket that opens a JSON text says nothing.
+        lines_seen = map(str.strip, check.evidence.text.splitlines())
+        first = next((line for line in lines_seen if any(map(str.isalnum, line))), "")
         text = f"  {phrases.cut(first, _TEXT)}" if first else ""
         lines.append(_detail("seen", f"{phrases.location(check.evidence)}{text}"))
     where = tuple(dict.fromkeys(node for same in answers for node in same.nodes))
@@ -301,7 +303,7 @@ def _steps(check: CheckResult, where: tuple[str, ...], plan: RunPlan | None) -> 
     entry = catalogue.load().by_id.get(check.check_id)
     if entry is None or check.status is Status.UNKNOWN:
         return []
-    fixes = catalogue.fixes(entry.id, NODE=check.node)
+    fixes = catalogue.fixes(entry.id, gpus=catalogue.gpus_of(check), NODE=check.node)
     if plan is not None:
         finding = Finding(check.check_id, check.status, check.seen, where, (), fixes=fixes)
         fixes = commands.completed((finding,), plan)[0].fixes

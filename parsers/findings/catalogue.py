@@ -22,7 +22,7 @@ from typing import NamedTuple
 
 from busbw import codec
 from busbw.errors import ReadError
-from busbw.model import Finding, Fix
+from busbw.model import CheckResult, Finding, Fix
 from busbw.parsers.logs.scan_sieve import branches_of
 from busbw.table_cache import cached
 
@@ -247,6 +247,17 @@ class EveryFabric(StrEnum):
     PCIE = "pcie"
 
 
+class Gpus(StrEnum):
+    """Who makes the GPUs of a node, and the tools that ask them."""
+
+    NVIDIA = "nvidia"
+    AMD = "amd"
+
+
+GPUS = "gpus"
+"""The value of a check's result that names them; without it they are NVIDIA's."""
+
+
 @dataclass(frozen=True, slots=True)
 class Step:
     """One step of a repair."""
@@ -257,6 +268,8 @@ class Step:
     disruptive: bool = False
     fabrics: tuple[str, ...] = (EveryFabric.ANY,)
     """Names of families whose nodes have the tools of this step."""
+    gpus: Gpus | None = None
+    """Whose GPUs a node of this step has; None = anybody's."""
 
     def fix(self) -> Fix:
         """The step as the record that findings carry."""
@@ -422,17 +435,26 @@ def entry(finding_id: str) -> Entry:
     return load().get(finding_id)
 
 
-def fixes(finding_id: str, family: str = "", **values: str) -> tuple[Fix, ...]:
+def fixes(
+    finding_id: str, family: str = "", gpus: Gpus = Gpus.NVIDIA, **values: str
+) -> tuple[Fix, ...]:
     """The fix steps of an entry for a finding. A word in capitals that `values` names is replaced in
     texts and commands: `fixes("slow-node", NODE="gpu7")`.
 
-    `family`: of the fabric; steps for other ones are left out. Empty = it is not known.
+    `family`: of the fabric; steps for other ones are left out. Empty = it is not known. `gpus`: of
+    the nodes; steps for the other ones are left out.
 
     Raises:
         KeyError: no such entry.
     """
-    steps = (step.fix() for step in entry(finding_id).fix if _fits(step, family))
+    known = entry(finding_id).fix
+    steps = (step.fix() for step in known if _fits(step, family) and step.gpus in (None, gpus))
     return with_values(tuple(steps), **values)
+
+
+def gpus_of(check: CheckResult) -> Gpus:
+    """Whose GPUs the node of a check has."""
+    return Gpus(dict(check.values).get(GPUS, Gpus.NVIDIA))
 
 
 def with_values(steps: tuple[Fix, ...], **values: str) -> tuple[Fix, ...]:

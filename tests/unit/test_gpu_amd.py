@@ -10,11 +10,16 @@ import pytest
 from busbw.checks import NodeAnswer, Policy, SectionOutput, frame
 from busbw.checks.frame import families
 from busbw.checks.software import facts
+from busbw.cli.check_text import check_lines
 from busbw.lab import persona, persona_faults, persona_files
 from busbw.lab.persona import NodeHardware
 from busbw.lab.state import Fault
 from busbw.model import CheckResult, Node, Status
+from busbw.parsers import verdict
+from busbw.parsers.findings import catalogue
+from busbw.parsers.findings.catalogue import Gpus
 from busbw.parsers.tools import amd_smi, gpus, read
+from busbw.run.checking import CheckReport
 
 ALL = Policy("t", ("*",), ())
 STATIC = "static_--asic_--bus_--vbios_--limit_--driver_--numa_--json"
@@ -233,9 +238,23 @@ def test_a_tray_outside_the_domain_of_its_rack_is_named() -> None:
     judged = results(*trays("domain-missing"))
     assert judged["node1", "cross.nvlink_domain"].status is Status.FAIL
     assert judged["node1", "gpu.fabric_state"].seen.startswith(
-        "GPU 0: Completed / Insufficient Resources"
+        "GPU 0, 1, 2, 3: Completed / Insufficient Resources"
     )
     assert judged["node3", "cross.nvlink_domain"].status is Status.PASS
+    assert judged["node2", "cross.nvlink_domain"].seen == (
+        "alone in its NVLink domain; node1 in no domain"
+    )
+    for check_id, shown in (
+        ("cross.nvlink_domain", "ClusterUUID"),
+        ("gpu.fabric_state", "Insufficient Resources"),
+    ):
+        assert shown in said(judged["node1", check_id])
+
+
+def said(check: CheckResult) -> str:
+    """The line that shows what is wrong, not the head of the text."""
+    assert check.evidence is not None
+    return check.evidence.text
 
 
 def test_a_tray_in_the_domain_of_another_rack_is_named() -> None:
@@ -273,3 +292,38 @@ def test_imex_that_joins_fewer_nodes_than_nvlink_is_named() -> None:
 def test_the_health_of_the_fabric_is_judged(health: str, status: Status) -> None:
     details = texts(hardware("gb200"))["nvidia-smi/-q"].replace("Healthy", health, 1)
     assert seen("gpu.fabric_state", answer(hardware("gb200"), gpu_details=details))[0] is status
+
+
+NOT_AMDS = ("nvidia", "mlxfw", "xid", "mig", "cuda", "nvlink", "fabricmanager")
+
+
+@pytest.mark.parametrize("fault", ["gpu-missing", "xgmi-down", "partitioned", "rccl-odd"])
+def test_what_is_to_be_done_on_a_node_of_amd_is_said_in_amds_words(fault: str) -> None:
+    good = answer(hardware("mi300x", 2)), answer(hardware("mi300x", 3))
+    judged = results(answer(hardware("mi300x", 1, "leaf1", fault)), *good)
+    bad = tuple(each for each in judged.values() if each.status in (Status.FAIL, Status.WARN))
+    assert bad, fault
+    assert {catalogue.gpus_of(each) for each in bad} == {Gpus.AMD}
+    nodes = ("node1", "node2", "node3")
+    report = CheckReport("", "r", "0", "rocev2", "", Status.FAIL, 1, "", nodes, (), bad)
+    printed = [str(line) for line in check_lines(report, "runs/r")]
+    steps = [step for each in verdict.check_findings(bad) for step in each.fixes]
+    told = printed + [text for step in steps for text in (step.summary, *step.commands)]
+    assert not [line for line in told if any(word in line.lower() for word in NOT_AMDS)], told
+
+
+def test_the_steps_for_the_gpus_of_the_other_maker_are_left_out() -> None:
+    commands = {
+        gpus: [line for step in catalogue.fixes("gpu.mig", gpus=gpus) for line in step.commands]
+        for gpus in Gpus
+    }
+    assert commands == {
+        Gpus.NVIDIA: ["nvidia-smi -mig 0"],
+        Gpus.AMD: ["amd-smi set --gpu all --compute-partition SPX"],
+    }
+
+
+def test_an_xgmi_link_that_is_down_is_shown_with_the_states_of_its_gpu() -> None:
+    judged = results(answer(hardware("mi300x", 1, "leaf1", "xgmi-down")))
+    text = said(judged["node1", "gpu.xgmi"])
+    assert (text[:16], text.count('"U"'), text.count('"D"')) == ('"link_status": [', 6, 1)

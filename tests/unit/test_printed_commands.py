@@ -354,3 +354,15 @@ def test_of_several_interfaces_the_one_that_the_place_names_is_asked(
     )
     (done,) = commands.completed((finding,), plan(cluster=cluster))
     assert done.fixes[0].commands == (f"ssh n1 ethtool {asked}",)
+
+
+def test_no_command_that_stops_a_machine_is_printed_without_that_machine() -> None:
+    stops = ("reboot", "ipmitool chassis", "shutdown", "poweroff")
+    bare = [
+        f"{entry.id}: {command}"
+        for entry in catalogue.load().entries
+        for step in entry.fix
+        for command in step.run
+        if command.startswith(stops)
+    ]
+    assert bare == [], "pasted as it stands it would stop the machine of the person who reads it"

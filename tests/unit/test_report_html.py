@@ -17,7 +17,8 @@ from types import SimpleNamespace
 import pytest
 
 from busbw.model import CheckResult, Confidence, Evidence, Finding, Status
-from busbw.reports import ReportInput, html
+from busbw.parsers.findings import catalogue
+from busbw.reports import ReportInput, html, phrases
 from busbw.run import publish
 from busbw.store.run_directory import RunDir
 
@@ -496,6 +497,12 @@ def test_a_warning_that_decides_the_verdict_is_the_cause_and_only_the_others_did
         replace(report, result=replace(result, headline="all_reduce 370 GB/s", findings=(beside,)))
     )
     assert "1 finding</a> that did not decide the verdict" in hints
+    failed = replace(beside, id="gpu.xgmi", status=Status.FAIL)
+    led = html.render(
+        replace(report, result=replace(result, headline="n3 fails gpu.xgmi", findings=(failed,)))
+    )
+    assert "that did not decide the verdict" not in led, "it is why there is a warning"
+    assert '<dd class="where">n3</dd>' in led
 
 
 def test_evidence_that_is_a_folder_has_no_excerpt_and_breaks_no_report(tmp_path: Path) -> None:
@@ -526,3 +533,17 @@ def test_causes_and_consequences_are_named_by_their_titles() -> None:
     page = html.render(replace(report, result=replace(report.result, findings=(named,))))
     assert "<li>Two ranks use the same GPU [duplicate-gpu]</li><li>gpu-7 is slow</li>" in page
     assert "<li>layer-breakdown</li>" not in page
+
+
+def test_the_cause_of_a_finding_is_not_listed_as_another_possible_one() -> None:
+    known = catalogue.entry("xgmi-link-down")
+    finding = Finding(
+        "gpu.xgmi",
+        Status.FAIL,
+        "gpu.xgmi: down: GPU 3 link 2",
+        ("n2",),
+        (),
+        cause=f"expected every XGMI link up. {known.cause}",
+        also=("xgmi-link-down", "duplicate-gpu"),
+    )
+    assert phrases.other_causes(finding) == ("Two ranks use the same GPU [duplicate-gpu]",)
