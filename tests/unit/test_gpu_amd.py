@@ -294,7 +294,7 @@ def test_the_health_of_the_fabric_is_judged(health: str, status: Status) -> None
     assert seen("gpu.fabric_state", answer(hardware("gb200"), gpu_details=details))[0] is status
 
 
-NOT_AMDS = ("nvidia", "mlxfw", "xid", "mig", "cuda", "nvlink", "fabricmanager")
+NOT_AMDS = ("nvidia", "mlxfw", "xid", "mig off", "cuda", "nvlink", "fabricmanager")
 
 
 @pytest.mark.parametrize("fault", ["gpu-missing", "xgmi-down", "partitioned", "rccl-odd"])
