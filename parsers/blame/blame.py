@@ -40,6 +40,7 @@ from busbw.parsers.blame.levels import (
     DISTANCE,
     LEAST_LOSS,
     Level,
+    against_pair,
     good_level,
     least_loss,
     levels,
@@ -166,7 +167,7 @@ def _solve(samples: tuple[GroupSample, ...], fabric: Fabric) -> BlameOutcome:
     if not pairs:
         why = _NO_PAIRS if samples else ""
         return BlameOutcome((), None, LEAST_LOSS, (), why, levels=all_levels)
-    speed, shared = _without_shared(Explainer(all_levels, fabric).explain(), all_levels, fabric)
+    speed, shared = _without_shared(_explained_speeds(all_levels, fabric), all_levels, fabric)
     speed = _shown_by_own(speed, all_levels)
     calm = _calm(all_levels, speed.flagged)
     flicker = _shown_by_own(Explainer(calm, fabric, average=True).explain(), calm)
@@ -197,6 +198,26 @@ def _solve(samples: tuple[GroupSample, ...], fabric: Fabric) -> BlameOutcome:
         shared=shared,
         accounts=tuple(suspicion.account for suspicion, _ in suspected),
     )
+
+
+def _explained_speeds(all_levels: tuple[Level, ...], fabric: Fabric) -> Explanation:
+    """The rails against the others of their pairs first, where the noise is least; then everything,
+    with what these explain."""
+    contrasts = against_pair(all_levels, fabric)
+    at, own = tuple(contrasts), tuple(contrasts.values())
+
+    def placed(suspicion: Suspicion) -> Suspicion:
+        account = suspicion.account
+        explained = tuple(at[index] for index in account.explained)
+        return dataclasses.replace(
+            suspicion, account=dataclasses.replace(account, explained=explained)
+        )
+
+    rails = Explainer(own, fabric, rails=True).explain()
+    speed = Explainer(all_levels, fabric).explain(tuple(map(placed, rails.flagged)))
+    named = {suspicion.account.part for suspicion in (*speed.flagged, *speed.open)}
+    more = tuple(placed(each) for each in rails.open if each.account.part not in named)
+    return Explanation(speed.flagged, (*speed.open, *more))
 
 
 def _shown_by_own(explanation: Explanation, all_levels: tuple[Level, ...]) -> Explanation:

@@ -43,7 +43,9 @@ FEWEST_CLUMPS = 3
 """Pairs with a slow rail from which on they tell whether its other rails are slow with it."""
 KINDS = range(3)
 """`kind_of` a level."""
-_End = tuple[str, int | None]
+_End = tuple[str, int | None, bool]
+"""A node, its rail, and whether groups inside its leaf alone count: across leaves, uplinks may hide
+what it loses."""
 
 
 def pair_of(level: Level) -> tuple[int, tuple[str, ...]]:
@@ -162,7 +164,12 @@ class Chance:
 
 
 def _ends(level: Level) -> tuple[_End, ...]:
-    return tuple((node, level.sample.rail) for node in level.sample.nodes)
+    inside = level.sample.over_network and not level.crosses
+    return tuple(
+        (node, level.sample.rail, alone)
+        for node in level.sample.nodes
+        for alone in ((False, True) if inside else (False,))
+    )
 
 
 def _always_slow(levels: Sequence[Level], slow: Sequence[int]) -> set[_End]:

@@ -33,7 +33,7 @@ from busbw.parsers.blame.chance import (
 )
 from busbw.parsers.blame.levels import LEAST_LOSS, Level, least_loss
 from busbw.parsers.blame.parts import Fabric, hops, loads, ways
-from busbw.parsers.blame.thin import rail_losses, thin_losses
+from busbw.parsers.blame.thin import thin_losses
 
 if TYPE_CHECKING:
     from busbw.parsers.blame.columns import Flags, Members, Positions
@@ -129,6 +129,8 @@ _SHARED = (
     ComponentKind.LEAF_PAIR,
     ComponentKind.RAIL_PLANE,
 )
+_OF_ALL_PAIRS = (ComponentKind.LEAF, ComponentKind.RAIL_PLANE)
+"""Slow for as many pairs as the rails of these are compared with."""
 _INSIDE_LEAVES = (ComponentKind.NODE, ComponentKind.RAIL, ComponentKind.LEAF)
 """What groups inside a leaf load."""
 _UPLINKS = (ComponentKind.UPLINK, ComponentKind.LEAF_PAIR)
@@ -197,12 +199,20 @@ class Explanation:
 class Explainer:
     """The levels of a run, indexed by what they load."""
 
-    def __init__(self, levels: tuple[Level, ...], fabric: Fabric, *, average: bool = False) -> None:
+    def __init__(
+        self,
+        levels: tuple[Level, ...],
+        fabric: Fabric,
+        *,
+        average: bool = False,
+        rails: bool = False,
+    ) -> None:
         """`average`: what is bad shows in some of its groups by chance, so that a part is also
-        taken for what all its groups show together."""
+        taken for what all its groups show together. `rails`: each rail is compared with the others
+        of its pair, so that only what has one rail shows."""
         from busbw.parsers.blame.columns import Columns
 
-        self._average = average
+        self._average, self._of_rails = average, rails
         self._levels = levels
         self._columns = Columns(levels)
         self._fabric = fabric
@@ -235,11 +245,12 @@ class Explainer:
         self._least = least_loss(levels, hashed=fabric.hashed)
         self._tested = tested_parts(levels)
 
-    def explain(self) -> Explanation:
+    def explain(self, known: tuple[Suspicion, ...] = ()) -> Explanation:
         """Take part after part, the most telling first, until none is worth its cost; then look for
-        what would explain the same."""
-        flagged: list[Account] = []
+        what would explain the same. `known`: flagged already."""
+        flagged: list[Account] = [suspicion.account for suspicion in known]
         suspected: list[Account] = []
+        self._predict(flagged)
         while best := self._best((*flagged, *suspected)):
             # What explains most comes first, even if it is measured too seldom to be flagged:
             # another part must not be flagged in its place.
@@ -255,23 +266,22 @@ class Explainer:
             if account.part not in named and not shown.issuperset(account.explained)
         ]
         everything = (*flagged, *suspected)
+        before = {suspicion.account.part: suspicion for suspicion in known}
         suspicions = [
-            Suspicion(account, self._alike(account, everything)) for account in everything
+            before.get(account.part) or Suspicion(account, self._alike(account, everything))
+            for account in everything
         ]
         return Explanation((*suspicions[: len(flagged)], *thin), tuple(suspicions[len(flagged) :]))
 
     def _thin(self, flagged: list[Account]) -> list[Suspicion]:
-        """What one rail of a node, or of uplinks from all that cross them, takes, too little to show
-        in one group; nothing where flows are hashed, which makes groups differ by luck."""
-        if self._fabric.hashed or self._average:
+        """What one rail of uplinks takes from all that cross it, too little to show in one group;
+        nothing where flows are hashed, which makes groups differ by luck."""
+        if self._fabric.hashed or self._average or self._of_rails:
             return []
         self._predict(flagged)
         suspicions = []
         predicted = self._columns.predicted.tolist()
-        losses = rail_losses(self._levels, predicted, self._leaf)
-        for index in {index for loss in losses for index in loss.groups}:
-            predicted[index] = 0.0
-        for loss in (*losses, *thin_losses(self._levels, predicted, self._leaf)):
+        for loss in thin_losses(self._levels, predicted, self._leaf):
             account = Account(
                 loss.part,
                 capacity=1.0 - loss.share,
@@ -348,7 +358,7 @@ class Explainer:
         for index, level in enumerate(self._levels):
             short = shortfall(level)
             if short > SUSPICIOUS:
-                for part in self._shares(index):
+                for part in self._candidates(index):
                     misfit[part] = misfit.get(part, 0.0) + min(MOST, short * short)
                     count[part] = count.get(part, 0) + 1
         parts = []
@@ -380,6 +390,15 @@ class Explainer:
             sample_loads = loads(self._levels[index].sample, self._leaf, self._leaves)
             shares = self._loads[index] = {load.part: load.share for load in sample_loads}
         return shares
+
+    def _candidates(self, index: int) -> tuple[Component, ...]:
+        """What one group loads, and what may be slow with it."""
+        parts = self._shares(index)
+        if not self._of_rails:
+            return tuple(parts)
+        return tuple(
+            part for part in parts if part.rail is not None and part.kind not in _OF_ALL_PAIRS
+        )
 
     def _loaded(self, part: Component) -> Members:
         """The groups that load the part."""
@@ -710,7 +729,7 @@ class Explainer:
     def _alike(self, account: Account, flagged: Sequence[Account]) -> tuple[Component, ...]:
         """Parts that, flagged in its place, would leave about the same misfit."""
         self._predict([other for other in flagged if other is not account])
-        parts = {part for index in account.explained for part in self._shares(index)}
+        parts = {part for index in account.explained for part in self._candidates(index)}
         parts -= {other.part for other in flagged}
         own = self._account(account.part)
         if own is None:

@@ -13,7 +13,7 @@ import itertools
 import math
 import statistics
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from busbw.model import Medium
@@ -26,6 +26,10 @@ if TYPE_CHECKING:
 FEWEST_GROUPS = 3
 """Different groups of a class from which on they can be compared: of two, either may be the slow
 one."""
+FEWEST_RAILS = 4
+"""Of a pair, from which on most of them are good ones."""
+QUIETER = 0.7
+"""Share of the noise of whole pairs up to which rails are compared with the others of their pair."""
 FEWEST_PEERS = 4
 """Groups of one launch from which on the launch has a level of its own."""
 DISTANCE = 0.15
@@ -89,6 +93,8 @@ class Level:
     expected: float = 1.0
     """What a good group on its way gets of one inside a leaf: less where uplinks are narrower than
     nodes by design."""
+    scatter: float = 0.0
+    """Standard deviation by what its iterations scatter alone."""
 
 
 def spread(values: Iterable[float]) -> float:
@@ -376,8 +382,54 @@ def _of_class(
             noise.placement,
             noise.freedom,
             expected.get(index, 1.0),
+            own_noise,
         )
     return of_class
+
+
+def against_pair(levels: tuple[Level, ...], fabric: Fabric) -> dict[int, Level]:
+    """The rails of pairs, each compared with the others of its pair in the same launch: position
+    among `levels` → such a level. What a launch does to all rails of a pair, which is most of the
+    noise where they share it, is no noise here; nor is what a rail loses on all nodes. Empty = that is
+    no quieter, and says nothing that the levels do not. Where flows collide across leaves, only those
+    inside are compared.
+    """
+    pairs: dict[tuple[int, tuple[str, ...]], list[int]] = {}
+    for index, level in enumerate(levels):
+        sample = level.sample
+        of_pair = sample.over_network and len(sample.nodes) == 2
+        if sample.rail is not None and of_pair and not (fabric.hashed and level.crosses):
+            pairs.setdefault((level.launch, sample.nodes), []).append(index)
+    ratio: dict[int, float] = {}
+    for members in pairs.values():
+        usual = statistics.median_high(levels[i].ratio for i in members)
+        if len(members) >= FEWEST_RAILS and usual > 0:
+            ratio |= {i: levels[i].ratio / usual for i in members}
+    like: dict[tuple[int | None, bool], list[int]] = {}
+    for i in ratio:
+        like.setdefault((levels[i].sample.rail, levels[i].crosses), []).append(i)
+    for members in like.values():
+        usual = good_level(ratio[i] for i in members)
+        for i in members:
+            ratio[i] /= usual
+    if not ratio:
+        return {}
+    samples = tuple(level.sample for level in levels)
+    crosses = {i: levels[i].crosses for i in ratio}
+    noise = _noise(samples, ratio, _from_launch_to_launch(samples, ratio, crosses))
+    if noise.deviation > QUIETER * statistics.median(levels[i].noise for i in ratio):
+        return {}
+    return {
+        i: replace(
+            levels[i],
+            ratio=value,
+            noise=max(noise.deviation, levels[i].scatter),
+            common=noise.common,
+            placement=noise.placement,
+            freedom=noise.freedom,
+        )
+        for i, value in sorted(ratio.items())
+    }
 
 
 def _steadied(

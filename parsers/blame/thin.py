@@ -1,5 +1,5 @@
-"""What a rail takes that is too little to show in any single group: one of uplinks from everything
-that crosses it (one cable of sixteen is 6 % of each, half of one 3 %), or one of a node.
+"""What one rail of uplinks takes from everything that crosses it, too little to show in any single
+group: one cable of sixteen is 6 % of each, half of one 3 %.
 
 The rails of one pair have the way, the launch and its passing load in common: each is compared with
 the median of its pair. What the same rail differs by inside the leaves is not the uplinks'. The mean
@@ -19,7 +19,7 @@ from busbw.parsers.blame.chance import ALWAYS, deviations_for, pair_of, student
 from busbw.parsers.blame.levels import (
     DEVIATIONS,
     EFFICIENCY,
-    LEAST_LOSS,
+    FEWEST_RAILS,
     LEAST_NOISE,
     Level,
     spread,
@@ -28,8 +28,6 @@ from busbw.parsers.blame.levels import (
 LEAST_SHARE = 0.025
 """Smallest loss that is called slow: one of 32 cables is 3 %. An assumption; nobody publishes by how
 much the rails of good uplinks differ."""
-FEWEST_RAILS = 4
-"""Of a pair, from which on their median is that of good ones."""
 FEWEST_PARTS = 4
 """Rails of uplinks that tell what good ones differ by."""
 FEWEST_LAUNCHES = 3
@@ -39,25 +37,15 @@ AGREES = 0.25
 NEARLY = 0.75
 """Of what the best part explains: what explains as much cannot be told from it."""
 MOST = 4
-"""Losses of uplinks that are named in one run."""
-MOST_RAILS = 8
-"""Losses of nodes' rails that are named in one run: more have a cause in common."""
+"""Losses that are named in one run."""
 ROUGH = LEAST_NOISE / 4
 """The mean of a launch's groups on one rail is not known better than this."""
-FEWEST_LIKE = 5
-"""Groups of one launch, rail and way between leaves, from which on their median is that of good
-ones: a loss that all of them share is not a node's."""
-FEWEST_PARTNERS = 2
-"""Nodes that a rail must be slow with: with one alone it may be the other end, or the route."""
-SHOWS = 4.0
-"""Standard deviations by which a rail must lie below its pair in each launch by itself: among
-thousands of rails the mean of noisy launches is now and then as low."""
 _Way = tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class ThinLoss:
-    """One rail, of uplinks or of a node, and what it takes."""
+    """One rail of uplinks, and what it takes."""
 
     part: Component
     share: float
@@ -130,51 +118,6 @@ def thin_losses(
     return tuple(thin)
 
 
-def rail_losses(
-    levels: Sequence[Level], predicted: Sequence[float], leaf: dict[str, str]
-) -> tuple[ThinLoss, ...]:
-    """Rails of nodes that lose against the other rails of their pairs, in every launch and with
-    several partners. What a launch does to all rails of a pair, which is most of the noise between
-    launches where they share it, is no noise here.
-
-    Args:
-        predicted: what the flagged parts leave of each level; such groups say nothing here.
-    """
-    lost = _without_like(levels, _against_pair(levels, predicted), leaf)
-    ends: dict[Component, list[int]] = {}
-    for index in lost:
-        sample = levels[index].sample
-        for node in sample.nodes:
-            part = Component(ComponentKind.RAIL, (node,), sample.rail)
-            ends.setdefault(part, []).append(index)
-    shares = {part: statistics.fmean(lost[i] for i in groups) for part, groups in ends.items()}
-    if len(shares) < FEWEST_PARTS:
-        return ()
-    scatter = max(ROUGH, spread(lost.values()))
-    least = max(LEAST_LOSS, DEVIATIONS * spread(shares.values()))
-    needed = student(deviations_for(len(shares)), max(2, round(EFFICIENCY * len(lost))))
-    rails: list[ThinLoss] = []
-    known: set[int] = set()
-    for part in sorted(ends, key=lambda part: (-shares[part], part.label)):
-        groups = [index for index in ends[part] if index not in known]
-        if shares[part] < least or len(rails) == MOST_RAILS:
-            break
-        launches = tuple(sorted({levels[index].launch for index in groups}))
-        partners = {node for index in groups for node in levels[index].sample.nodes} - {
-            part.names[0]
-        }
-        if len(launches) < FEWEST_LAUNCHES or len(partners) < FEWEST_PARTNERS:
-            continue
-        share = statistics.fmean(lost[index] for index in groups)
-        error = scatter / math.sqrt(len(launches))
-        steady = all(lost[index] > max(share / 2, SHOWS * scatter) for index in groups)
-        if share >= max(least, needed * error) and steady:
-            evidence = (share / error) ** 2
-            rails.append(ThinLoss(part, share, evidence, launches, tuple(groups), ()))
-            known |= set(groups)
-    return tuple(rails)
-
-
 def _against_pair(levels: Sequence[Level], predicted: Sequence[float]) -> dict[int, float]:
     """What each group that nothing explains lost against the other rails of its pair."""
     pairs: dict[tuple[int, tuple[str, ...]], list[int]] = {}
@@ -191,24 +134,6 @@ def _against_pair(levels: Sequence[Level], predicted: Sequence[float]) -> dict[i
             if predicted[i] >= 1.0 and usual > 0.0:
                 lost[i] = 1.0 - levels[i].ratio / usual
     return lost
-
-
-def _without_like(
-    levels: Sequence[Level], lost: dict[int, float], leaf: dict[str, str]
-) -> dict[int, float]:
-    """The same without what all groups of their launch, rail and way have in common; groups with too
-    few of their like are left out."""
-    like: dict[tuple[int, int, frozenset[str]], list[int]] = {}
-    for index in lost:
-        sample = levels[index].sample
-        way = frozenset(leaf.get(node, "") for node in sample.nodes)
-        like.setdefault((levels[index].launch, sample.rail or 0, way), []).append(index)
-    own: dict[int, float] = {}
-    for members in like.values():
-        if len(members) >= FEWEST_LIKE:
-            usual = statistics.median(lost[index] for index in members)
-            own |= {index: lost[index] - usual for index in members}
-    return own
 
 
 def _lost(

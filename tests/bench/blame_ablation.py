@@ -71,7 +71,7 @@ PARTS = {
     "plausible alternatives only": lambda: _always(Explainer, "_plausible", True),
     "a way that slows each flow": lambda: mock.patch.object(Explainer, "_each", Explainer._loaded),
     "thin losses": lambda: _always(explain, "thin_losses", ()),
-    "a rail against its pair": lambda: _always(explain, "rail_losses", ()),
+    "a rail against its pair": lambda: _always(blame, "against_pair", {}),
     "shared uplinks": lambda: _always(blame, "shared_uplinks", ()),
     "waste of full uplinks": lambda: mock.patch.object(columns, "WASTE", 0.0),
     "rails merged into their node": lambda: mock.patch.object(
@@ -139,12 +139,20 @@ def record(args: argparse.Namespace) -> None:
         file.write_bytes(gzip.compress(content, compresslevel=3))
 
 
+def _of_today(sample: GroupSample) -> GroupSample:
+    """A sample recorded before it had all of today's fields."""
+    names = [field.name for field in dataclasses.fields(GroupSample)]
+    return GroupSample(**{name: getattr(sample, name) for name in names if hasattr(sample, name)})
+
+
 def recordings(args: argparse.Namespace) -> list[Recorded]:
     """Every survey in the folder of these sizes, kinds and noises."""
     chosen = {key: getattr(args, key).split(",") for key in ("sizes", "kinds", "noises")}
     found = []
     for file in sorted(args.keep.glob("*.pickle.gz")):
         recorded = pickle.loads(gzip.decompress(file.read_bytes()))
+        samples = tuple(map(_of_today, recorded.samples))
+        recorded = dataclasses.replace(recorded, samples=samples)
         point = recorded.fleet.point
         if (
             point.size in chosen["sizes"]

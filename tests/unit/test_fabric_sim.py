@@ -226,3 +226,12 @@ def test_a_bad_node_is_not_hidden_by_uplinks_that_are_as_good_as_their_like() ->
     fleets = (case(point, index) for index in range(100, 106))
     each = next(one for one in fleets if len(one.truths) == 4)
     assert BENCH.trial(each).end == "right"
+
+
+@pytest.mark.parametrize(("kind", "noise"), [("two", "real"), ("several", "ecmp")])
+def test_two_faults_on_one_leaf_do_not_pass_for_chance_where_uplinks_hide_them(
+    kind: str, noise: str
+) -> None:
+    """Across narrow uplinks nothing shows of them, so that each is slow in half of its launches."""
+    own = points("8x4", kind, noise, "develop")
+    assert BENCH.trial(case(own[40 % len(own)], 40)).end == "right"
