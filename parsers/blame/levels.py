@@ -342,8 +342,13 @@ def _of_class(
         for index in members
     }
     inner = [index for index in members if not crosses[index]] or members
-    best = _best(samples, steady, inner)
-    overall = _overall([steady[index][0] for index in inner], list(best.values()))
+    overall = _overall_of(samples, steady, inner)
+    whole = _overall_of(samples, steady, members)
+    # No way across leaves is faster than inside one: where groups across are the fastest, each group
+    # inside has a slow node, and the way across costs nothing.
+    free_across = whole > (1 + DISTANCE) * overall
+    if free_across:
+        overall = whole
     scale: dict[str, float] = {}
     for name, launched in by_launch.items():
         peers = [index for index in launched if not crosses[index]] if leaves > 1 else launched
@@ -357,7 +362,9 @@ def _of_class(
     ratio = {index: steady[index][0] / scale[_launch(samples[index])] for index in members}
     least = {i: narrowest(samples[i].nodes, leaf, fabric) for i in members if crosses[i]}
     blind = fabric.hashed or None in least.values()
-    expected = _across_leaves(samples, least, ratio, only=leaves == 2, blind=blind)
+    expected: dict[int, float] = {}
+    if not free_across:
+        expected = _across_leaves(samples, least, ratio, only=leaves == 2, blind=blind)
     for index, share in expected.items():
         ratio[index] /= share
     # What is expected of groups over narrow uplinks follows what they got: no noise shows there.
@@ -475,18 +482,18 @@ def _shares(values: np.ndarray, wholes: np.ndarray) -> np.ndarray:
     return np.where(moved, values / np.where(wholes > 0, wholes, 1.0), 0.0)
 
 
-def _best(
+def _overall_of(
     samples: tuple[GroupSample, ...],
     steady: dict[int, tuple[float, float, float]],
     members: list[int],
-) -> dict[str, float]:
-    """The best level of every node: with two bad nodes of four, most groups are slow and most nodes
-    are not."""
+) -> float:
+    """The good level of these groups, from the best of every node: with two bad nodes of four, most
+    groups are slow and most nodes are not."""
     best: dict[str, float] = {}
     for index in members:
         for node in samples[index].nodes:
             best[node] = max(best.get(node, 0.0), steady[index][0])
-    return best
+    return _overall([steady[index][0] for index in members], list(best.values()))
 
 
 def _across_leaves(

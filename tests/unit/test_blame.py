@@ -452,6 +452,31 @@ def test_a_few_lucky_groups_are_no_good_level() -> None:
     assert 0.95 < statistics.median(level.ratio for level in outcome.levels) < 1.05
 
 
+FOUR = EIGHT[:4]
+SMALL_LEAVES = tuple((node, f"leaf{1 + i // 2}") for i, node in enumerate(FOUR))
+
+
+@pytest.mark.parametrize(
+    "fabric",
+    [
+        Fabric(SMALL_LEAVES),
+        Fabric(SMALL_LEAVES, oversubscription=(("leaf1", 1.0), ("leaf2", 1.0))),
+        Fabric(),
+    ],
+)
+@pytest.mark.parametrize("seed", range(3))
+def test_two_slow_nodes_of_four_are_named_where_one_stands_on_each_leaf(
+    fabric: Fabric, seed: int
+) -> None:
+    """Every pair inside a leaf is slow then; the good one crosses, and no way across is faster than
+    inside. Nobody was slow by peers inside alone (seen in the lab)."""
+    rounds = tuple(
+        replace(each, id=f"{each.id}-{again}") for again in range(3) for each in pair_rounds(FOUR)
+    )
+    samples = measured(rounds, {("node1",): 0.5, ("node3",): 0.5}, rails=2, seed=seed)
+    assert named(samples, fabric) == [("node", "node1"), ("node", "node3")]
+
+
 def test_a_node_that_is_good_inside_its_leaf_is_not_blamed_for_its_way_out() -> None:
     """Static routing sends all that goes to one node over one cable: with a dead one it is slow
     whenever it leaves its leaf, and its NIC is good (seen in tests/sim)."""
