@@ -93,7 +93,7 @@ CHECK = CheckFamily(
         Check(
             _ID,
             _COMMAND,
-            f"more than {FAR_S:g} s from this machine's clock, beyond the time that asking took:"
+            f"more than {FAR_S:g} s off this machine's clock, after allowing for the round trip:"
             " WARN",
         ),
     ),

@@ -99,7 +99,7 @@ def _names(answers: tuple[NodeAnswer, ...]) -> tuple[CheckResult, ...]:
     for answer in answers:
         name = own[answer.node.name]
         if not name:
-            why = answer.problem or "the node does not say"
+            why = answer.problem or "the node did not report it"
             results.append(
                 CheckResult(
                     "cross.host_name",
@@ -158,7 +158,7 @@ PARTICIPATION_FAMILY = CheckFamily(
             'df -Pk "$HOME" "${TMPDIR:-/tmp}"',
             "a folder cannot be written, or has less than 32 MiB left: FAIL",
         ),
-        Check("cross.host_name", "uname -n", "another node has the same name: FAIL"),
+        Check("cross.host_name", "uname -n", "another node has the same host name: FAIL"),
     ),
     sections=(
         # Only the rights and the numbers are looked at: to try would be to write.
@@ -351,7 +351,7 @@ COMPARISONS = (
         "nvidia-smi --query-gpu=name",
         Status.FAIL,
         _gpu_field("name"),
-        rule="models or number of GPUs differ from most nodes: FAIL",
+        rule="GPU model or count differs from most nodes: FAIL",
         amd_command="amd-smi static --asic",
     ),
     Comparison(
@@ -378,7 +378,7 @@ COMPARISONS = (
         "cat /sys/class/infiniband/*/fw_ver",
         Status.WARN,
         _firmware,
-        rule="firmware of a board differs from most nodes: WARN",
+        rule="NIC firmware differs from most nodes with the same board: WARN",
     ),
     Comparison(
         "cross.rate",
@@ -386,7 +386,7 @@ COMPARISONS = (
         "cat /sys/class/infiniband/*/ports/*/rate",
         Status.FAIL,
         _rates,
-        rule="rates of active ports differ from most nodes: FAIL",
+        rule="number and rates of active ports differ from most nodes: FAIL",
     ),
     Comparison(
         "cross.active_ports",
@@ -403,7 +403,7 @@ COMPARISONS = (
         "nvidia-smi topo -m",
         Status.FAIL,
         _rails,
-        rule="the matrix differs from most nodes: FAIL",
+        rule="the topology matrix differs from most nodes: FAIL",
     ),
     Comparison("cross.kernel", "system", "uname -r", Status.WARN, _fact("kernel")),
     Comparison("cross.cpu_model", "system", "cat /proc/cpuinfo", Status.WARN, _fact("cpu_model")),
@@ -414,7 +414,7 @@ COMPARISONS = (
         Status.FAIL,
         _keys,
         _only_limited,
-        rule="tables differ from most nodes: FAIL; only limited memberships: WARN",
+        rule="P_Key tables differ from most nodes: FAIL; limited membership only: WARN",
     ),
     # For the reader: NCCL 2.21 and later find the index by themselves.
     Comparison(
@@ -423,7 +423,7 @@ COMPARISONS = (
         "cat /sys/class/infiniband/*/ports/*/gid_attrs/types/*",
         Status.PASS,
         _gid_indexes,
-        rule="shown for information: index of the RoCE v2 IPv4 GID",
+        rule="informational: index of the RoCE v2 IPv4 GID",
     ),
     Comparison(
         "cross.nccl_version",
@@ -431,7 +431,7 @@ COMPARISONS = (
         "ls libnccl.so.2.* librccl.so.1.*",
         Status.FAIL,
         _libraries,
-        rule="libraries in LD_LIBRARY_PATH and the usual folders differ from most nodes: FAIL",
+        rule="libraries on LD_LIBRARY_PATH and in the standard directories differ from most nodes: FAIL",
     ),
     Comparison(
         "cross.nccl_tests_hash",
@@ -439,7 +439,7 @@ COMPARISONS = (
         "sha256sum all_reduce_perf",
         Status.FAIL,
         _hash,
-        rule="the file on PATH differs from most nodes: FAIL",
+        rule="the binary on PATH differs from most nodes: FAIL",
     ),
     Comparison(
         "cross.governor",
@@ -465,7 +465,10 @@ COMPARISONS = (
         "cat /etc/nccl.conf ~/.nccl.conf; env",
         Status.FAIL,
         _nccl_settings,
-        rule="NCCL variables of files and session differ from most nodes: FAIL; names of devices and of the log may",
+        rule=(
+            "NCCL variables from config files or the environment differ from most nodes: FAIL;"
+            " device names and log settings may differ"
+        ),
         also=("environment",),
     ),
 )
@@ -496,7 +499,7 @@ def _compare(comparison: Comparison, answers: tuple[NodeAnswer, ...]) -> tuple[C
     leaders = sorted(text for text, count in counts.items() if count == most)
     # Without a majority nobody is the odd one out: every node is reported as different.
     majority = leaders[0] if len(leaders) == 1 else None
-    expected = "the same on all nodes: no majority"
+    expected = "the same on all nodes (no majority)"
     if majority is not None:
         expected = f"the same on all nodes: {majority} ({most} of {len(texts)})"
     return tuple(
@@ -514,7 +517,7 @@ def _not_compared(
         output is None or output.exit_status is None or output.timed_out for output in sections
     )
     status = Status.UNKNOWN if absent else Status.SKIPPED
-    reason = "fewer than two nodes say it: nothing to compare"
+    reason = "fewer than two nodes report it: nothing to compare"
     return tuple(
         CheckResult(
             comparison.check_id,
@@ -553,7 +556,7 @@ def _compared(
     """One node against the majority; `text` None = it does not show the value."""
     name, output = answer.node.name, answer.section(comparison.section)
     if text is None or output is None:
-        reason = answer.problem or "the node does not say"
+        reason = answer.problem or "the node did not report it"
         return CheckResult(
             comparison.check_id,
             name,
@@ -630,7 +633,7 @@ def _of_records(records: tuple[object, ...]) -> tuple[RuleResult, ...]:
 
 
 def _alone(check_id: str, seen: str) -> RuleResult:
-    reason = "one node alone: nothing to compare it with"
+    reason = "only one node: nothing to compare with"
     return RuleResult(check_id, Status.SKIPPED, seen, "the same on all nodes", reason)
 
 

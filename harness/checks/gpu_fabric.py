@@ -465,7 +465,8 @@ CHECK = CheckFamily(
         Check(
             "cross.nvlink_domain",
             _HOW,
-            "GB200 or GB300: in no NVLink domain, in another than most of its rack, or IMEX joins fewer nodes: FAIL; alone: WARN",
+            "GB200 or GB300: not in an NVLink domain, in a different one from most of its rack, or IMEX"
+            " lists fewer nodes: FAIL; alone in its domain: WARN",
         ),
         Check(
             "gpu.peermem",

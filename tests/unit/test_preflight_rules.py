@@ -409,7 +409,7 @@ def test_a_node_that_lacks_a_part_differs_in_the_count_alone() -> None:
 def test_without_a_majority_nobody_is_called_right() -> None:
     nodes = [answer(f"n{i}", gpu_query=HEAD + f"0, NVIDIA H100, 55{i}.1, 96\n") for i in range(2)]
     assert [(r.status, r.expected) for r in results("cross.driver", *nodes)] == [
-        (Status.FAIL, "the same on all nodes: no majority")
+        (Status.FAIL, "the same on all nodes (no majority)")
     ] * 2
 
 
@@ -417,14 +417,14 @@ def test_a_node_that_does_not_say_is_unknown_among_those_that_do() -> None:
     nodes = [answer(f"n{i}", gpu_query=HEAD + "0, NVIDIA H100, 550.1, 96\n") for i in range(2)]
     nodes.append(answer("n2", gpu_query=("", "sh: 1: nvidia-smi: not found\n", 127)))
     by_node = {r.node: (r.status, r.reason) for r in results("cross.driver", *nodes)}
-    assert by_node["n2"] == (Status.UNKNOWN, "the node does not say")
+    assert by_node["n2"] == (Status.UNKNOWN, "the node did not report it")
 
 
 def test_one_node_alone_is_not_compared() -> None:
     (result,) = results("cross.driver", answer(gpu_query=HEAD + "0, NVIDIA H100, 550.1, 96\n"))
     assert (result.status, result.reason) == (
         Status.SKIPPED,
-        "fewer than two nodes say it: nothing to compare",
+        "fewer than two nodes report it: nothing to compare",
     )
 
 
