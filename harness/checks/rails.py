@@ -2,8 +2,8 @@
 a packet arrives.
 
 Needs `ping` and `ip` on the nodes. Each node tries two others over every interface that both have
-under one name with different addresses. An interface over which nobody reaches anybody joins no
-nodes (a bridge for containers, a service port) and is left out.
+under one name with different addresses. An interface over which nobody reaches anybody, not even
+their hardware addresses, joins no nodes (a bridge for containers, a service port) and is left out.
 """
 
 from __future__ import annotations
@@ -152,7 +152,7 @@ def judged(
 ) -> tuple[CheckResult, ...]:
     """Both checks for every node; `artefacts` = where each node's output is kept."""
     every = [each for own in attempts.values() for each in own]
-    joining = {each.interface for each in every if each.small}
+    joining = {each.interface for each in every if each.small or _on_one_wire(each, listeners)}
     filters = {(each.node, each.interface): each.filter for each in every}
     results = []
     for node in nodes:
@@ -164,6 +164,12 @@ def judged(
         results.append(_routes(node, own, evidence, listeners, filters))
         results.append(_jumbo(node, own, evidence))
     return tuple(results)
+
+
+def _on_one_wire(tried: RailAttempt, listeners: Mapping[str, Listener]) -> bool:
+    """An interface of the peer answered for the address, whether packets came back or not."""
+    peer = listeners.get(tried.target)
+    return peer is not None and tried.mac in dict(peer.macs).values()
 
 
 def _unknown(check: Check, node: str, expected: str) -> CheckResult:

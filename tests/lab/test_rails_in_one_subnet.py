@@ -119,6 +119,18 @@ def test_another_interface_that_answers_for_a_rail_s_address_is_named(two_nodes:
     )
 
 
+def test_a_strict_filter_that_drops_what_came_by_the_right_rail_is_named(two_nodes: None) -> None:
+    routed_by_source(A)
+    # B's way back to both of A's addresses is eth1: what comes by eth2 is dropped.
+    names = ("all.rp_filter=1", "all.arp_ignore=1", "all.arp_announce=2")
+    inside(B, "sysctl", "-qw", *(f"net.ipv4.conf.{name}" for name in names))
+    found = checks_of(A)
+    assert found["eth.routes"].status is Status.FAIL
+    assert f"eth2 to {B} (10.9.0.12) is not answered (rp_filter is 1 there)" in (
+        found["eth.routes"].seen
+    )
+
+
 def test_the_largest_packet_that_a_switch_port_lets_through_is_found(two_nodes: None) -> None:
     routed_by_source(A)
     routed_by_source(B)

@@ -160,6 +160,18 @@ def test_a_router_that_answers_for_everybody_is_no_fault() -> None:
     assert result[0] == ("a", Status.PASS, "eth1")
 
 
+def test_a_rail_on_which_all_are_deaf_and_their_hardware_answers_is_no_bridge() -> None:
+    deaf = (
+        rail("a", "b", small=False, large=None, mac="02:01:b", strict=1),
+        rail("b", "a", small=False, large=None, mac="02:01:a", strict=1),
+    )
+    assert rows_of("eth.routes", ("a", "b"), *deaf)[0] == (
+        "a",
+        Status.FAIL,
+        "eth1 to b (10.1.0.9) is not answered (rp_filter is 1 there)",
+    )
+
+
 def test_a_strict_filter_of_the_peer_is_named_where_nothing_comes_back() -> None:
     silent = rail("a", "b", small=False, large=None)
     assert rows_of("eth.routes", ("a", "b"), silent, rail("b", "a", strict=1))[0][2] == (
