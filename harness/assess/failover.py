@@ -21,7 +21,7 @@ from busbw.inventory.hostlist import fold
 from busbw.model import Confidence, Evidence, Finding, Status
 from busbw.model.counters import RailBytes
 from busbw.parsers.findings.catalogue import filled
-from busbw.parsers.logs import nccl_debug
+from busbw.parsers.logs import nccl_line
 from busbw.store.run_directory import RunDir
 from busbw.text import decoded
 from busbw.units import format_size
@@ -135,7 +135,7 @@ def _lines(run: RunDir, launch: Launch) -> tuple[Evidence, ...]:
     for path, content in texts:
         text = decoded(content)
         for match in _MOVED.finditer(text):
-            if nccl_debug.parse_line(match[0]) is not None:
+            if nccl_line.parse_line(match[0]) is not None:
                 line_no = text.count("\n", 0, match.start()) + 1
                 found.append(Evidence(path, line_no, match[0].strip()[:400]))
     return tuple(found)

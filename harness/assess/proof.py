@@ -22,8 +22,8 @@ from busbw.model import Confidence, Evidence, Finding, NcclLog, ProcessFacts, St
 from busbw.model.counters import RailBytes
 from busbw.parsers.expect import sensitivity
 from busbw.parsers.findings.catalogue import filled
-from busbw.parsers.logs import nccl_debug
-from busbw.parsers.logs.nccl_debug import RankLog
+from busbw.parsers.logs import nccl_debug, rank_logs
+from busbw.parsers.logs.rank_logs import RankLog
 from busbw.store.run_directory import RunDir
 
 IDLE_RAIL = 0.5
@@ -345,7 +345,7 @@ def rank_texts(run: RunDir, launch: Launch) -> tuple[tuple[str, RankLog], ...]:
     return tuple(
         (f"raw/{name}", log)
         for name in names
-        for log in nccl_debug.split_rank_logs(run.read_raw(name) or b"")
+        for log in rank_logs.split_rank_logs(run.read_raw(name) or b"")
     )
 
 

@@ -16,7 +16,7 @@ from busbw import shell
 from busbw.checks import counters
 from busbw.launch import nccl_tests
 from busbw.model import Answer, BenchmarkCase, Command, CommandResult, Invocation, Unreachable
-from busbw.parsers.logs.nccl_debug import RANK_LOG_HEAD
+from busbw.parsers.logs.rank_logs import RANK_LOG_HEAD
 from busbw.parsers.stall import judge
 from busbw.parsers.stall.evidence import LaunchPlan
 from busbw.run import job

@@ -82,8 +82,7 @@ class Line(NamedTuple):
     """The lines behind it, where the pattern asked for them."""
 
 
-@dataclass(frozen=True, slots=True)
-class Hit:
+class Hit(NamedTuple):
     """Where one expression matched in the output of one process."""
 
     pattern: str
@@ -200,35 +199,29 @@ class Scanner:
     def _search(self, text: bytes, tally: _Tally) -> None:
         """Have every line of the block booked that matches."""
         claimed = self._search_wrapped(text, tally)
-        matches: dict[int, list[_Match]] = {}
-        hits: list[int] = []
-        misses: list[int] = []
-        done: set[int] = set()
-        branches, once, processes = self._branches, tally.once, tally.processes
-        for at, line, candidates in self._finder.lines(text, tally.never):
-            match: _Match | None = None
-            for number in candidates:
-                branch = branches[number]
-                index = branch.index
-                if index in done or (claimed and index in claimed.get(at, ())):
-                    continue
-                if not branch.is_exact:
-                    if branch.regex.search(line) is None:
-                        misses.append(number)
-                        continue
-                    hits.append(number)
-                if match is None:
-                    known = processes.get(line[: line.find(b" ") + 1])
-                    match = at, line, known or tally.process(line)
-                lines = matches.get(index)
-                if lines is None:
-                    matches[index] = [match]
-                elif lines[-1] is not match:
-                    lines.append(match)
-                if index in once:
-                    done.add(index)
-        for index, lines in matches.items():
-            tally.book(index, lines)
+        lines, of_branch = self._finder.lines(text, tally.never)
+        tally.block_lines = lines or tally.block_lines
+        matches: dict[int, list[int]] = {}
+        hits: dict[int, int] = {}
+        misses: dict[int, int] = {}
+        for number, places in of_branch.items():
+            branch = self._branches[number]
+            index = branch.index
+            if claimed:
+                places = [at for at in places if at not in claimed or index not in claimed[at]]
+            if not branch.is_exact:
+                search = branch.regex.search
+                matching = [at for at in places if search(lines[at]) is not None]
+                hits[number] = len(matching)
+                misses[number] = len(places) - len(matching)
+                places = matching
+            if not places:
+                continue
+            if index in matches:
+                places = sorted({*matches[index], *places})
+            matches[index] = places
+        for index, places in matches.items():
+            tally.book(index, places[:1] if index in tally.once else places)
         self._finder.learn(hits, misses)
 
     def _search_wrapped(self, text: bytes, tally: _Tally) -> dict[int, Collection[int]]:
@@ -241,13 +234,9 @@ class Scanner:
                 branch = self._branches[number]
                 if branch.index not in matched and branch.regex.search(joined) is not None:
                     matched.add(branch.index)
-                    tally.book(branch.index, ((at, joined, tally.process(joined)),))
+                    tally.book_wrapped(branch.index, at, joined)
             claimed.update((at + step, matched) for step in range(count))
         return claimed
-
-
-_Match = tuple[int, bytes, bytes | None]
-"""A line that a pattern matches: its index in the block, its text, its process."""
 
 
 class _Entry:
@@ -271,8 +260,10 @@ class _Tally:
         """Lines of the blocks that are done."""
         self.block = b""
         """The block being searched."""
-        self.block_lines: tuple[int, list[bytes]] = (0, [])
-        """The lines of the block with this number, where some line wanted those behind it."""
+        self.block_lines: list[bytes] = []
+        """Its lines, once somebody needs one."""
+        self.block_processes: dict[int, bytes | None] = {}
+        """The processes of its lines, of those that were booked."""
         self.blocks = 0
         self.common: frozenset[int] = frozenset()
         """Patterns that have matched enough lines."""
@@ -284,15 +275,18 @@ class _Tally:
         self.size_bytes = 0
         self.long_lines = 0
         self.first_line = ""
-        self.entries: dict[tuple[int, bytes | None], _Entry] = {}
+        self.entries: tuple[dict[bytes | None, _Entry], ...] = tuple({} for _ in patterns)
+        """Of each pattern, by process."""
+        self.entry_count = 0
         self.totals = [0] * len(patterns)
         self.uncounted = 0
         self.kept = 0
         self.dropped = 0
         self.processes: dict[bytes, bytes | None] = {}
         """What the first word of a line says of its process."""
-        self.like: set[tuple[int, bytes | None, bytes]] = set()
-        """(pattern, process, last word) of the lines that `distinct` patterns matched."""
+        self.like: dict[int, set[tuple[bytes | None, bytes]]] = {}
+        """(process, last word) of the lines that a `distinct` pattern matched."""
+        self.like_count = 0
 
     def counted(self, chunks: Iterable[bytes]) -> Iterator[bytes]:
         """The chunks as they are, their bytes counted."""
@@ -303,6 +297,8 @@ class _Tally:
     def begin(self, block: Block) -> None:
         """Look at the next block. What has become common is treated so from here on."""
         self.block = block.text
+        self.block_lines = []
+        self.block_processes = {}
         self.first_line = self.first_line or _first_line(block.text)
         self.long_lines += block.long_lines
         if self.newly_common:
@@ -312,14 +308,12 @@ class _Tally:
         self.never = frozenset() if self.once else self.common
         self.blocks += 1
 
-    def _count(self, index: int, lines: int = 1) -> None:
-        self.totals[index] += lines
-        if self.totals[index] > self.patterns[index].common_after and index not in self.common:
-            self.newly_common |= {index}
-
     def process(self, line: bytes) -> bytes | None:
         """As `process_of`, remembered by the line's first word or, behind a launcher's tag, its
         first two."""
+        known = self.processes.get(line[: line.find(b" ") + 1])
+        if known is not None:
+            return known
         if _MAY_BE_PROCESS.search(line, 0, 400) is None:
             return _tagged(line)
         first = line.find(b" ") + 1
@@ -335,59 +329,87 @@ class _Tally:
                 return known
         return process_of(line)
 
-    def book(self, index: int, lines: Sequence[_Match]) -> None:
-        """Lines, ascending, that match the pattern."""
-        pattern, entries = self.patterns[index], self.entries
-        first_no = self.lines + 1
-        is_distinct, keep, after = pattern.distinct, pattern.keep, pattern.after
-        for at, line, process in lines:
-            entry = entries.get((index, process))
+    def book(self, index: int, places: Sequence[int]) -> None:
+        """Lines of the block, ascending, that match the pattern."""
+        lines, processes = self.block_lines, self.block_processes
+        for at in places:
+            if at not in processes:
+                processes[at] = self.process(lines[at])
+        self._book(index, places, lines, processes)
+
+    def book_wrapped(self, index: int, at: int, line: bytes) -> None:
+        """A warning that begins in this line of the block, joined, which matches the pattern."""
+        self.block_lines = self.block_lines or self.block.split(b"\n")
+        self._book(index, (at,), {at: line}, {at: self.process(line)})
+
+    def _book(
+        self,
+        index: int,
+        places: Sequence[int],
+        lines: list[bytes] | dict[int, bytes],
+        processes: dict[int, bytes | None],
+    ) -> None:
+        is_distinct = self.patterns[index].distinct
+        like = self.like.setdefault(index, set()) if is_distinct else set()
+        entries, keep = self.entries[index], self.patterns[index].keep
+        total = self.totals[index]
+        for at in places:
+            process = processes[at]
+            entry = entries.get(process) or self._new_entry(index, process)
             if entry is None:
-                if len(entries) >= _MOST_ENTRIES:
-                    self.uncounted += 1
-                    continue
-                entry = entries[index, process] = _Entry()
+                continue
             entry.count += 1
-            if is_distinct and not self._is_new(index, process, line):
-                continue
-            if len(entry.examples) >= keep:
-                continue
-            if self.kept >= _MOST_LINES and entry.examples:
-                self.dropped += 1
-            else:
-                self.kept += 1
-                behind = self._behind(at, after) if after else b""
-                entry.examples.append((first_no + at, line, behind))
-        self._count(index, len(lines))
+            line = lines[at]
+            if is_distinct:
+                # What is new makes a pattern less common.
+                word = (process, line[line.rfind(b" ") :])
+                if word in like:
+                    continue
+                total = 0
+                if self.like_count < _MOST_ENTRIES:
+                    self.like_count += 1
+                    like.add(word)
+            if len(entry.examples) < keep:
+                self._keep(index, entry, at, line)
+        self._count(index, total + len(places))
 
-    def _behind(self, at: int, lines: int) -> bytes:
-        """So many lines of the block behind the one at `at`."""
-        if self.block_lines[0] != self.blocks:
-            self.block_lines = self.blocks, self.block.split(b"\n")
-        return b"\n".join(self.block_lines[1][at + 1 : at + 1 + lines])
+    def _count(self, index: int, total: int) -> None:
+        self.totals[index] = total
+        if total > self.patterns[index].common_after and index not in self.common:
+            self.newly_common |= {index}
 
-    def _is_new(self, index: int, process: bytes | None, line: bytes) -> bool:
-        """The first line of the process with this last word. What is new makes a pattern less
-        common."""
-        key = (index, process, line[line.rfind(b" ") :])
-        if key in self.like:
-            return False
-        self.totals[index] = 0
-        if len(self.like) < _MOST_ENTRIES:
-            self.like.add(key)
-        return True
+    def _new_entry(self, index: int, process: bytes | None) -> _Entry | None:
+        """None = there are too many."""
+        if self.entry_count >= _MOST_ENTRIES:
+            self.uncounted += 1
+            return None
+        self.entry_count += 1
+        entry = self.entries[index][process] = _Entry()
+        return entry
+
+    def _keep(self, index: int, entry: _Entry, at: int, line: bytes) -> None:
+        if self.kept >= _MOST_LINES and entry.examples:
+            self.dropped += 1
+            return
+        self.kept += 1
+        after = self.patterns[index].after
+        behind = b"\n".join(self.block_lines[at + 1 : at + 1 + after]) if after else b""
+        entry.examples.append((self.lines + 1 + at, line, behind))
 
     def result(self) -> Scan:
         """The finished record."""
         hits = []
         lines: dict[tuple[int, bytes, bytes], Line] = {}
-        for (index, process), entry in self.entries.items():
-            for example in entry.examples:
-                if example not in lines:
-                    lines[example] = _line(*example)
-            examples = tuple(lines[example] for example in sorted(entry.examples))
-            name = process.decode("utf-8", "replace") if process is not None else None
-            hits.append(Hit(self.patterns[index].id, name, entry.count, examples))
+        for pattern, entries in zip(self.patterns, self.entries, strict=True):
+            for process, entry in entries.items():
+                examples = []
+                for example in sorted(entry.examples):
+                    line = lines.get(example)
+                    if line is None:
+                        line = lines[example] = _line(*example)
+                    examples.append(line)
+                name = process.decode("utf-8", "replace") if process is not None else None
+                hits.append(Hit(pattern.id, name, entry.count, tuple(examples)))
         hits.sort(key=lambda hit: (hit.examples[0].line_no, hit.pattern))
         problems = []
         if self.long_lines:

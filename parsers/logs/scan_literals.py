@@ -7,17 +7,19 @@ Python for fewer lines. Where the library is not there, or the processor is not 
 `scan_sieve` finds the same lines.
 
 >>> from busbw.parsers.logs.scan_sieve import branches_of
->>> [at for at, _, _ in finder(branches_of(["No device"])).lines(b"a\\nNET/IB : no device found", frozenset())]
-[1]
+>>> finder(branches_of(["No device"])).lines(b"a\\nNET/IB : no device found", frozenset()).of_branch
+{0: [1]}
 """
 
 from __future__ import annotations
 
 import functools
 import re
-from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from bisect import bisect_left
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
+from itertools import accumulate
 from typing import NamedTuple
 
 from busbw.parsers.logs.scan_sieve import Branch, Candidates, Finder, Sieve
@@ -75,11 +77,11 @@ class LiteralFinder:
         for."""
         self.most_misses = _MOST_MISSES
 
-    def learn(self, hits: Sequence[int], misses: Sequence[int]) -> None:
+    def learn(self, hits: Mapping[int, int], misses: Mapping[int, int]) -> None:
         """As `Finder`."""
         self.hits.update(hits)
         self.misses.update(misses)
-        self.most_misses -= len(misses)
+        self.most_misses -= sum(misses.values())
         if self.most_misses > 0:
             return
         whole = set()
@@ -95,7 +97,7 @@ class LiteralFinder:
             self.whole |= whole
             self.databases.clear()
 
-    def lines(self, text: bytes, never: frozenset[int]) -> Iterator[Candidates]:
+    def lines(self, text: bytes, never: frozenset[int]) -> Candidates:
         """As `Finder`."""
         database = self.databases.get(never)
         if database is None:
@@ -104,8 +106,7 @@ class LiteralFinder:
 
     def candidates(self, line: bytes) -> Iterable[int]:
         """As `Finder`."""
-        for _, _, numbers in self.lines(line, frozenset()):
-            yield from numbers
+        return self.lines(line, frozenset()).of_branch
 
     def _numbers(self, database: _Database, never: frozenset[int]) -> list[frozenset[int]]:
         """The branches for each number in a database, without those of the expressions in
@@ -208,52 +209,42 @@ class _Database:
         if texts:
             self.databases.append(build(list(texts), len(groups), _whole_flags(), False))
 
-    def lines(self, text: bytes, branches: list[frozenset[int]]) -> Iterator[Candidates]:
-        """The lines with a match, ascending, with their branches: those of each number."""
-        if self.always:
-            yield from self._all_lines(text)
-            return
-        at = counted = start = 0
-        end = -1
-        numbers: frozenset[int] = frozenset()
-        for match in self._matches(text):
-            new = branches[match & 0xFFFF]
-            last = (match >> 16) - 1
-            if not new:
-                self.unwanted += 1
-            elif last <= end:
-                numbers |= new
-            else:
-                if end >= 0:
-                    yield at, text[start:end], numbers
-                start = text.rfind(b"\n", 0, last) + 1
-                at += text.count(b"\n", counted, start)
-                counted = start
-                end = text.find(b"\n", last)
-                end = len(text) if end < 0 else end
-                numbers = new
-        if end >= 0:
-            yield at, text[start:end], numbers
+    def lines(self, text: bytes, branches: list[frozenset[int]]) -> Candidates:
+        """The lines with a match, for each branch: those of each number."""
+        ends = self._ends(text)
+        if not ends and not self.always:
+            return Candidates([], {})
+        lines = text.split(b"\n")
+        # Behind each line; a match that ends in a line's end is one in that line.
+        behind = list(accumulate([len(line) + 1 for line in lines]))
+        of_branch: dict[int, list[int]] = {each: list(range(len(lines))) for each in self.always}
+        several: dict[int, set[int]] = {}
+        for number, own in ends.items():
+            if not branches[number]:
+                self.unwanted += len(own)
+                continue
+            places = {bisect_left(behind, end) for end in own}
+            for branch in branches[number]:
+                if branch in several:
+                    several[branch] |= places
+                elif branch in of_branch:
+                    several[branch] = places.union(of_branch[branch])
+                else:
+                    of_branch[branch] = sorted(places)
+        for branch, places in several.items():
+            of_branch[branch] = sorted(places)
+        return Candidates(lines, of_branch)
 
-    def _matches(self, text: bytes) -> list[int]:
-        """End and number of each match, by end."""
-        matches: list[int] = []
-        append = matches.append
+    def _ends(self, text: bytes) -> dict[int, list[int]]:
+        """Where the matches of each number end."""
+        ends: defaultdict[int, list[int]] = defaultdict(list)
 
         def note(number: int, _begin: int, end: int, _flags: int, _context: object) -> None:
-            append(end << 16 | number)
+            ends[number].append(end)
 
         for database in self.databases:
             database.scan(text, match_event_handler=note)
-        matches.sort()
-        return matches
-
-    def _all_lines(self, text: bytes) -> Iterator[Candidates]:
-        every = self.always.union(*self.numbers[len(self.literals) :])
-        for at, line in enumerate(text.split(b"\n")):
-            low = line.lower()
-            found = (number for number, each in enumerate(self.literals) if each in low)
-            yield at, line, every.union(*(self.numbers[number] for number in found))
+        return ends
 
 
 def _built(

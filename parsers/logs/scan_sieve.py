@@ -4,10 +4,10 @@ by literal, by wrapped warning."""
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from busbw.parsers.logs import tags
 
@@ -496,24 +496,28 @@ class Branch:
         return not self.literals
 
 
-Candidates = tuple[int, bytes, Collection[int]]
-"""A line: its index in the block, from 0, its text, and the numbers of the branches that it may
-match."""
+class Candidates(NamedTuple):
+    """The lines of a block that are worth a look. By branch, not by line: what is done with the
+    lines of one branch is done in one go."""
+
+    lines: list[bytes]
+    """All lines of the block; [] = none is worth a look."""
+    of_branch: dict[int, list[int]]
+    """Number of a branch → the places of the lines that it may match, ascending, each once."""
 
 
 class Finder(Protocol):
     """Finds the lines of a block that are worth a look."""
 
-    def lines(self, text: bytes, never: frozenset[int]) -> Iterable[Candidates]:
-        """Every line that a branch matches, ascending, each once, with those branches among its
-        candidates; an exact branch only where it matches. Those of the expressions in `never` may be
-        left out."""
+    def lines(self, text: bytes, never: frozenset[int]) -> Candidates:
+        """With every branch the lines that it matches, and others; with an exact branch only where
+        it matches. Those of the expressions in `never` may be left out."""
 
     def candidates(self, line: bytes) -> Iterable[int]:
         """Every branch that matches the line, and others."""
 
-    def learn(self, hits: Sequence[int], misses: Sequence[int]) -> None:
-        """Which candidates matched in a block, and which did not, line by line."""
+    def learn(self, hits: Mapping[int, int], misses: Mapping[int, int]) -> None:
+        """How many candidates of each branch matched in a block, and how many did not."""
 
 
 def branches_of(expressions: Iterable[str]) -> tuple[Branch, ...]:
@@ -540,7 +544,7 @@ class Sieve:
         self.hot: set[bytes] = set()
         """The known shapes that some branch may match."""
 
-    def lines(self, text: bytes, never: frozenset[int]) -> Iterable[Candidates]:
+    def lines(self, text: bytes, never: frozenset[int]) -> Candidates:
         """As `Finder`."""
         shapes = text.translate(_LOWER, _ERASE).split(b"\n")
         distinct = set(shapes)
@@ -552,26 +556,24 @@ class Sieve:
             plan = tuple(each for each in self.known[shape] if each.index not in never)
             if plan:
                 plans[shape] = plan
-        literally = self._literally(text, never)
-        if not plans:
-            for at in sorted(literally):
-                yield at, literally[at][0], literally[at][1]
-            return
+        of_branch = self._literally(text, never)
+        if not plans and not of_branch:
+            return Candidates([], of_branch)
         lines = text.split(b"\n")
-        for at, shape in enumerate(shapes):
-            candidates = literally[at][1] if at in literally else []
+        for at, shape in enumerate(shapes) if plans else ():
             if shape in plans:
                 low = lines[at].lower()
-                candidates += [each.number for each in plans[shape] if each.literal_in(low)]
-            if candidates:
-                yield at, lines[at], candidates
+                for branch in plans[shape]:
+                    if branch.literal_in(low):
+                        of_branch.setdefault(branch.number, []).append(at)
+        return Candidates(lines, of_branch)
 
     def candidates(self, line: bytes) -> Iterable[int]:
         """As `Finder`."""
         shape = line.translate(_LOWER, _ERASE)
         return (each.number for each in (*self._may_match(shape), *self.unsieved))
 
-    def learn(self, hits: Sequence[int], misses: Sequence[int]) -> None:
+    def learn(self, hits: Mapping[int, int], misses: Mapping[int, int]) -> None:
         """As `Finder`: nothing to be learnt."""
 
     def _may_match(self, shape: bytes) -> tuple[Branch, ...]:
@@ -594,22 +596,21 @@ class Sieve:
             if self.known[shape]:
                 self.hot.add(shape)
 
-    def _literally(self, text: bytes, never: frozenset[int]) -> dict[int, tuple[bytes, list[int]]]:
+    def _literally(self, text: bytes, never: frozenset[int]) -> dict[int, list[int]]:
         """The lines that contain a literal of a branch that has no shape."""
-        lines: dict[int, tuple[bytes, list[int]]] = {}
         low = text.lower() if self.unsieved else b""
+        of_branch: dict[int, list[int]] = {}
         for branch in self.unsieved:
-            if branch.index not in never:
-                for at, line in _lines_with(text, low, branch.literals):
-                    lines.setdefault(at, (line, []))[1].append(branch.number)
-        return lines
+            if branch.index not in never and (lines := list(_lines_with(low, branch.literals))):
+                of_branch[branch.number] = lines
+        return of_branch
 
 
-def _lines_with(text: bytes, low: bytes, literals: Sequence[bytes]) -> Iterator[tuple[int, bytes]]:
-    """(index, line) of the lines that contain one of the literals, ascending; all lines when there
+def _lines_with(low: bytes, literals: Sequence[bytes]) -> Iterator[int]:
+    """The places of the lines that contain one of the literals, ascending; of all lines when there
     are none."""
     if not literals:
-        yield from enumerate(text.split(b"\n"))
+        yield from range(low.count(b"\n") + 1)
         return
     following = [low.find(literal) for literal in literals]
     at = counted = 0
@@ -619,7 +620,7 @@ def _lines_with(text: bytes, low: bytes, literals: Sequence[bytes]) -> Iterator[
         counted = position
         end = low.find(b"\n", position)
         end = len(low) if end < 0 else end
-        yield at, text[low.rfind(b"\n", 0, position) + 1 : end]
+        yield at
         for which, literal in enumerate(literals):
             if 0 <= following[which] < end:
                 following[which] = low.find(literal, end)

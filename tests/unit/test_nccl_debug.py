@@ -21,7 +21,8 @@ from busbw.model import (
     ProcessFacts,
     TuningChoice,
 )
-from busbw.parsers.logs.nccl_debug import parse_line, read
+from busbw.parsers.logs.nccl_debug import read
+from busbw.parsers.logs.nccl_line import parse_line
 
 PREFIX = "gpu1:4711:4720 [3] NCCL INFO "
 BASE = LogLine(1, "INFO", "Using network IB", "gpu1", 4711, 4720, 3)

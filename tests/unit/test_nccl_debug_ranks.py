@@ -9,7 +9,8 @@ import pytest
 
 from busbw.errors import UnknownLayout
 from busbw.model import CommState, Communicator, LogLine, NcclLog
-from busbw.parsers.logs.nccl_debug import FORMAT, parse_line, read
+from busbw.parsers.logs.nccl_debug import FORMAT, read
+from busbw.parsers.logs.nccl_line import parse_line
 
 PREFIX = "gpu1:4711:4720 [3] NCCL INFO "
 BASE = LogLine(1, "INFO", "Using network IB", "gpu1", 4711, 4720, 3)

@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 
 from busbw.model import NcclWarning
-from busbw.parsers.logs.nccl_debug import parse_line
+from busbw.parsers.logs.nccl_line import parse_line
 from busbw.parsers.logs.nccl_warnings import warning
 
 CASES = """

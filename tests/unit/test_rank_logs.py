@@ -20,7 +20,7 @@ from busbw.fabrics import fabric as profile
 from busbw.fabrics.fabric import MustSee
 from busbw.model import BenchmarkCase, Cluster, Collective, Invocation, Node, Sizes, Status
 from busbw.parsers.expect import sensitivity
-from busbw.parsers.logs import nccl_debug
+from busbw.parsers.logs import rank_logs
 from busbw.parsers.tools.open_mpi import MpiVersion
 from busbw.run import launching
 from busbw.run.context import Context
@@ -186,7 +186,7 @@ def test_a_warning_in_a_ranks_own_log_reaches_the_symptom_table(tmp_path: Path) 
 
 
 def test_a_log_of_which_only_the_start_was_kept_leaves_the_proofs_open() -> None:
-    (log,) = nccl_debug.split_rank_logs(
+    (log,) = rank_logs.split_rank_logs(
         b"\n# busbw rank log nccl.a.1.log 9000\na:1:1 [0] NCCL INFO Using network IB\n"
     )
     assert not log.whole
@@ -202,8 +202,8 @@ def test_a_log_of_which_only_the_start_was_kept_leaves_the_proofs_open() -> None
 
 def test_ranks_that_wrote_no_log_leave_the_proofs_open_and_nothing_breaks(tmp_path: Path) -> None:
     assert (
-        nccl_debug.split_rank_logs(b""),
-        nccl_debug.split_rank_logs(b"a shell's greeting\n"),
+        rank_logs.split_rank_logs(b""),
+        rank_logs.split_rank_logs(b"a shell's greeting\n"),
     ) == ((), ())
 
     run = run_directory.create(tmp_path, "2026-11-21T12:00:00Z", "quick")

@@ -14,7 +14,7 @@ import pytest
 from busbw.parsers.findings import catalogue
 from busbw.parsers.findings.diagnose import search_patterns
 from busbw.parsers.logs import failure_lines, scan_literals
-from busbw.parsers.logs.nccl_debug import PATTERNS as PATTERNS_OF_LOGS
+from busbw.parsers.logs.nccl_facts import PATTERNS as PATTERNS_OF_LOGS
 from busbw.parsers.logs.scan import (
     COMMON_LINES,
     SAMPLED_BLOCKS,
