@@ -1,8 +1,7 @@
 """Facts in NCCL's INFO lines, in every version's wording (2.4 to 2.32, RCCL, aws-ofi-nccl). A fact is
 a pattern for the scanner and a function that makes a record of the line it matched.
 
->>> from busbw.parsers.logs.nccl_line import parse_line
->>> take("nccl-debug.network", parse_line("n:1:2 [0] NCCL INFO Using network IB")).networks
+>>> take("nccl-debug.network", "n:1:2 [0] NCCL INFO Using network IB").networks
 ('IB',)
 """
 
@@ -20,12 +19,13 @@ from busbw.model import (
     HcaPort,
     InitTimings,
     Interface,
-    LogLine,
     Plugin,
     ProcessFacts,
     TuningChoice,
 )
+from busbw.parsers.logs.nccl_line import message_of
 from busbw.parsers.logs.scan import COMMON_LINES, Pattern
+from busbw.parsers.logs.scan_sieve import LONGEST_LINE
 from busbw.text import whole
 
 _ALGORITHMS = ("TREE", "RING", "COLLNET_DIRECT", "COLLNET_CHAIN", "NVLS", "NVLS_TREE", "PAT")
@@ -36,6 +36,8 @@ _HCA = re.compile(r"\[(\d+)\](\S+?):(\d+)(?::(-?\d+):(-?\d+))?/([^\s;]+)")
 _NET = re.compile(
     r"^NET/(?P<network>.+?)/(?P<device>\d+)(?:\((?P<proxy>\d+)\))?(?P<gdr>/GDRDMA)?(?:\(PCI\))?(?:/Shared)?$"
 )
+_INFO = " NCCL INFO "
+_VIA = " via "
 _COMM_BEHIND = re.compile(r" comm 0x[0-9a-f]+ nRanks \d+\s*$")
 """RCCL's end of the line."""
 _PLUGIN_MISSING = re.compile(
@@ -138,7 +140,7 @@ def _stack(match: re.Match[str], message: str) -> ProcessFacts:
 
 
 def _connection(match: re.Match[str], message: str) -> ProcessFacts:
-    path = _COMM_BEHIND.sub("", match["path"]).strip()
+    path = _COMM_BEHIND.sub("", match[0].removeprefix(_VIA)).strip()
     kind = path.partition("/")[0].upper()
     if path.startswith("direct shared"):
         kind = "SHM"
@@ -270,18 +272,18 @@ _FACTS: tuple[tuple[str, str, int, _Take], ...] = (
         8,
         _stack,
     ),
-    ("network-gdr", r" via (?P<path>NET/.+/GDRDMA.*)$", 64, _connection),
-    ("network-host", r" via (?P<path>NET/.+/\d+(?:\(\d+\))?(?:/Shared)?)\s*$", 64, _connection),
-    ("peer", r" via (?P<path>P2P/.+)$", 64, _connection),
-    ("shared-memory", r" via (?P<path>SHM/.+)$", 64, _connection),
-    ("shared-memory-old", r" via (?P<path>direct shared memory.*)$", 64, _connection),
+    ("network-gdr", r" via NET/.+/GDRDMA.*$", 64, _connection),
+    ("network-host", r" via NET/.+/\d+(?:\(\d+\))?(?:/Shared)?\s*$", 64, _connection),
+    ("peer", r" via P2P/.+$", 64, _connection),
+    ("shared-memory", r" via SHM/.+$", 64, _connection),
+    ("shared-memory-old", r" via direct shared memory.*$", 64, _connection),
     (
         "rccl-path",
         r" via (?P<path>(?:NET|P2P|SHM|COLLNET)/.+?) comm 0x[0-9a-f]+ nRanks \d+\s*$",
         200,
         _connection,
     ),
-    ("collnet-path", r" via (?P<path>COLLNET/.+)$", 64, _connection),
+    ("collnet-path", r" via COLLNET/.+$", 64, _connection),
     ("channels", r"\b(?P<count>\d+) coll channels", 2, _channels),
     ("nvls", r"NVLS multicast support is (?P<no>not )?available", 2, _nvls),
     (
@@ -335,7 +337,6 @@ _TAKERS = {
     FACT_PREFIX + name: (re.compile(pattern, re.IGNORECASE), take_fact)
     for name, pattern, _, take_fact in _FACTS
 }
-_VIA = " via "
 _PATHS = frozenset(FACT_PREFIX + name for name, pattern, _, _ in _FACTS if pattern.startswith(_VIA))
 """Facts that say nothing of what stands before the path."""
 _SEVERAL = (
@@ -382,14 +383,13 @@ PATTERNS: tuple[Pattern, ...] = (
 """What the log is searched for; ids begin with `nccl-debug.`."""
 
 
-def take(pattern_id: str, line: LogLine) -> ProcessFacts:
+def take(pattern_id: str, text: str) -> ProcessFacts:
     """The facts of a line that the pattern matched; every other field is empty.
 
-    >>> from busbw.parsers.logs.nccl_line import parse_line
-    >>> take("nccl-debug.environment", parse_line("n:1:2 [0] NCCL INFO NCCL_IB_TIMEOUT set by environment to 22.")).environment
+    >>> take("nccl-debug.environment", "n:1:2 [0] NCCL INFO NCCL_IB_TIMEOUT set by environment to 22.").environment
     (('NCCL_IB_TIMEOUT', '22'),)
     """
-    return taken(pattern_id, line.level, line.message).facts
+    return taken(pattern_id, text).facts
 
 
 class Taken(NamedTuple):
@@ -400,22 +400,27 @@ class Taken(NamedTuple):
     """Those that are not empty."""
 
 
-def taken(pattern_id: str, level: str, message: str) -> Taken:
-    """As `take`, of the parts of a line. Remembered: the ranks of a job log the same, but for who is
-    connected to whom."""
-    path = message.find(_VIA)
-    if path > 0 and pattern_id in _PATHS:
-        message = message[path:]
-    return _remembered(pattern_id, level, message)
+def taken(pattern_id: str, text: str) -> Taken:
+    """As `take`. What a line says is remembered without its prefix, and of connections without who is
+    connected: the ranks of a job log the same."""
+    at = text.find("NCCL ") - 1
+    if at >= 0 and text.startswith(_INFO, at) and len(text) < LONGEST_LINE:
+        path = text.find(_VIA, at) if pattern_id in _PATHS else -1
+        text = f"{_INFO}{text[path + 1 :]}" if path > 0 else text[at:]
+    return _remembered(pattern_id, text)
 
 
 @functools.lru_cache(maxsize=_REMEMBERED)
-def _remembered(pattern_id: str, level: str, message: str) -> Taken:
+def _remembered(pattern_id: str, text: str) -> Taken:
     expression, take_fact = _TAKERS[pattern_id]
+    level, message = message_of(text) or ("INFO", text.strip())
     match = expression.search(f"NCCL {level} {message}")
     facts = take_fact(match, message) if match is not None else ProcessFacts()
     given = zip(_FIELDS, _values(facts), strict=True)
-    return Taken(facts, tuple([name for name, value in given if value is not None and value != ()]))
+    fields = [name for name, value in given if value is not None and value != ()]
+    if not facts.no_ib_device:
+        fields.remove("no_ib_device")
+    return Taken(facts, tuple(fields))
 
 
 _FIELDS = (

@@ -10,7 +10,7 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
@@ -37,23 +37,23 @@ T = TypeVar("T")
 _GLUED = re.compile(r"^-?\d+(?=\D)")
 _RANKS = re.compile(r"^rank (\d+)$")
 _COMMUNICATORS = "communicators"
-_Parts = dict[str, list[ProcessFacts]]
+_Parts = defaultdict[str, list[ProcessFacts]]
 """What the lines of one process say, by field."""
 
 
 def log_of(scan: Scan) -> NcclLog:
     """The records of a scan for `PATTERNS` (hits of other patterns are ignored)."""
     names = {hit.process for hit in scan.hits if hit.process is not None}
-    facts: dict[str | None, _Parts] = {}
+    facts: defaultdict[str | None, _Parts] = defaultdict(lambda: defaultdict(list))
     warnings: list[NcclWarning] = []
     results: Counter[str] = Counter()
     for hit in scan.hits:
         if not hit.pattern.startswith(FACT_PREFIX):
             continue
-        parts = facts.setdefault(_unglued(hit.process, names), {})
+        parts = facts[_unglued(hit.process, names)]
         if hit.pattern == COMMUNICATOR_ID:
             communicators = ProcessFacts(communicators=_communicators(hit))
-            parts.setdefault(_COMMUNICATORS, []).append(communicators)
+            parts[_COMMUNICATORS].append(communicators)
         elif hit.pattern == WARN_ID:
             warnings += map(_warning, hit.examples)
         elif hit.pattern == BACKTRACE_ID:
@@ -63,10 +63,9 @@ def log_of(scan: Scan) -> NcclLog:
                     results[result_name(int(match["result"]))] += 1
         else:
             for example in hit.examples:
-                level, message = message_of(example.text) or ("INFO", example.text.strip())
-                fact = taken(hit.pattern, level, message)
+                fact = taken(hit.pattern, example.text)
                 for name in fact.fields:
-                    parts.setdefault(name, []).append(fact.facts)
+                    parts[name].append(fact.facts)
     processes = [_process(name, parts) for name, parts in facts.items()]
     processes.sort(key=_by_rank)
     warnings.sort(key=lambda each: each.line_no)

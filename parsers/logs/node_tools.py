@@ -30,8 +30,6 @@ def read(chunks: Iterable[bytes]) -> Document:
         UnknownLayout: nothing of the kind is in the beginning of the text.
     """
     data, cut = _beginning(chunks)
-    if b"\r\n" in data:
-        data = data.replace(b"\r\n", b"\n")
     readings = tools.read(data)
     if not readings:
         first_line = next(filter(str.strip, decoded(data[:_LOOK_BYTES]).splitlines()), "")
@@ -58,12 +56,15 @@ def read(chunks: Iterable[bytes]) -> Document:
 
 
 def _beginning(chunks: Iterable[bytes]) -> tuple[bytes, bool]:
-    data = b""
+    pieces: list[bytes] = []
+    size = 0
     for chunk in chunks:
-        data += chunk
-        if len(data) > MOST_BYTES:
+        pieces.append(chunk)
+        size += len(chunk)
+        if size > MOST_BYTES:
+            data = b"".join(pieces)
             return data[: data.rfind(b"\n", 0, MOST_BYTES) + 1 or MOST_BYTES], True
-    return data, False
+    return b"".join(pieces), False
 
 
 def _looks_like(head: bytes) -> float:

@@ -245,7 +245,8 @@ def candidates(chunks: Iterable[bytes]) -> Iterator[Line]:
         number += block.count(b"\n")
         if end < len(block):
             yield from state.lines(number + 1, block[end:], ended=False)
-    yield from state.counted()
+    if state.has_given:
+        yield from state.counted()
 
 
 def _worth_reading(block: bytes) -> Iterator[MarkedLine]:
@@ -281,13 +282,15 @@ def _unescaped(line: str) -> str:
 class _State:
     """Where in a text its lines stand."""
 
-    __slots__ = ("_counted", "has_begun", "in_table")
+    __slots__ = ("_counted", "has_begun", "has_given", "in_table")
 
     def __init__(self) -> None:
         self.in_table = False
         """Rows may follow."""
         self.has_begun = False
         """Something of a table was seen: from here on every line is read."""
+        self.has_given = False
+        """A line was given: until then there is nothing that the numbers of ranks could belong to."""
         self._counted: dict[tuple[bytes, bytes], tuple[int, bytes, int]] = {}
         """Number and text of the first line of a process with a number of ranks, and how many."""
 
@@ -313,6 +316,7 @@ class _State:
         text = raw.decode("utf-8", "replace")
         if not _may_belong(text, self.in_table):
             return
+        self.has_given = True
         if self._counted:
             yield from self.counted()
         for line in _lines(number, text, ended, self.in_table):

@@ -139,8 +139,8 @@ def _tool(name: str, module: str) -> Tool[object]:
 
 
 def read(text: str | bytes) -> tuple[Reading, ...]:
-    """The outputs in a text, by the names of their tools; () = none that is known. Bytes are decoded
-    where a tool needs it.
+    """The outputs in a text, by the names of their tools; () = none that is known. Bytes are decoded,
+    and their lines ended by `\\n` alone, where a tool needs it.
 
     >>> [(each.tool, each.lines) for each in read("FEC parameters for eth0:\\nActive FEC encoding: RS\\n")]
     [('ethtool --show-fec', ('eth0: configured not shown, active RS',))]
@@ -150,7 +150,7 @@ def read(text: str | bytes) -> tuple[Reading, ...]:
 
     @functools.cache
     def as_text() -> str:
-        return text if isinstance(text, str) else decoded(text)
+        return text if isinstance(text, str) else decoded(text.replace(b"\r\n", b"\n"))
 
     readings = (_tool(each.name, each.module).read(data, as_text) for each in wanted)
     return tuple(reading for reading in readings if reading is not None)
