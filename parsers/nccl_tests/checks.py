@@ -23,7 +23,7 @@ from busbw.parsers.nccl_tests.rows import (
     algbw_interval,
     factor_interval,
 )
-from busbw.parsers.nccl_tests.runs import Quoted, RunFacts
+from busbw.parsers.nccl_tests.run_facts import Quoted, RunFacts
 
 _QUOTE = 160
 _LISTED = 8

@@ -30,7 +30,7 @@ from busbw.parsers.nccl_tests.results_json import (
     whole_number,
 )
 from busbw.parsers.nccl_tests.rows import ELEMENT_BYTES, PrintedRow, Slack, printed_row
-from busbw.parsers.nccl_tests.runs import Quoted, RunFacts
+from busbw.parsers.nccl_tests.run_facts import Quoted, RunFacts
 from busbw.parsers.nccl_tests.table import document
 
 _SLACK = Slack(5.1e-7, 5.1e-7, 5.1e-7)

@@ -24,9 +24,10 @@ from busbw.model.benchmark import BenchmarkResult, BenchmarkRow, Measurement, Pr
 from busbw.parsers.logs import Document, Format
 from busbw.parsers.logs.json_values import Value, values
 from busbw.parsers.logs.scan_literals import Marks
+from busbw.parsers.nccl_tests.around_tables import program_of
 from busbw.parsers.nccl_tests.checks import result_of
 from busbw.parsers.nccl_tests.rows import PrintedRow, Slack, printed_row
-from busbw.parsers.nccl_tests.runs import Quoted, RunFacts, program_of
+from busbw.parsers.nccl_tests.run_facts import Quoted, RunFacts
 from busbw.parsers.nccl_tests.table import document
 
 Tree = dict[str, "Tree"] | list["Tree"] | str | int | float | bool | None

@@ -14,7 +14,8 @@ from busbw.parsers.logs.scan_literals import Marks
 from busbw.parsers.nccl_tests import lines
 from busbw.parsers.nccl_tests.lines import candidates
 from busbw.parsers.nccl_tests.rows import PlainRows
-from busbw.parsers.nccl_tests.runs import RowJoiner, runs_of
+from busbw.parsers.nccl_tests.runs import runs_of
+from busbw.parsers.nccl_tests.torn_rows import RowJoiner
 
 GENERATOR = runpy.run_path(str(Path(__file__).parents[1] / "bench" / "gen_varied.py"))
 SAYINGS = (
