@@ -82,7 +82,8 @@ class Line(NamedTuple):
     """The lines behind it, where the pattern asked for them."""
 
 
-class Hit(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Hit:
     """Where one expression matched in the output of one process."""
 
     pattern: str
