@@ -257,6 +257,7 @@ class Explainer:
             (flagged if self._can_flag(best) else suspected).append(best)
             self._apply(best)
         flagged = self._merged(flagged)
+        flagged, suspected = self._joined(flagged, suspected)
         thin = self._thin(flagged)
         named = {suspicion.account.part for suspicion in thin}
         shown = {index for suspicion in thin for index in suspicion.account.explained}
@@ -310,6 +311,33 @@ class Explainer:
             if whole is not None and self._can_flag(whole):
                 flagged = [*others, whole]
         return flagged
+
+    def _joined(
+        self, flagged: list[Account], suspected: list[Account]
+    ) -> tuple[list[Account], list[Account]]:
+        """With one end in place of the slow pairs that have it in common, where it alone explains them
+        at less cost: what is bad at times slows now this pair and now that."""
+        pairs: dict[Component, list[Account]] = defaultdict(list)
+        for account in (*flagged, *suspected):
+            if account.part.kind is ComponentKind.PAIR:
+                rail = account.part.rail
+                kind = ComponentKind.NODE if rail is None else ComponentKind.RAIL
+                for name in account.part.names:
+                    pairs[Component(kind, (name,), rail)].append(account)
+        for end, own in sorted(pairs.items(), key=lambda item: -len(item[1])):
+            if len(own) < 2:
+                continue
+            others = [a for a in (*flagged, *suspected) if a not in own]
+            self._predict(others)
+            whole = self._account(end)
+            apart = math.fsum(account.gain - _cost(account.part) for account in own)
+            if whole is None or whole.gain - _cost(end) <= apart:
+                continue
+            flagged = [account for account in flagged if account not in own]
+            suspected = [account for account in suspected if account not in own]
+            (flagged if self._can_flag(whole) else suspected).append(whole)
+            return flagged, suspected
+        return flagged, suspected
 
     def _predict(self, accounts: Sequence[Account]) -> None:
         """What these parts leave of every group, and no others."""

@@ -477,6 +477,29 @@ def test_two_slow_nodes_of_four_are_named_where_one_stands_on_each_leaf(
     assert named(samples, fabric) == [("node", "node1"), ("node", "node3")]
 
 
+@pytest.mark.parametrize("seed", range(5))
+def test_a_rail_that_was_bad_with_two_partners_is_named_and_no_pair_of_them(seed: int) -> None:
+    """It was bad in the launches in which it met node3, and in one with node1: two slow pairs explain
+    that as well, and are far less likely (seen in the lab)."""
+    met = (
+        (("node1", "node2"), ("node3", "node4")),
+        (("node1", "node3"), ("node2", "node4")),
+        (("node1", "node2"), ("node3", "node4")),
+        (("node1", "node4"), ("node2", "node3")),
+        (("node1", "node3"), ("node2", "node4")),
+        (("node1", "node3"), ("node2", "node4")),
+        (("node1", "node4"), ("node2", "node3")),
+    )
+    rounds = tuple(Round(f"pairs-{i}", groups) for i, groups in enumerate(met))
+    samples = measured(rounds, {("node2", "1"): 0.29}, rails=2, cv=0.02, seed=seed, bad_in=3)
+    outcome = blame.solve(samples, Fabric(SMALL_LEAVES))
+    assert [b.component.label for b in outcome.blames] in ([], ["node2 rail 1"])
+    suspected = [b.component.label for b in outcome.blames]
+    for doubt in outcome.open:
+        suspected += [part.label for part in (doubt.account.part, *doubt.alike)]
+    assert "node2 rail 1" in suspected
+
+
 def test_a_node_that_is_good_inside_its_leaf_is_not_blamed_for_its_way_out() -> None:
     """Static routing sends all that goes to one node over one cable: with a dead one it is slow
     whenever it leaves its leaf, and its NIC is good (seen in tests/sim)."""
