@@ -331,7 +331,7 @@ class PlainRows:
         is_usual = (
             block in _USUAL_BLOCKS
             and names == [*front, *block * len(starts)]
-            and set(layout.in_place) in ({False, True}, {False})
+            and (len(starts) == 1 or set(layout.in_place) == {False, True})
             and set(front) <= {"size", "count", "type", "redop", "root"}
             and (layout.is_bare or len(starts) == len(set(layout.in_place)) == 2)
         )
@@ -339,12 +339,15 @@ class PlainRows:
         self._at = {name: place for place, name in enumerate(front)}
         self._last = block[3] if len(block) > 3 else ""
         self._slacks: dict[tuple[int, int, int], Slack] = {}
+        self._one_block: tuple[PlainRows, ...] = ()
+        if layout.is_bare and len(self._starts) == 2:
+            self._one_block = tuple(PlainRows(each) for each in _one_block_each(layout))
 
     def row(self, text: str, line_no: int) -> PrintedRow | None:
         """The row that a line is; None = it is to be read cell by cell, or is none."""
         match = self._match(text) if self._starts else None
         if match is None or text[match.end() :].strip():
-            return None
+            return self._row_of_one_block(text, line_no)
         cells = match.groups()
         measured = [self._measurement(cells, start) for start in self._starts]
         size_bytes, count = int(cells[0]), int(cells[1]) if "count" in self._at else 0
@@ -369,6 +372,21 @@ class PlainRows:
             None if out_of_place is None else out_of_place[1],
             None if in_place is None else in_place[1],
         )
+
+    def _row_of_one_block(self, text: str, line_no: int) -> PrintedRow | None:
+        """A row under two blocks that fills one of them, as mscclpp-test's do: which one shows in
+        where its time ends."""
+        cells = [match.end() for match in _TOKEN.finditer(text)]
+        columns = [column for column in self.layout.columns if column.name in ("size", "time")]
+        edges = [column.edge for column in columns if column.edge is not None]
+        front = len(self._at)
+        if not self._one_block or len(edges) != 3 or len(cells) <= front:
+            return None
+        size, *times = edges
+        ends = cells[front] - (cells[0] - size)
+        nearest = min((0, 1), key=lambda block: abs(times[block] - ends))
+        readers = self._one_block[nearest::2]
+        return next((row for each in readers if (row := each.row(text, line_no))), None)
 
     def _measurement(self, cells: tuple[str, ...], start: int) -> tuple[Measurement, Slack] | None:
         """The block that begins there; None = a number in it is not finite."""
@@ -402,6 +420,19 @@ class PlainRows:
                 _half(key[2]) * layout.bandwidth_gb_s,
             )
         return value, slack
+
+
+def _one_block_each(layout: Layout) -> tuple[Layout, ...]:
+    """The layouts of rows that fill the first block, and the second; then of such that lack its last
+    column: data that is not checked has no `#wrong`."""
+    front = [column for column in layout.columns if column.block < 0]
+    layouts = []
+    for cut in (None, -1):
+        for number, in_place in enumerate(layout.in_place):
+            block = [column for column in layout.columns if column.block == number][:cut]
+            columns = (*front, *(replace(column, block=0) for column in block))
+            layouts.append(replace(layout, columns=columns, in_place=(in_place,)))
+    return tuple(layouts)
 
 
 @functools.cache

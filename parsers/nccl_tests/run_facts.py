@@ -51,6 +51,8 @@ class RunFacts:
     """Why it did not end, where the format shows more than that the end is missing."""
     ranks_per_line: int = 1
     """Ranks that one entry of `ranks` stands for: JSON lists processes."""
+    has_no_average: bool = False
+    """The program prints none: the out-of-bounds count ends its table (mscclpp-test)."""
     footer_is_elsewhere: bool = False
     """The format has no footer: average and out-of-bounds stand in another file."""
     stated_nodes: int | None = None

@@ -248,11 +248,14 @@ class RunReader:
                 headers_code=_int(match[2]),
                 library_code=_int(match[3]),
             )
-        elif "nThread" in text and len(pairs := CONFIG.findall(text)) >= 3:
+        elif _is_configuration(text) and len(pairs := CONFIG.findall(text)) >= 3:
             repeated = current is not None and bool(current.facts.config)
             run = self._run(line, Phase.PREFACE, repeated)
             run.parts["configuration"] += 1
-            run.set(config=tuple((name, value + unit) for name, value, unit in pairs))
+            config = tuple((name, value + unit) for name, value, unit in pairs)
+            run.set(config=config)
+            if "nThread" not in text:
+                run.set(has_no_average=True, end_missing=NO_BOUNDS)
             run.is_table = True
         elif "Collective test starting" in text:
             run = self._run(line, Phase.PREFACE)
@@ -286,6 +289,7 @@ class RunReader:
             run.set(
                 out_of_bounds=max(int(match[1]), run.facts.out_of_bounds or 0),
                 out_of_bounds_failed=run.facts.out_of_bounds_failed or match[2] == "FAILED",
+                ended=run.facts.ended or run.facts.has_no_average,
             )
         elif "bandwidth" in text and (match := AVERAGE.search(text)):
             self._average(line, match)
@@ -357,6 +361,15 @@ class RunReader:
                 self.failures = (*self.failures, quoted)[:MOST_QUOTED]
             else:
                 run.set(failures=(*run.facts.failures, quoted)[:MOST_QUOTED])
+
+
+NO_BOUNDS = "no 'Out of bounds values' line: the run was cut off, killed or did not end"
+"""What the end of mscclpp-test's table lacks."""
+
+
+def _is_configuration(text: str) -> bool:
+    """Of nccl-tests and rccl-tests, or of mscclpp-test, whose processes have one GPU each."""
+    return "nThread" in text or ("kernel num:" in text and "minBytes" in text)
 
 
 def _wrapped_header(half: str, text: str) -> Layout | None:
