@@ -46,7 +46,7 @@ Searched on 25 November 2026.
 | Lambda | no public file with variables | what its nodes show |
 | Together | scripts of single clusters, each with adapters of its own, and what five variables gain on one (a trial of `infiniband`) | `infiniband` |
 | Crusoe GB200 | `nccl-gb200.yaml` sets an adapter that does not exist, and MPI's transport | what the nodes show |
-| OCI GB200.4, GB200-v2.4 | no RoCE settings | `infiniband` or `rocev2`, as the nodes show |
+| OCI GB200.4, GB200-v2.4 | adapters (`mlx5_0`, `1`, `3`, `4`), MNNVL, plugin; no traffic class | `infiniband` or `rocev2`, these rails |
 | Broadcom Thor 2 | no provider's file | `thor2`, which says what is not known |
 """
 

@@ -53,6 +53,8 @@ class Listener:
     """(interface, IPv4 address) of every interface that is up, loopback left out."""
     macs: tuple[tuple[str, str], ...] = ()
     """(interface, hardware address) of each."""
+    free: tuple[int, ...] = ()
+    """Ports on which nobody listens."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,11 +151,13 @@ def parse_listen(node: str, text: str) -> Listener | None:
     ports = re.search(r"^ports (\d{1,5}(?: \d{1,5})*)$", text, re.M)
     if ports is None:
         return None
+    free = re.search(r"^free (\d{1,5}) (\d{1,5})$", text, re.M)
     return Listener(
         node,
         tuple(int(port) for port in ports[1].split()),
         tuple(re.findall(r"^address (\S+) (\S+)$", text, re.M)),
         tuple(re.findall(r"^mac (\S+) (\S+)$", text, re.M)),
+        () if free is None else (int(free[1]), int(free[2])),
     )
 
 

@@ -123,7 +123,7 @@ def _add_kinds(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help=(
             "the path between the nodes instead: the launcher's ssh, an mpirun hello, TCP ports,"
-            " the interface that NCCL chooses"
+            " routes and packet sizes of each rail, EFA, the interface that NCCL chooses"
         ),
     )
     gpus = parser.add_argument_group("gpus")

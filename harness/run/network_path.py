@@ -167,22 +167,21 @@ def _pingpong(
     places: Mapping[str, network_path.Listener],
     chosen: Mapping[str, str | None],
 ) -> list[ProbeText]:
-    """The provider of the fabric's plugin, each node within itself and to the next; at the ports
-    where the listeners were, which are free again."""
+    """The provider of the fabric's plugin, each node within itself and to the next."""
     provider = context.plan.profile.libfabric
     if not provider:
         return []
     context.progress("path", f"fi_pingpong over {provider}")
-    names = list(places)
+    names = [node for node, found in places.items() if found.free]
     commands = {}
     for place, node in enumerate(names):
         other = names[(place + 1) % len(names)]
         address = chosen[other]
         peer = None
         if other != node and address is not None:
-            peer = (other, address, places[other].ports[1])
-        first, second = places[node].ports
-        commands[node] = pingpong.attempt(node, provider, (first, second), peer)
+            peer = (other, address, places[other].free[1])
+        within, between = places[node].free
+        commands[node] = pingpong.attempt(node, provider, (within, between), peer)
     return _all(context, "pingpong", commands)
 
 

@@ -99,7 +99,7 @@ def entries() -> tuple[Entry, ...]:
         ),
         Entry("nccl probe", lambda data: network_path.parse_nccl(decoded(data)), "probe"),
         Entry("rails probe", lambda data: rails.parse("node1", decoded(data)), "probe_rails"),
-        Entry("pingpong probe", lambda data: pingpong.parse(decoded(data)), "probe_rails"),
+        Entry("pingpong probe", lambda data: pingpong.parse(decoded(data)), "probe_pingpong"),
         Entry(
             "a node's evidence",
             lambda data: offline.of_text("node1", data, "node1.txt", None, None),

@@ -122,6 +122,30 @@ def test_a_firewall_a_missing_login_and_a_small_mtu_on_the_switch_are_named_with
     assert "Permission denied" in said["ssh.node_to_node", "node2"]
 
 
+def test_a_firewall_that_lets_a_node_reach_nobody_is_put_down_to_that_node(
+    lab4: LabState, tmp_path: Path, on_node: Callable[..., Any]
+) -> None:
+    blocked = on_node(
+        lab4,
+        "node3",
+        "nft 'add table inet probe_test; add chain inet probe_test out { type filter hook output"
+        " priority 0; policy accept; }; add rule inet probe_test out tcp dport 32768-61000 ct state"
+        " new drop'",
+    )
+    try:
+        assert blocked.exit_status == 0, blocked
+        status, report = check(lab4, tmp_path, "-p", "tcp")
+    finally:
+        on_node(lab4, "node3", "nft delete table inet probe_test")
+    assert status == 1
+    ports = [each for each in report["checks"] if each["check_id"] == "cross.tcp_ports"]
+    assert [each["status"] for each in ports] == ["PASS", "PASS", "FAIL", "PASS"], ports
+    (seen,) = [each["seen"] for each in ports if each["node"] == "node3"]
+    assert seen.startswith(
+        "no connection from node3 to node1 (10.77.0.1), node2 (10.77.0.2), node4 (10.77.0.4) ports "
+    )
+
+
 PROVIDER = """\
 inherits: efa
 libfabric: "udp;ofi_rxd"

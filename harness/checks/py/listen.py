@@ -1,6 +1,6 @@
-# Listens on two ports of the system's choice, and prints them, the node's IPv4 addresses, and the
-# hardware addresses of their interfaces. It answers every connection with the token and ends after
-# LIFE seconds or at "quit TOKEN". Arguments: LIFE TOKEN.
+# Listens on two ports of the system's choice, and prints them, two more that are free, the node's
+# IPv4 addresses, and the hardware addresses of their interfaces. It answers every connection with
+# the token and ends after LIFE seconds or at "quit TOKEN". Arguments: LIFE TOKEN.
 
 import fcntl
 import os
@@ -15,11 +15,14 @@ UP, LOOPBACK = 1, 8
 
 
 def listener():
-    s = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
-    # What comes after it may listen at the same port while closed connections linger there.
-    s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    s.bind(("", 0))
+    s = bound()
     s.listen(128)
+    return s
+
+
+def bound():
+    s = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    s.bind(("", 0))
     return s
 
 
@@ -68,8 +71,11 @@ def answer(listeners, token, end):
 
 
 life, token = float(sys.argv[1]), sys.argv[2].encode()
-listeners = [listener(), listener()]
+listeners, others = [listener(), listener()], [bound(), bound()]
 print("ports", *[s.getsockname()[1] for s in listeners])
+print("free", *[s.getsockname()[1] for s in others])
+for s in others:
+    s.close()
 for name, address in addresses():
     print("address", name, address)
     print("mac", name, mac(name))
