@@ -41,6 +41,7 @@ from busbw.parsers.findings.evidence import (
     View,
     places,
 )
+from busbw.parsers.findings.line_roles import LineRole, role_of
 from busbw.parsers.findings.ranking import possible, rank
 from busbw.parsers.findings.rules import Rule
 from busbw.parsers.logs import failure_lines
@@ -263,21 +264,17 @@ def diagnose(evidence: EvidenceSet, context: Context | None = None) -> Diagnosis
     if not any(each.evidence for each in stated):
         lines = dict.fromkeys(line.evidence() for line in doubts)
         unexplained = (*lines, *faults)[:3]
-    by_words: tuple[Finding, ...] = ()
-    says_why = any(each.id not in message_clues.RESTATEMENTS for each in findings)
-    silent = [] if says_why else _without(doubts, findings)
-    if silent:
-        ids = {each.id for each in findings}
-        alike = _by_words(known, evidence, silent, context)
-        by_words = tuple(each for each in alike if each.id not in ids)
+    by_words, come_first = _guesses(known, evidence, findings, doubts, context)
     is_clean = not doubts and not faults
     works = not failures and not stated and bool(lines_of(evidence, SUCCESS))
     healthy = works and is_clean
     if works:  # nothing ended the job; settings and conditions may still cost bandwidth
         fatal = (Role.CAUSE, Role.SECONDARY)
         findings = tuple(each for each in findings if known.by_id[each.id].role not in fatal)
-    notes = _notes(unexplained, by_words)
-    return Diagnosis((*findings, *by_words), notes, unexplained, healthy, bool(by_words))
+    only_words = bool(by_words) and all(each.id in message_clues.RESTATEMENTS for each in findings)
+    notes = _notes(unexplained, by_words if only_words else ())
+    findings = (*by_words, *findings) if come_first else (*findings, *by_words)
+    return Diagnosis(findings, notes, unexplained, healthy, only_words)
 
 
 def _run_ends(evidence: EvidenceSet) -> Mapping[int, tuple[tuple[int, bool], ...]]:
@@ -311,6 +308,44 @@ def _without(lines: Iterable[Sighting], findings: Iterable[Finding]) -> list[Sig
     return [line for line in lines if line.evidence() not in shown]
 
 
+def _guesses(
+    known: Catalogue,
+    evidence: EvidenceSet,
+    findings: Sequence[Finding],
+    doubts: Iterable[Sighting],
+    context: Context,
+) -> tuple[tuple[Finding, ...], bool]:
+    """Guesses by the words of the most telling line, where no finding says why; and whether they
+    come before the findings, because that line states a reason."""
+    if any(_says_why(known, each) for each in findings):
+        return (), False
+    lines = _telling(_without(doubts, findings))
+    if not lines:
+        return (), False
+    ids = {each.id for each in findings}
+    alike = _by_words(known, evidence, lines, context)
+    fresh = tuple(each for each in alike if each.id not in ids)
+    return fresh, role_of(lines[0].text) is LineRole.REASON
+
+
+def _says_why(known: Catalogue, finding: Finding) -> bool:
+    """It is more than the line itself, and more than what somebody else noticed."""
+    if finding.id in message_clues.RESTATEMENTS:
+        return False
+    if finding.confidence is not Confidence.POSSIBLE or known.by_id[finding.id].role is Role.STATE:
+        return True
+    return known.by_id[finding.id].role is not Role.SECONDARY and any(
+        role_of(item.text) <= LineRole.FAILURE for item in finding.evidence
+    )
+
+
+def _telling(lines: Sequence[Sighting]) -> list[Sighting]:
+    """The lines, those first that say most: reasons before failures before consequences. Notices
+    count where there is nothing else."""
+    by_role = sorted(lines, key=lambda line: (role_of(line.text), line.place))
+    return [line for line in by_role if role_of(line.text) is not LineRole.NOTICE] or by_role
+
+
 def _by_words(
     known: Catalogue, evidence: EvidenceSet, failures: Sequence[Sighting], context: Context
 ) -> tuple[Finding, ...]:
@@ -327,13 +362,14 @@ def _by_words(
     is_own = any(map(similar.is_of_field, (first.text, *near)))
     least = 0 if is_own else similar.STRANGER_SCORE
     alike = similar.search(first.text, context.seen, near=near)
-    close = [name for name, score in alike if score >= similar.CLOSE_SCORE]
-    names = [name for name, score in alike if score >= least]
+    scores = {name: score for name, score in alike if score >= least}
     for each in failures:
         usual = [name for name in parts.guesses(each.text) if _may_be(known, name, context)]
+        for name, worth in zip(usual, parts.WORTH, strict=False):
+            scores[name] = scores.get(name, 0) + worth
         if usual:
-            names = [*close, *usual, *names]
             break
+    names = sorted(scores, key=lambda name: -scores[name])
     if writer is not None and writer.finding is not None:
         stage = known.by_id[writer.finding].stage
         names = [writer.finding, *(name for name in names if known.by_id[name].stage == stage)]

@@ -19,6 +19,8 @@ from dataclasses import dataclass
 KINDS: Mapping[str, re.Pattern[str]] = {
     kind: re.compile(words, re.IGNORECASE)
     for kind, words in {
+        "name": r"name or service not known|\bgai error|could not resolve|temporary failure in name"
+        r"|getaddrinfo|unknown host|no such host|dns resolution|can(?:no|')t resolve|nodename nor",
         "full": r"no space left|quota exceeded|disk (?:is )?full|ENOSPC",
         "memory": r"out of memory|\b(?:can ?not|could ?n[o']t|failed to|unable to|couldn't) allocate"
         r"|(?:not enough|insufficient) (?:\w+ )?memory|ENOMEM|\boom\b|RESOURCE_EXHAUSTED",
@@ -36,7 +38,8 @@ KINDS: Mapping[str, re.Pattern[str]] = {
         "hardware": r"uncorrect\w+|\becc\b|parity|hardware error|i/o error|media error|\bcrc\b"
         r"|\b(?:link|port)\b.{0,12}\b(?:down|lost|error)|PORT_DOWN|overheat|temperature"
         r"|insufficient power|\bfirmware\b.{0,30}(?:error|fail|fatal|hang|halt|crash)"
-        r"|memory (?:read|write|scrubbing) error|health|thermal",
+        r"|memory (?:read|write|scrubbing) error|health|thermal"
+        r"|\bno (?:\w+ ){0,2}(?:ports?|links?) (?:is|are|in state)? ?\W?(?:active|up)\b",
         "died": r"\bdied\b|\bdead\b|crash|\bkilled\b|terminated|\bexited\b|disconnect"
         r"|connection (?:was )?(?:lost|closed|reset)|reset by peer|heartbeats?\b|\bgone\b|SIGKILL"
         r"|SIGSEGV|broken pipe|aborted|unhealthy|not ready|NotReady|preempted",
@@ -53,6 +56,10 @@ KINDS: Mapping[str, re.Pattern[str]] = {
     }.items()
 }
 """Kind of failure → its words, the most telling first."""
+
+
+_WHATEVER_PART = {"name": ("name-resolution-failed",)}
+"""Kinds of failure that are a cause by themselves."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +94,10 @@ PARTS = (
         r"\b(?:slurm|srun|sbatch|salloc|scontrol|squeue|sinfo|sacct\w*)\b",
         "silent=scheduler-unreachable denied=scheduler-auth-failed died=dead-process"
         " missing=executable-missing any=scheduler-request-refused",
+    ),
+    _part(
+        r"peer_?mem|\bdma[ -_]?buf\b|gpu ?direct|\bgdr\b|nv_peer",
+        "any=peermem-missing",
     ),
     _part(r"\bimex\b|fabric handle|mnnvl", "any=imex-mnnvl-failure"),
     _part(
@@ -162,8 +173,10 @@ PARTS = (
         " invalid=gid-index-forced any=ib-async-fatal",
     ),
     _part(
-        r"\b(?:eth\d\w*|en[spo]\w+|netdev|nic|bnxt_en|i40e|ixgbe|ice|ena|gve|bond\d|mlx5e\w*)\b",
-        "hardware=ethernet-link-down any=nic-stuck",
+        r"\b(?:eth\d\w*|en[spo]\w+|netdev|nic|bnxt_en|bnx2x|i40e|iavf|ixgbe\w*|ice|igb|ena|gve|bond\d"
+        r"|mlx5e\w*|qede?|cxgb4|sfc|tg3|be2net|ionic|nfp|hv_netvsc|virtio_net|devlink)\b",
+        "missing,version,invalid,memory=nic-driver-start-failed hardware=ethernet-link-down"
+        " any=nic-stuck",
     ),
     _part(r"\bhyd[tu]_\w+|\bpmiserv\w*|\bmpiexec@", "missing=executable-missing any=dead-process"),
     _part(
@@ -228,11 +241,19 @@ PARTS = (
 """In order: the first part of a line that has a cause for its kind of failure counts."""
 
 
+WORTH = (7, 3.5)
+"""What the first and the second guess add to the score of the text search (`similar`). With 6 to 8
+the right entry is first for 43 of 100 examples of the catalogue whose sign is left out; with the
+guesses before the text search it was 40, without them 41."""
+
+
 def guesses(line: str) -> tuple[str, ...]:
     """Entries that the part and the kind of failure in a line point at, the likeliest first."""
     kinds = [kind for kind, words in KINDS.items() if words.search(line)]
     if not kinds:
         return ()
+    if kinds[0] in _WHATEVER_PART:
+        return _WHATEVER_PART[kinds[0]]
     for part in PARTS:
         if part.words.search(line) is None:
             continue

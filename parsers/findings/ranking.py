@@ -12,7 +12,10 @@
 4. An entry that another one explains, directly or through others, is its consequence: possible,
    and after it. So are secondary errors. The kernel log is below NCCL: what it reports is no
    consequence of what NCCL reports. A guess explains nothing by the very words that it shares.
-5. Then by confidence; causes before states, settings, secondary errors and notes. Of what is
+5. What only somebody else noticed (a launcher, a peer; `line_roles`) makes no cause likely, nor
+   does a notice where another line says what failed.
+6. Then by confidence; causes before states, settings, secondary errors and notes; a line that
+   states a reason before one that does not. Of what is
    only possible: a reason in words of its own first, a guess at the cause after what it guesses
    at; then by number of lines; earlier lines first. Between guesses from one line the one that
    was the cause in more labelled cases.
@@ -37,6 +40,7 @@ from busbw.parsers.findings.catalogue import (
     shares,
 )
 from busbw.parsers.findings.evidence import KERNEL, NO_PLACE, Clue, Context, Place, source_kind
+from busbw.parsers.findings.line_roles import LineRole, role_of
 
 _SURE = {Confidence.CERTAIN: 2, Confidence.LIKELY: 1, Confidence.POSSIBLE: 0}
 _ROLES = {Role.CAUSE: 0, Role.STATE: 1, Role.SETTING: 2, Role.SECONDARY: 3, Role.NOTE: 4}
@@ -83,6 +87,15 @@ class _Candidate:
         """The weight of its best clue."""
         return min((clue.weight for clue in self.clues), key=_WEIGHTS.__getitem__)
 
+    def line_role(self) -> LineRole:
+        """What its best line says: facts are reasons."""
+        best = self.best()
+        return min(
+            LineRole.REASON if clue.place == NO_PLACE else role_of(clue.evidence.text)
+            for clue in self.clues
+            if clue.weight is best
+        )
+
     def is_strong(self) -> bool:
         """It has a clue that alone makes it likely."""
         return self.best() in _STRONG
@@ -123,6 +136,7 @@ def rank(
     _demote_secondary_errors(candidates)
     if failed and not complaint:
         _demote_conditions(candidates)
+    _demote_what_was_noticed(candidates)
     if failed:
         _add_reasons(known, candidates, clues, context)
     ordered = sorted(candidates.values(), key=_order)
@@ -347,6 +361,21 @@ def _demote_secondary_errors(candidates: Mapping[str, _Candidate]) -> None:
             candidate.confidence = Confidence.POSSIBLE
 
 
+def _demote_what_was_noticed(candidates: Mapping[str, _Candidate]) -> None:
+    """A cause is likely only where a line says what failed or why: what somebody else noticed is
+    possible, and so is a notice where another cause is likely."""
+    likely = [each for each in candidates.values() if each.confidence is Confidence.LIKELY]
+    told = [
+        each
+        for each in likely
+        if each.symptom.role is Role.CAUSE and each.line_role() <= LineRole.FAILURE
+    ]
+    for candidate in likely:
+        role = candidate.line_role()
+        if role is LineRole.CONSEQUENCE or (role is LineRole.NOTICE and told):
+            candidate.confidence = Confidence.POSSIBLE
+
+
 def _demote_conditions(candidates: Mapping[str, _Candidate]) -> None:
     """A condition that explains nothing is possible at most where a cause is likely: something
     ended in an error, and a condition ends nothing."""
@@ -362,7 +391,13 @@ def _order(candidate: _Candidate) -> tuple[object, ...]:
     role = candidate.symptom.role
     if role is Role.SECONDARY and candidate.from_kernel():
         role = Role.CAUSE
-    is_guess, lines = candidate.confidence is Confidence.POSSIBLE, 0
+    is_guess, lines, line_role = (
+        candidate.confidence is Confidence.POSSIBLE,
+        0,
+        candidate.line_role(),
+    )
+    if is_guess and line_role is LineRole.CONSEQUENCE and role is Role.CAUSE:
+        role = Role.SECONDARY  # somebody else noticed: no better than what says just that
     if is_guess:
         lines = len({(clue.place, clue.evidence.text) for clue in candidate.clues})
     return (
@@ -370,6 +405,7 @@ def _order(candidate: _Candidate) -> tuple[object, ...]:
         -_SURE[candidate.confidence],
         candidate.share is not None,
         _ROLES[role],
+        line_role,
         candidate.is_guess_at_cause,
         is_guess and candidate.is_shared,
         -(candidate.share or 0),

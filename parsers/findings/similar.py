@@ -29,8 +29,6 @@ _LEAST_SCORE = 7
 STRANGER_SCORE = 15
 """Where no line near the failure has a word of this field, as in the errors of applications: three
 words that one entry alone has."""
-CLOSE_SCORE = 18
-"""From here on the words say more than the part and the kind of failure (`parts`)."""
 _NEAR = 0.5
 """Weight of a word that only lines near the failure have."""
 _TITLE_WEIGHT = 3
@@ -52,6 +50,7 @@ _FIELD = re.compile(
     r"|^\[\d{4}-\d\d-\d\dT[\d:.]+\] (?:\[[\w.]+\] )?(?:error|fatal): |libmpi\.so|/mpid/"
     r"|[Vv]llm|[Ee]ngine core|\bDDP\b|loss scale|\bib_(?:write|read|send)_|perfquery|amdgpu|sriov"
     r"|\bTP\d|[Mm]ultiproc|mpiexec|ibwarn|iberror|Watchdog"
+    r"|\b\w+ [\da-f]{4}:[\da-f]{2}:[\da-f]{2}\.\d: |[Rr]dma[A-Z_]|RNIC|bnx2x"
     r"|Lustre|pciehp|\bAER\b|[Rr]endezvous|libfabric|nccl|rccl|\bHYD[TU]_|\bMPI[DR]|PMIX?\b|OPAL"
 )
 """Words of this field."""

@@ -26,6 +26,8 @@ _ERRORS: Mapping[str, str] = {
     "in-use": r"Address already in use",
     "invalid": r"Invalid argument",
     "no-device": r"No such device\b(?! or)",
+    "name": r"Name or service not known|No address associated with hostname|nodename nor servname"
+    r"|Temporary failure in name resolution",
     "read-only": r"Read-only file system|Stale file handle|Input/output error",
 }
 """Kind of error → the words of the C library for it."""
@@ -99,6 +101,7 @@ _SUBJECTS = (
         {"no-device": (("rdma-netns-mismatch", _WEAK), ("gid-index-forced", _WEAK))},
     ),
     _Subject(r"^(?!.*UDS).*\b(?:bind|listen)\b", {"in-use": (("rendezvous-port-in-use", _WEAK),)}),
+    _Subject(r"^(?!.*IPv6 network addresses)", {"name": (("name-resolution-failed", _WEAK),)}),
 )
 """In order: the first subject that has a cause for the error counts."""
 
@@ -156,6 +159,10 @@ RULE = Rule(
         Fires(
             "TL_SHM ERROR Child failed to attach to shmseg, errno: Invalid argument\n",
             (("ipc-namespace-split", "weak"),),
+        ),
+        Fires(
+            "E9 a.cc:7] no address of head-0 (gai error: -2 - Name or service not known)\n",
+            (("name-resolution-failed", "weak"),),
         ),
         Fires(
             "open /dev/infiniband/uverbs0: Permission denied\n",

@@ -1,0 +1,101 @@
+"""What part a line plays in the story of a failure, by its words: a reason, a failure, a consequence
+or a notice.
+
+A text holds many lines that look bad, and one that matters. A reason says why, in words (`because`,
+`requires`, an error of the system behind a call). A failure says that something went wrong. A
+consequence says that somebody noticed: a peer, a launcher, a caller that passes it on. A notice is
+about something that the program goes on without.
+
+>>> role_of("could not start: the driver requires a newer kernel").name
+'REASON'
+>>> role_of("worker 3: start failed").name
+'FAILURE'
+>>> role_of("mpirun noticed that process rank 3 exited on signal 6").name
+'CONSEQUENCE'
+>>> role_of("no plugin found, using the internal one").name
+'NOTICE'
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from enum import IntEnum
+
+
+class LineRole(IntEnum):
+    """The part of a line, the most telling first."""
+
+    REASON = 0
+    FAILURE = 1
+    CONSEQUENCE = 2
+    NOTICE = 3
+
+
+_NOTICE = re.compile(
+    r"deprecat|\bFutureWarning|\bUserWarning|\(ignored\)|\bignoring\b|will be ignored|\bis ignored\b"
+    r"|\bfall(?:ing)?[ -]?back\b|\busing (?:the )?(?:default|internal|built-?in|loopback)|\boptional\b"
+    r"|unused (?:environment )?variable|Permanently added|\bwill retry\b|trying again"
+    r"|couldn't open config directory|no plugin found|Plugin: (?:Could not|Failed to) find"
+    r"|can leak resources|might be asynchronously reported|stack ?trace (?:below|above)"
+    r"|\bis disabled because\b|\bTo silence\b|\bif this is not expected\b"
+    r"|For debugging consider|Compile with `|\bdebug\d?: |\[debug\]|:\d+<(?:debug|info|trace)>|(?-i:\b(?:DEBUG|TRACE)\b)",
+    re.IGNORECASE,
+)
+_CONSEQUENCE = re.compile(
+    r"ChildFailedError|exited with (?:non-zero |exit )?(?:status|code)|exits with return code"
+    r"|exit(?:ed|ing)? on signal|BAD TERMINATION|MPI_ABORT was|non-zero status|exitcode"
+    r"|\b(?:was|been|communicator) aborted\b|Fatal Python error|\bcancel+ed\b|\bterminat(?:ing|ed|e called)\b|lost communication"
+    r"|Broken pipe|recvValue failed|sendBytes failed|failed to recv|heartbeat timeout|SIGTERM"
+    r"|\bSee (?:stack trace|root cause)|root cause above|for the root cause|died unexpectedly|crashed unexpectedly"
+    r"|\bshutting down\b|Killing subprocess|Received signal|Process received signal|Signal: "
+    r"|-> \d+\s*$|unhandled (?:system|cuda) error|remote process exited|Job step aborted"
+    r"|waiting for clients|wait timeout after|giving up|poll for event|check exit codes"
+    r"|_step_signal|error stack:|^\s*(?:frame #|at |#\d+ )|Traceback \(most recent|^\s+File \"",
+    re.IGNORECASE,
+)
+_REASON = re.compile(
+    r"\bbecause\b|\bdue to\b|\brequir(?:es?|ed|ement)\b|(?:is|are|was) not supported|not supported by"
+    r"|\bdoes(?: not|n't) (?:support|match|exist|have|allow)|\b(?:has|have) not been (?:built|set|loaded"
+    r"|started|enabled|compiled|installed)|limit (?:has been|was|is) (?:reached|exceeded)"
+    r"|\bexceed(?:s|ed)\b|\bnot enough\b|\binsufficient\b|\btoo (?:many|old|new|small|large|long|short)"
+    r"|\bmismatch\b|\bincompatible\b|\bout of memory\b|No space left|No such (?:file|device)"
+    r"|Permission denied|Operation not permitted|Cannot allocate memory|already in use|Address in use"
+    r"|\bnot (?:found|installed|loaded|running|available|allowed|permitted|compiled|built)\b"
+    r"|\bis not a valid\b|\binvalid (?:\w+ )?(?:argument|value|option|device|\w+ specification)"
+    r"|\bmust be\b|caused by|\breason[:=]|\bno longer\b|\bundefined symbol\b|\bmissing\b|\bunsatisfied\b"
+    r"|Name or service not known|Temporary failure in name|could not resolve|\bcannot open shared"
+    r"|\bno \w+(?: \w+)? (?:is|are|was|were) (?:present|available|active|found|up)\b|\bunauthori[sz]ed"
+    r"|\bforbidden\b|\bdenied\b|Device or resource busy|Too many open files|\bunreachable\b"
+    r"|Connection refused|No route to host|\buncorrectable\b|ModuleNotFoundError|ImportError: ",
+    re.IGNORECASE,
+)
+_HEDGED = re.compile(
+    r"\b(?:usually|possibly|may(?! not)|might|could(?! not)|probably|often|either|typically|sometimes|common)\b"
+    r"|\bcan be\b|e\.g\.",
+    re.IGNORECASE,
+)
+"""A reason among several that its writer thinks of is none."""
+
+
+@functools.lru_cache(maxsize=20_000)
+def role_of(line: str) -> LineRole:
+    """The part that a line plays, by its words alone."""
+    if _NOTICE.search(line):
+        return LineRole.NOTICE
+    says_why = _REASON.search(line) is not None and _HEDGED.search(line) is None
+    if _CONSEQUENCE.search(line) is not None:
+        return (
+            LineRole.REASON
+            if says_why and ": " in line and _names_error(line)
+            else LineRole.CONSEQUENCE
+        )
+    return LineRole.REASON if says_why else LineRole.FAILURE
+
+
+_ERROR_NAME = re.compile(r"\b\w+(?:Error|Exception)\b: \S|: [A-Z][\w ]+$")
+
+
+def _names_error(line: str) -> bool:
+    """It passes on an error with the error's own words."""
+    return _ERROR_NAME.search(line) is not None

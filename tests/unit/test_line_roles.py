@@ -1,0 +1,57 @@
+"""What part a line plays: a reason, a failure, a consequence or a notice; and what follows from it."""
+
+import doctest
+
+import pytest
+
+from busbw.model import Confidence
+from busbw.parsers.findings import line_roles
+from busbw.parsers.findings.diagnose import diagnose, search_patterns
+from busbw.parsers.findings.evidence import Diagnosis, EvidenceSet, Text
+from busbw.parsers.findings.line_roles import LineRole, role_of
+from busbw.parsers.logs.scan import Scanner
+
+
+def test_the_examples_in_the_docstring_hold() -> None:
+    assert doctest.testmod(line_roles).failed == 0
+
+
+@pytest.mark.parametrize(
+    ("line", "role"),
+    [
+        ("the launcher cannot go on because the key is missing", LineRole.REASON),
+        ("OSError: [Errno 28] No space left on device", LineRole.REASON),
+        ("This may be due to a network error or a dead peer", LineRole.FAILURE),
+        ("worker 7: collective failed", LineRole.FAILURE),
+        ("srun: error: n1: task 3: Exited with exit code 1", LineRole.CONSEQUENCE),
+        ("torch.distributed.elastic.multiprocessing.errors.ChildFailedError:", LineRole.CONSEQUENCE),
+        ("a.cc:33 -> 2", LineRole.CONSEQUENCE),
+        ("FutureWarning: this launcher is deprecated because torchrun exists", LineRole.NOTICE),
+        ("NET/Plugin: Could not find: libnccl-net.so. Using internal net plugin.", LineRole.NOTICE),
+    ],
+)  # fmt: skip
+def test_the_part_of_a_line(line: str, role: LineRole) -> None:
+    assert role_of(line) is role
+
+
+def answer(text: str) -> Diagnosis:
+    hits = Scanner(search_patterns()).scan([text.encode()]).hits
+    return diagnose(EvidenceSet((Text("x.log", hits),)))
+
+
+def test_the_guess_is_taken_from_the_line_that_says_why() -> None:
+    text = (
+        "Traceback (most recent call last):\n"
+        '  File "a.py", line 3\n'
+        "[rank0] ERROR: worker 0 failed\n"
+        "[rank0] ERROR: raylet is gone because the disk for spilled objects has no space left\n"
+        "[rank0] ERROR: worker 1 failed\n"
+    )
+    first = answer(text).findings[0]
+    assert (first.id, first.confidence) == ("disk-full", Confidence.POSSIBLE)
+    assert first.evidence[0].line_no == 4
+
+
+def test_what_somebody_else_noticed_is_no_likely_cause() -> None:
+    text = "UNAVAILABLE: Task /job:jax_worker/replica:0/task:37 heartbeat timeout. The remote task has crashed unexpectedly.\n"
+    assert all(each.confidence is Confidence.POSSIBLE for each in answer(text).findings)
