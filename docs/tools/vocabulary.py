@@ -43,8 +43,12 @@ class Source:
     """The table that has them; empty = the one of this name."""
     joins: bool = False
     """True = all texts of a call or of a stream make one message; False = the first is a format."""
+    python: str = "raise|warn|warning|error|exception|critical"
+    """The statements and functions of Python code whose text is a message; also `assert`."""
 
 
+_FAILURES = r"raise|assert|(?:error|exception|critical|fatal)(?:_once|_rank_?0)?|abort"
+"""Warnings of frameworks are mostly advice on performance and on old options."""
 SOURCES = {
     "nccl": Source(r"WARN", r"^src/.*\.(?:cc|h|cu)$"),
     "rccl": Source(r"WARN", r"^src/.*\.(?:cc|h|cu|cpp)$", table="nccl"),
@@ -108,6 +112,31 @@ SOURCES = {
         least=3,
         joins=True,
     ),
+    "vllm": Source(
+        "",
+        r"^vllm/(?:distributed/(?!ec_|weight_transfer|eplb).*|(?:v1/)?executor/.*|platforms/.*|ray/.*"
+        r"|v1/engine/(?:core|core_client|coordinator|utils|async_llm)|device_allocator/.*"
+        r"|engine/(?:arg_utils|async_llm_engine|multiprocessing/.*)|(?:v1/)?worker/(?:\w*worker|utils"
+        r"|cpu_\w+)|v1/core/kv_cache_utils|config(?:/(?:parallel|device|cache|kv_transfer|vllm))?"
+        r"|utils(?:/(?:network|mem|system|torch|nccl|numa|import)\w*|/__init__)?|entrypoints/launcher"
+        r"|entrypoints/cli/serve|entrypoints/launchers/.*|envs?_?\w*)\.py$",
+        least=3,
+        table="frameworks",
+        python=_FAILURES,
+    ),
+    "ray": Source(
+        "",
+        r"^ray/(?:_private/(?!test)\w+|_private/accelerators/\w+|scripts/scripts|exceptions"
+        r"|_common/\w+|experimental/(?:channel|rdt|gpu_object_manager)/\w+|dag/\w+"
+        r"|util/(?:collective/.*|placement_group|scheduling_strategies|client/\w+)|worker"
+        r"|_private/runtime_env/(?:agent/\w+|packaging|uv|pip|conda|image_uri|nsight)"
+        r"|train/(?:_internal|torch|v2/(?:_internal|torch|api|jax))/.*|autoscaler/_private/\w+"
+        r"|llm/_internal/serve/.*(?:vllm|placement|deployment).*)\.py$",
+        r"(?:^|/)(?:tests?|examples?|test_utils|aws|gcp|azure|_azure|spark|local|vsphere|aliyun)/|/test_",
+        least=3,
+        table="frameworks",
+        python=_FAILURES,
+    ),
     "dcgm": Source(r"DCGM_FR_\w+_MSG", r"^dcgmlib/dcgm_errors\.h$", least=3),
     "nvidia-persistenced": Source(
         r"syslog|syslog_device|SYSLOG_VERBOSE",
@@ -156,7 +185,6 @@ _OPENING = 160
 """So many characters of a help topic say whether it reports something or only explains options."""
 _FIELD = re.compile(r"\{[\w.!]*(?::[^{}]*)?\}")
 """An argument in a text for Python's or C++'s `format`."""
-_PYTHON_LOGS = ("warn", "warning", "error", "exception", "critical")
 _ESCAPE = re.compile(r"\\(?:x[0-9a-fA-F]+|[0-7]{1,3}|.)")
 
 
@@ -233,19 +261,27 @@ def _unescaped(match: re.Match[str]) -> str:
     return {"\\n": f" {GAP} ", "\\t": " ", "\\r": " "}.get(match[0], match[0][-1])
 
 
-def raised(text: str) -> Iterator[str]:
-    """What Python code raises, and what it logs as a warning or an error.
+def raised(text: str, kinds: re.Pattern[str]) -> Iterator[str]:
+    """What Python code raises, asserts or logs by these statements and functions.
 
-    >>> next(raised('raise ValueError(f"Bad {a} of " + "lane")'))
+    >>> next(raised('raise ValueError(f"Bad {a} of " + "lane")', re.compile("raise")))
     'Bad … of lane'
+    >>> next(raised('assert a, "lanes differ"', re.compile("assert")))
+    'lanes differ'
     """
     for node in ast.walk(ast.parse(text)):
-        call = node.exc if isinstance(node, ast.Raise) else node
-        if not isinstance(call, ast.Call) or not call.args:
-            continue
-        name = ast.unparse(call.func).rpartition(".")[2]
-        if isinstance(node, ast.Raise) or name in _PYTHON_LOGS:
-            yield _plain(_python_text(call.args[0])).strip(GAP)
+        match node:
+            case ast.Assert(msg=ast.expr() as message) if kinds.fullmatch("assert"):
+                yield _message(message)
+            case ast.Raise(exc=ast.Call(args=[message, *_])) if kinds.fullmatch("raise"):
+                yield _message(message)
+            case ast.Call(func=function, args=[message, *_]):
+                if kinds.fullmatch(ast.unparse(function).rpartition(".")[2]):
+                    yield _message(message)
+
+
+def _message(node: ast.expr) -> str:
+    return _plain(_python_text(node)).strip(GAP)
 
 
 def _python_text(node: ast.expr) -> str:
@@ -300,7 +336,7 @@ def extracted(writer: str, repository: Path, tags: Sequence[str]) -> list[Messag
         new = [each for each in blobs if each[0] not in known]
         for (blob, path), text in _contents(repository, new):
             if path.endswith(".py"):
-                texts = raised(text)
+                texts = raised(text, re.compile(source.python))
             elif blob in lists:
                 texts = entries(text)
             else:

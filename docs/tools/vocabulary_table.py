@@ -1,10 +1,11 @@
 """The second half of a vocabulary's table: messages sorted by meaning, each by its telling words.
 
-    python docs/tools/vocabulary_table.py WRITER REPOSITORY MEANINGS TAG… [--run WORDS] [--rest]
+    python docs/tools/vocabulary_table.py MEANINGS --of WRITER REPOSITORY TAG… [--of …] [--run WORDS]
+        [--rest]
 
 MEANINGS is a text that the caller writes while reading the messages: a line `= KIND ID=WEIGHT …`
 opens a meaning, and each line below is an expression, searched in `FILE  WORDS` of a message. The
-first that is found decides. Printed are the groups of `parsers/vocabulary/WRITER.yaml`; `--rest`
+first that is found decides. Printed are the groups of the table of those writers; `--rest`
 prints the messages that no expression has instead.
 """
 
@@ -118,20 +119,20 @@ def telling(groups: dict[Meaning, list[Message]], least: int) -> dict[Meaning, l
 
 
 def _shortest(words: str, owners: dict[str, set[Meaning]], users: Counter[str], least: int) -> str:
-    best: tuple[int, int, str] | None = None
-    for run in runs(words, least):
+    best: tuple[int, int, int, str] | None = None
+    for place, run in enumerate(runs(words, least)):
         if best is not None and len(run.split()) > best[0]:
             break
         listed = run.split()
         plain = sum(word.isdigit() or len(word) < _LEAST_LETTERS for word in listed)
         if len(owners[run]) == 1 and plain <= len(listed) // 2:
-            key = (len(listed), plain * 4 - min(users[run], 3), run)
+            key = (len(listed), plain * 4 - min(users[run], 3), place, run)
             best = key if best is None else min(best, key)
-    return best[2] if best else " * ".join(part.strip() for part in words.split(GAP)).strip(" *")
+    return best[3] if best else " * ".join(part.strip() for part in words.split(GAP)).strip(" *")
 
 
 def _since(message: Message) -> str:
-    return message.releases[0].removeprefix("v").removeprefix("ray-")
+    return message.releases[0].removeprefix("v")
 
 
 def _short(path: str) -> str:
@@ -142,15 +143,20 @@ def _short(path: str) -> str:
 def main() -> None:
     """Print the groups, or what has no meaning yet."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("writer", choices=sorted(SOURCES))
-    parser.add_argument("repository", type=Path)
     parser.add_argument("meanings", type=Path)
-    parser.add_argument("tags", nargs="+", metavar="TAG")
+    parser.add_argument("--of", nargs="+", action="append", required=True, metavar="WRITER")
     parser.add_argument("--run", type=int, default=3, help="so many words or more (3)")
     parser.add_argument("--rest", action="store_true")
     options = parser.parse_args()
     rules = meanings(options.meanings.read_text(encoding="utf-8"))
-    messages = extracted(options.writer, options.repository, options.tags)
+    messages = []
+    for writer, repository, *tags in options.of:
+        own = extracted(writer, Path(repository), tags)
+        shares_table = bool(SOURCES[writer].table)
+        for message in own:
+            if shares_table:
+                message.releases[0] = f"{writer}-{message.releases[0].removeprefix('v')}"
+            messages.append(message)
     groups, rest = sorted_by_meaning(messages, rules)
     if options.rest:
         for message in rest:

@@ -290,3 +290,36 @@ def test_a_message_of_dcgm_or_a_service_of_nvidia_gives_its_finding(
     line: str, finding: str
 ) -> None:
     assert finding in [name for name, _ in findings_of(line)]
+
+
+@pytest.mark.parametrize(
+    ("line", "finding"),
+    [
+        (
+            "(EngineCore pid=4711) ERROR 11-25 10:00:03 [core.py:700] ValueError: Invalid"
+            " data-parallel launch options: `--nnodes 3` must evenly divide the total world size",
+            "framework-parallel-sizes",
+        ),
+        (
+            "RuntimeError: NIXL compatibility hash mismatch. Local: 1f, Remote: 2e.",
+            "kv-transfer-failed",
+        ),
+        (
+            "AssertionError: Mooncake moved its plaited quantum pages elsewhere",
+            "kv-transfer-failed",
+        ),
+        (
+            "ValueError: VLLM_PORT 'tcp://10.0.0.7:8000' appears to be a URI. This may be caused by"
+            " a Kubernetes service discovery issue",
+            "framework-setting-rejected",
+        ),
+        (
+            "2026-11-25 10:00:03,120\tERROR scripts.py:120 -- Ray is trying to start at 10.0.0.7:6379,"
+            " but is already running at 10.0.0.7:6379. Please specify a different port using the"
+            " `--port` flag of `ray start` command.",
+            "rendezvous-port-in-use",
+        ),
+    ],
+)
+def test_a_message_of_a_framework_gives_its_finding(line: str, finding: str) -> None:
+    assert [name for name, _ in findings_of(line)][:1] == [finding]
