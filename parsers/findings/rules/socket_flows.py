@@ -17,7 +17,9 @@ from busbw.parsers.findings.evidence import Clue, View
 from busbw.parsers.findings.rules import Fires, Rule, Watch
 
 _THREADS = Watch("threads", r"NET/Socket ?: Using \d+ threads? and \d+ sockets? per thread")
-_RATE = Watch("rate", r"NET\[[\d.]+\] - NET/\d+", keep=16)
+_RATE = Watch("rate", r"NET\[[\d.]+\] - NET/[\da-f]", keep=16)
+"""`NET/3`; since NCCL 2.19 `NET/0-3`, then `NET/0-0-3`: the last is the device, hexadecimal."""
+_DEVICE = re.compile(r"NET\[(\d+(?:\.\d+)?)\] - NET/(?:[\da-fA-F]+-)*([\da-fA-F]{1,8})\b")
 _SENDS = Watch("sends", r"Channel \d+(?:/\d+)? : .*\[send\] via NET/Socket/\d+", keep=64)
 _CONNECTION_GBIT_S = 25.0
 _FAST_GBIT_S = 50.0
@@ -35,13 +37,11 @@ def _judge(view: View) -> Iterator[Clue]:
     threads = view.sightings(_THREADS.name)
     each = max((_product(line.text) for line in threads), default=1)
     for line in view.sightings(_RATE.name):
-        found = re.search(r"NET\[([\d.]+)\] - NET/(\d+)", line.text)
+        found = _DEVICE.search(line.text)
         if found is None:
             continue
-        rate_gbit_s = float(found[1]) * 8
-        most = max(
-            (len(those) for (_, dev), those in channels.items() if dev == found[2]), default=0
-        )
+        rate_gbit_s, device = float(found[1]) * 8, str(int(found[2], 16))
+        most = max((len(those) for (_, dev), those in channels.items() if dev == device), default=0)
         if rate_gbit_s < _FAST_GBIT_S or most == 0:
             continue
         if rate_gbit_s / (most * each) > _CONNECTION_GBIT_S:
@@ -77,6 +77,11 @@ RULE = Rule(
     fires=(
         Fires(_GRAPH + _CHANNELS, (("tcp-single-flow-limit", "strong"),)),
         Fires(
+            _GRAPH.replace("NET/0 (0/0", "NET/0-a (0/0/0")
+            + _CHANNELS.replace("Socket/0", "Socket/10"),
+            (("tcp-single-flow-limit", "strong"),),
+        ),
+        Fires(
             "a:1:2 [0] NCCL INFO NET/Socket: Using 1 threads and 1 sockets per thread\n"
             + _GRAPH
             + _CHANNELS,
@@ -90,6 +95,7 @@ RULE = Rule(
         + _GRAPH
         + _CHANNELS,
         _GRAPH.replace("12.5", "1.2") + _CHANNELS,
+        _GRAPH.replace("NET/0 (0/0", "NET/0-1 (0/0/0") + _CHANNELS,
         _GRAPH + _CHANNELS.replace("Socket", "IB"),
     ),
 )
