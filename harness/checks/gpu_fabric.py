@@ -459,7 +459,7 @@ CHECK = CheckFamily(
         Check(
             "gpu.fabricmanager",
             "systemctl is-active nvidia-fabricmanager",
-            "behind an NVSwitch of its own and not active: FAIL",
+            "the node has NVSwitches of its own and the service is not active: FAIL",
         ),
         Check("gpu.imex", "nvidia-imex-ctl -N", "domain not UP on GB200 or GB300: FAIL"),
         Check(

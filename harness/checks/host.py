@@ -301,12 +301,12 @@ HOST_FAMILY = CheckFamily(
         Check(
             "os.virt",
             "cat /proc/cpuinfo /sys/class/dmi/id/product_name",
-            "shown for information: virtual machine or bare metal",
+            "informational: virtual machine or bare metal",
         ),
         Check(
             "os.cstates",
             "cat /sys/devices/system/cpu/cpu0/cpuidle/state*/*",
-            "shown for information: idle states above 10 µs",
+            "informational: idle states above 10 µs",
         ),
         Check(
             "os.cgroup",

@@ -61,8 +61,8 @@ CHECK = CheckFamily(
         Check(
             _RULE.check_id,
             _COMMAND,
-            "a value that NCCL does not know: FAIL; a setting that this NCCL does not read, or that another one"
-            " takes the effect from: WARN",
+            "a value that NCCL does not accept: FAIL; a setting that this NCCL ignores, or that another"
+            " setting overrides: WARN",
         ),
     ),
     sections=(),

@@ -468,7 +468,7 @@ CHECK = CheckFamily(
         Check(
             "rdma.ofed",
             "ofed_info -s",
-            "kernel package of another release: WARN; inbox drivers are fine",
+            "kernel modules from a different release: WARN; inbox drivers are fine",
         ),
         Check(
             "rdma.port_state",

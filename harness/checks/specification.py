@@ -126,7 +126,7 @@ def _check(group: str) -> Check:
     fields = [field for field in FIELDS if field.group == group]
     keys = ", ".join(f"`{field.key}`" for field in fields)
     commands = "; ".join(dict.fromkeys(field.command for field in fields))
-    return Check(f"spec.{group}", commands, f"not as `specification:` demands ({keys}): FAIL")
+    return Check(f"spec.{group}", commands, f"does not match `specification:` ({keys}): FAIL")
 
 
 CHECK = CheckFamily(

@@ -310,7 +310,7 @@ SYSTEM_FAMILY = CheckFamily(
         Check(
             "os.iommu",
             "cat /sys/kernel/iommu_groups/*/type",
-            "DMA is translated, on bare metal: WARN",
+            "DMA goes through translation on bare metal: WARN",
         ),
         Check(
             "os.disk",
