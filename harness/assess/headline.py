@@ -241,7 +241,7 @@ def check_headline(checks: tuple[CheckResult, ...], nodes: tuple[str, ...], prof
         bad = {check.node for check in required if check.status is status}
         if bad:
             same = [check for check in required if check.status is status]
-            only = _only_problem(same) if status is Status.FAIL else ""
+            only = _only_problem(same) if status is Status.FAIL else _only_gap(same)
             if only:
                 return only
             which = f"{len(bad):,} of {count} {words}: {fold(bad)}"
@@ -274,6 +274,19 @@ def _only_problem(bad: list[CheckResult]) -> str:
     more = f" and {len(ids) - 1} more" if len(ids) > 1 else ""
     text = _of_check(own[0].seen, fold(check.node for check in bad))
     return f"{text} ({own[0].check_id}{more})"
+
+
+def _only_gap(unanswered: list[CheckResult]) -> str:
+    """Why one node could not be checked, where a single check of it says so; empty = there is more.
+
+    >>> _only_gap([CheckResult("links.bandwidth", "n3", Status.UNKNOWN, "eth0", "", "", "not measured: n3: gone")])
+    'n3: not measured: gone (links.bandwidth)'
+    """
+    first = unanswered[0]
+    if len(unanswered) > 1 or not first.reason:
+        return ""
+    reason = first.reason.replace(f"{first.node}: ", "")
+    return f"{_of_check(reason, first.node)} ({first.check_id})"
 
 
 def sensitivity(checks: tuple[CheckResult, ...]) -> tuple[str, ...]:

@@ -434,7 +434,7 @@ def checks(run: RunDir, plan: RunPlan) -> tuple[CheckResult, ...]:
             text = f"{part.label}: {_rate(each.capacity_gb_s)} of {_rate(each.expected_gb_s)}"
             results.append(
                 CheckResult(
-                    BANDWIDTH.id, part.label, Status.FAIL, text, _EXPECTED, test.table.tool,
+                    BANDWIDTH.id, part.label, Status.FAIL, text, _EXPECTED, "busbw check --links",
                     evidence=each.seen_in[0] if each.seen_in else None,
                 )
             )  # fmt: skip
@@ -477,7 +477,7 @@ def _of_node(check: Check, node: str, rows: list[Judged], test: LinkTest) -> Che
         status,
         seen or "not measured",
         expected,
-        f"{test.table.tool}, {test.table.rounds} rounds of disjoint pairs",
+        "busbw check --links",
         reason,
         Evidence(path, None, reason or seen),
     )

@@ -182,17 +182,15 @@ def _moved(
 
 
 def _sweep(results: tuple[SweepResult, ...]) -> Concluded:
-    inconclusive: dict[str, int] = {}
+    open_sizes: dict[tuple[str, str], list[str]] = {}
     for each in results:
         if each.shift is None or each.shift.change is Change.INCONCLUSIVE:
-            inconclusive[each.setting] = inconclusive.get(each.setting, 0) + 1
+            why = each.problem if each.shift is None else "more noise than a gain would show in"
+            at = f"{each.collective} {format_size(each.size_bytes)}"
+            open_sizes.setdefault((each.setting, why or "not measured"), []).append(at)
     uncovered = tuple(
-        Uncovered(
-            f"{setting} at {sizes} size{'' if sizes == 1 else 's'}",
-            "the launch failed, or there is too much noise",
-            "more quiet nodes, or fewer settings",
-        )
-        for setting, sizes in inconclusive.items()
+        Uncovered(f"{setting} at {', '.join(at)}", why, "quieter nodes, or fewer settings")
+        for (setting, why), at in open_sizes.items()
     )
     return Concluded(_sweep_headline(results), (), uncovered, sweep=results)
 

@@ -126,6 +126,7 @@ def probed(
     Raises:
         ReachError: no node could be reached.
     """
+    progress = logged(run, progress, now)
     with reach(run, plan, transport, progress) as fleet:
         require_session(fleet)
         context = Context(run=run, plan=plan, fleet=fleet, now=now, progress=progress)
@@ -137,6 +138,7 @@ def probed(
         # Where no profile was given the answers decide on it.
         settled = assess.load_plan(run)
         yield ProbedNodes(replace(context, plan=settled), assess.answers(run, settled))
+    progress("run", End("ended"))
 
 
 def require_session(fleet: Fleet) -> None:

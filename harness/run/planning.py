@@ -242,6 +242,9 @@ def _run_words(options: RunOptions) -> tuple[str, ...]:
             ("--ranks-per-node", options.ranks_per_node),
             ("--partition", options.partition),
             ("--time", options.time),
+            *(("--sweep", each) for each in options.sweep),
+            ("--treatment", options.treatment),
+            ("--duration", options.duration),
         ),
         *environment,
     )

@@ -14,6 +14,7 @@ from datetime import datetime
 
 from busbw.errors import RunDirError
 from busbw.fabrics.fabric import LinkTool
+from busbw.inventory import fold
 from busbw.model import Answer, Command, CommandResult
 from busbw.parsers.blame.blame import BlameOutcome
 from busbw.parsers.blame.levels import Level
@@ -184,6 +185,8 @@ MOST_ROUNDS = 9
 """Of a small fleet, in which all pairs have met before."""
 _FORKS_S = 15.0
 """Beyond the commands' own limits, until a round is given up."""
+_ALIVE_S = 10.0
+"""Within which a node answers at all."""
 
 
 @dataclass(slots=True)
@@ -199,6 +202,8 @@ class _Measured:
     rounds: list[int] = field(default_factory=list)
     memories: list[str] = field(default_factory=list)
     seconds: float = 0.0
+    lost: set[str] = field(default_factory=set)
+    """Nodes that stopped answering during a test."""
 
 
 def measure_fleet(
@@ -249,14 +254,15 @@ def _rounds(
             budget = format_duration(budget_s)
             context.progress("links", f"budget of {budget} spent after {number - 1} rounds")
             return
-        pairs, _ = circle(nodes, number - 1)
-        context.progress(
-            "links", f"round {number}: {len(pairs)} pairs at once, rail by rail, then all rails"
-        )
-        before_s = done.seconds
-        for memory in memories:
-            _round(context, number, pairs, tool, done, memory)
-        longest_s = max(longest_s, done.seconds - before_s)
+        every, _ = circle(nodes, number - 1)
+        pairs = tuple(pair for pair in every if not done.lost.intersection(pair))
+        if not pairs:
+            continue
+        at_once = f"{len(pairs)} pairs at once" if len(pairs) > 1 else "1 pair"
+        context.progress("links", f"round {number}: {at_once}, rail by rail, then all rails")
+        # What a node that is gone took is no measure of the next round.
+        usual_s = sum(_round(context, number, pairs, tool, done, memory) for memory in memories)
+        longest_s = max(longest_s, usual_s)
         artefact = _artefact(done, tool, ports, budget_s, memories=memories)
         if number >= LEAST_ROUNDS and settled(artefact):
             return
@@ -321,8 +327,9 @@ def _round(
     tool: LinkTool,
     done: _Measured,
     memory: str,
-) -> None:
-    """All pairs of a round, each in both directions, between memories of one kind."""
+) -> float:
+    """All pairs of a round, each in both directions, between memories of one kind; returns the
+    seconds that those took whose nodes both answered."""
     folder = f"links/round-{number}{'' if memory == 'host' else f'-{memory}'}"
     there = _direction(context, folder, pairs, tool, memory)
     back: dict[tuple[str, str], _Answer] = {}
@@ -341,8 +348,13 @@ def _round(
         done.rounds.append(number)
         done.memories.append(memory)
     answers = (*there.values(), *back.values())
+    lost = {each.at_fault for each in answers if each.is_lost}
+    if lost:
+        done.lost |= lost
+        context.progress("links", f"{fold(lost)} no longer answers: the other nodes go on")
     halves = 2 if back else 1
     done.seconds += halves * max((each.seconds for each in answers), default=0.0)
+    return halves * max((each.seconds for each in answers if not each.is_lost), default=0.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -353,6 +365,8 @@ class _Answer:
     problem: str
     at_fault: str
     seconds: float
+    is_lost: bool = False
+    """Its node at fault stopped answering."""
 
 
 def _direction(
@@ -388,10 +402,16 @@ def _direction(
         store = f"{folder}/{first}-{second}.txt"
         clients[first] = link_baseline.ask(text, tool, store=store, extent=extents[first, second])
     answers = _run(context, clients) if clients else {}
-    for first, second in asked:
-        if (first, second) in results:
-            continue
+    tried = [pair for pair in asked if pair not in results]
+    lost = _lost(context, [pair for pair in tried if not _has_ended(answers.get(pair[0]))])
+    for first, second in tried:
         answer = answers.get(first)
+        gone = next((node for node in (first, second) if node in lost), None)
+        if gone is not None:
+            seconds = answer.seconds if isinstance(answer, CommandResult) else 0.0
+            why = f"{gone}: no longer answered during the test"
+            results[first, second] = _Answer(None, why, gone, seconds, is_lost=True)
+            continue
         if not isinstance(answer, CommandResult):
             reason = answer.reason if answer is not None else "it did not answer"
             results[first, second] = _Answer(None, f"{first}: {reason}", first, 0.0)
@@ -405,6 +425,19 @@ def _direction(
             answer.seconds,
         )
     return results
+
+
+def _has_ended(answer: Answer | None) -> bool:
+    """It ended by itself, however."""
+    return isinstance(answer, CommandResult) and answer.exit_status is not None
+
+
+def _lost(context: Context, pairs: list[tuple[str, str]]) -> frozenset[str]:
+    """Nodes of these pairs that do not answer at all."""
+    asked = {name for pair in pairs for name in pair if name in context.fleet.sessions}
+    command = Command(("true",), timeout_s=_ALIVE_S, label="alive")
+    answers = _run(context, dict.fromkeys(sorted(asked), command)) if asked else {}
+    return frozenset(name for name in asked if not _has_ended(answers.get(name)))
 
 
 def _unserved(reply: Answer | None, text: str, tool: LinkTool) -> str:

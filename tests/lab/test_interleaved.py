@@ -84,6 +84,41 @@ def test_a_second_rail_gains_beyond_the_noise_and_the_other_rail_alone_does_not(
     assert "Interleaved measurements" in page
 
 
+@pytest.mark.long
+def test_a_grid_names_the_one_setting_that_gains_and_a_grid_of_equals_names_none(
+    lab_factory: Callable[..., LabState], tmp_path: Path
+) -> None:
+    lab = lab_factory(nodes=2, rails=2, rate_bit_s=50e6)
+    patient = tmp_path / "patient.yaml"
+    patient.write_text(PLAYBOOK.read_text().replace("most: 4", "most: 6"))
+
+    def swept(out: Path, variable: str) -> tuple[dict[tuple[str, str], str], str]:
+        grid = (variable, "aggregate=2", "collective=all_reduce,alltoall")
+        words = [word for each in grid for word in ("--sweep", each)]
+        run = argv(lab, out, "--env", "LAB_RAILS=eth0", *words, playbook=str(patient))
+        done = busbw(*run)
+        assert done.returncode == 0, done
+        told = {
+            (each["setting"], each["collective"]): each["shift"]["change"]
+            for each in result(out)["sweep"]
+        }
+        assert len(told) == 6, "two axes make three settings besides unset, on two collectives"
+        return told, done.stdout
+
+    told, said = swept(tmp_path / "planted", r"LAB_RAILS=eth0\,eth1")
+    gains = {setting for (setting, _), change in told.items() if change == "faster"}
+    assert gains, said
+    assert all("LAB_RAILS=eth0,eth1" in setting for setting in gains), said
+    assert "a gain that repeats: LAB_RAILS=eth0,eth1" in said
+    for collective in ("all_reduce", "alltoall"):
+        assert f"best at {collective} 1 MiB: LAB_RAILS=eth0,eth1" in said, said
+    told, said = swept(tmp_path / "equal", "LAB_UNUSED=1")
+    assert set(told.values()) <= {"same", "inconclusive"}, said
+    assert "a gain that repeats" not in said
+    for collective in ("all_reduce", "alltoall"):
+        assert f"best at {collective} 1 MiB: unset" in said, said
+
+
 def test_an_unsafe_setting_is_refused_before_any_node_is_asked(tmp_path: Path) -> None:
     words = (
         sys.executable,

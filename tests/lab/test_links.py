@@ -156,15 +156,40 @@ def test_a_node_without_iperf3_is_unknown_and_a_killed_server_flags_nobody(
     assert any("between nodes" in gap["what"] for gap in gaps)
 
 
+@pytest.mark.long
+def test_a_node_that_vanishes_in_mid_test_is_named_and_the_others_are_measured(
+    lab: LabState, tmp_path: Path
+) -> None:
+    process = start(lab, tmp_path)
+    serving(lab)
+    faults.link_down(lab, "node3", rail="mgmt")
+    for rail in ("eth0", "eth1"):
+        faults.link_down(lab, "node3", rail=rail)
+    status, out = ended(process)
+    judged = {key: (row["status"], row["why"]) for key, row in rows(tmp_path).items()}
+    gone = "not measured: node3: no longer answered during the test"
+    for rail in ("eth0", "eth1"):
+        assert judged.pop(("node3", rail)) == ("UNKNOWN", gone), out
+    assert {state for state, _ in judged.values()} == {"PASS"}, out
+    assert status == 3, out
+    assert out.startswith("UNKNOWN  node3: not measured: no longer answered during the test"), out
+
+
 def kill_one_server(lab: LabState) -> bool:
-    """End an iperf3 server of node1, node2 or node3 once it serves; by its process id."""
+    """End an iperf3 server of node1, node2 or node3 once a client is at it; by its process id."""
+    pid = serving(lab)
+    time.sleep(0.5)
+    os.kill(pid, signal.SIGKILL)
+    return True
+
+
+def serving(lab: LabState) -> int:
+    """The process id of an iperf3 server of node1, node2 or node3, once there is one."""
     deadline_s = time.monotonic() + 120
     while time.monotonic() < deadline_s:
         for node in lab.nodes[:3]:
             for pid in processes.of_node(lab, node):
                 if processes.command_line(pid).startswith("iperf3 -s"):
-                    time.sleep(0.5)
-                    os.kill(pid, signal.SIGKILL)
-                    return True
+                    return pid
         time.sleep(0.05)
-    return False
+    raise AssertionError("no server was started")
