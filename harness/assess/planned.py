@@ -316,10 +316,12 @@ def _collnet(settings: dict[str, str], log: NcclLog, artefact: str) -> Iterator[
     if not wanted or sharp.used(log):
         return
     reason, lines = sharp.why_unused(log)
-    title = f"SHARP is requested, and no channel goes over CollNet: {reason}"
-    finding = _finding("sharp-not-used", Status.FAIL, title, artefact)
+    title = f"SHARP requested, not used: {reason}"
+    where = sorted({process.host for process in log.processes if process.host})
+    finding = _finding("sharp-not-used", Status.FAIL, title, artefact, where)
     shown = tuple(Evidence(artefact, None, line) for line in lines)
-    yield dataclasses.replace(finding, evidence=shown or finding.evidence)
+    cause = f"No channel goes over CollNet: {reason}."
+    yield dataclasses.replace(finding, cause=cause, evidence=shown or finding.evidence)
 
 
 def _nvls(

@@ -38,12 +38,12 @@ def argv(lab: LabState, out: Path, *words: str, playbook: str = str(PLAYBOOK)) -
     ]
 
 
-def busbw(*words: str) -> subprocess.CompletedProcess[str]:
+def busbw(*words: str, within_s: float = LIMIT_S) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         words,
         capture_output=True,
         text=True,
-        timeout=LIMIT_S,
+        timeout=within_s,
         check=False,
         stdin=subprocess.DEVNULL,
     )
@@ -90,13 +90,15 @@ def test_a_grid_names_the_one_setting_that_gains_and_a_grid_of_equals_names_none
 ) -> None:
     lab = lab_factory(nodes=2, rails=2, rate_bit_s=50e6)
     patient = tmp_path / "patient.yaml"
-    patient.write_text(PLAYBOOK.read_text().replace("most: 4", "most: 6"))
+    repeat = PLAYBOOK.read_text().replace("most: 4", "most: 6").replace("budget: 5m", "budget: 4m")
+    patient.write_text(repeat)
 
     def swept(out: Path, variable: str) -> tuple[dict[tuple[str, str], str], str]:
         grid = (variable, "aggregate=2", "collective=all_reduce,alltoall")
         words = [word for each in grid for word in ("--sweep", each)]
         run = argv(lab, out, "--env", "LAB_RAILS=eth0", *words, playbook=str(patient))
-        done = busbw(*run)
+        # Eight launches a round: on a busy machine the last round ends late.
+        done = busbw(*run, within_s=3 * LIMIT_S)
         assert done.returncode == 0, done
         told = {
             (each["setting"], each["collective"]): each["shift"]["change"]
