@@ -3,6 +3,7 @@ between rails."""
 
 from __future__ import annotations
 
+import functools
 import re
 from collections import Counter
 from dataclasses import replace
@@ -24,6 +25,7 @@ from busbw.parsers.tools import interface_state, mlnx_qos, os_facts
 from busbw.parsers.tools.mlnx_qos import Qos
 from busbw.parsers.tools.os_facts import RdmaNetdev
 
+_OTHER_TOOLS = "ask the adapter's own tool (Broadcom: niccli, AMD: nicctl)"
 _QOS = "trust dscp, priority flow control on the RoCE priority"
 
 
@@ -80,11 +82,18 @@ def congestion_marks(devices: tuple[RdmaNetdev, ...]) -> RuleResult:
             "not in sysfs: newer drivers keep it in the firmware (mstconfig query"
             " ROCE_CC_PRIO_MASK_P1)"
         )
+        if _of_others(devices):
+            why = f"not in sysfs: only NVIDIA's driver shows it there; {_OTHER_TOOLS}"
         return rule.unknown(f"not shown on {len(hidden)} interfaces", why)
     shared = sorted({p for d in devices for p in set(d.ecn_np or ()) & set(d.ecn_rp or ())})
     if not shared:
         return rule.warned("receiver and sender on different priorities")
     return rule.passed(f"on for priority {', '.join(map(str, shared))}")
+
+
+def _of_others(devices: tuple[RdmaNetdev, ...]) -> bool:
+    """There are adapters, and none of them is NVIDIA's."""
+    return bool(devices) and not any(each.device.startswith("mlx") for each in devices)
 
 
 def rail_subnets(
@@ -218,6 +227,15 @@ def _interfaces(output: SectionOutput, settings: str) -> tuple[RuleResult, ...]:
     return (rule.passed(f"NCCL_SOCKET_IFNAME={value}"),)
 
 
+def _of_its_tool(answer: NodeAnswer, result: CheckResult) -> CheckResult:
+    """Of adapters that mlnx_qos does not know, why nothing is known: not that it is missing."""
+    netdevs = answer.section("netdevs")
+    known = os_facts.parse_netdevs(netdevs.stdout) if netdevs is not None else ()
+    if result.status is not Status.UNKNOWN or not _of_others(known):
+        return result
+    return replace(result, reason=f"mlnx_qos knows NVIDIA's adapters only; {_OTHER_TOOLS}")
+
+
 def _judge(answer: NodeAnswer) -> tuple[CheckResult, ...]:
     settings = "".join(
         part.stdout
@@ -235,7 +253,10 @@ def _judge(answer: NodeAnswer) -> tuple[CheckResult, ...]:
             ("eth.interfaces",),
             lambda output: _interfaces(output, settings),
         ),
-        *results_of(answer, "mlnx_qos", "mlnx_qos -i INTERFACE", ("eth.qos",), _qos),
+        *map(
+            functools.partial(_of_its_tool, answer),
+            results_of(answer, "mlnx_qos", "mlnx_qos -i INTERFACE", ("eth.qos",), _qos),
+        ),
         *results_of(
             answer,
             "netdevs",

@@ -22,6 +22,7 @@ NAMES = (
     "failing",
     "unreachable",
     "emulated",
+    "swept",
     "stalled",
     "acceptance",
     "every_pair",
@@ -242,7 +243,9 @@ def test_dark_pages_are_dark(browser: Any, pages: Path) -> None:
     )
 
 
-@pytest.mark.parametrize("name", ["failing", "unreachable", "acceptance", "hostile", "huge"])
+@pytest.mark.parametrize(
+    "name", ["failing", "unreachable", "acceptance", "hostile", "huge", "swept"]
+)
 def test_a_narrow_screen_scrolls_down_only(browser: Any, pages: Path, name: str) -> None:
     page = browser.open(address(pages, name), width=400)
     assert page.evaluate("document.documentElement.scrollWidth") <= 400

@@ -327,3 +327,14 @@ def test_an_xgmi_link_that_is_down_is_shown_with_the_states_of_its_gpu() -> None
     judged = results(answer(hardware("mi300x", 1, "leaf1", "xgmi-down")))
     text = said(judged["node1", "gpu.xgmi"])
     assert (text[:16], text.count('"U"'), text.count('"D"')) == ('"link_status": [', 6, 1)
+
+
+def test_adapters_that_mlnx_qos_does_not_know_are_said_to_be_so() -> None:
+    hidden = "mtu - rp_filter - arp_ignore - arp_announce - ecn_np - ecn_rp -"
+    others = f"rdmanet ionic_0 ens14np0 {hidden}\n"
+    node = answer(hardware("mi355x"), netdevs=others)
+    node.sections["mlnx_qos"] = SectionOutput("mlnx_qos", "", "sh: mlnx_qos: not found", 127, 1)
+    judged = results(node)
+    for check_id in ("eth.qos", "eth.ecn"):
+        result = judged["node1", check_id]
+        assert (result.status, "nicctl" in result.reason) == (Status.UNKNOWN, True), result
