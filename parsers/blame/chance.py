@@ -15,7 +15,7 @@ import bisect
 import math
 import statistics
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from busbw.parsers.blame.levels import Level
@@ -99,13 +99,16 @@ class Chance:
     """The groups that are slow for no known reason, as far as explained; ask again after each
     explanation."""
 
-    def __init__(self, levels: tuple[Level, ...], columns: Columns) -> None:
+    def __init__(
+        self, levels: tuple[Level, ...], columns: Columns, leaf: Mapping[str, str]
+    ) -> None:
+        """`leaf`: of each node that is known."""
         self._columns = columns
         self.slow = columns.positions(
             i for i, level in enumerate(levels) if shortfall(level) > SUSPICIOUS
         )
         """The levels that are slow as long as nothing is explained."""
-        bad = _always_slow(levels, self.slow.tolist())
+        bad = _always_slow(levels, self.slow.tolist(), leaf)
         is_open = [bad.isdisjoint(_ends(level)) for level in levels]
         self._open = columns.flags(is_open)
         """By level: none of its ends is always slow, so that it may be slow by chance."""
@@ -172,12 +175,27 @@ def _ends(level: Level) -> tuple[_End, ...]:
     )
 
 
-def _always_slow(levels: Sequence[Level], slow: Sequence[int]) -> set[_End]:
-    """The ends of groups that are slow in most of their launches, and were in two at least."""
+def _always_slow(
+    levels: Sequence[Level], slow: Sequence[int], leaf: Mapping[str, str]
+) -> set[_End]:
+    """The ends of groups that are slow in most of their launches, and were in two at least. Where
+    most nodes of a leaf are so inside it, the leaf may be, and says nothing of each of them."""
     launches = Counter(end for level in levels for end in _ends(level))
     slow_in = Counter(end for index in slow for end in _ends(levels[index]))
-    return {
+    bad = {
         end
         for end, count in slow_in.items()
         if launches[end] > 1 and count >= ALWAYS * launches[end]
     }
+    nodes = Counter(_place(end, leaf) for end in launches)
+    bad_nodes = Counter(_place(end, leaf) for end in bad)
+    return {
+        end
+        for end in bad
+        if not end[2] or 2 * bad_nodes[_place(end, leaf)] <= nodes[_place(end, leaf)]
+    }
+
+
+def _place(end: _End, leaf: Mapping[str, str]) -> tuple[str, int | None, bool]:
+    node, rail, inside = end
+    return leaf.get(node, ""), rail, inside

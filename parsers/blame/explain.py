@@ -234,7 +234,7 @@ class Explainer:
                 for pair in hops(level.sample):
                     self._by_pair.setdefault(pair, []).append(index)
         self._rails = 1 + max((level.sample.rail or 0 for level in levels), default=0)
-        self._chance = Chance(levels, self._columns)
+        self._chance = Chance(levels, self._columns, self._leaf)
         self._learnt = False
         self._accounts: dict[Component, Account | None] = {}
         self._loads: dict[int, dict[Component, float]] = {}

@@ -418,7 +418,7 @@ def against_pair(levels: tuple[Level, ...], fabric: Fabric) -> dict[int, Level]:
     for members in like.values():
         usual = good_level(ratio[i] for i in members)
         for i in members:
-            ratio[i] /= usual
+            ratio[i] = ratio[i] / usual if usual > 0 else 1.0
     if not ratio:
         return {}
     samples = tuple(level.sample for level in levels)
