@@ -675,9 +675,7 @@ class Explainer:
             own = level.common + (1.0 - level.common) / len(losses)
             variance += level.noise**2 * own
         variance /= len(pairs)
-        partners = len({nodes for _, nodes in pairs})
-        placement = max(level.placement for level in worst.values())
-        error = math.sqrt(variance * (placement / partners + (1.0 - placement) / len(pairs)))
+        error = math.sqrt(variance / len(pairs))
         loss = statistics.fmean(map(statistics.fmean, pairs.values()))
         freedom = min(level.freedom for level in worst.values())
         launches = len(account.slow_in) + len(account.clean_in)

@@ -44,9 +44,6 @@ EFFICIENCY = 0.4
 """A deviation by the median distance is known as well as one by so many times the values, of a
 normal distribution: 37 %."""
 PRIOR = 3
-PLACEMENT = 1 / 3
-"""Share of the noise between groups that is taken to stay with a pair, before pairs were measured
-again."""
 USUAL_NOISE = 0.02
 """Of a group between launches on a calm fabric."""
 FEWEST_ABOVE = 5
@@ -86,8 +83,6 @@ class Level:
     had."""
     common: float = 0.0
     """Share of the noise's variance that all rails of a pair have in common in one launch."""
-    placement: float = 0.0
-    """Share of its variance that is the pair's own and stays from launch to launch."""
     freedom: int = 1000
     """Degrees of freedom of the noise: how well it is known."""
     expected: float = 1.0
@@ -174,9 +169,6 @@ class Noise:
     deviation: float
     common: float
     """Share of the variance that all rails of a pair have in common in one launch."""
-    placement: float
-    """Share of the variance that stays with a pair from launch to launch: only other partners
-    average it out."""
     freedom: int
     """Degrees of freedom of the deviation."""
 
@@ -184,49 +176,39 @@ class Noise:
 def _noise(samples: tuple[GroupSample, ...], ratio: dict[int, float], least: float) -> Noise:
     """The noise of a class, from the ratios of all its groups.
 
-    Rails of one pair differ by what is their own in a launch, launches of one pair by what does not
-    stay. A few bad parts do not move the median of such differences.
+    Rails of one pair differ by what is their own in a launch. A few bad parts do not move the median
+    of such differences.
     """
     rails: dict[tuple[str, tuple[str, ...]], list[float]] = {}
-    launches: dict[tuple[tuple[str, ...], int | None], list[float]] = {}
     for index in sorted(ratio, key=lambda index: samples[index].rail or 0):
         sample = samples[index]
         rails.setdefault((_launch(sample), sample.nodes), []).append(ratio[index])
-        launches.setdefault((tuple(sorted(sample.nodes)), sample.rail), []).append(ratio[index])
     count = len(rails)
     # The scatter of few groups is easily too small: as many as `PRIOR` of usual ones are added.
     measured = max(_of_good_ones(ratio.values()), least)
     variance = (count * measured**2 + PRIOR * USUAL_NOISE**2) / (count + PRIOR)
-    _, own = _of_steps(rails.values())
-    repeats, passing = _of_steps(launches.values())
-    placement = PLACEMENT
-    if passing is not None:
-        # Rails of a pair tell it together.
-        repeats = repeats * count // len(ratio)
-        stays = max(0.0, 1.0 - passing / variance)
-        placement = (repeats * stays + PRIOR * PLACEMENT) / (repeats + PRIOR)
+    own = _of_steps(rails.values())
     deviation = max(LEAST_NOISE, math.sqrt(variance))
     if not samples[next(iter(ratio))].over_network:
         repeated = between_launches((samples[i].nodes, value) for i, value in ratio.items())
-        deviation, placement = max(deviation, repeated), 0.0
+        deviation = max(deviation, repeated)
     return Noise(
         deviation=deviation,
         common=0.0 if own is None else max(0.0, 1.0 - own / variance),
-        placement=placement,
         freedom=PRIOR + round(EFFICIENCY * count),
     )
 
 
-def _of_steps(series: Iterable[list[float]]) -> tuple[int, float | None]:
-    """How many steps there are from one value to the next in all series, and the variance of a
-    value by them; None = there are none."""
+def _of_steps(series: Iterable[list[float]]) -> float | None:
+    """The variance of a value by the steps from one to the next in all series; None = there are
+    none."""
     steps: list[float] = []
     for values in series:
         steps += [abs(after - before) for before, after in itertools.pairwise(values)]
     if not steps:
-        return 0, None
+        return None
     # The difference of two has twice the variance of one.
-    return len(steps), (1.4826 * statistics.median(steps)) ** 2 / 2
+    return (1.4826 * statistics.median(steps)) ** 2 / 2
 
 
 def _of_good_ones(ratios: Iterable[float]) -> float:
@@ -386,7 +368,6 @@ def _of_class(
             crosses[index],
             dips,
             noise.common,
-            noise.placement,
             noise.freedom,
             expected.get(index, 1.0),
             own_noise,
@@ -432,7 +413,6 @@ def against_pair(levels: tuple[Level, ...], fabric: Fabric) -> dict[int, Level]:
             ratio=value,
             noise=max(noise.deviation, levels[i].scatter),
             common=noise.common,
-            placement=noise.placement,
             freedom=noise.freedom,
         )
         for i, value in sorted(ratio.items())

@@ -60,7 +60,6 @@ PARTS = {
     "nothing": contextlib.nullcontext,
     "the launch's own level (drift)": lambda: mock.patch.object(levels, "FEWEST_PEERS", 10**9),
     "rails of a pair count once": lambda: _noise_without(common=0.0),
-    "placement of a pair": lambda: _noise_without(placement=0.0),
     "how well the noise is known": lambda: _noise_without(freedom=10**6),
     "noise from launch to launch": lambda: _always(levels, "_from_launch_to_launch", 0.0),
     "what is slow by chance": _without_chance,
