@@ -28,41 +28,24 @@ from busbw.model import (
     Status,
 )
 from busbw.parsers.blame.chance import deviations_for, student
-from busbw.parsers.blame.explain import (
+from busbw.parsers.blame.constants import (
+    CLEAN_ITERATIONS,
     COST,
-    Account,
-    Explainer,
-    Explanation,
-    Suspicion,
-    tested_parts,
-)
-from busbw.parsers.blame.levels import (
     DISTANCE,
+    FEWEST_UNSTEADY,
     LEAST_LOSS,
-    Level,
-    against_pair,
-    good_level,
-    least_loss,
-    levels,
+    LEAST_UNSTEADY,
+    OFTEN,
 )
+from busbw.parsers.blame.explain import Account, Explainer, Explanation, Suspicion, tested_parts
+from busbw.parsers.blame.levels import Level, against_pair, good_level, least_loss, levels
 from busbw.parsers.blame.parts import Fabric, loads
 from busbw.parsers.blame.sharing import SharedUplink, shared_uplinks
 from busbw.parsers.nccl_tests.groups import GroupSample
 from busbw.units import format_bandwidth
 
-CLEAN_ITERATIONS = 5
-"""Iterations under load, in groups that were not slow, from which on a node is cleared."""
 EVIDENCE = 12
 """Groups quoted for one suspect; the slowest first."""
-LEAST_UNSTEADY = 0.04
-"""Standard deviation, at least, of a group's share of steady iterations: one hiccup flags
-nobody."""
-FEWEST_UNSTEADY = 3
-"""Unsteady groups, of two launches at least, that an unsteady suspect must explain: on a
-loaded machine one or two always are."""
-OFTEN = 0.2
-"""Share of its groups, at least, that must be unsteady: of dozens that load one node a few always
-are, and three of them lie together by chance."""
 _CONTRAST = 3
 _NO_PAIRS = (
     "fewer than three nodes were measured in pairs: a slow pair cannot be told from a slow node"

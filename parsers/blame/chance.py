@@ -18,29 +18,21 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from busbw.parsers.blame.constants import (
+    ALWAYS,
+    CLOSE,
+    DECADE,
+    FEWEST_CLUMPS,
+    HEALTHY_ACCUSED,
+    MOST,
+    SUSPICIOUS,
+    UNSEEN,
+)
 from busbw.parsers.blame.levels import Level
 
 if TYPE_CHECKING:
     from busbw.parsers.blame.columns import Columns, Positions
 
-MOST = 25.0
-"""What one group, or one launch, can say at most: five standard deviations."""
-SUSPICIOUS = 2.5
-"""Standard deviations below what is predicted from which on a group is slow."""
-ALWAYS = 0.75
-"""Share of its launches in which an end of groups must be slow to be taken for slow itself: its
-groups are then no chance."""
-UNSEEN = 1.0
-"""Slow groups put down to chance where none was seen, of those that lose next to nothing: chance
-seldom takes much."""
-DECADE = 0.2
-"""Loss by which such groups become ten times rarer: one in three at 10 %, three in a thousand at 50
-%. Among few groups a small loss must be seen often to be flagged; among thousands, where chance
-would have shown, twice is enough."""
-CLOSE = 1 / 3
-"""A group counts as slow as the part in question if it lost two thirds as much."""
-FEWEST_CLUMPS = 3
-"""Pairs with a slow rail from which on they tell whether its other rails are slow with it."""
 KINDS = range(3)
 """`kind_of` a level."""
 _End = tuple[str, int | None, bool]
@@ -79,10 +71,6 @@ def student(deviations: float, repeats: int) -> float:
     return math.sqrt(
         repeats * math.expm1((deviations * (8 * repeats + 3) / (8 * repeats + 1)) ** 2 / repeats)
     )
-
-
-HEALTHY_ACCUSED = 1 / 300
-"""Surveys of healthy clusters that may flag a part, over all parts and launches together."""
 
 
 def deviations_for(tested: float) -> float:

@@ -8,7 +8,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from busbw.parsers.blame.chance import KINDS, MOST, kind_of, pair_of
+from busbw.parsers.blame.chance import KINDS, kind_of, pair_of
+from busbw.parsers.blame.constants import EVEN, MOST, ROUGH, WASTE
 from busbw.parsers.blame.levels import Level
 
 if TYPE_CHECKING:
@@ -19,14 +20,6 @@ if TYPE_CHECKING:
     """Of levels, ascending."""
     Flags = NDArray[np.bool_]
     Numbers = NDArray[np.float64]
-
-ROUGH = 0.06
-"""Noise, at least, of what a group that is slow anyway achieves."""
-EVEN = 0.02
-"""Noise, at least, by which a group of a slow part may be faster than others of it."""
-WASTE = 0.1
-"""Share of a shared part's capacity that more groups at once may waste, in queues that overflow, of
-what fewer of them get out of it."""
 
 
 def portions(capacity: float, together: Numbers, got: Numbers) -> Numbers:

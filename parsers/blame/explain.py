@@ -21,26 +21,32 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from busbw.model import Component, ComponentKind
-from busbw.parsers.blame.chance import (
+from busbw.parsers.blame.chance import Chance, deviations_for, pair_of, shortfall, student
+from busbw.parsers.blame.constants import (
+    ALIKE,
     ALWAYS,
+    COST,
+    ENOUGH_OF_SHARED,
+    FEWEST_SHARE,
+    FLICKER,
+    LAUNCHES_OF_HASHED_PATH,
+    LAUNCHES_OF_SHARED,
+    LEAST_LOSS,
     MOST,
+    ONE_RAIL,
+    OPEN,
+    PASSED,
+    PATTERN,
+    SMALL_LEAF,
+    STANDS_OUT,
     SUSPICIOUS,
-    Chance,
-    deviations_for,
-    pair_of,
-    shortfall,
-    student,
 )
-from busbw.parsers.blame.levels import LEAST_LOSS, Level, least_loss
+from busbw.parsers.blame.levels import Level, least_loss
 from busbw.parsers.blame.parts import Fabric, hops, loads, ways
 from busbw.parsers.blame.thin import thin_losses
 
 if TYPE_CHECKING:
     from busbw.parsers.blame.columns import Flags, Members, Positions
-
-STANDS_OUT = 3.0
-"""Standard deviations by which what many groups share must lie below its like, as both repeat from
-launch to launch (one chance in 740); more where few repeats tell the deviation."""
 
 
 def stands_out(ours: dict[int, list[float]], theirs: dict[int, list[float]]) -> float:
@@ -84,45 +90,6 @@ def tested_parts(levels: Sequence[Level]) -> float:
     return (len(nodes) + len(pairs)) * (1 + rails) * (1.0 + math.log(max(len(launches), 1)))
 
 
-COST = {
-    ComponentKind.INTRA_NODE: 30.0,
-    ComponentKind.NODE: 30.0,
-    ComponentKind.RAIL: 32.0,
-    ComponentKind.UPLINK: 33.0,
-    ComponentKind.RAIL_PLANE: 33.0,
-    ComponentKind.LEAF: 34.0,
-    ComponentKind.LEAF_PAIR: 34.0,
-    ComponentKind.PAIR: 36.0,
-}
-"""Misfit that a suspect must take away: more than one launch can give, and rarer faults need a
-little more."""
-ONE_RAIL = 1.0
-"""A fault of one rail is a little less likely than one of all rails that are seen slow."""
-FLICKER = 12.0
-"""More, for a part that is bad in some launches only."""
-PATTERN = 3.0
-"""And again for each launch in which it was good: that it was bad just where another part explains
-it as well is a coincidence."""
-OPEN = 8.0
-"""Misfit, at least, from which on a part is worth another launch: more than the most that chance
-makes among so many groups (2 ln n)."""
-PASSED = 2
-"""Launches in which a part must be good again, after one in which it was bad, for that to be called
-a passing disturbance."""
-ALIKE = 10.0
-"""Two explanations whose misfits differ by less cannot be separated: five standard deviations
-would be 25."""
-SMALL_LEAF = 2
-"""Nodes of a leaf up to which all of them being bad is as likely as the leaf being bad."""
-LAUNCHES_OF_SHARED = 3
-"""What many groups share is slow for all of them at once: a passing load looks like that in one
-launch, and seldom in three."""
-ENOUGH_OF_SHARED = 6
-"""Launches that load what many groups share, from which on one that is good in more than a quarter
-of them is not bad itself."""
-LAUNCHES_OF_HASHED_PATH = 5
-"""Hashed flows collide at random in each launch: fewer launches do not flag a path that leaves
-its leaf."""
 _SHARED = (
     ComponentKind.LEAF,
     ComponentKind.UPLINK,
@@ -135,7 +102,6 @@ _INSIDE_LEAVES = (ComponentKind.NODE, ComponentKind.RAIL, ComponentKind.LEAF)
 """What groups inside a leaf load."""
 _UPLINKS = (ComponentKind.UPLINK, ComponentKind.LEAF_PAIR)
 """What groups that leave their leaf fill together."""
-_FEWEST_SHARE = 0.15
 
 
 @dataclass(frozen=True, slots=True)
@@ -391,7 +357,7 @@ class Explainer:
                     count[part] = count.get(part, 0) + 1
         parts = []
         for part, total in misfit.items():
-            if total >= OPEN and count[part] >= _FEWEST_SHARE * self._around(part):
+            if total >= OPEN and count[part] >= FEWEST_SHARE * self._around(part):
                 parts.append(part)
         return tuple(parts)
 

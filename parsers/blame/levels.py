@@ -17,49 +17,31 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from busbw.model import Medium
+from busbw.parsers.blame.constants import (
+    DEVIATIONS,
+    DIP,
+    DISTANCE,
+    DRIFT,
+    EFFICIENCY,
+    FEWEST_ABOVE,
+    FEWEST_GOOD,
+    FEWEST_GROUPS,
+    FEWEST_PEERS,
+    FEWEST_RAILS,
+    FEWEST_TO_DIFFER,
+    LEAST_LOSS,
+    LEAST_NOISE,
+    PRIOR,
+    QUIETER,
+    STEPS,
+    USUAL_NOISE,
+)
 from busbw.parsers.blame.parts import Fabric, crossing, narrowest
 from busbw.parsers.nccl_tests.groups import GroupSample
 
 if TYPE_CHECKING:
     import numpy as np
 
-FEWEST_GROUPS = 3
-"""Different groups of a class from which on they can be compared: of two, either may be the slow
-one."""
-FEWEST_RAILS = 4
-"""Of a pair, from which on most of them are good ones."""
-QUIETER = 0.7
-"""Share of the noise of whole pairs up to which rails are compared with the others of their pair."""
-FEWEST_PEERS = 4
-"""Groups of one launch from which on the launch has a level of its own."""
-DISTANCE = 0.15
-"""Loss of groups between two leaves, against those inside, that is put down to the way being
-longer."""
-DRIFT = 0.1
-"""Loss of all groups of a launch, against those of other launches, that is put down to the
-launch."""
-LEAST_NOISE = 0.01
-"""Nothing is measured more finely than this."""
-EFFICIENCY = 0.4
-"""A deviation by the median distance is known as well as one by so many times the values, of a
-normal distribution: 37 %."""
-PRIOR = 3
-USUAL_NOISE = 0.02
-"""Of a group between launches on a calm fabric."""
-FEWEST_ABOVE = 5
-"""Groups above the good level from which on their distances tell the noise."""
-LEAST_LOSS = 0.05
-"""Smallest loss that is called slow."""
-DEVIATIONS = 4.0
-"""A loss must exceed this many standard deviations of what good nodes differ by."""
-FEWEST_TO_DIFFER = 6
-DIP = 0.7
-"""An iteration below this share of its group's level is a dip."""
-FEWEST_GOOD = 0.1
-"""Share of the groups of a class that are good, at least: with five bad nodes of eight it is a
-ninth."""
-STEPS = 12
-"""Steps to a good level, at most."""
 _Class = tuple[str, int, int, int, bool, Medium]
 
 

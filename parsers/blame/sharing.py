@@ -14,14 +14,9 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from busbw.model import Component, ComponentKind
+from busbw.parsers.blame.constants import FEWEST_LAUNCHES, MOST_FLOWS, NEAR
 from busbw.parsers.blame.levels import Level
 
-MOST_FLOWS = 4
-"""On one cable, that are told by their number."""
-NEAR = 0.15
-"""Share of 1/k by which what a group gets may differ from it."""
-FEWEST_LAUNCHES = 2
-"""Launches that must show the same groups together."""
 _Pair = tuple[str, ...]
 
 

@@ -15,31 +15,22 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from busbw.model import Component, ComponentKind
-from busbw.parsers.blame.chance import ALWAYS, deviations_for, pair_of, student
-from busbw.parsers.blame.levels import (
+from busbw.parsers.blame.chance import deviations_for, pair_of, student
+from busbw.parsers.blame.constants import (
+    AGREES,
+    ALWAYS,
     DEVIATIONS,
     EFFICIENCY,
+    FEWEST_PARTS,
     FEWEST_RAILS,
-    LEAST_NOISE,
-    Level,
-    spread,
+    LAUNCHES_OF_SHARED,
+    LEAST_SHARE,
+    MOST_THIN,
+    NEARLY,
+    ROUGH_MEAN,
 )
+from busbw.parsers.blame.levels import Level, spread
 
-LEAST_SHARE = 0.025
-"""Smallest loss that is called slow: one of 32 cables is 3 %. An assumption; nobody publishes by how
-much the rails of good uplinks differ."""
-FEWEST_PARTS = 4
-"""Rails of uplinks that tell what good ones differ by."""
-FEWEST_LAUNCHES = 3
-"""A passing load looks the same in one launch, and seldom in three."""
-AGREES = 0.25
-"""Share of the mean loss that most launches must show."""
-NEARLY = 0.75
-"""Of what the best part explains: what explains as much cannot be told from it."""
-MOST = 4
-"""Losses that are named in one run."""
-ROUGH = LEAST_NOISE / 4
-"""The mean of a launch's groups on one rail is not known better than this."""
 _Way = tuple[str, ...]
 
 
@@ -94,7 +85,7 @@ def thin_losses(
     """
     lost = _lost(levels, predicted, leaf)
     thin: list[ThinLoss] = []
-    while len(thin) < MOST:
+    while len(thin) < MOST_THIN:
         known = {index for loss in thin for index in loss.groups}
         parts = _by_part(levels, {i: x for i, x in lost.items() if i not in known}, leaf)
         proved = [means for means in parts if _proved(means, parts)]
@@ -185,7 +176,7 @@ def _medians(series: Iterable[list[float]]) -> tuple[float, ...]:
 
 def _proved(means: _Means, parts: tuple[_Means, ...]) -> bool:
     like = [each for each in parts if each.part.kind is means.part.kind]
-    if len(means.launches) < FEWEST_LAUNCHES or len(like) < FEWEST_PARTS:
+    if len(means.launches) < LAUNCHES_OF_SHARED or len(like) < FEWEST_PARTS:
         return False
     share = means.share
     agree = sum(loss > AGREES * share for loss in means.losses)
@@ -203,4 +194,4 @@ def _error(means: _Means, parts: tuple[_Means, ...]) -> float:
     """Standard deviation of its mean over the launches, by what all such parts scatter."""
     like = [each for each in parts if each.part.kind is means.part.kind]
     scatter = spread(loss for each in like for loss in each.losses)
-    return max(ROUGH, scatter) / math.sqrt(len(means.losses))
+    return max(ROUGH_MEAN, scatter) / math.sqrt(len(means.losses))

@@ -32,7 +32,7 @@ from sim.fleets import KINDS, NOISES, SIZES, Case, case, design_stated, points, 
 
 from busbw.parsers.blame import blame, chance, columns, explain, levels
 from busbw.parsers.blame.chance import KINDS as KINDS_OF_LEVELS
-from busbw.parsers.blame.chance import MOST
+from busbw.parsers.blame.constants import MOST
 from busbw.parsers.blame.explain import Explainer
 from busbw.parsers.blame.levels import Noise
 from busbw.parsers.blame.parts import Fabric
