@@ -436,7 +436,7 @@ def entry(finding_id: str) -> Entry:
 
 
 def fixes(
-    finding_id: str, family: str = "", gpus: Gpus = Gpus.NVIDIA, **values: str
+    finding_id: str, family: str = "", gpus: str = Gpus.NVIDIA, **values: str
 ) -> tuple[Fix, ...]:
     """The fix steps of an entry for a finding. A word in capitals that `values` names is replaced in
     texts and commands: `fixes("slow-node", NODE="gpu7")`.
@@ -454,7 +454,7 @@ def fixes(
 
 def gpus_of(check: CheckResult) -> Gpus:
     """Whose GPUs the node of a check has."""
-    return Gpus(dict(check.values).get(GPUS, Gpus.NVIDIA))
+    return Gpus(str(dict(check.values).get(GPUS, Gpus.NVIDIA)))
 
 
 def with_values(steps: tuple[Fix, ...], **values: str) -> tuple[Fix, ...]:

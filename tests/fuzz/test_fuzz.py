@@ -45,7 +45,7 @@ FOUND = (
         "parsers.logs.nccl_inspector.read",
         b'# HELP x\nnccl_bus_bandwidth_gbs{version="v5.1",' + b"a" * 70_000 + b"} 1\n",
     ),
-    ("parsers.logs.nccl_debug.parse_line", b"a:" * 40_000 + b" NCCL INFO x"),
+    ("parsers.logs.nccl_line.parse_line", b"a:" * 40_000 + b" NCCL INFO x"),
     (
         "parsers.tools.nvidia_smi.parse_performance",
         b"GPU 00000000:18:00.0\n" + (b" " * 2_000 + b":x\n") * 50,
