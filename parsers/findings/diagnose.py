@@ -11,6 +11,7 @@ import functools
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 from busbw import plugins
 from busbw.fabrics.fabric import families
@@ -45,7 +46,7 @@ from busbw.parsers.findings.line_roles import LineRole, role_of
 from busbw.parsers.findings.ranking import possible, rank
 from busbw.parsers.findings.rules import Rule
 from busbw.parsers.logs import failure_lines
-from busbw.parsers.logs.scan import Hit, Pattern
+from busbw.parsers.logs.scan import Hit, Line, Pattern
 from busbw.text import whole
 
 # From the catalogue's signals to clues: the patterns to search for, their hits, and the facts.
@@ -85,23 +86,47 @@ def line_clues(known: Catalogue, texts: Iterable[Text]) -> tuple[Clue, ...]:
                 by_regex.setdefault(signal.regex, []).append((symptom.id, signal))
     clues = []
     for number, text in enumerate(texts):
+        known_lines: dict[Line, _KnownLine] = {}
         for hit in text.hits:
             signals = by_regex.get(hit.pattern, ())
             if not signals:
                 continue
             expression = catalogue.compiled(hit.pattern)
-            for line in sightings(text, number, hit):
+            for line in hit.examples:
+                known = known_lines.get(line)
+                if known is None:
+                    known = known_lines[line] = _known_line(text, number, line)
                 match = expression.search(line.text)
                 span = match.span() if match else None
-                where, is_echo, shown = places(line.text), _is_echo(line.text), line.evidence()
                 for symptom_id, signal in signals:
-                    if is_echo and not _reads_echoes(signal):
+                    if known.is_echo and not _reads_echoes(signal):
                         continue
                     clue = Clue(
-                        symptom_id, signal.weight, signal.source, shown, line.place, where, span
+                        symptom_id,
+                        signal.weight,
+                        signal.source,
+                        known.evidence,
+                        known.place,
+                        known.where,
+                        span,
                     )
                     clues.append(clue)
     return tuple(clues)
+
+
+class _KnownLine(NamedTuple):
+    """What is the same for every expression that matches a line: most lines match several."""
+
+    evidence: Evidence
+    place: Place
+    where: tuple[str, ...]
+    is_echo: bool
+
+
+def _known_line(text: Text, number: int, line: Line) -> _KnownLine:
+    evidence = Evidence(text.artefact, line.line_no, line.text)
+    place = Place(number, line.line_no)
+    return _KnownLine(evidence, place, places(line.text), _is_echo(line.text))
 
 
 def sightings(text: Text, number: int, hit: Hit) -> tuple[Sighting, ...]:

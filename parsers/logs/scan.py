@@ -350,9 +350,11 @@ class _Tally:
         lines: list[bytes] | dict[int, bytes],
         processes: dict[int, bytes | None],
     ) -> None:
-        is_distinct = self.patterns[index].distinct
+        pattern = self.patterns[index]
+        is_distinct, keep, after = pattern.distinct, pattern.keep, pattern.after
+        first_no = self.lines + 1
         like = self.like.setdefault(index, set()) if is_distinct else set()
-        entries, keep = self.entries[index], self.patterns[index].keep
+        entries = self.entries[index]
         total = self.totals[index]
         for at in places:
             process = processes[at]
@@ -370,8 +372,14 @@ class _Tally:
                 if self.like_count < _MOST_ENTRIES:
                     self.like_count += 1
                     like.add(word)
-            if len(entry.examples) < keep:
-                self._keep(index, entry, at, line)
+            if len(entry.examples) >= keep:
+                continue
+            if self.kept >= _MOST_LINES and entry.examples:
+                self.dropped += 1
+                continue
+            self.kept += 1
+            behind = b"\n".join(self.block_lines[at + 1 : at + 1 + after]) if after else b""
+            entry.examples.append((first_no + at, line, behind))
         self._count(index, total + len(places))
 
     def _count(self, index: int, total: int) -> None:
@@ -388,15 +396,6 @@ class _Tally:
         entry = self.entries[index][process] = _Entry()
         return entry
 
-    def _keep(self, index: int, entry: _Entry, at: int, line: bytes) -> None:
-        if self.kept >= _MOST_LINES and entry.examples:
-            self.dropped += 1
-            return
-        self.kept += 1
-        after = self.patterns[index].after
-        behind = b"\n".join(self.block_lines[at + 1 : at + 1 + after]) if after else b""
-        entry.examples.append((self.lines + 1 + at, line, behind))
-
     def result(self) -> Scan:
         """The finished record."""
         hits = []
@@ -404,7 +403,9 @@ class _Tally:
         for pattern, entries in zip(self.patterns, self.entries, strict=True):
             for process, entry in entries.items():
                 examples = []
-                for example in sorted(entry.examples):
+                if len(entry.examples) > 1:
+                    entry.examples.sort()
+                for example in entry.examples:
                     line = lines.get(example)
                     if line is None:
                         line = lines[example] = _line(*example)
