@@ -43,6 +43,8 @@ class Source:
     """The table that has them; empty = the one of this name."""
     joins: bool = False
     """True = all texts of a call or of a stream make one message; False = the first is a format."""
+    only: str = ""
+    """What a text must have to be a message, as an expression; "" = nothing."""
     python: str = "raise|warn|warning|error|exception|critical"
     """The statements and functions of Python code whose text is a message; also `assert`."""
 
@@ -136,6 +138,99 @@ SOURCES = {
         least=3,
         table="frameworks",
         python=_FAILURES,
+    ),
+    "sglang": Source(
+        "",
+        r"^sglang/(?:srt/(?:distributed/.*|disaggregation/.*|managers/(?:scheduler\w*|tp_worker\w*"
+        r"|data_parallel_controller|tokenizer_manager|detokenizer_manager|cache_controller)"
+        r"|entrypoints/engine|server_args|utils(?:/\w+)?|platforms/.*|mem_cache/(?:memory_pool_host"
+        r"|hicache_storage)|eplb/\w+|elastic_ep/\w+|model_executor/(?:model_runner\w*"
+        r"|pool_configurator)|layers/dp_attention)|launch_server|utils)\.py$",
+        least=3,
+        table="frameworks",
+        python=_FAILURES,
+    ),
+    "deepspeed": Source(
+        "",
+        r"^deepspeed/(?:comm/.*|launcher/.*|elasticity/.*|utils/(?:groups|torch|numa|zero_to\w*)|__init__"
+        r"|runtime/(?:config|utils|comm/.*|pipe/(?:topology|p2p)|zero/(?:config|utils)|swap_tensor/.*)"
+        r"|inference/engine)\.py$|^(?:accelerator|op_builder)/\w+\.py$",
+        least=3,
+        table="frameworks",
+        python=_FAILURES,
+    ),
+    "accelerate": Source(
+        "",
+        r"^accelerate/(?:state|accelerator|launchers|parallelism_config|commands/(?:launch|config/.*"
+        r"|utils)|utils/(?:launch|operations|environment|imports|other))\.py$",
+        least=3,
+        table="frameworks",
+        python=_FAILURES,
+    ),
+    "megatron-core": Source(
+        "",
+        r"^megatron/core/(?:parallel_state|model_parallel_config|pipeline_parallel/\w+|nccl_allocator"
+        r"|process_groups_config|hyper_comm_grid|num_microbatches_calculator|rerun_state_machine"
+        r"|transformer/moe/(?:token_dispatcher|fused_a2a)|tensor_parallel/(?:mappings|utils|random))\.py$",
+        least=3,
+        table="frameworks",
+        python=_FAILURES,
+    ),
+    "lightning": Source(
+        "",
+        r"^lightning/(?:fabric|pytorch)/(?:plugins/environments/.*|accelerators/.*|connector|fabric"
+        r"|strategies/(?:launchers/.*|d\w+|parallel|strategy|single_device)|utilities/(?:device\w*|port"
+        r"|distributed)|trainer/connectors/accelerator_connector)\.py$",
+        least=3,
+        table="frameworks",
+        python=_FAILURES,
+    ),
+    "torch": Source(
+        "",
+        r"^torch/distributed/(?:device_mesh|_symmetric_memory/\w+|_functional_collectives\w*|_dist2|run"
+        r"|launcher/\w+|distributed_c10d|rendezvous|elastic/.*|rpc/(?:api|backend_registry)"
+        r"|flight_recorder/.*)\.py$",
+        least=3,
+        table="frameworks",
+        python=_FAILURES,
+    ),
+    "jax": Source(
+        "",
+        r"^jax/(?:_src/(?:distributed|xla_bridge|mesh_utils|multihost\w*|cloud_tpu\w*|clusters/.*"
+        r"|hardware_utils)"
+        r"|experimental/(?:multihost_utils|transfer|mesh_utils|multiprocess\w*)|distributed)\.py$",
+        least=3,
+        table="frameworks",
+        python=_FAILURES,
+    ),
+    "opensm": Source(
+        r"OSM_LOG|OSM_LOG_V2|osm_log|osm_log_v2",
+        r"^(?:opensm/.*|libvendor/osm_vendor_ibumad\w*)\.c$",
+        least=2,
+        only="ERR [0-9A-Fa-f]{4}",
+    ),
+    "pyxis": Source(r"slurm_(?:error|spank_log|fatal)", r"^\w+\.c$", least=2, table="containers"),
+    "enroot": Source(r"err|warn", r"^(?:src|conf)/.*\.sh(?:\.in)?$", least=2, table="containers"),
+    "nvidia-container-toolkit": Source(
+        r"Errorf|Fatalf?|Error|New",
+        r"^(?:cmd|internal|pkg|tools/container)/.*\.go$",
+        r"_test\.go$|(?:^|/)(?:third_party|vendor|testdata|tests?)/|_mock\.go$",
+        least=3,
+        table="containers",
+    ),
+    "k8s-device-plugin": Source(
+        r"Errorf|Fatalf?|Error|New|Warningf",
+        r"^(?:cmd|internal|api)/.*\.go$",
+        r"_test\.go$|(?:^|/)(?:vendor|testdata|tests?)/|_mock\.go$",
+        least=3,
+        table="containers",
+    ),
+    "gpu-operator": Source(
+        r"Errorf|Fatalf?|Error|New",
+        r"^(?:cmd|validator|controllers|internal)/.*\.go$",
+        r"_test\.go$|(?:^|/)(?:vendor|testdata|tests?)/|_mock\.go$",
+        least=3,
+        table="containers",
     ),
     "dcgm": Source(r"DCGM_FR_\w+_MSG", r"^dcgmlib/dcgm_errors\.h$", least=3),
     "nvidia-persistenced": Source(
@@ -341,7 +436,8 @@ def extracted(writer: str, repository: Path, tags: Sequence[str]) -> list[Messag
                 texts = entries(text)
             else:
                 texts = _texts(text, calls, source.joins)
-            telling = (each for each in map(words, texts) if _is_telling(each, source.least))
+            own = (each for each in texts if re.search(source.only, each))
+            telling = (each for each in map(words, own) if _is_telling(each, source.least))
             known[blob] = tuple(dict.fromkeys(telling))
         for blob, path in blobs:
             for each in known[blob]:

@@ -323,3 +323,42 @@ def test_a_message_of_dcgm_or_a_service_of_nvidia_gives_its_finding(
 )
 def test_a_message_of_a_framework_gives_its_finding(line: str, finding: str) -> None:
     assert [name for name, _ in findings_of(line)][:1] == [finding]
+
+
+@pytest.mark.parametrize(
+    ("line", "finding"),
+    [
+        ("slurmstepd: error: pyxis: failed to import docker image", "container-start-failed"),
+        (
+            "srun: error: pyxis: --container-image specified multiple times",
+            "container-start-failed",
+        ),
+        (
+            "E1125 10:00:03.120000       1 main.go:132] error building MIG device map: node-7",
+            "gpu-mig-enabled",
+        ),
+        (
+            'time="2026-11-25T10:00:03Z" level=error msg="error constructing low-level runtime: x"',
+            "container-start-failed",
+        ),
+    ],
+)
+def test_a_message_of_a_container_tool_gives_its_finding(line: str, finding: str) -> None:
+    assert finding in [name for name, _ in findings_of(line)]
+
+
+@pytest.mark.parametrize(
+    ("text", "finding"),
+    [
+        (
+            "osm_ni_rcv: ERR 0D15: Duplicate Port GUID 0x3 found by the two directed routes",
+            "ib-routing",
+        ),
+        ("state_mgr_sweep_hop_1: ERR 331B: Failure initiating NodeDescription request", "ib-peer"),
+        ("ucast_plaited_engine: ERR 9900: 7 quantum links are plaited", "ib-routing"),
+        ("osm_plaited_engine: ERR 9901: 7 quantum links are plaited", "ib-sm-unstable"),
+    ],
+)
+def test_an_error_of_the_subnet_manager_gives_its_finding(text: str, finding: str) -> None:
+    names = [name for name, _ in findings_of(f"Nov 25 10:00:03 120000 [7F00A700] 0x01 -> {text}")]
+    assert names[0].startswith(finding)
