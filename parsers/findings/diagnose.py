@@ -93,21 +93,21 @@ def line_clues(known: Catalogue, texts: Iterable[Text]) -> tuple[Clue, ...]:
                 continue
             expression = catalogue.compiled(hit.pattern)
             for line in hit.examples:
-                known = known_lines.get(line)
-                if known is None:
-                    known = known_lines[line] = _known_line(text, number, line)
+                shared = known_lines.get(line)
+                if shared is None:
+                    shared = known_lines[line] = _known_line(text, number, line)
                 match = expression.search(line.text)
                 span = match.span() if match else None
                 for symptom_id, signal in signals:
-                    if known.is_echo and not _reads_echoes(signal):
+                    if shared.is_echo and not _reads_echoes(signal):
                         continue
                     clue = Clue(
                         symptom_id,
                         signal.weight,
                         signal.source,
-                        known.evidence,
-                        known.place,
-                        known.where,
+                        shared.evidence,
+                        shared.place,
+                        shared.where,
                         span,
                     )
                     clues.append(clue)

@@ -143,3 +143,17 @@ def test_most_lines_of_a_log_without_a_table_are_not_looked_at() -> None:
     writer = GENERATOR["Writer"](7)
     log = "\n".join(writer.line() for _ in range(5000))
     assert len(lines._SPEAKING.lines_in(log.encode())) < log.count("\n") / 5
+
+
+def test_numbers_of_ranks_are_given_only_where_something_of_a_table_is() -> None:
+    starts = (
+        b"n1:41:42 [0] NCCL INFO comm 0x7f rank 0 nranks 8 cudaDev 0 - Init COMPLETE\n"
+        b"n1:41:42 [0] NCCL INFO comm 0x80 rank 0 nranks 8 cudaDev 0 - Init COMPLETE\n"
+    )
+    config = (
+        b"# nThread 1 nGpus 1 minBytes 8 maxBytes 8 step: 2(factor) warmup iters: 1 iters: 20\n"
+    )
+    assert list(candidates([b"bandwidth\n" + starts])) == []
+    for text in (starts + config, config + starts):
+        (run,) = runs_of(candidates([text]))
+        assert run.logged_ranks == (8,)
