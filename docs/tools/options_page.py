@@ -35,6 +35,21 @@ Two options stay busbw's own: `-g 1` and `-t 1`, one GPU a process, because the 
 known are not compared with the table: an option they lack ends in `launch-failed`.
 
 `--sweep` varies each of them but those that change what is printed alone: [parameter sweep](history.md#parameter-sweep).
+A grid over a variable, an option and two collectives, on two emulated nodes with two rails of 50 Mb/s, while other work kept the machine's two CPUs
+busy (up to 24 tasks for each, which is why the intervals are wide):
+
+    busbw run sweep.yaml -i lab --env LAB_RAILS=eth0 --sweep 'LAB_RAILS=eth0\\,eth1' --sweep aggregate=2 --sweep collective=all_reduce,alltoall
+
+    setting against unset                                          unset       with it   change
+    aggregate=2                      all_reduce 1 MiB       0.00627 GB/s  0.00622 GB/s   inconclusive: +0.4% (-23.6% to +32.0%), 6 rounds
+    LAB_RAILS=eth0,eth1              all_reduce 1 MiB       0.00627 GB/s   0.0114 GB/s   gains: +70.6% (+18.8% to +144.9%), 6 rounds
+    LAB_RAILS=eth0,eth1 aggregate=2  all_reduce 1 MiB       0.00627 GB/s   0.0114 GB/s   gains: +82.2% (+12.1% to +196.2%), 6 rounds
+    …
+    best at all_reduce 1 MiB: LAB_RAILS=eth0,eth1 aggregate=2, +82.2% (+12.1% to +196.2%); within the noise of it: LAB_RAILS=eth0,eth1; …
+    PASS  a gain that repeats: LAB_RAILS=eth0,eth1 at alltoall 256 KiB 0.00489 GB/s to 0.0116 GB/s, +169.2% (+47.6% to +390.9%), and 5 more
+
+The second rail is what was planted; `aggregate=2` does nothing here, and is no gain by itself. `tests/lab/test_interleaved.py` repeats it, and
+a grid without any difference, in which nothing is named.
 """
 
 

@@ -66,10 +66,12 @@ def lines_of(
     from busbw.assess import load_plan
     from busbw.cli.check_text import check_lines
     from busbw.reports import terminal
+    from busbw.reports.sections import interleaved
     from busbw.run import checking
 
     if not result.cases and not redacted:
         check = checking.conclude_check(directory)
         if check is not None:
             return check_lines(check, shown, load_plan(directory))
-    return terminal.verdict_lines(result, shown)
+    compared = tuple(terminal.Line(text) for text in interleaved.lines(result))
+    return (*compared, *terminal.verdict_lines(result, shown))

@@ -654,7 +654,8 @@ def _execute(args: argparse.Namespace, pods: Pods, stack: ExitStack) -> int:
         sys.stdout.write(prepared.run.read_derived("run.json").decode())
     else:
         if not args.quiet:
-            sys.stdout.write("".join(f"{line}\n" for line in interleaved.lines(result)))
+            compared = tuple(terminal.Line(text) for text in interleaved.lines(result))
+            sys.stdout.write(console.shown(compared))
         sys.stdout.write(console.shown(lines[-1:] if args.quiet else lines))
     return outputs.deliver(args, prepared.run.path, result, lines[-1].text)
 

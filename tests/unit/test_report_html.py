@@ -16,6 +16,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from busbw.cli import report as report_command
 from busbw.model import CheckResult, Confidence, Evidence, Finding, Status
 from busbw.parsers.findings import catalogue
 from busbw.reports import ReportInput, html, phrases
@@ -547,3 +548,11 @@ def test_the_cause_of_a_finding_is_not_listed_as_another_possible_one() -> None:
         also=("xgmi-link-down", "duplicate-gpu"),
     )
     assert phrases.other_causes(finding) == ("Two ranks use the same GPU [duplicate-gpu]",)
+
+
+def test_the_terminal_shows_the_table_of_a_sweep_again() -> None:
+    lines = report_command.lines_of(SimpleNamespace(), RUNS.swept().result, "runs/r")
+    assert lines[0].text.startswith("setting against unset")
+    assert any(
+        line.text.startswith("best at alltoall 1 MiB: LAB_RAILS=eth0,eth1") for line in lines
+    )
