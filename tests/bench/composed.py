@@ -80,10 +80,11 @@ def main() -> None:
     options = parser.parse_args()
     for half in HALVES:
         if options.half in (None, half):
-            print(half, _table([case for case in load() if case.half() == half], options.misses))
+            print(half, table([case for case in load() if case.half() == half], options.misses))
 
 
-def _table(cases: list[Composed], shows_misses: bool) -> str:
+def table(cases: list[Composed], shows_misses: bool) -> str:
+    """The shares of some texts, and the misses."""
     counts: Counter[str] = Counter()
     lines = []
     with tempfile.TemporaryDirectory() as folder:
