@@ -344,7 +344,8 @@ def _guesses(
     come before the findings, because that line states a reason."""
     if any(_says_why(known, each) for each in findings):
         return (), False
-    lines = _telling(_without(doubts, findings))
+    known_lines = [each for each in findings if each.id != message_clues.UNMAPPED]
+    lines = _telling(_without(doubts, known_lines))
     if not lines:
         return (), False
     ids = {each.id for each in findings}

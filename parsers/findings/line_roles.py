@@ -43,15 +43,16 @@ _NOTICE = re.compile(
     re.IGNORECASE,
 )
 _CONSEQUENCE = re.compile(
-    r"ChildFailedError|exited with (?:non-zero |exit )?(?:status|code)|exits with return code"
+    r"ChildFailedError|exited with (?:non-zero |exit )?(?:status|code) (?!127)|return code ="
     r"|exit(?:ed|ing)? on signal|BAD TERMINATION|MPI_ABORT was|non-zero status|exitcode"
-    r"|\b(?:was|been|communicator) aborted\b|Fatal Python error|\bcancel+ed\b|\bterminat(?:ing|ed|e called)\b|lost communication"
-    r"|Broken pipe|recvValue failed|sendBytes failed|failed to recv|heartbeat timeout|SIGTERM"
-    r"|\bSee (?:stack trace|root cause)|root cause above|for the root cause|died unexpectedly|crashed unexpectedly"
-    r"|\bshutting down\b|Killing subprocess|Received signal|Process received signal|Signal: "
-    r"|-> \d+\s*$|unhandled (?:system|cuda) error|remote process exited|Job step aborted"
-    r"|waiting for clients|wait timeout after|giving up|poll for event|check exit codes"
-    r"|_step_signal|error stack:|^\s*(?:frame #|at |#\d+ )|Traceback \(most recent|^\s+File \"",
+    r"|\b(?:was|been|communicator) aborted\b|Fatal Python error|\bcancel+ed\b(?!.*DUE TO (?!SIGNAL))"
+    r"|\bterminat(?:ing|e called)\b|lost communication|Broken pipe|recvValue failed|sendBytes failed"
+    r"|failed to recv|heartbeat timeout|SIGTERM|\bSee (?:stack trace|root cause)|root cause above"
+    r"|for the root cause|died unexpectedly\b(?!.* 127)|crashed unexpectedly|\bshutting down\b"
+    r"|Killing subprocess|Received signal|Process received signal|\] Signal: |-> \d+\s*$"
+    r"|unhandled (?:system|cuda) error|remote process exited|Job step aborted|poll for event"
+    r"|check exit codes|Fatal error in (?:internal_|P?MPI)|MPI_ERRORS_ARE_FATAL|_step_signal"
+    r"|error stack:|^\s*(?:frame #|at \S+\(|#\d+ )|Traceback \(most recent|^\s+File \"",
     re.IGNORECASE,
 )
 _REASON = re.compile(
@@ -62,7 +63,7 @@ _REASON = re.compile(
     r"|\bmismatch\b|\bincompatible\b|\bout of memory\b|No space left|No such (?:file|device)"
     r"|Permission denied|Operation not permitted|Cannot allocate memory|already in use|Address in use"
     r"|\bnot (?:found|installed|loaded|running|available|allowed|permitted|compiled|built)\b"
-    r"|\bis not a valid\b|\binvalid (?:\w+ )?(?:argument|value|option|device|\w+ specification)"
+    r"|\bis not a valid\b|\binvalid (?:\w+ )?(?:argument|communicator|rank|tag|count|handle|buffer|value|option|device|\w+ specification)"
     r"|\bmust be\b|caused by|\breason[:=]|\bno longer\b|\bundefined symbol\b|\bmissing\b|\bunsatisfied\b"
     r"|Name or service not known|Temporary failure in name|could not resolve|\bcannot open shared"
     r"|\bno \w+(?: \w+)? (?:is|are|was|were) (?:present|available|active|found|up)\b|\bunauthori[sz]ed"
@@ -93,7 +94,7 @@ def role_of(line: str) -> LineRole:
     return LineRole.REASON if says_why else LineRole.FAILURE
 
 
-_ERROR_NAME = re.compile(r"\b\w+(?:Error|Exception)\b: \S|: [A-Z][\w ]+$")
+_ERROR_NAME = re.compile(r"\b\w+(?:Error|Exception)\b: \S|: Invalid \w|: [A-Z][\w ]+$")
 
 
 def _names_error(line: str) -> bool:

@@ -20,7 +20,8 @@ KINDS: Mapping[str, re.Pattern[str]] = {
     kind: re.compile(words, re.IGNORECASE)
     for kind, words in {
         "name": r"name or service not known|\bgai error|could not resolve|temporary failure in name"
-        r"|getaddrinfo|unknown host|no such host|dns resolution|can(?:no|')t resolve|nodename nor",
+        r"|getaddrinfo|unknown host|no such host|dns resolution|can(?:no|')t resolve|nodename nor"
+        r"|unable to (?:get|find) (?:host )?address for",
         "full": r"no space left|quota exceeded|disk (?:is )?full|ENOSPC",
         "memory": r"out of memory|\b(?:can ?not|could ?n[o']t|failed to|unable to|couldn't) allocate"
         r"|(?:not enough|insufficient) (?:\w+ )?memory|ENOMEM|\boom\b|RESOURCE_EXHAUSTED",
@@ -174,7 +175,8 @@ PARTS = (
     ),
     _part(
         r"\b(?:eth\d\w*|en[spo]\w+|netdev|nic|bnxt_en|bnx2x|i40e|iavf|ixgbe\w*|ice|igb|ena|gve|bond\d"
-        r"|mlx5e\w*|qede?|cxgb4|sfc|tg3|be2net|ionic|nfp|hv_netvsc|virtio_net|devlink)\b",
+        r"|mlx5e\w*|qede?|cxgb4|sfc|tg3|be2net|ionic|nfp|hv_netvsc|virtio_net|devlink)(?:_\w+)?\b"
+        r"|\w_(?:probe|nic_load|init_pci)\b",
         "missing,version,invalid,memory=nic-driver-start-failed hardware=ethernet-link-down"
         " any=nic-stuck",
     ),

@@ -246,11 +246,18 @@ def _promote(known: Catalogue, candidates: Mapping[str, _Candidate], context: Co
         reasons = []
         for candidate in candidates.values():
             is_reason = name in known.consequences[candidate.symptom.id]
-            if is_reason and any(map(_is_report, _own_words(candidate.clues, consequence.clues))):
+            own = _own_words(candidate.clues, consequence.clues)
+            if is_reason and any(map(_is_report, own)) and not _is_late(candidate, consequence):
                 reasons.append(candidate)
         best = _standing_out(reasons, shares(consequence.symptom))
         if best is not None and _may_be_promoted(best, context):
             best.confidence = Confidence.LIKELY
+
+
+def _is_late(candidate: _Candidate, consequence: _Candidate) -> bool:
+    """Its sign stands behind a line that states a reason in words: it follows from that."""
+    says_why = consequence.line_role() is LineRole.REASON
+    return says_why and consequence.first() < candidate.first() < NO_PLACE
 
 
 def _standing_out(
@@ -321,6 +328,8 @@ def _explain(known: Catalogue, candidates: Mapping[str, _Candidate]) -> None:
             consequence = candidates[other]
             if not _SURE[before[name]] and not _own_words(cause.clues, consequence.clues):
                 cause.is_guess_at_cause = True
+            elif cause.best() is Weight.WEAK and _is_late(cause, consequence):
+                continue
             elif _outweighs(cause, before[name], consequence, before[other]):
                 consequence.explained_by.append(name)
                 consequence.confidence = Confidence.POSSIBLE

@@ -50,7 +50,7 @@ _FIELD = re.compile(
     r"|^\[\d{4}-\d\d-\d\dT[\d:.]+\] (?:\[[\w.]+\] )?(?:error|fatal): |libmpi\.so|/mpid/"
     r"|[Vv]llm|[Ee]ngine core|\bDDP\b|loss scale|\bib_(?:write|read|send)_|perfquery|amdgpu|sriov"
     r"|\bTP\d|[Mm]ultiproc|mpiexec|ibwarn|iberror|Watchdog"
-    r"|\b\w+ [\da-f]{4}:[\da-f]{2}:[\da-f]{2}\.\d: |[Rr]dma[A-Z_]|RNIC|bnx2x"
+    r"|\b\w+ [\da-f]{4}:[\da-f]{2}:[\da-f]{2}\.\d: |[Rr]dma[A-Z_]|RNIC|[Tt]ensor[Ff]low|bnx2x|\bqede?_?"
     r"|Lustre|pciehp|\bAER\b|[Rr]endezvous|libfabric|nccl|rccl|\bHYD[TU]_|\bMPI[DR]|PMIX?\b|OPAL"
 )
 """Words of this field."""

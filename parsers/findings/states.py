@@ -24,7 +24,7 @@ from busbw.parsers.findings import catalogue
 _WORDS: Mapping[str, str] = {
     "down": r"down\*?|linkdown|no[ -]carrier|polling|link down|no link|port_?down|unplugged"
     r"|not connected|disconnected",
-    "failed": r"fail(?:ed|ure|ing|s)?|error|err!?|faulty|faulted|unhealthy|bad|critical|broken"
+    "failed": r"fail(?:ed|ure|ing|s)?|err!|faulty|faulted|unhealthy|broken"
     r"|not ok|nok|crashloopbackoff|crashed",
     "gone": r"inactive(?: \(dead\))?|<inactive>|dead|not ?ready|offline|missing|absent|not present"
     r"|not found|unavailable|unreachable|lost|\w+ is lost|not responding|no response|drain(?:ed|ing)?"
@@ -34,7 +34,7 @@ _WORDS: Mapping[str, str] = {
 }
 """Kind of state → the words of tools for it."""
 _ANY = "|".join(_WORDS.values())
-_END = r"""["')\]]*\s*(?:$|[,;|}\t]|\s{2}|\s*\(|\s+-|\s+since\b|\s+mode\b)"""
+_END = r"""["')\]]*\s*(?:$|[,;|}\t]|\s{2}|\s*\(|\s+-|\s+since\b|\s+mode\b|\s\S+\[\d)"""
 CELL = (
     r"(?:^|[:=|,\t(\[]|\s{2}|->|==>|\bstate|\bis|\bstatus)\s*[\"'(\[<]*"
     rf"(?P<state>{_ANY})(?=[>]?{_END})"
@@ -144,7 +144,7 @@ _NO_STATE = (
 )
 """Interfaces that carry nothing of a job, and lines of a log: what they tell may be over."""
 _OWN: Mapping[str, tuple[str, ...]] = {
-    r"not ?ready": ("node-unreachable",),
+    r"not ?ready|down\*": ("node-unreachable",),
     r"crashloopbackoff": ("container-start-failed",),
     r"no[ -]carrier": ("ethernet-link-down",),
     r"polling|unplugged": ("ib-port-down",),

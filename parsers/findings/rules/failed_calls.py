@@ -27,7 +27,7 @@ _ERRORS: Mapping[str, str] = {
     "invalid": r"Invalid argument",
     "no-device": r"No such device\b(?! or)",
     "name": r"Name or service not known|No address associated with hostname|nodename nor servname"
-    r"|Temporary failure in name resolution",
+    r"|Temporary failure in name resolution|unable to get host address for",
     "read-only": r"Read-only file system|Stale file handle|Input/output error",
 }
 """Kind of error → the words of the C library for it."""
