@@ -1,9 +1,9 @@
 """What `busbw why` answers to composed texts of several lines, by halves.
 
-    python tests/bench/composed.py [--half A|B] [--misses]
+    python tests/bench/composed.py [--set FOLDER] [--half A|B] [--misses]
 
-The texts are in tests/fixtures/composed_failures. A half is those texts whose id has an even (A) or
-odd (B) digest: what is decided on A is judged on B. `right` counts texts whose first finding is an
+The texts are in tests/fixtures/FOLDER, composed_failures if not said. What is decided on half A is
+judged on half B: texts that say that they are held out, or else whose id has an odd digest. `right` counts texts whose first finding is an
 accepted one; `quiet` those without a known cause of which nothing else is stated; `wrong` other
 first findings that are stated as likely or certain.
 """
@@ -22,7 +22,8 @@ from busbw.cli import why
 from busbw.model import Confidence, Finding
 from busbw.parsers.findings.diagnose import diagnose
 
-FILE = Path(__file__).parents[1] / "fixtures" / "composed_failures" / "texts.yaml"
+FIXTURES = Path(__file__).parents[1] / "fixtures"
+SETS = ("composed_failures", "composed_objects")
 HALVES = ("A", "B")
 
 
@@ -35,16 +36,21 @@ class Composed:
     accept: tuple[str, ...] = ()
     may: tuple[str, ...] = ()
     unknown: bool = False
+    held_out: bool | None = None
+    """It belongs to half B; None = the digest of the id decides."""
 
     def half(self) -> str:
         """A or B."""
+        if self.held_out is not None:
+            return HALVES[self.held_out]
         return HALVES[hashlib.sha256(self.id.encode()).digest()[0] % 2]
 
 
-def load() -> tuple[Composed, ...]:
-    """All texts."""
-    text = FILE.read_text(encoding="utf-8")
-    return codec.load_yaml(text, FILE.name, tuple[Composed, ...], error=ValueError)
+def load(name: str = SETS[0]) -> tuple[Composed, ...]:
+    """All texts of a set."""
+    file = FIXTURES / name / "texts.yaml"
+    text = file.read_text(encoding="utf-8")
+    return codec.load_yaml(text, file.name, tuple[Composed, ...], error=ValueError)
 
 
 def answer(case: Composed, folder: Path) -> tuple[Finding, ...]:
@@ -75,12 +81,14 @@ def marks(case: Composed, findings: tuple[Finding, ...]) -> set[str]:
 def main() -> None:
     """Ask all and print the shares."""
     parser = argparse.ArgumentParser()
+    parser.add_argument("--set", choices=SETS, default=SETS[0])
     parser.add_argument("--half", choices=HALVES)
     parser.add_argument("--misses", action="store_true")
     options = parser.parse_args()
     for half in HALVES:
         if options.half in (None, half):
-            print(half, table([case for case in load() if case.half() == half], options.misses))
+            cases = [case for case in load(options.set) if case.half() == half]
+            print(half, table(cases, options.misses))
 
 
 def table(cases: list[Composed], shows_misses: bool) -> str:

@@ -1,0 +1,106 @@
+"""What a failure says could not be had: the object and the kind of failure (`objects`), whoever
+wrote the line.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Iterator
+
+from busbw.parsers.findings.catalogue import Role, Weight, is_remark, load
+from busbw.parsers.findings.evidence import Clue, Place, View, places
+from busbw.parsers.findings.rules import Fires, Rule, Watch
+from busbw.parsers.logs import failure_lines
+
+_KEEP = 64
+_MOST_LINES = 64
+"""Failures read of all texts: later ones are consequences."""
+_GUARD = r"^(?!.*(?:NCCL (?:INFO|TRACE) |UCX +(?:INFO|DEBUG)|<info>|<debug>|\bDEBUG\b))"
+_FAILURES = tuple(
+    Watch(f"failure {number}", f"{_GUARD}.*(?:{words})", keep=_KEEP)
+    for number, words in enumerate(
+        (
+            r"no such |not found|can ?not |can't |could ?n[o']t |could not |unable to |fail(?:ed|ure)",
+            r"denied|refused|rejected|timed? ?out|in use|exhausted|too many|too old|mismatch|invalid",
+            r"unknown|missing|not (?:available|supported|permitted|valid|running|implemented)|expired"
+            r"|unreachable|exceed|no space|insufficient|unsatisf|not exist|n[o']t match|is down",
+            r"error|errno|out of memory|killed|version|killing|reset|violat|unsigned|unauthori|busy",
+            r"\bE[A-Z]{4,}\b.*\d|\bno (?:\w+ ){1,3}(?:found|available|left)|limit|aborted|blocked|lost"
+            r"|already (?:bound|running)|nothing to|not in the|didn't|does ?n[o']t|\bstatus [1-9]"
+            r"|_ERR\b|not part of|but only|Back-?off|unschedulable|skew|rewound|bad permissions|link is down|definitely down",
+        )
+    )
+)
+_HARMLESS = (Role.NOTE, Role.SETTING, Role.STATE)
+_NCCL = re.compile(r"NCCL WARN ")
+"""NCCL's messages have a vocabulary of their own, which knows what they mean."""
+_SURE = (Weight.STRONG, Weight.CERTAIN)
+
+
+def _judge(view: View) -> Iterator[Clue]:
+    lines = {line.place: line for watch in _FAILURES for line in view.sightings(watch.name)}
+    if not lines:
+        return
+    from busbw.parsers.findings import (
+        objects,
+        similar,
+    )  # its table is not needed for a healthy text
+
+    known = load().by_id
+    judged: dict[Place, set[str]] = {}
+    settled = set()
+    for clue in view.clues:
+        judged.setdefault(clue.place, set()).add(clue.symptom)
+        if clue.weight in _SURE or known[clue.symptom].role in _HARMLESS:
+            settled.add(clue.place)
+    is_ours = any(similar.is_of_field(line.text) for line in lines.values())
+    for place in sorted(lines)[:_MOST_LINES]:
+        line = lines[place]
+        if place in settled or (place in judged and _NCCL.search(line.text)):
+            continue
+        reading = objects.read(line.text)
+        if reading is None or _is_harmless(line.text):
+            continue
+        for entry in reading.entries:
+            is_sure = reading.is_likely and entry not in judged.get(place, ())
+            if is_sure or is_ours or not reading.is_general:
+                weight = Weight.STRONG if is_sure else Weight.WEAK
+                yield line.clue(entry, weight, "nccl-log", places(line.text))
+
+
+def _is_harmless(line: str) -> bool:
+    """By the lexicon of failures, or a remark that the catalogue knows."""
+    return _lexicon().search(line) is not None or is_remark(line)
+
+
+@functools.cache
+def _lexicon() -> re.Pattern[str]:
+    return re.compile("|".join(failure_lines.load().harmless), re.IGNORECASE)
+
+
+RULE = Rule(
+    name="named-objects",
+    conclusion=(
+        "What a line says could not be had (a host name, a port, a library, a device, a credential)"
+        " and how (missing, refused, in use) give the cause together, whoever wrote the line."
+    ),
+    watches=_FAILURES,
+    judge=_judge,
+    fires=(
+        Fires(
+            "unable to get host address for gpu-7 (1)\n", (("name-resolution-failed", "strong"),)
+        ),
+        Fires(
+            "insmod: could not insert module x.ko: Required key not available\n",
+            (("kernel-module-not-loaded", "strong"),),
+        ),
+        Fires("SA path record query timed out\n", (("ib-peer-no-answer", "weak"),)),
+    ),
+    silent=(
+        "a:1:2 [0] NCCL INFO /dev/infiniband/uverbs0: Permission denied\n",
+        "could not open libx.so, trying next\n",
+        "0 errors, 0 failed\n",
+        "training failed at step 10\n",
+    ),
+)

@@ -1,0 +1,60 @@
+"""What a line says could not be had, and how."""
+
+import pytest
+
+from busbw.parsers.findings import catalogue, objects
+from busbw.parsers.findings.catalogue import Role
+
+
+def test_every_cause_is_an_entry_that_can_be_a_cause() -> None:
+    known = catalogue.load().by_id
+    for entry in objects.entries():
+        assert known[entry].role in (Role.CAUSE, Role.STATE, Role.SECONDARY, Role.FINDING), entry
+
+
+def test_every_kind_of_an_object_has_words() -> None:
+    for thing in (*objects.OBJECTS, *objects.GENERAL):
+        assert set(thing.causes) <= {*objects.KINDS, "any", "said"}, thing.words.pattern
+
+
+@pytest.mark.parametrize(
+    ("line", "first"),
+    [
+        ("newd: no address for host n7: EAI_AGAIN", "name-resolution-failed"),
+        ("newd: bind to port 7000: errno 98", "rendezvous-port-in-use"),
+        ("newd: libnew.so.3 could not be loaded", "runtime-lib-missing"),
+        ("newd: spawning /opt/new/bin/agent: execve: ENOENT", "executable-missing"),
+        ("newd: /dev/infiniband/uverbs2 (13)", "container-no-ib-devices"),
+        ("newd: register memory of 1 GiB: rc = -12", "memlock-limit"),
+        ("newnic 0000:01:00.0: firmware file x.bin: error -2", "nic-driver-start-failed"),
+        ("newd: accept: EMFILE", "nofile-limit"),
+        ("newd: the P_Key 0x8001 is invalid", "ib-pkey-mismatch"),
+        ("newd: the token of node 7 has expired", "certificate-rejected"),
+    ],
+)
+def test_object_and_kind_give_the_cause_whoever_writes(line: str, first: str) -> None:
+    reading = objects.read(line)
+    assert reading is not None
+    assert reading.entries[0] == first
+
+
+def test_the_object_nearest_to_the_failure_counts() -> None:
+    reading = objects.read("the job with image x and port 80 on GPU 3: libz.so.1 not found")
+    assert reading is not None
+    assert reading.entries == ("runtime-lib-missing",)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "",
+        "libz.so.1 not found, trying next",
+        "[info] optional plugin libz.so not found",
+        "bind to port 29500: ok",
+        "0 errors: port 29500 not in use",
+        '  File "libz.so", line 8, in not_found',
+        "training stopped at step 10",
+    ],
+)
+def test_a_try_a_choice_and_a_success_name_nothing(line: str) -> None:
+    assert objects.read(line) is None
