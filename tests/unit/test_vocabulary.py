@@ -362,3 +362,9 @@ def test_a_message_of_a_container_tool_gives_its_finding(line: str, finding: str
 def test_an_error_of_the_subnet_manager_gives_its_finding(text: str, finding: str) -> None:
     names = [name for name, _ in findings_of(f"Nov 25 10:00:03 120000 [7F00A700] 0x01 -> {text}")]
     assert names[0].startswith(finding)
+
+
+def test_an_error_of_the_fabric_manager_is_no_message_of_a_container_tool() -> None:
+    line = "[ERROR] failed to add multicast team with request ID 7 in partition 57082"
+    names = [name for name, _ in findings_of(line)]
+    assert names[:1] != ["container-start-failed"]
