@@ -533,7 +533,7 @@ _HARMLESS = re.compile(
     r"|[^\w]DEBUG\b|\bdebug:|\bINFO\b|^info\b|<(?:info|debug)>|\[(?:info|debug|trace|notice)\]"
     r"|NCCL (?:INFO|TRACE)|^\s*[+$#>] |: (?:ok|yes|active|none|passed|0)\b|\bWARNING: .*not needed"
     r"|strace|no version information|System call \(socket|\bsucceeded\b"
-    r"|Unable to initialize backend",
+    r"|Unable to initialize backend|environment variable is not supported|requested in hierarchy",
     re.IGNORECASE,
 )
 """Words of a line that tells of a try, a choice or a success."""
