@@ -18,13 +18,16 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from busbw import codec
 from busbw.errors import ReadError
-from busbw.model import CheckResult, Finding, Fix
+from busbw.model import Finding, Fix
 from busbw.parsers.logs.scan_sieve import branches_of
 from busbw.table_cache import cached
+
+if TYPE_CHECKING:
+    from busbw.model import CheckResult
 
 # The closed expression language of the catalogue: comparisons of named values, joined by
 # `and`. Parsed, never evaluated as code.

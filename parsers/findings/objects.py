@@ -541,6 +541,9 @@ _PASSED_ON = re.compile(
     r"^\s*(?:Traceback \(|File \"|at \S+\(|raise \w|\^+$)|\.py\", line \d+", re.IGNORECASE
 )
 """Frames: what they name is where, not what."""
+_EXAMPLES = re.compile(r"\((?:e\.g\.|such as|for example|i\.e\.)[^()]*\)", re.IGNORECASE)
+"""What could have failed, in a message that does not know what did: «System call (e.g. socket,
+malloc) or external library call failed»."""
 
 
 @functools.lru_cache(maxsize=4096)
@@ -548,6 +551,7 @@ def read(line: str) -> Reading | None:
     """What could not be had, and why; None = the line names no object that it could not have."""
     if _HARMLESS.search(line) or _PASSED_ON.search(line):
         return None
+    line = _EXAMPLES.sub("", line)
     spans = {kind: [m.span() for m in words.finditer(line)] for kind, words in KINDS.items()}
     present = [kind for kind, found in spans.items() if found]
     every = [span for found in spans.values() for span in found]

@@ -46,7 +46,7 @@ CONDITION = (
     r"|Unhealthy|Down|Failure|Hang|Error))\W{1,4}True\b"
 )
 """A condition whose name says whether true or false is bad."""
-_NO_VALUES = r"(?:\bN/A\b.*){5}"
+_NO_VALUES = r"\bN/A(?:\W+N/A){4}\b"
 """A row without values, where the rows beside it have some."""
 SUBJECT = (
     r"^\s*(?:[●○×*] )\S+\.service\b|^CA '|^hca_id:|^Infiniband device '|^(?:Settings|Features) for "
@@ -166,19 +166,19 @@ def guesses(line: str, heading: str = "") -> tuple[str, ...]:
 
     heading: the line above that says what the lines below it are about.
     """
-    if _found(_NO_STATE, line):
+    if _match_of(_NO_STATE, line):
         return ()
-    condition = _found(CONDITION, line)
+    condition = _match_of(CONDITION, line)
     if condition is not None:
         return _of_condition(condition, line)
-    reason = _found(_REASON, line)
+    reason = _match_of(_REASON, line)
     if reason is not None:
         from busbw.parsers.findings import parts  # 15 ms that most texts do not need
 
         return parts.guesses(reason["text"])
-    match = _found(CELL, line)
+    match = _match_of(CELL, line)
     if match is None:
-        return _causes("gone", heading) if _found(_NO_VALUES, line) else ()
+        return _causes("gone", heading) if _match_of(_NO_VALUES, line) else ()
     kind = next(kind for kind, words in _WORDS.items() if _is(words, match["state"]))
     rest = line[: match.start("state")] + " " + line[match.end("state") :]
     own = _of_word(match["state"])
@@ -187,7 +187,7 @@ def guesses(line: str, heading: str = "") -> tuple[str, ...]:
     return _causes(kind, rest) or _causes(kind, heading) or own
 
 
-def _found(regex: str, text: str) -> re.Match[str] | None:
+def _match_of(regex: str, text: str) -> re.Match[str] | None:
     return catalogue.compiled(regex).search(text)
 
 
@@ -212,7 +212,7 @@ def entries() -> frozenset[str]:
 
 def _causes(kind: str, subject: str) -> tuple[str, ...]:
     for part in _PARTS:
-        if _found(part.words, subject):
+        if _match_of(part.words, subject):
             return part.causes.get(kind, part.causes.get("any", ()))
     return ()
 

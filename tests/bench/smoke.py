@@ -58,6 +58,7 @@ BENCHES: dict[str, Small] = {
     "fault_matrix.py": Small(
         "--nodes 4 --rails 2 --kinds healthy --seeds 1 --budget 20s --out {scratch}"
     ),
+    "frameworks.py": Small("held_out"),
     "gate_sensitivity.py": Small("1 infiniband", good=GOALS),
     "gen_log.py": Small("{scratch}/nccl.log --communicators 1"),
     "gen_varied.py": Small("{scratch}/varied.log --mb 1"),

@@ -54,6 +54,7 @@ def test_the_object_nearest_to_the_failure_counts() -> None:
         "0 errors: port 29500 not in use",
         '  File "libz.so", line 8, in not_found',
         "training stopped at step 10",
+        "System call (e.g. socket, malloc) or external library call failed",
     ],
 )
 def test_a_try_a_choice_and_a_success_name_nothing(line: str) -> None:
