@@ -3,9 +3,9 @@
     python tests/bench/composed.py [--set FOLDER] [--half A|B] [--misses]
 
 The texts are in tests/fixtures/FOLDER, composed_failures if not said. What is decided on half A is
-judged on half B: texts that say that they are held out, or else whose id has an odd digest. `right` counts texts whose first finding is an
-accepted one; `quiet` those without a known cause of which nothing else is stated; `wrong` other
-first findings that are stated as likely or certain.
+judged on half B: texts that say that they are held out, or else whose id has an odd digest.
+`right` counts texts whose first finding is an accepted one; `quiet` those without a known cause of
+which nothing else is stated; `wrong` other first findings that are stated as likely or certain.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from busbw.model import Confidence, Finding
 from busbw.parsers.findings.diagnose import diagnose
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"
-SETS = ("composed_failures", "composed_objects")
+SETS = ("composed_failures", "composed_objects", "composed_launchers", "composed_frameworks")
 HALVES = ("A", "B")
 
 

@@ -58,7 +58,6 @@ BENCHES: dict[str, Small] = {
     "fault_matrix.py": Small(
         "--nodes 4 --rails 2 --kinds healthy --seeds 1 --budget 20s --out {scratch}"
     ),
-    "frameworks.py": Small("held_out"),
     "gate_sensitivity.py": Small("1 infiniband", good=GOALS),
     "gen_log.py": Small("{scratch}/nccl.log --communicators 1"),
     "gen_varied.py": Small("{scratch}/varied.log --mb 1"),
@@ -73,7 +72,6 @@ BENCHES: dict[str, Small] = {
     "lab_starved.py": Small("--rounds 1 --seconds 2"),
     "lab_up.py": Small("2"),
     "live.py": Small("2"),
-    "launchers.py": Small("held_out"),
     "links_drawn.py": Small("--draws 1 --sizes 4x2 --kinds healthy,late-rail"),
     "messages.py": Small("nccl . HEAD", needs=".git"),
     "overhead.py": Small("--rounds 1"),

@@ -2,9 +2,12 @@
 
 import importlib.util
 import sys
+from collections import Counter
 from pathlib import Path
 
 import pytest
+
+from busbw.parsers.findings import catalogue
 
 BENCH = Path(__file__).parents[1] / "bench" / "composed.py"
 _spec = importlib.util.spec_from_file_location("composed", BENCH)
@@ -15,29 +18,52 @@ sys.modules["composed"] = composed
 _spec.loader.exec_module(composed)
 
 
-LEAST_RIGHT = 80
-"""Of 92 texts with a cause; 83 were right when this was written."""
-CASES = composed.load()
+LEAST_RIGHT = {
+    "composed_failures": 80,
+    "composed_objects": 259,
+    "composed_launchers": 178,
+    "composed_frameworks": 67,
+}
+"""Texts with a cause that keep an accepted first finding: of 92, of 298; of those that the catalogue
+was developed on, 187 and 67. The held-out ones of the last two are for the bench alone."""
+LEAST_QUIET = {"composed_objects": 100, "composed_launchers": 42, "composed_frameworks": 14}
+
+
+def asked(name: str) -> "list[composed.Composed]":
+    """The texts of a set that a test may ask."""
+    whole = name in ("composed_failures", "composed_objects")
+    return [case for case in composed.load(name) if whole or case.half() == "A"]
 
 
 @pytest.mark.parametrize(
-    "case", [case for case in CASES if not case.accept], ids=lambda case: case.id
+    "case", [case for case in composed.load() if not case.accept], ids=lambda case: case.id
 )
 def test_without_a_reason_nothing_is_stated(case: "composed.Composed", tmp_path: Path) -> None:
     assert composed.marks(case, composed.answer(case, tmp_path)) == {"quiet"}
 
 
-def test_most_first_findings_are_accepted_ones(tmp_path: Path) -> None:
-    right = [
-        case.id
-        for case in CASES
-        if "right" in composed.marks(case, composed.answer(case, tmp_path))
-    ]
-    assert len(right) >= LEAST_RIGHT
+@pytest.mark.parametrize("name", composed.SETS)
+def test_most_first_findings_are_accepted_ones(name: str, tmp_path: Path) -> None:
+    counts: Counter[str] = Counter()
+    wrong = []
+    for case in asked(name):
+        marks = composed.marks(case, composed.answer(case, tmp_path))
+        counts.update(marks)
+        if not marks & {"right", "quiet"}:
+            wrong.append(case.id)
+    assert counts["right"] >= LEAST_RIGHT[name], wrong
+    assert counts["quiet"] >= LEAST_QUIET.get(name, 0), wrong
 
 
-def test_both_halves_hold_healthy_texts_and_causes() -> None:
+@pytest.mark.parametrize("name", composed.SETS)
+def test_accepted_findings_are_in_the_catalogue(name: str) -> None:
+    named = {each for case in composed.load(name) for each in (*case.accept, *case.may)}
+    assert named <= set(catalogue.load().by_id)
+
+
+@pytest.mark.parametrize("name", composed.SETS)
+def test_both_halves_hold_healthy_texts_and_causes(name: str) -> None:
     for half in composed.HALVES:
-        cases = [case for case in composed.load() if case.half() == half]
-        assert len(cases) > 50
-        assert sum(not case.accept for case in cases) > 10
+        cases = [case for case in composed.load(name) if case.half() == half]
+        assert len(cases) > 40
+        assert sum(not case.accept for case in cases) >= 8
