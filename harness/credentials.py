@@ -144,7 +144,7 @@ _LONGEST_HEAD = 2000
 """Characters of a line that names columns."""
 _NO_SECRET = re.compile(
     r"(?i)\\*[\"']?(?:\Z|\[masked\]|[*x.]+\Z|none\b|null\b|true\b|false\b|yes\b|no\b|on\b|off\b"
-    r"|(?-i:[A-Z]{3,20}:\Z)|unset\b|required\b|missing\b|n/a\b|not\b|\$|/|~/|\{|%|[-+]?(?:0x)?0*\d{0,3}\W*\Z)"
+    r"|(?-i:[A-Z]{3,20}:\Z)|unset\b|required\b|missing\b|n/a\b|not\b|(?:invalid|expired|failed|denied|rejected)\W?\Z|\$|/|~/|\{|%|[-+]?(?:0x)?0*\d{0,3}\W*\Z)"
 )
 """A switch, a placeholder, the path of a file, a small number: it says nothing."""
 

@@ -541,9 +541,24 @@ _PASSED_ON = re.compile(
     r"^\s*(?:Traceback \(|File \"|at \S+\(|raise \w|\^+$)|\.py\", line \d+", re.IGNORECASE
 )
 """Frames: what they name is where, not what."""
-_EXAMPLES = re.compile(r"\((?:e\.g\.|such as|for example|i\.e\.)[^()]*\)", re.IGNORECASE)
-"""What could have failed, in a message that does not know what did: «System call (e.g. socket,
-malloc) or external library call failed»."""
+_NO_FAILURE = re.compile(
+    r"\((?:e\.g\.|such as|for example|i\.e\.)[^()]*\)|\[\s*(?:ERROR|FATAL|CRITICAL)\s*\]"
+    r"|\b\w*(?:err|errors?|timeouts?|retry|retries|drops?|discards?|failed|failures?)\w*[ :=]+0\b",
+    re.IGNORECASE,
+)
+"""What could have failed, in a message that does not know what did («System call (e.g. socket,
+malloc) or external library call failed»), the level of a line, and counters at 0."""
+_TELLS = re.compile(
+    r"required key|key was rejected|unsigned|could not insert|unknown symbol|about version of symbol"
+    r"|skew|rewound|no module named|cannot import|\w+Error\b|NotFound|has no attribute|TX timeout"
+    r"|transmit queue|WATCHDOG|down\b|lost carrier|needs?|requires?|reset is required|bad_alloc"
+    r"|out of memory|OOM|too many|[EM]N?FILE\b|no SM\b|SM not found|is 0\b|_ERR\b|retry|error"
+    r"|invalid request|in use|InUse|TERM_|expired|Pressure|untolerated|exceeded|unschedulable"
+    r"|FailedScheduling|stopped posting|Unknown|NotReady|ErrImage|ImagePull|unsupported|update your"
+    r"|mismatch|driver on your|kernel module has the version|oom_kill",
+    re.IGNORECASE,
+)
+"""Words that name an object and its failure in one."""
 
 
 @functools.lru_cache(maxsize=4096)
@@ -551,7 +566,7 @@ def read(line: str) -> Reading | None:
     """What could not be had, and why; None = the line names no object that it could not have."""
     if _HARMLESS.search(line) or _PASSED_ON.search(line):
         return None
-    line = _EXAMPLES.sub("", line)
+    line = _NO_FAILURE.sub(" ", line)
     spans = {kind: [m.span() for m in words.finditer(line)] for kind, words in KINDS.items()}
     present = [kind for kind, found in spans.items() if found]
     every = [span for found in spans.values() for span in found]
@@ -565,7 +580,7 @@ def read(line: str) -> Reading | None:
                 break
             gap = min((_gap(match.span(), span) for span in every), default=_FARTHEST + 1)
             if cause is None or gap > _FARTHEST:
-                if not is_said:
+                if not is_said or _TELLS.search(match[0]) is None:
                     continue
                 gap = 0
             key = (gap // _STEP, number)

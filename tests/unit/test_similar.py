@@ -100,7 +100,9 @@ def test_a_message_that_only_passes_an_error_on_does_not_end_the_search() -> Non
         "gpu1:41:42 [0] NCCL WARN [Service thread] Could not receive type from localRank 0\n"
     )
     assert not answer(passed_on).by_words
-    diagnosis = answer(passed_on + "[ERROR] the subnet manager and its partition table are gone\n")
+    diagnosis = answer(
+        passed_on + "[ERROR] the subnet manager and its partition table gave no answer\n"
+    )
     names = [each.id for each in diagnosis.findings]
     assert diagnosis.by_words
     assert names[0] == "secondary-error"

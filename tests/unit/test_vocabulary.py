@@ -94,7 +94,9 @@ PREFIX = "gpu3:4711:4798 [2] x.cc:12 NCCL WARN "
 
 
 def test_a_warning_that_no_table_has_is_possible_and_never_silent() -> None:
-    assert findings_of(f"{PREFIX}Plaited quantum link 7 lost") == [("unmapped-message", "possible")]
+    first, *guesses = findings_of(f"{PREFIX}Plaited quantum link 7 lost")
+    assert first == ("unmapped-message", "possible")
+    assert {confidence for _, confidence in guesses} <= {"possible"}
 
 
 def test_a_warning_that_only_the_vocabulary_has_gives_its_finding() -> None:

@@ -18,7 +18,7 @@ behind() { # the word behind the word $1 among the others; - = there is none
 answered() { ping -c 1 -W 1 -q "$@" -I "$i" "$peer" >/dev/null 2>&1 </dev/null; }
 
 # 28 bytes of headers (IPv4, ICMP) are not counted by ping.
-arrives() { answered -M do -s $(($1 - 28)); }
+arrives() { answered -M "do" -s $(($1 - 28)); }
 
 largest() { # of the packets that arrive: $1 bytes do, $2 do not; eight sizes between at once
   low=$1 high=$2
