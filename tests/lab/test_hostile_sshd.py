@@ -64,7 +64,7 @@ def shell(text: str) -> Make:
 
 SERVER = r"""
 import os, socket, sys, time
-kind, until = sys.argv[1], time.monotonic() + 60
+kind, until = sys.argv[1], time.monotonic() + 110
 while True:
     try:
         server = socket.create_server(("0.0.0.0", 22))
@@ -100,9 +100,15 @@ def served(kind: str) -> Make:
         (home / "server.py").write_text(SERVER)
         text = f"{sys.executable} ~/server.py {kind} >/dev/null 2>&1 </dev/null &"
         shell(f"export HOME=/run/node/home; {text}")(lab, node)
-        deadline = time.monotonic() + 90
+        deadline = time.monotonic() + 120
+        again = time.monotonic() + 10
         while not (home / "listening").exists():
             assert time.monotonic() < deadline, f"{node}: nothing listens on port 22"
+            if time.monotonic() > again:  # the first signal came before the sshd was ready for it
+                first = lab.node(node).init
+                assert first is not None
+                processes.send(first, signal.SIGHUP)
+                again += 10
             time.sleep(0.1)
 
     return make

@@ -258,8 +258,8 @@ def test_a_connection_that_dies_under_a_command_keeps_what_was_written(
     server = site.start("dying")
     session = opener(site, "dying")
     thread, results = in_background(
-        session, sh(f"echo half; echo $$ > {site.directory}/pid; sleep 30")
-    )
+        session, sh(f"echo half; sleep 3; echo $$ > {site.directory}/pid; sleep 30")
+    )  # what was written needs its time to arrive
     remote = pid_in(site.directory / "pid")
     server.signal_connections(signal.SIGKILL)
     thread.join(PATIENCE_S)
