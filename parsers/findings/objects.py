@@ -515,7 +515,7 @@ GENERAL = (
         "refused=rendezvous-failed route=firewall-blocks-ports silent=rendezvous-failed"
         ",firewall-blocks-ports gone=dead-process address=ports-exhausted",
     ),
-    _object(r".", "full=disk-full! memory=host-memory-exhausted"),
+    _object(r".+", "full=disk-full! memory=host-memory-exhausted"),
 )
 """What every program speaks of: after the others."""
 
@@ -541,6 +541,8 @@ _PASSED_ON = re.compile(
     r"^\s*(?:Traceback \(|File \"|at \S+\(|raise \w|\^+$)|\.py\", line \d+", re.IGNORECASE
 )
 """Frames: what they name is where, not what."""
+_LONGEST = 2000
+"""Characters of a line that are read: each object is held against each word of failure."""
 _NO_FAILURE = re.compile(
     r"\((?:e\.g\.|such as|for example|i\.e\.)[^()]*\)|\[\s*(?:ERROR|FATAL|CRITICAL)\s*\]"
     r"|\b\w*(?:err|errors?|timeouts?|retry|retries|drops?|discards?|failed|failures?)\w*[ :=]+0\b",
@@ -566,7 +568,7 @@ def read(line: str) -> Reading | None:
     """What could not be had, and why; None = the line names no object that it could not have."""
     if _HARMLESS.search(line) or _PASSED_ON.search(line):
         return None
-    line = _NO_FAILURE.sub(" ", line)
+    line = _NO_FAILURE.sub(" ", line[:_LONGEST])
     spans = {kind: [m.span() for m in words.finditer(line)] for kind, words in KINDS.items()}
     present = [kind for kind, found in spans.items() if found]
     every = [span for found in spans.values() for span in found]
