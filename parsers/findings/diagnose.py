@@ -260,7 +260,7 @@ def search_patterns() -> tuple[Pattern, ...]:
     for regex in (SUCCESS, BREAK):
         by_regex[regex] = Pattern(regex, regex, keep=_MOST_RUNS)
     for pattern in failure_lines.patterns():
-        by_regex[pattern.regex] = pattern
+        by_regex[pattern.id] = pattern
     return (*by_regex.values(), *message_clues.patterns())
 
 
@@ -460,7 +460,7 @@ def _failures(
         is_harmless = known.by_id[clue.symptom].role in (Role.NOTE, Role.STATE)
         if is_harmless and clue.weight is not Weight.EXCLUDES:
             harmless.add((clue.evidence.artefact, clue.evidence.line_no))
-    lines = {line for each in patterns for line in lines_of(evidence, each.regex)}
+    lines = {line for each in patterns for line in lines_of(evidence, each.id)}
     return [
         line
         for line in sorted(lines, key=lambda line: line.place)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import functools
 import importlib.resources
-import re
 from dataclasses import dataclass
 
 from busbw import codec
@@ -72,13 +71,13 @@ def _packaged() -> Lexicon:
 
 @functools.cache
 def patterns_of(writer: Writer) -> tuple[Pattern, ...]:
-    """What to search texts for. A general word is tied to the absence of what makes it harmless, so
-    that no harmless line takes the place of a failure."""
+    """What to search texts for. A general word counts only in a line without what makes it
+    harmless, so that no harmless line takes the place of a failure."""
     if not writer.words:
         return tuple(Pattern(each, each, keep=_KEEP, after=_AFTER) for each in writer.expressions)
-    guard = f"^(?!.*(?:{'|'.join((*load().harmless, *writer.unless))}))"
+    harmless = "|".join((*load().harmless, *writer.unless))
     return tuple(
-        Pattern(f"{guard}.*(?:{each})", f"{guard}.*(?:{each})", keep=_KEEP, after=_AFTER)
+        Pattern(f"words: {each}", each, keep=_KEEP, after=_AFTER, unless=harmless)
         for each in writer.expressions
     )
 
@@ -98,7 +97,7 @@ def reports_failure(line: str) -> bool:
 def writer_of(line: str) -> Writer | None:
     """Whose wording it is by which the line reports a failure; None = nobody's."""
     for writer in load().writers:
-        if any(re.search(each.regex, line, re.IGNORECASE) for each in patterns_of(writer)):
+        if any(pattern.counts(line) for pattern in patterns_of(writer)):
             return writer
     return None
 

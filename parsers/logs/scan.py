@@ -68,6 +68,15 @@ class Pattern:
     as common: from then on only one line in 2 MB is taken."""
     after: int = 0
     """How many lines behind each kept line are kept with it (fewer at the end of a block)."""
+    unless: str = ""
+    """A line that matches this expression as well does not count; "" = every line counts. Only
+    lines that match `regex` are asked, so it may be slow."""
+
+    def counts(self, line: str) -> bool:
+        """Whether one line matches."""
+        if re.search(self.regex, line, re.IGNORECASE) is None:
+            return False
+        return not self.unless or re.search(self.unless, line, re.IGNORECASE) is None
 
 
 class Line(NamedTuple):
@@ -170,6 +179,11 @@ class Scanner:
         self.patterns = tuple(patterns)
         expressions = tuple(pattern.regex for pattern in self.patterns)
         self._branches = _branches_of(expressions)
+        self._unless = {
+            index: re.compile(pattern.unless.encode(), re.IGNORECASE)
+            for index, pattern in enumerate(self.patterns)
+            if pattern.unless
+        }
         self._make_finder = finder
 
     @functools.cached_property
@@ -222,6 +236,9 @@ class Scanner:
                 places = sorted({*matches[index], *places})
             matches[index] = places
         for index, places in matches.items():
+            unless = self._unless.get(index)
+            if unless is not None:
+                places = [at for at in places if unless.search(lines[at]) is None]
             tally.book(index, places[:1] if index in tally.once else places)
         self._finder.learn(hits, misses)
 
@@ -233,8 +250,11 @@ class Scanner:
             matched: set[int] = set()
             for number in self._finder.candidates(joined):
                 branch = self._branches[number]
-                if branch.index not in matched and branch.regex.search(joined) is not None:
-                    matched.add(branch.index)
+                if branch.index in matched or branch.regex.search(joined) is None:
+                    continue
+                matched.add(branch.index)
+                unless = self._unless.get(branch.index)
+                if unless is None or unless.search(joined) is None:
                     tally.book_wrapped(branch.index, at, joined)
             claimed.update((at + step, matched) for step in range(count))
         return claimed

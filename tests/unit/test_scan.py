@@ -101,12 +101,14 @@ def naive(
 ) -> dict[tuple[str, str | None], list[int]]:
     """What every line, searched with every expression, gives: the lines per pattern and process."""
     found: dict[tuple[str, str | None], list[int]] = {}
+    flags = re.IGNORECASE | re.ASCII
     compiled = [
-        (pattern, re.compile(pattern.regex, re.IGNORECASE | re.ASCII)) for pattern in patterns
+        (each, re.compile(each.regex, flags), re.compile(each.unless or "(?!)", flags))
+        for each in patterns
     ]
     for line_no, line in enumerate(lines, 1):
-        for pattern, expression in compiled:
-            if expression.search(line):
+        for pattern, expression, unless in compiled:
+            if expression.search(line) and not unless.search(line):
                 process = process_of(line.encode())
                 found.setdefault((pattern.id, process.decode() if process else None), []).append(
                     line_no
