@@ -44,7 +44,7 @@ from busbw.parsers.findings.evidence import (
 )
 from busbw.parsers.findings.line_roles import LineRole, role_of
 from busbw.parsers.findings.ranking import possible, rank
-from busbw.parsers.findings.rules import Rule
+from busbw.parsers.findings.rules import Rule, Watch
 from busbw.parsers.logs import failure_lines
 from busbw.parsers.logs.scan import Hit, Line, Pattern
 from busbw.text import whole
@@ -205,14 +205,14 @@ def _value_text(value: Value) -> str:
 
 def view_for(rule: Rule, evidence: EvidenceSet, clues: tuple[Clue, ...], context: Context) -> View:
     """The view of one rule."""
-    lines = tuple((watch.name, lines_of(evidence, watch.regex)) for watch in rule.watches)
+    lines = tuple((watch.name, lines_of(evidence, _pattern_id(watch))) for watch in rule.watches)
     return View(lines, clues, evidence.facts, context)
 
 
-def lines_of(evidence: EvidenceSet, regex: str) -> tuple[Sighting, ...]:
-    """The lines that an expression found, in order."""
+def lines_of(evidence: EvidenceSet, pattern: str) -> tuple[Sighting, ...]:
+    """The lines that the pattern of this id found, in order. Most ids are their expression."""
     lines: list[Sighting] = []
-    for number, hit in evidence.hits_by_pattern.get(regex, ()):
+    for number, hit in evidence.hits_by_pattern.get(pattern, ()):
         lines += sightings(evidence.texts[number], number, hit)
     return tuple(sorted(lines, key=lambda line: line.place))
 
@@ -250,8 +250,9 @@ def search_patterns() -> tuple[Pattern, ...]:
     """What to search texts for: the expressions of the catalogue and of the rules, each once."""
     by_regex = {pattern.regex: pattern for pattern in patterns(catalogue.load())}
     for watch in (watch for rule in all_rules() for watch in rule.watches):
-        pattern = Pattern(watch.regex, watch.regex, watch.keep, watch.distinct)
-        by_regex.setdefault(watch.regex, pattern)
+        name = _pattern_id(watch)
+        pattern = Pattern(name, watch.regex, watch.keep, watch.distinct, unless=watch.unless)
+        by_regex.setdefault(name, pattern)
     marks: list[str] = []
     for family in families().values():
         marks += (*family.marks, *family.rivals)
@@ -262,6 +263,11 @@ def search_patterns() -> tuple[Pattern, ...]:
     for pattern in failure_lines.patterns():
         by_regex[pattern.id] = pattern
     return (*by_regex.values(), *message_clues.patterns())
+
+
+def _pattern_id(watch: Watch) -> str:
+    """Of what texts are searched for; rules that watch the same lines share it."""
+    return f"{watch.regex} unless {watch.unless}" if watch.unless else watch.regex
 
 
 def diagnose(evidence: EvidenceSet, context: Context | None = None) -> Diagnosis:

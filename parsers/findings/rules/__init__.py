@@ -23,6 +23,8 @@ class Watch:
     """As of a `scan.Pattern`: of each process one line for each last word."""
     keep: int = 4
     """As of a `scan.Pattern`: lines kept of each process."""
+    unless: str = ""
+    """As of a `scan.Pattern`: a line that matches this as well does not count."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,9 +16,9 @@ from busbw.parsers.logs import failure_lines
 _KEEP = 64
 _MOST_LINES = 64
 """Failures read of all texts: later ones are consequences."""
-_GUARD = r"^(?!.*(?:NCCL (?:INFO|TRACE) |UCX +(?:INFO|DEBUG)|<info>|<debug>|\bDEBUG\b))"
+_INFORMS = r"NCCL (?:INFO|TRACE) |UCX +(?:INFO|DEBUG)|<info>|<debug>|\bDEBUG\b"
 _FAILURES = tuple(
-    Watch(f"failure {number}", f"{_GUARD}.*(?:{words})", keep=_KEEP)
+    Watch(f"failure {number}", words, keep=_KEEP, unless=_INFORMS)
     for number, words in enumerate(
         (
             r"no such |not found|can ?not |can't |could ?n[o']t |could not |unable to |fail(?:ed|ure)",
@@ -26,7 +26,7 @@ _FAILURES = tuple(
             r"unknown|missing|not (?:available|supported|permitted|valid|running|implemented)|expired"
             r"|unreachable|exceed|no space|insufficient|unsatisf|not exist|n[o']t match|is down",
             r"error|errno|out of memory|killed|version|killing|reset|violat|unsigned|unauthori|busy",
-            r"\bE[A-Z]{4,}\b.*\d|\bno (?:\w+ ){1,3}(?:found|available|left)|limit|aborted|blocked|lost"
+            r"\b(?-i:E[A-Z]{4,})\b.*\d|\bno (?:\w+ ){1,3}(?:found|available|left)|limit|aborted|blocked|lost"
             r"|already (?:bound|running)|nothing to|not in the|didn't|does ?n[o']t|\bstatus [1-9]"
             r"|_ERR\b|not part of|but only|Back-?off|unschedulable|skew|rewound|bad permissions|link is down|definitely down",
         )
