@@ -4,7 +4,6 @@ The texts are composed in the public output formats of each writer, not recorded
 """
 
 import argparse
-import re
 from pathlib import Path
 
 import pytest
