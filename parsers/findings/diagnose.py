@@ -31,6 +31,7 @@ from busbw.parsers.findings.evidence import (
     MOST_LINES_KNOWN,
     NO_PLACE,
     RESULT,
+    Basis,
     Clue,
     Context,
     Diagnosis,
@@ -43,7 +44,7 @@ from busbw.parsers.findings.evidence import (
     places,
 )
 from busbw.parsers.findings.line_roles import LineRole, role_of
-from busbw.parsers.findings.ranking import possible, rank
+from busbw.parsers.findings.ranking import WEIGHTS, possible, rank
 from busbw.parsers.findings.rules import Rule, Watch
 from busbw.parsers.logs import failure_lines
 from busbw.parsers.logs.scan import Hit, Line, Pattern
@@ -217,6 +218,7 @@ def lines_of(evidence: EvidenceSet, pattern: str) -> tuple[Sighting, ...]:
     return tuple(sorted(lines, key=lambda line: line.place))
 
 
+_SIGN, _GUESS, _FACT = "sign", "guess", "fact"
 RATIOS = ("busbw_ratio", "intranode_busbw_ratio", "alltoall_ratio", "scale_ratio")
 _MOST_FAILURES = 3
 """Lines that report a failure and whose words are looked up: later ones are consequences."""
@@ -276,9 +278,12 @@ def diagnose(evidence: EvidenceSet, context: Context | None = None) -> Diagnosis
     absent = _fabrics_absent(evidence)
     context = replace(context or Context(), seen=_fabrics_seen(evidence) - absent, absent=absent)
     clues = [*line_clues(known, evidence.texts), *fact_clues(known, evidence)]
+    origins = [_SIGN] * len(clues)
     clues += message_clues.message_clues(evidence.texts, clues)
+    origins += [message_clues.SOURCE] * (len(clues) - len(origins))
     for rule in all_rules():
         clues += rule.judge(view_for(rule, evidence, tuple(clues), context))
+        origins += [rule.name] * (len(clues) - len(origins))
     ends = _run_ends(evidence)
     clues = [_outlived(clue, ends) for clue in clues]
     failures = _failures(known, evidence, clues, failure_lines.patterns(words=False))
@@ -305,7 +310,28 @@ def diagnose(evidence: EvidenceSet, context: Context | None = None) -> Diagnosis
     only_words = bool(by_words) and all(each.id in message_clues.RESTATEMENTS for each in findings)
     notes = _notes(unexplained, by_words if only_words else ())
     findings = (*by_words, *findings) if come_first else (*findings, *by_words)
-    return Diagnosis(findings, notes, unexplained, healthy, only_words)
+    bases = tuple(_basis(each, zip(origins, clues, strict=True)) for each in findings)
+    return Diagnosis(findings, notes, unexplained, healthy, only_words, bases)
+
+
+def _basis(finding: Finding, clues: Iterable[tuple[str, Clue]]) -> Basis:
+    """What read the lines of a finding, and what they are worth."""
+    own = [
+        (origin, clue)
+        for origin, clue in clues
+        if clue.symptom == finding.id and clue.weight is not Weight.EXCLUDES
+    ]
+    if not own:
+        return Basis(_GUESS, Weight.WEAK, 1, role_of(finding.evidence[0].text).name.lower())
+    best = min((clue.weight for _, clue in own), key=WEIGHTS.__getitem__)
+    origins = {origin for origin, clue in own if clue.weight is best}
+    roles = [role_of(clue.evidence.text) for _, clue in own if clue.place != NO_PLACE]
+    return Basis(
+        "+".join(sorted(origins)),
+        best,
+        len({clue.place for _, clue in own}),
+        min(roles).name.lower() if roles else _FACT,
+    )
 
 
 def _run_ends(evidence: EvidenceSet) -> Mapping[int, tuple[tuple[int, bool], ...]]:

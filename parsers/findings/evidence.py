@@ -182,6 +182,21 @@ class Clue:
 
 
 @dataclass(frozen=True, slots=True)
+class Basis:
+    """What a finding rests on, as far as it decides how sure it is."""
+
+    origin: str
+    """What read its best lines: `sign` (an expression of the catalogue), `vocabulary`, a rule by its
+    name; `guess` = words alike, or the usual reason of a message."""
+    weight: str
+    """Of its best clue."""
+    lines: int
+    """Lines that speak for it."""
+    role: str
+    """What its best line says (`line_roles`); `fact` where it is no line."""
+
+
+@dataclass(frozen=True, slots=True)
 class Diagnosis:
     """What can be said of the evidence, best first."""
 
@@ -195,6 +210,8 @@ class Diagnosis:
     by_words: bool = False
     """True = no sign of the catalogue is in the evidence: the findings only share words with the
     first line that reports a failure."""
+    bases: tuple[Basis, ...] = ()
+    """Of each finding, in their order."""
 
 
 @dataclass(frozen=True, slots=True)

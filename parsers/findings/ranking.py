@@ -52,7 +52,8 @@ _SEVERITIES = {
     Severity.INFO: 4,
 }
 _STRONG = (Weight.CERTAIN, Weight.STRONG)
-_WEIGHTS = {Weight.CERTAIN: 0, Weight.STRONG: 1, Weight.WEAK: 2, Weight.REQUIRES: 3}
+WEIGHTS = {Weight.CERTAIN: 0, Weight.STRONG: 1, Weight.WEAK: 2, Weight.REQUIRES: 3}
+"""What a clue says, the best first."""
 _MOST_EVIDENCE = 5
 _MOST_PLACES = 16
 _CHANNEL = re.compile(r"\bChannel (\d+)")
@@ -85,7 +86,7 @@ class _Candidate:
 
     def best(self) -> Weight:
         """The weight of its best clue."""
-        return min((clue.weight for clue in self.clues), key=_WEIGHTS.__getitem__)
+        return min((clue.weight for clue in self.clues), key=WEIGHTS.__getitem__)
 
     def line_role(self) -> LineRole:
         """What its best line says: facts are reasons."""
@@ -461,10 +462,10 @@ def _finding(candidate: _Candidate, ordered: Sequence[_Candidate]) -> Finding:
 def _where(clues: Sequence[Clue]) -> tuple[str, ...]:
     """The places that the best clues name: those named most often first, since many victims
     point at one culprit."""
-    best = min((_WEIGHTS[clue.weight] for clue in clues), default=0)
+    best = min((WEIGHTS[clue.weight] for clue in clues), default=0)
     counts: Counter[str] = Counter()
     for clue in sorted(clues, key=lambda clue: clue.place):
-        if _WEIGHTS[clue.weight] == best:
+        if WEIGHTS[clue.weight] == best:
             counts.update(clue.where)
     return tuple(place for place, _ in counts.most_common(_MOST_PLACES))
 
@@ -477,7 +478,7 @@ def _status(role: Role) -> Status:
 
 def _evidence(clues: Sequence[Clue]) -> tuple[Evidence, ...]:
     """The best lines, at most five, each once, in order."""
-    best = sorted(clues, key=lambda clue: (_WEIGHTS[clue.weight], clue.place))
+    best = sorted(clues, key=lambda clue: (WEIGHTS[clue.weight], clue.place))
     chosen = list(dict.fromkeys((clue.evidence, clue.place) for clue in best))[:_MOST_EVIDENCE]
     return tuple(evidence for evidence, place in sorted(chosen, key=lambda pair: pair[1]))
 

@@ -5,6 +5,7 @@
     python tests/bench/why_cases.py curve                      all recorded batches
     python tests/bench/why_cases.py regrade TEXTS [--batch 1]  today's answers, not recorded
     python tests/bench/why_cases.py ablate TEXTS [--batch 1]   today's score without each part
+    python tests/bench/why_cases.py bases TEXTS [--batch 1]    today's calibration by what read the lines
     python tests/bench/why_cases.py second FILE                agreement of a second label
     python tests/bench/why_cases.py fetch TEXTS                texts of public threads
 
@@ -316,6 +317,7 @@ def run_batch(folder: Path, batch: int, command: Sequence[str], commit: str) -> 
                 case: [[a.id, a.confidence, kept_text(rows, case, a)] for a in got[:8]]
                 for case, got in answers.items()
             },
+            "bases": {row["id"]: bases_of(folder, row["id"])[:8] for row in rows},
         }
     )
     save(RESULTS, results)
@@ -415,6 +417,33 @@ def ablate(folder: Path, rows: Sequence[Row]) -> str:
     return "\n".join(lines)
 
 
+def bases_of(folder: Path, case: str) -> list[list[Any]]:
+    """What each answer rests on, in this process: origin, weight, lines, part of the best line."""
+    diagnosis = diagnose.diagnose(why.read([str(text_path(folder, case))]).evidence)
+    return [[b.origin, str(b.weight), b.lines, b.role] for b in diagnosis.bases]
+
+
+def calibration_by_basis(folder: Path, rows: Sequence[Row]) -> str:
+    """How often a first answer is the cause, by what read its lines, in this process."""
+    number: Counter[tuple[str, ...]] = Counter()
+    right: Counter[tuple[str, ...]] = Counter()
+    for row in rows:
+        diagnosis = diagnose.diagnose(why.read([str(text_path(folder, row["id"]))]).evidence)
+        answers = [
+            Answer(f.id, f.confidence.value, f"{f.title}\n{f.cause}") for f in diagnosis.findings
+        ]
+        g = grade(row, answers)
+        if not answers or g.kind != "labelled" or g.visible not in VISIBLE:
+            continue
+        basis = diagnosis.bases[0]
+        for key in (("",), ("origin", basis.origin), ("line", basis.role)):
+            number[(g.level, *key)] += 1
+            right[(g.level, *key)] += g.first
+    return "\n".join(
+        f"{' '.join(key):50} {share(right[key], number[key])}" for key in sorted(number)
+    )
+
+
 def agreement(path: Path) -> str:
     """How often a second label accepts what the first accepts."""
     rows = {row["id"]: row["expected"] for row in load(INDEX)}
@@ -489,7 +518,7 @@ def parser() -> argparse.ArgumentParser:
     """The command line."""
     top = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     todo = top.add_subparsers(dest="todo", required=True)
-    for name in ("seal", "run", "regrade", "ablate", "fetch"):
+    for name in ("seal", "run", "regrade", "ablate", "bases", "fetch"):
         one = todo.add_parser(name)
         one.add_argument("texts", type=Path)
         if name != "fetch":
@@ -522,6 +551,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         rows = chosen(load(INDEX), args.batch)
         here = [row for row in rows if (args.texts / f"{row['id']}.txt").exists()]
         print(ablate(args.texts, here))
+    elif args.todo == "bases":
+        rows = chosen(load(INDEX), args.batch)
+        here = [row for row in rows if text_path(args.texts, row["id"]).exists()]
+        print(calibration_by_basis(args.texts, here))
     elif args.todo == "curve":
         print(curve())
     elif args.todo == "second":

@@ -7,7 +7,7 @@ import pytest
 from busbw.model import Confidence
 from busbw.parsers.findings import line_roles
 from busbw.parsers.findings.diagnose import diagnose, search_patterns
-from busbw.parsers.findings.evidence import Diagnosis, EvidenceSet, Text
+from busbw.parsers.findings.evidence import Basis, Diagnosis, EvidenceSet, Text
 from busbw.parsers.findings.line_roles import LineRole, role_of
 from busbw.parsers.logs.scan import Scanner
 
@@ -49,6 +49,13 @@ def test_the_guess_is_taken_from_the_line_that_says_why() -> None:
     )
     first = answer(text).findings[0]
     assert (first.id, first.evidence[0].line_no) == ("disk-full", 4)
+
+
+def test_a_diagnosis_says_what_each_finding_rests_on() -> None:
+    got = answer("orted: command not found\nnewd: libnew.so.3 could not be loaded\n")
+    by_id = {f.id: b for f, b in zip(got.findings, got.bases, strict=True)}
+    assert by_id["orted-not-found"].origin == "sign"
+    assert by_id["runtime-lib-missing"] == Basis("named-objects", "strong", 1, "failure")
 
 
 def test_what_somebody_else_noticed_is_no_likely_cause() -> None:

@@ -38,6 +38,29 @@ def test_object_and_kind_give_the_cause_whoever_writes(line: str, first: str) ->
     assert reading.entries[0] == first
 
 
+@pytest.mark.parametrize(
+    ("line", "is_likely"),
+    [
+        ("newd: libnew.so.3 could not be loaded", True),
+        ("newd: the token of node 7 is not found", True),
+        ("newd: the token of node 7 is invalid", False),
+        ("newd: slurmctld failed", False),
+        ("newd: no token here, and some of the other things that it needs are missing", False),
+    ],
+)
+def test_a_far_object_and_a_kind_that_says_little_leave_the_cause_open(
+    line: str, is_likely: bool
+) -> None:
+    reading = objects.read(line)
+    assert reading is not None
+    assert reading.is_likely is is_likely
+
+
+def test_a_number_in_brackets_is_an_error_number_at_the_end_of_a_clause_only() -> None:
+    assert objects.read("newd: write to /tmp/x: error (28)") is not None
+    assert objects.read("number of heads (28) must be divisible by 8") is None
+
+
 def test_the_object_nearest_to_the_failure_counts() -> None:
     reading = objects.read("the job with image x and port 80 on GPU 3: libz.so.1 not found")
     assert reading is not None
