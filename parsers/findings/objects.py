@@ -152,7 +152,7 @@ OBJECTS = (
     ),
     _object(
         r"getaddrinfo|gaierror|EAI_[A-Z]+|gethostby\w+|nodename nor servname|C-ares"
-        r"|name or service not known|name resolution|no such host|could not resolve"
+        r"|name or service not known|name resolution|no such host|could not resolve(?! (?:the )?(?:linux )?kernel)"
         r"|\blook\w* ?up (?:address|host|server|peer)|host ?name lookup|\bunknown host\b|\bDNS\b"
         r"|(?:resolve|look up|translate|find an?|find|get) (?:\w+ ){0,3}(?:host|address|peer)\b"
         r"|address of (?:node|host|rank).{0,40}look|resolve (?:host|upstream|peer|hostname)"
