@@ -20,8 +20,9 @@ from busbw.parsers.findings.catalogue import GPUS, Gpus
 # All families of checks, found by walking the package.
 
 
+@functools.cache
 def families() -> tuple[CheckFamily, ...]:
-    """Every `CHECK`, by name."""
+    """Every `CHECK`, by name. Walked once: each of a thousand texts may be judged."""
     return tuple(
         thing
         for thing in plugins.discover(busbw.checks, "CHECK").values()

@@ -59,10 +59,12 @@ def last_states(logged: Iterable[Communicator]) -> tuple[Communicator, ...]:
     """Each communicator once, with the furthest state it was logged in. A pointer is used again
     once its communicator is gone."""
     current: dict[tuple[str, str | None], Communicator] = {}
+    first_with: dict[str, tuple[str, str | None]] = {}
     for each in sorted(logged, key=lambda communicator: communicator.line_no):
         key = (each.pointer, each.comm_id)
+        first = first_with.setdefault(each.pointer, key)
         if each.comm_id is None and key not in current:
-            key = next((known for known in current if known[0] == each.pointer), key)
+            key = first
         before = current.get(key)
         current[key] = each if before is None else _fold(before, each)
     return tuple(current.values())

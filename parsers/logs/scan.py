@@ -208,7 +208,7 @@ class Scanner:
         for block in blocks(tally.counted(chunks)):
             tally.begin(block)
             self._search(block.text, tally)
-            tally.lines += block.text.count(b"\n") + 1
+            tally.lines += len(tally.block_lines) or block.text.count(b"\n") + 1
         return tally.result()
 
     def _search(self, text: bytes, tally: _Tally) -> None:

@@ -44,7 +44,8 @@ _MISSES_PER_HIT = 4
 _FREQUENT = frozenset(
     word.encode()
     for word in (
-        *("rank", "info", "nccl info ", "error", "warning", "running", "pending", "roce"),
+        *("rank", "info", "nccl info ", "nccl info channel ", "error", "warning"),
+        *("running", "pending", "roce"),
         *("int", "float", "double", "half"),
         *("step", "iter", "epoch", "dataset", "shard", "checkpoint"),
     )

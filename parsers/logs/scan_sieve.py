@@ -10,6 +10,7 @@ from functools import cache, cached_property
 from typing import NamedTuple, Protocol
 
 from busbw.parsers.logs import tags
+from busbw.parsers.logs.escapes import without_escapes_bytes
 
 # Blocks of whole, clean lines: no ANSI sequences, carriage returns or NULs, no line cut in two.
 
@@ -23,7 +24,6 @@ WARN = b" NCCL WARN "
 _TAIL = 4096
 _DASHES = b"-" * 50
 """Open MPI's help messages stand between such lines."""
-_ANSI = re.compile(rb"\x1b\[[0-?]*[ -/]*[@-~]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,8 +88,7 @@ def _block(raw: bytes, skipping: bool) -> tuple[Block | None, bool]:
         if not text:
             return None, False
     unfinished = not raw.endswith(b"\n")
-    if b"\x1b" in text:
-        text = _ANSI.sub(b"", text)
+    text = without_escapes_bytes(text)
     if b"\r" in text:
         text = text.replace(b"\r", b"")
     if b"\0" in text:

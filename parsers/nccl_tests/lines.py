@@ -22,6 +22,7 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
+from busbw.parsers.logs.escapes import without_escapes, without_escapes_bytes
 from busbw.parsers.logs.scan_literals import MarkedLine, Marks
 from busbw.parsers.nccl_tests.rows import ELEMENT_BYTES, HEAD, REDOPS, REST_OF_ROW, has_header_part
 
@@ -76,9 +77,6 @@ _PREFIXES = re.compile(
 _MAY_BEGIN = re.compile(r"""\s*(?:[\[({<>+"'`•:A-Z]|\d{1,6}:|\d{4}-\d\d|\d+\t|[-*] |\S*[:|-])""")
 """Cheap test: a line that does not begin like this has no prefix."""
 _DEEPEST = 5
-_ANSI = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-_])")
-_ANSI_BYTES = re.compile(_ANSI.pattern.replace("[^", r"[^\n").encode())
-"""The same for many lines at once."""
 _INVISIBLE = {0: None, 0x200B: None, 0xFEFF: None, 0xA0: " ", 0x202F: " ", 0x3000: " ", 0x2212: "-"}
 
 
@@ -114,8 +112,7 @@ def undecorate(line: str) -> str:
         line = line.translate(_INVISIBLE)
     elif "\0" in line:
         line = line.replace("\0", "")
-    if "\x1b" in line:
-        line = _ANSI.sub("", line)
+    line = without_escapes(line)
     if "&" in line and ";" in line:
         line = html.unescape(line).replace("\xa0", " ")
     return line
@@ -220,8 +217,7 @@ def candidates(chunks: Iterable[bytes]) -> Iterator[Line]:
         if not state.in_table and not _BLOCK_MARKS.stand_in(block):
             number += block.count(b"\n")
             continue
-        if b"\x1b" in block:
-            block = _ANSI_BYTES.sub(b"", block)
+        block = without_escapes_bytes(block)
         end = block.rfind(b"\n") + 1
         done = index = 0
         if not state.has_begun:

@@ -26,7 +26,7 @@ _FAILURES = tuple(
             r"unknown|missing|not (?:available|supported|permitted|valid|running|implemented)|expired"
             r"|unreachable|exceed|no space|insufficient|unsatisf|not exist|n[o']t match|is down",
             r"error|errno|out of memory|killed|version|killing|reset|violat|unsigned|unauthori|busy",
-            r"\b(?-i:E[A-Z]{4,})\b.*\d|\bno (?:\w+ ){1,3}(?:found|available|left)|limit|aborted|blocked|lost"
+            r"\b(?-i:E[A-Z]{4,})\b.*\d|\bno (?:\w+ ){1,3}(?:found|available|left)|limit|aborted|blocked|lost|closed by"
             r"|already (?:bound|running)|nothing to|not in the|didn't|does ?n[o']t|\bstatus [1-9]"
             r"|_ERR\b|not part of|but only|Back-?off|unschedulable|skew|rewound|bad permissions|link is down|definitely down",
         )
