@@ -88,7 +88,8 @@ def _block(raw: bytes, skipping: bool) -> tuple[Block | None, bool]:
         if not text:
             return None, False
     unfinished = not raw.endswith(b"\n")
-    text = without_escapes_bytes(text)
+    if b"\x1b" in text:
+        text = without_escapes_bytes(text)
     if b"\r" in text:
         text = text.replace(b"\r", b"")
     if b"\0" in text:

@@ -112,7 +112,8 @@ def undecorate(line: str) -> str:
         line = line.translate(_INVISIBLE)
     elif "\0" in line:
         line = line.replace("\0", "")
-    line = without_escapes(line)
+    if "\x1b" in line:
+        line = without_escapes(line)
     if "&" in line and ";" in line:
         line = html.unescape(line).replace("\xa0", " ")
     return line
@@ -217,7 +218,8 @@ def candidates(chunks: Iterable[bytes]) -> Iterator[Line]:
         if not state.in_table and not _BLOCK_MARKS.stand_in(block):
             number += block.count(b"\n")
             continue
-        block = without_escapes_bytes(block)
+        if b"\x1b" in block:
+            block = without_escapes_bytes(block)
         end = block.rfind(b"\n") + 1
         done = index = 0
         if not state.has_begun:
