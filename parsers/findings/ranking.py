@@ -141,6 +141,9 @@ def rank(
     if failed:
         _add_reasons(known, candidates, clues, context)
     ordered = sorted(candidates.values(), key=_order)
+    _demote_general(known, candidates)
+    _demote_undecided(known, candidates)
+    ordered.sort(key=lambda each: (bool(each.explained_by), -_SURE[each.confidence]))
     return tuple(_finding(candidate, ordered) for candidate in ordered)
 
 
@@ -384,6 +387,44 @@ def _demote_what_was_noticed(candidates: Mapping[str, _Candidate]) -> None:
         role = candidate.line_role()
         if role is LineRole.CONSEQUENCE or (role is LineRole.NOTICE and told):
             candidate.confidence = Confidence.POSSIBLE
+
+
+def _demote_general(known: Catalogue, candidates: Mapping[str, _Candidate]) -> None:
+    """A failure that many causes lead to is possible at most where lines alone report it: the text
+    may not show which."""
+    for name in known.general & candidates.keys():
+        candidate = candidates[name]
+        if candidate.confidence is Confidence.LIKELY and candidate.first() < NO_PLACE:
+            candidate.confidence = Confidence.POSSIBLE
+
+
+def _demote_undecided(known: Catalogue, candidates: Mapping[str, _Candidate]) -> None:
+    """A cause is possible at most where something in sight may explain it, or where another line
+    makes a cause likely that has nothing to do with it: the text does not say which."""
+    undecided = []
+    for candidate in candidates.values():
+        if candidate.confidence is Confidence.LIKELY and candidate.symptom.role is Role.CAUSE:
+            others = [each for each in candidates.values() if _rivals(known, each, candidate)]
+            undecided += [candidate] if others else []
+    for candidate in undecided:
+        candidate.confidence = Confidence.POSSIBLE
+
+
+def _rivals(known: Catalogue, rival: _Candidate, candidate: _Candidate) -> bool:
+    """It leaves open whether the candidate is the cause, by words of its own."""
+    one, other = candidate.symptom.id, rival.symptom.id
+    if one == other or rival.symptom.role is not Role.CAUSE or rival.share is not None:
+        return False
+    if (
+        other in known.general | known.consequences[one]
+        or one in known.general
+        or rival.explained_by
+    ):
+        return False
+    explains = one in known.consequences[other]
+    return (explains or bool(_SURE[rival.confidence])) and bool(
+        _own_words(rival.clues, candidate.clues)
+    )
 
 
 def _demote_conditions(candidates: Mapping[str, _Candidate]) -> None:

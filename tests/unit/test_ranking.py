@@ -7,7 +7,7 @@ import pytest
 from busbw.model import Confidence, Evidence, Finding
 from busbw.parsers.findings import catalogue
 from busbw.parsers.findings.catalogue import Catalogue, Reason, Role, Signal, Weight, shares
-from busbw.parsers.findings.evidence import Clue, Context, Place
+from busbw.parsers.findings.evidence import NO_PLACE, Clue, Context, Place
 from busbw.parsers.findings.ranking import rank
 
 
@@ -102,7 +102,7 @@ def test_a_weak_sign_of_its_own_is_strong_beside_the_failure_that_it_explains(
 def test_two_causes_with_a_weak_sign_each_are_both_only_possible(known: Catalogue) -> None:
     failure = clue("retries", 1, Weight.STRONG)
     found = order(known, failure, clue("bad-gid", 2), clue("bad-mtu", 3))
-    assert found == [("retries", "likely"), ("bad-gid", "possible"), ("bad-mtu", "possible")]
+    assert found == [("retries", "possible"), ("bad-gid", "possible"), ("bad-mtu", "possible")]
 
 
 def test_a_guess_explains_nothing_by_the_very_line_that_it_shares(known: Catalogue) -> None:
@@ -155,7 +155,32 @@ def test_the_scheduler_s_end_of_a_job_follows_from_what_failed_before_it() -> No
     before = [clue("retries", 1, Weight.STRONG), clue(end, 9, Weight.CERTAIN)]
     assert order(known, *before) == [("retries", "likely"), (end, "possible")]
     after = [clue("retries", 9, Weight.STRONG), clue(end, 1, Weight.CERTAIN)]
-    assert order(known, *after) == [(end, "certain"), ("retries", "likely")]
+    assert order(known, *after) == [(end, "certain"), ("retries", "possible")]
+
+
+def test_two_likely_causes_that_have_nothing_to_do_with_each_other_are_possible(
+    known: Catalogue,
+) -> None:
+    one, two = clue("bad-gid", 1, Weight.STRONG), clue("other", 2, Weight.STRONG)
+    assert order(known, one) == [("bad-gid", "likely")]
+    assert order(known, one, two) == [("bad-gid", "possible"), ("other", "possible")]
+    weak = clue("other", 2)
+    assert order(known, one, weak) == [("bad-gid", "likely"), ("other", "possible")]
+    same_words = clue("other", 1, Weight.STRONG)
+    assert order(known, one, same_words)[0] == ("bad-gid", "likely")
+
+
+def test_what_many_entries_explain_is_possible_where_lines_alone_report_it() -> None:
+    many = [entry(f"cause-{number}", "crash") for number in range(6)]
+    known = catalogue.assemble([*many, entry("crash"), entry("other")])
+    assert known.general == {"crash"}
+    crash = clue("crash", 1, Weight.STRONG)
+    assert order(known, crash) == [("crash", "possible")]
+    assert order(known, replace(crash, place=NO_PLACE)) == [("crash", "likely")]
+    assert order(known, clue("crash", 1, Weight.CERTAIN)) == [("crash", "certain")]
+    assert order(known, crash, clue("other", 2, Weight.STRONG))[0] == ("other", "likely")
+    assert order(known, crash, clue("other", 2)) == [("crash", "possible"), ("other", "possible")]
+    assert catalogue.assemble([*many[1:], entry("crash")]).general == frozenset()
 
 
 def test_entries_of_a_provider_are_out_where_another_one_stands_in_its_place() -> None:
