@@ -26,6 +26,8 @@ _FORMS: Mapping[str, str] = {
 """Form → what a line begins with."""
 _UNMISTAKABLE = ("open-mpi", "torchrun", "kubectl")
 """Forms that no text begins with: they are taken from every line."""
+_UNMISTAKABLE_TAG = re.compile("|".join(_FORMS[form] for form in _UNMISTAKABLE))
+_TIME_IN_TAG = re.compile(_TIME)
 _TEXT = {form: re.compile(begin) for form, begin in _FORMS.items()}
 _BYTES = {form: re.compile(begin.encode()) for form, begin in _FORMS.items()}
 
@@ -60,3 +62,20 @@ def untagged_bytes(line: bytes, form: str | None) -> bytes:
 
 def _taken(form: str | None) -> tuple[str, ...]:
     return _UNMISTAKABLE if form is None else (form, *_UNMISTAKABLE)
+
+
+def by_writer(text: str) -> str:
+    """The text without unmistakable tags, the lines of each writer together, in the order of the
+    writers' first lines; a text whose first line has no such tag as it is.
+
+    >>> by_writer("[rank0]: a\\n[rank1]: x\\n[rank0]: b\\n")
+    'a\\nb\\nx\\n'
+    """
+    if _UNMISTAKABLE_TAG.match(text) is None:
+        return text
+    writers: dict[str, list[str]] = {}
+    for line in text.splitlines(keepends=True):
+        match = _UNMISTAKABLE_TAG.match(line)
+        tag = "" if match is None else _TIME_IN_TAG.sub("", match[0]).strip()
+        writers.setdefault(tag, []).append(line[match.end() :] if match else line)
+    return "".join(line for lines in writers.values() for line in lines)

@@ -19,6 +19,7 @@ from typing import Generic, NamedTuple, TypeVar
 
 from busbw import plugins
 from busbw.parsers.logs.scan_literals import Marks
+from busbw.parsers.logs.tags import by_writer
 from busbw.table_cache import cached
 from busbw.text import decoded
 
@@ -150,7 +151,8 @@ def read(text: str | bytes) -> tuple[Reading, ...]:
 
     @functools.cache
     def as_text() -> str:
-        return text if isinstance(text, str) else decoded(text.replace(b"\r\n", b"\n"))
+        whole = text if isinstance(text, str) else decoded(text.replace(b"\r\n", b"\n"))
+        return by_writer(whole)
 
     readings = (_tool(each.name, each.module).read(data, as_text) for each in wanted)
     return tuple(reading for reading in readings if reading is not None)

@@ -1,18 +1,27 @@
 """What `amd-smi --json` prints of AMD's GPUs: `list`, `static`, `metric`, `process`, `bad-pages`,
-`xgmi`; and `rocm-smi --json`, which came before it.
+`xgmi`, and its errors; and `rocm-smi --json`, which came before it.
 
-Written against the sources of amd-smi for ROCm 6.3 (github.com/ROCm/amdsmi, amdsmi_cli) and what
-amd/node-scraper reads of ROCm 6.1 to 7.13: a list, or the list under `gpu_data`; a number, or its
-`value` with a `unit`. No AMD hardware was at hand: no output of a real node was read.
+Written against the sources of amd-smi for ROCm 6.3 (github.com/ROCm/amdsmi, amdsmi_cli) and of 2026
+(github.com/ROCm/rocm-systems, projects/amdsmi), and what amd/node-scraper reads of ROCm 6.1 to 7.13:
+a list, or the list under `gpu_data`, also a list in a list; a number, or its `value` with a `unit`;
+one bad page without its list. No AMD hardware was at hand: no output of a real node was read.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from busbw.parsers.nccl_tests.results_json import Tree, get, items, load_all, number, text_of
+from busbw.parsers.nccl_tests.results_json import (
+    Loaded,
+    Tree,
+    get,
+    items,
+    load_all,
+    number,
+    text_of,
+)
 from busbw.parsers.tools import Tool, ToolFact
 from busbw.parsers.tools.nvidia_smi import ListedGpu, QueryRow
 
@@ -61,6 +70,8 @@ class AmdGpu:
     usage_percent: float | None = None
     throttled: tuple[str, ...] | None = None
     """What slows it down now; None = not asked."""
+    gap: str = ""
+    """What of the text is missing, at the last GPU; "" = nothing."""
 
     @property
     def is_part(self) -> bool:
@@ -75,12 +86,14 @@ class XgmiGpu:
     index: int
     bus_id: str
     states: tuple[str, ...] = ()
-    """In the order of `xgmi --link-status`: `U` up, `D` down, `X` disabled; () = not asked. A GPU's
-    place for itself is `X`."""
+    """In the order of `xgmi --link-status`: `U` up, `D` down, `X` disabled, `N/A`; () = not asked. A
+    GPU's place for itself is `X`; two links to one GPU are two (`U/D`)."""
     rate_gbit_s: float | None = None
     """Of one lane (`bit_rate`)."""
     link_type: str | None = None
     """`XGMI`, or `PCIE` where the GPUs see each other over PCI Express only."""
+    gap: str = ""
+    """As `AmdGpu.gap`."""
 
     @property
     def down(self) -> tuple[int, ...]:
@@ -105,6 +118,8 @@ class AmdPages:
     pending: int
     unreservable: int
     retired: int
+    gap: str = ""
+    """As `AmdGpu.gap`."""
 
 
 def is_json(text: str) -> bool:
@@ -113,7 +128,7 @@ def is_json(text: str) -> bool:
     >>> is_json('[{"gpu": 0, "bdf": "0000:0c:00.0"}]'), is_json("GPU 0: NVIDIA H100")
     (True, False)
     """
-    return text.lstrip()[:1] in ("[", "{") and _MARK.search(text) is not None
+    return _MARK.search(text) is not None
 
 
 def parse(text: str) -> tuple[AmdGpu, ...]:
@@ -135,14 +150,28 @@ def parse(text: str) -> tuple[AmdGpu, ...]:
     return tuple(_rocm_smi(text))
 
 
+_LISTS = (None, "gpu_data", "link_status", "link_port_status", "xgmi_metric")
+
+
 def _entries(text: str) -> Iterator[tuple[int, Tree]]:
     for loaded in load_all(text):
-        for key in (None, "gpu_data", "link_status", "xgmi_metric"):
-            tree = loaded.value if key is None else get(loaded.value, key)
-            for entry in items(tree):
+        yield from _entries_of(loaded)
+
+
+def _entries_of(loaded: Loaded) -> Iterator[tuple[int, Tree]]:
+    for key in _LISTS:
+        tree = loaded.value if key is None else get(loaded.value, key)
+        for member in items(tree):
+            for entry in items(member) or [member]:
                 index = number(get(entry, "gpu"))
                 if index is not None:
                     yield int(index), entry
+
+
+def _gap(text: str) -> str:
+    """What of the documents is missing."""
+    cut = (loaded for loaded in load_all(text) if not loaded.whole)
+    return "the document is cut off" if any(any(_entries_of(each)) for each in cut) else ""
 
 
 def _gpu(index: int, parts: list[Tree]) -> AmdGpu:
@@ -298,22 +327,35 @@ def parse_xgmi(text: str) -> tuple[XgmiGpu, ...]:
     (2,)
     """
     by_index: dict[int, XgmiGpu] = {}
+    states: dict[int, list[tuple[str, ...]]] = {}
     for index, entry in _entries(text) if is_json(text) else ():
         before = by_index.get(index)
         metrics = get(entry, "link_metrics")
-        states = tuple(
-            state for each in items(get(entry, "link_status")) if (state := text_of(each))
-        )
+        states.setdefault(index, []).append(_states(entry))
         rate = get(metrics, "bit_rate")
         by_index[index] = XgmiGpu(
             index,
             text_of(get(entry, "bdf")) or "",
-            states or (before.states if before else ()),
+            _first_of_links(states[index]),
             number(get(rate, "value") if isinstance(rate, dict) else rate)
             or (before.rate_gbit_s if before else None),
             text_of(get(metrics, "link_type")) or (before.link_type if before else None),
         )
     return tuple(gpu for gpu in by_index.values() if gpu.states or gpu.link_type)
+
+
+def _states(entry: Tree) -> tuple[str, ...]:
+    """The states of an entry's links, each by itself."""
+    listed = (text_of(each) or "" for each in items(get(entry, "link_status")))
+    each = (state for text in listed for state in (text.split("/") if text != "N/A" else [text]))
+    return tuple("X" if state == "SELF" else state for state in each if state)
+
+
+def _first_of_links(tables: list[tuple[str, ...]]) -> tuple[str, ...]:
+    """Of the tables by port and by GPU the one that says most: of a link that is down, else of one
+    that is up."""
+    chosen = (next((table for table in tables if mark in table), ()) for mark in "DUX")
+    return next(filter(None, chosen), next(filter(None, tables), ()))
 
 
 def parse_processes(text: str) -> tuple[AmdProcess, ...] | None:
@@ -343,8 +385,9 @@ def parse_processes(text: str) -> tuple[AmdProcess, ...] | None:
 def parse_pages(text: str) -> tuple[AmdPages, ...]:
     """The bad pages of `amd-smi bad-pages`; () = the text is none of it.
 
-    >>> parse_pages('[{"gpu": 0, "retired": [{"page_address": 1, "page_size": 4096, "status": "PENDING"}]}]')
-    (AmdPages(index=0, pending=1, unreservable=0, retired=0),)
+    >>> (pages,) = parse_pages('[{"gpu": 0, "retired": [{"page_address": 1, "page_size": 4096, "status": "PENDING"}]}]')
+    >>> pages.pending, pages.unreservable, pages.retired
+    (1, 0, 0)
     """
     pages = []
     for index, entry in _entries(text):
@@ -354,7 +397,7 @@ def parse_pages(text: str) -> tuple[AmdPages, ...]:
         states = [
             text_of(get(page, "status")) or key.upper()
             for key in keys
-            for page in items(get(entry, key))
+            for page in _pages(get(entry, key))
         ]
         pending, unreservable = (
             sum(state.startswith(word) for state in states) for word in ("PEND", "UN")
@@ -362,6 +405,35 @@ def parse_pages(text: str) -> tuple[AmdPages, ...]:
         retired = len(states) - pending - unreservable
         pages.append(AmdPages(index, pending, unreservable, retired))
     return tuple(pages)
+
+
+def _pages(tree: Tree) -> list[Tree]:
+    """One page alone has no list."""
+    return [tree] if isinstance(tree, dict) else items(tree)
+
+
+def _pages_line(pages: AmdPages) -> str:
+    counts = (
+        (pages.retired, "retired"),
+        (pages.pending, "pending"),
+        (pages.unreservable, "not reservable"),
+    )
+    shown = ", ".join(f"{count} {name}" for count, name in counts if count)
+    return f"GPU {pages.index}: bad pages: {shown}" if shown else f"GPU {pages.index}: no bad pages"
+
+
+def parse_errors(text: str) -> tuple[str, ...]:
+    """What amd-smi says where it failed.
+
+    >>> parse_errors('{"error": "Device Not found", "code": 31, "error_type": "AMDSMI_STATUS_NOT_FOUND"}')
+    ('amd-smi: Device Not found (31)',)
+    """
+    trees = (loaded.value for loaded in load_all(text))
+    return tuple(
+        f"amd-smi: {text_of(get(tree, 'error'))} ({get(tree, 'code')})"
+        for tree in trees
+        if isinstance(tree, dict) and set(tree) == {"error", "code", "error_type"}
+    )
 
 
 def _line(gpu: AmdGpu) -> str:
@@ -373,7 +445,9 @@ def _line(gpu: AmdGpu) -> str:
 
 def _xgmi_line(gpu: XgmiGpu) -> str:
     links = f"{gpu.states.count('U')} XGMI links up"
-    if not gpu.states:
+    if gpu.states and not set(gpu.states) & {"U", "D"}:
+        links = "states of its XGMI links not available"
+    elif not gpu.states:
         rate = "" if gpu.rate_gbit_s is None else f", {gpu.rate_gbit_s:g} Gb/s a lane"
         links = f"linked by {gpu.link_type}{rate}"
     down = f", down: {', '.join(map(str, gpu.down))}" if gpu.down else ""
@@ -390,9 +464,30 @@ def _xgmi_facts(gpus: tuple[XgmiGpu, ...]) -> Iterator[ToolFact]:
             yield ToolFact("gpu.xgmi", values, f"GPU {gpu.index}")
 
 
+_OF_OTHERS = {
+    "gpu", "bdf", "link_status", "link_metrics", "process_list", "retired", "pending", "un_res", "bad_pages",
+}  # fmt: skip
+"""Keys of `xgmi`, `process` and `bad-pages`, and of every entry."""
+
+
 def _plain(text: str) -> tuple[AmdGpu, ...]:
     """Of a text that is not of `xgmi`, `process` or `bad-pages` alone."""
-    return tuple(gpu for gpu in parse(text) if gpu != AmdGpu(gpu.index, bus_id=gpu.bus_id))
+    entries = list(_entries(text))
+    asked = {
+        index for index, entry in entries if isinstance(entry, dict) and set(entry) - _OF_OTHERS
+    }
+    gpus = [gpu for gpu in parse(text) if not entries or gpu.index in asked]
+    return (*gpus[:-1], *(replace(gpu, gap=_gap(text)) for gpu in gpus[-1:]))
+
+
+def _xgmi(text: str) -> tuple[XgmiGpu, ...]:
+    gpus = parse_xgmi(text)
+    return (*gpus[:-1], *(replace(gpu, gap=_gap(text)) for gpu in gpus[-1:]))
+
+
+def _bad_pages(text: str) -> tuple[AmdPages, ...]:
+    pages = parse_pages(text)
+    return (*pages[:-1], *(replace(each, gap=_gap(text)) for each in pages[-1:]))
 
 
 TOOL = (
@@ -401,13 +496,25 @@ TOOL = (
         ('"market_name"', '"kfd_id"', '"total_uncorrectable_count"', '"Card Series"'),
         _plain,
         lambda gpu: (_line(gpu),),
+        errors=lambda gpu: (f"amd-smi: {_line(gpu)}",) if gpu.ecc_uncorrected else (),
+        gaps=lambda gpu: (f"amd-smi: {gpu.gap}",) if gpu.gap else (),
     ),
     Tool(
         "amd-smi xgmi",
         ('"link_status"', '"link_metrics"'),
-        parse_xgmi,
+        _xgmi,
         lambda gpu: (_xgmi_line(gpu),),
         facts=_xgmi_facts,
         errors=lambda gpu: (_xgmi_line(gpu),) if gpu.down else (),
+        gaps=lambda gpu: (f"amd-smi xgmi: {gpu.gap}",) if gpu.gap else (),
     ),
-)
+    Tool(
+        "amd-smi bad-pages",
+        ('"page_address"', '"un_res"', '"No bad pages found."'),
+        _bad_pages,
+        lambda pages: (_pages_line(pages),),
+        errors=lambda pages: (_pages_line(pages),) if pages.pending or pages.unreservable else (),
+        gaps=lambda pages: (f"amd-smi bad-pages: {pages.gap}",) if pages.gap else (),
+    ),
+    Tool("amd-smi error", ('"error_type"',), parse_errors, lambda error: (error,), errors=lambda error: (error,)),
+)  # fmt: skip

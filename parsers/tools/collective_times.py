@@ -1,7 +1,8 @@
 """What oneCCL's benchmark and the Intel MPI benchmarks print: least, most and mean time of a
 collective by message size.
 
-Columns: oneCCL's "Benchmark Collective User Guide" (2021.x), and IMB 2019 to 2021.
+Columns: oneCCL's "Benchmark Collective User Guide" (2021.x), and IMB 2019 to 2021. IMB's
+point-to-point tests have one time and a rate, its barrier has no size.
 """
 
 from __future__ import annotations
@@ -14,11 +15,11 @@ from busbw.parsers.tools import Tool
 
 _NAME = re.compile(r"^[ \t]*#[ \t]*Benchmarking:?[ \t]+(\w[\w-]{0,40})", re.M)
 _HEAD = re.compile(
-    r"^[ \t]*#bytes[ \t]+(?:elem_count[ \t]+)?#repetitions[ \t]+t_min\[usec\][ \t]+t_max\[usec\][ \t]+"
-    r"t_avg\[usec\].{0,200}$",
-    re.M,
-)
-_NUMBERS = re.compile(r"[ \t]*\d[\d.]{0,30}(?:[ \t]+\d[\d.]{0,30}){4,9}[ \t\r]*")
+    r"^[ \t]*#(?:bytes[ \t]+(?:#?elem_count[ \t]+)?#)?repetitions[ \t]+t(?:_min)?\[usec\].{0,300}$", re.M
+)  # fmt: skip
+_BEGIN_OF_ROW = re.compile(r"[ \t]*\d")
+_NUMBER = re.compile(r"\d{1,19}(?:\.\d{1,9})?")
+_DEFECTS = "defects"
 _MOST_BLANK = 2
 """Blank lines between rows; behind more the table has ended."""
 
@@ -27,11 +28,15 @@ _MOST_BLANK = 2
 class CollectiveTime:
     """One message size, over all processes."""
 
-    size_bytes: int
+    size_bytes: int | None
+    """None = of a test without sizes, as a barrier's."""
     repetitions: int
     minimum_us: float
     maximum_us: float
     average_us: float
+    """Of a test between two processes all three are its one time."""
+    defects: float = 0.0
+    """What IMB's check of the data counts; 0 also where it did not check."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +46,8 @@ class CollectiveTimes:
     collective: str | None
     """As the line above names it; None = it names none."""
     rows: tuple[CollectiveTime, ...]
+    torn: str = ""
+    """The first row that lacks a value, or has what is no number."""
 
 
 def parse(text: str) -> tuple[CollectiveTimes, ...]:
@@ -57,30 +64,38 @@ def parse(text: str) -> tuple[CollectiveTimes, ...]:
     tables = []
     for head in _HEAD.finditer(text):
         names = list(_NAME.finditer(text, max(0, head.start() - 2000), head.start()))
-        has_count = "elem_count" in head[0]
-        rows = tuple(_rows(text[head.end() : head.end() + 100_000].split("\n")[1:], has_count))
-        tables.append(CollectiveTimes(names[-1][1] if names else None, rows))
+        rows, torn = _rows(text[head.end() : head.end() + 100_000].split("\n")[1:], head[0].split())
+        tables.append(CollectiveTimes(names[-1][1] if names else None, tuple(rows), torn))
     return tuple(tables)
 
 
-def _rows(lines: list[str], has_count: bool) -> Iterator[CollectiveTime]:
+def _rows(lines: list[str], names: list[str]) -> tuple[list[CollectiveTime], str]:
+    """The rows under column names, and the first line that is a torn one."""
+    rows: list[CollectiveTime] = []
     blank = 0
     for line in lines:
         if not line.strip():
             blank += 1
-        elif _NUMBERS.fullmatch(line) is None or blank > _MOST_BLANK:
-            return
+        elif _BEGIN_OF_ROW.match(line) is None or blank > _MOST_BLANK:
+            break
         else:
             cells = line.split()
-            if has_count:
-                del cells[1]
-            if len(cells) < 5 or any(cell.count(".") > 1 for cell in cells):
-                return
-            minimum_us, maximum_us, average_us = map(float, cells[2:5])
-            repetitions = int(float(cells[1]))
-            yield CollectiveTime(
-                int(float(cells[0])), repetitions, minimum_us, maximum_us, average_us
-            )
+            if len(cells) != len(names) or not all(map(_NUMBER.fullmatch, cells)):
+                return rows, line.strip()
+            rows.append(_row(dict(zip(names, map(float, cells), strict=True))))
+    return rows, ""
+
+
+def _row(cells: dict[str, float]) -> CollectiveTime:
+    size, average = cells.get("#bytes"), cells.get("t_avg[usec]", cells.get("t[usec]", 0.0))
+    return CollectiveTime(
+        None if size is None else int(size),
+        int(cells["#repetitions"]),
+        cells.get("t_min[usec]", average),
+        cells.get("t_max[usec]", average),
+        average,
+        cells.get(_DEFECTS, 0.0),
+    )
 
 
 def _lines(times: CollectiveTimes) -> Iterator[str]:
@@ -89,12 +104,27 @@ def _lines(times: CollectiveTimes) -> Iterator[str]:
         yield f"{name}: no row"
         return
     last = times.rows[-1]
+    if last.size_bytes is None:
+        yield f"{name}: {last.average_us:g} µs"
+        return
     yield f"{name}: {len(times.rows)} sizes; {last.size_bytes} bytes: {last.average_us:g} µs"
 
 
+def _errors(times: CollectiveTimes) -> Iterator[str]:
+    wrong = [row for row in times.rows if row.defects]
+    if wrong:
+        yield (
+            f"{times.collective or 'IMB'}: wrong data in {len(wrong)} of {len(times.rows)} sizes,"
+            f" first at {wrong[0].size_bytes} bytes (defects {wrong[0].defects:g})"
+        )
+
+
 def _gaps(times: CollectiveTimes) -> Iterator[str]:
-    if not times.rows:
-        yield "no row of times under their names: it was ended early, or the text is cut off"
+    name = times.collective or "collective not named"
+    if times.torn:
+        yield f"{name}: a row is torn, or has other than numbers: {times.torn!r}"
+    elif not times.rows:
+        yield f"{name}: no row of times: it was ended early, or the text is cut off"
 
 
 TOOL = Tool(
@@ -102,5 +132,6 @@ TOOL = Tool(
     marks=("#repetitions",),
     parse=parse,
     lines=_lines,
+    errors=_errors,
     gaps=_gaps,
 )

@@ -1,22 +1,35 @@
 """What `nvbandwidth` prints, as text or with -j: matrices of copy bandwidths between the host and
-each GPU, and between GPUs (0.4 to 0.10)."""
+each GPU, and between GPUs (0.4 to 0.10).
+
+Its JSON states an error for the run, also where one test failed, and lists such a test twice
+(json_output.cpp of 0.8 and of the main branch behind it).
+"""
 
 from __future__ import annotations
 
+import math
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 
-from busbw.parsers.logs.json_values import first_of, items, mapping, text_of
+from busbw.parsers.logs.json_values import first_of, items, mapping, number, text_of
 from busbw.parsers.tools import Tool
 
-_DOCUMENT = re.compile(r'\{\s*"nvbandwidth"\s*:')
+_START = re.compile(r'\{\s*"nvbandwidth"\s*:|^[ \t]*nvbandwidth Version: (\S+)', re.M)
+_DRIVER = re.compile(r"^[ \t]*Driver Version: (\S+)", re.M)
 _RUNNING = re.compile(r"^[ \t]*Running (\w+)\.?[ \t\r]*$", re.M)
 _HEAD = re.compile(r"^\s*(?:\d+\s+)*\d+\s*$")
-_ROW = re.compile(r"^\s*(\d+)((?:\s+(?:\d+(?:\.\d+)?|N/A))+)\s*$")
+_ROW = re.compile(r"^\s*\d+((?:\s+\S+)+)\s*$")
 _ERROR = re.compile(
-    r"^[ \t]*((?:\[?CUDA\w*\]? ?.*(?:error|ERROR)|ERROR:|NVML_ERROR|cudaError|No CUDA).*)$", re.M
-)
+    r"^[ \t]*((?:\[?CUDA\w*\]? ?.*(?:error|ERROR)|ERROR:|ASSERT in|NVML_ERROR|cudaError|No CUDA).*)$", re.M
+)  # fmt: skip
+_TEST_ERROR = re.compile(r"^[ \t]*Error: ?(.*?)[ \t\r]*$", re.M)
+_SUM = re.compile(r"^[ \t]*(?:SUM|&&&& PERF) (\w+) (\S+)", re.M)
+_ABSENT = "N/A"
+_PASSED, _WAIVED, _RUNS = "Passed", "Waived", "Running"
+_SUM_SLACK = 1e-3
+"""Share by which a sum may differ from that of its cells, which are rounded."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,10 +39,14 @@ class CopyTest:
     name: str
     """`host_to_device_memcpy_ce`, `device_to_device_memcpy_read_ce` …"""
     status: str
-    """`Passed`, `Waived` (not possible on this machine), `Error` … as nvbandwidth says; `Passed`
-    for a text with a matrix."""
+    """`Passed`, `Waived` (not possible on this machine), `Error` … as nvbandwidth says; `Running` =
+    it never ended; `Passed` for a text with a matrix."""
     rows_gb_s: tuple[tuple[float | None, ...], ...]
-    """Host or GPU (row) × GPU (column), GB/s; None = N/A."""
+    """Host or GPU (row) × GPU (column), GB/s; None = N/A, or no number."""
+    error: str = ""
+    """Its own words where it failed."""
+    gap: str = ""
+    """What of its matrix is missing; "" = nothing."""
 
     def per_gpu_gb_s(self) -> tuple[float | None, ...]:
         """Column by column its mean over the rows that have a value: one number per GPU; None =
@@ -55,10 +72,10 @@ class CopyRun:
 
 
 def parse_all(text: str) -> tuple[CopyRun, ...]:
-    """Every run in a text, also JSON documents one after another."""
-    starts = [match.start() for match in _DOCUMENT.finditer(text)]
-    pieces = [text[begin:end] for begin, end in pairwise([*starts, len(text)])]
-    runs = map(parse, pieces or [text])
+    """Every run in a text, one after another."""
+    starts = [match.start() for match in _START.finditer(text)]
+    pieces = (text[begin:end] for begin, end in pairwise([*starts, len(text)]))
+    runs = (_from_json(piece) if piece[0] == "{" else _from_text(piece) for piece in pieces)
     return tuple(run for run in runs if run is not None)
 
 
@@ -70,17 +87,17 @@ def parse(text: str) -> CopyRun | None:
     ... memcpy CE CPU(row) -> GPU(column) bandwidth (GB/s)
     ...            0         1
     ...  0     55.40     21.02
+    ...
+    ... SUM host_to_device_memcpy_ce 76.42
     ... ''')
-    >>> run.version, run.tests[0].per_gpu_gb_s()
-    ('v0.8', (55.4, 21.02))
+    >>> run.version, run.tests[0].per_gpu_gb_s(), run.tests[0].gap
+    ('v0.8', (55.4, 21.02), '')
     """
-    start = text.find("{")
-    if '"nvbandwidth"' in text and start >= 0:
-        return _from_json(text[start:])
-    version = re.search(r"nvbandwidth Version: (\S+)", text)
-    if version is None:
-        return None
-    driver = re.search(r"^[ \t]*Driver Version: (\S+)", text, re.M)
+    return next(iter(parse_all(text)), None)
+
+
+def _from_text(text: str) -> CopyRun:
+    version, driver = _START.search(text), _DRIVER.search(text)
     heads = list(_RUNNING.finditer(text))
     ends = [*(head.start() for head in heads[1:]), len(text)]
     # One end more than heads where no test was run.
@@ -91,22 +108,45 @@ def parse(text: str) -> CopyRun | None:
     problem = "" if tests else "it ran no test"
     if error:
         problem = error[1].strip()
-    return CopyRun(version[1], driver[1] if driver else None, tests, problem)
+    return CopyRun(version[1] if version else None, driver[1] if driver else None, tests, problem)
 
 
 def _test(name: str, body: str) -> CopyTest:
-    rows: list[tuple[float | None, ...]] = []
-    in_table = False
+    cells: list[list[str]] = []
+    columns = 0
     for line in body.splitlines():
-        if not in_table:
+        if not columns:
             # The numbers of the columns stand under the title of the matrix.
-            in_table = bool(_HEAD.match(line))
+            columns = len(line.split()) if _HEAD.match(line) else 0
         elif match := _ROW.match(line):
-            rows.append(tuple(None if cell == "N/A" else float(cell) for cell in match[2].split()))
-        elif line.strip():
+            cells.append(match[1].split())
+        elif line.strip() or cells:
             break
-    status = "Waived" if "aived" in body else "Error"
-    return CopyTest(name, "Passed" if rows else status, tuple(rows))
+    failed, total = _TEST_ERROR.search(body), _SUM.search(body)
+    rows = tuple(tuple(map(_cell, row)) for row in cells)
+    if failed is not None:
+        return CopyTest(name, "Error", rows, failed[1])
+    if not rows:
+        return CopyTest(name, _WAIVED if "aived" in body else _RUNS, ())
+    gap = _gap(cells, _cell(total[2]) if total is not None else None, columns)
+    if total is None and not gap:
+        gap = "the sum of its matrix is missing: it was ended early, or the text is cut off"
+    return CopyTest(name, _PASSED, rows, gap=gap)
+
+
+def _gap(cells: list[list[str]], total: float | None, columns: int) -> str:
+    """What is wrong with a matrix, whose sum may be known; "" = nothing."""
+    strange = [cell for row in cells for cell in row if cell != _ABSENT and _cell(cell) is None]
+    if strange:
+        return f"{strange[0]!r} is no bandwidth"
+    if any(len(row) != columns for row in cells):
+        return f"a row has not {columns} values"
+    if total is None:
+        return ""
+    own = sum(_cell(cell) or 0.0 for row in cells for cell in row)
+    if abs(own - total) > _SUM_SLACK * abs(total) + 0.01:
+        return f"its values add up to {own:g} and not to {total:g}, as printed: some are missing"
+    return ""
 
 
 def _from_json(text: str) -> CopyRun | None:
@@ -118,28 +158,57 @@ def _from_json(text: str) -> CopyRun | None:
     body = mapping(mapping(document).get("nvbandwidth"))
     if not body:
         return None
-    tests = []
-    for each in items(body, "testcases"):
-        case = mapping(each)
-        rows = []
-        for row in items(case, "bandwidth_matrix"):
-            if isinstance(row, list):
-                rows.append(tuple(map(_cell, row)))
-        name, status = text_of(case, "name") or "", text_of(case, "status") or ""
-        tests.append(CopyTest(name, status, tuple(rows)))
+    tests = tuple(_case(mapping(each)) for each in items(body, "testcases"))
+    ended = {test.name for test in tests if test.status != _RUNS}
+    # A test that failed is listed as running, too.
+    tests = tuple(test for test in tests if test.status != _RUNS or test.name not in ended)
     return CopyRun(
         text_of(body, "git_version") or text_of(body, "version"),
         text_of(body, "Driver Version"),
-        tuple(tests),
+        tests,
         text_of(body, "error") or ("" if tests else "it ran no test"),
     )
 
 
-def _cell(value: object) -> float | None:
+def _case(case: dict[str, object]) -> CopyTest:
+    name, status = text_of(case, "name") or "", text_of(case, "status") or ""
+    error = text_of(case, "error") or ""
+    cells = [
+        [str(cell) for cell in row]
+        for row in items(case, "bandwidth_matrix")
+        if isinstance(row, list)
+    ]
+    rows = tuple(tuple(map(_cell, row)) for row in cells)
+    if status != _PASSED:
+        return CopyTest(name, status, rows, error)
+    gap = "it has no matrix"
+    if cells:
+        gap = _gap(cells, number(case, "sum"), len(cells[0]))
+    return CopyTest(name, status, rows, error, gap)
+
+
+def _cell(text: str) -> float | None:
     try:
-        return float(str(value))
+        value = float(text)
     except ValueError:
         return None
+    return value if math.isfinite(value) else None
+
+
+def _errors(run: CopyRun) -> Iterator[str]:
+    if run.problem:
+        yield run.problem
+    for test in run.tests:
+        if test.error or test.status not in (_PASSED, _WAIVED, _RUNS):
+            yield f"nvbandwidth {test.name}: {test.status or 'no status'} {test.error}".rstrip()
+
+
+def _gaps(run: CopyRun) -> Iterator[str]:
+    for test in run.tests:
+        if test.status == _RUNS:
+            yield f"nvbandwidth {test.name}: it never ended"
+        elif test.gap:
+            yield f"nvbandwidth {test.name}: {test.gap}"
 
 
 TOOL = Tool(
@@ -147,5 +216,6 @@ TOOL = Tool(
     marks=("nvbandwidth",),
     parse=parse_all,
     lines=lambda run: (f"{run.version or ''} {len(run.tests)} tests".strip(),),
-    errors=lambda run: (run.problem,) if run.problem else (),
+    errors=_errors,
+    gaps=_gaps,
 )

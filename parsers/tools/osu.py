@@ -1,5 +1,8 @@
 """What the OSU micro-benchmarks print (5.4 to 7.5): bandwidth or latency by message size, of MPI,
-NCCL and RCCL, on host or GPU memory."""
+NCCL and RCCL, on host or GPU memory; of a barrier without a size; times of the start-up.
+
+Since 7.2 percentiles stand behind the validation (c/util/osu_util_mpi.c of 7.4).
+"""
 
 from __future__ import annotations
 
@@ -12,10 +15,11 @@ from busbw.parsers.tools import Tool
 _TITLE = re.compile(
     r"^[ \t]*(?:#[ \t]*)?OSU (\S{1,40}) (\S.{0,80}?) Test v?(\d\S{0,20})[ \t\r]*$", re.M
 )
-_HEAD = re.compile(r"^[ \t]*(?:#[ \t]*)?Size[ \t]{2,}(\S[^\n]*)$", re.M)
-_ROW = re.compile(
-    r"^[ \t]*(\d{1,19})((?:[ \t]+\d{1,19}(?:\.\d{1,9})?)+)(?:[ \t]+(Pass|Fail))?[ \t\r]*$", re.M
-)
+_HEAD = re.compile(r"^[ \t]*(?:#[ \t]*)?(?:Size[ \t]{2,}(\S[^\n]*)|((?:(?:Avg Latency|Overall)\(us\)|Bandwidth \(MB/s\))[^\n]*))$", re.M)  # fmt: skip
+_ROW = re.compile(r"^[ \t]*\d{1,19}(?:\.\d{1,9})?(?:[ \t]+\S{1,40})*[ \t\r]*$", re.M)
+_NUMBER = re.compile(r"\d{1,19}(?:\.\d{1,9})?")
+_START_UP = re.compile(r"^(?:nprocs: \d+, min: .{1,200}|This is a test with \d+ processes)", re.M)
+_ERROR = re.compile(r"^[ \t]*(DATA VALIDATION ERROR: .{1,300})", re.M)
 _VALIDATION = "Validation"
 
 
@@ -23,7 +27,8 @@ _VALIDATION = "Validation"
 class OsuRow:
     """One message size."""
 
-    size_bytes: int
+    size_bytes: int | None
+    """None = of a test without sizes, as a barrier's."""
     values: tuple[float, ...]
     """In the order of the test's columns."""
     valid: bool | None
@@ -42,6 +47,12 @@ class OsuTest:
     columns: tuple[str, ...]
     """`Bandwidth (MB/s)`, `Avg Latency(us)` …; a MB is 10^6 bytes."""
     rows: tuple[OsuRow, ...]
+    start_up: str = ""
+    """What a test of the start-up says, which has no rows."""
+    error: str = ""
+    """Its own words where it failed."""
+    torn: str = ""
+    """The first row that lacks a value, or has what is no number."""
 
 
 def parse(text: str) -> tuple[OsuTest, ...]:
@@ -64,29 +75,60 @@ def parse(text: str) -> tuple[OsuTest, ...]:
 
 
 def _test(title: re.Match[str], body: str) -> OsuTest:
-    head = _HEAD.search(body)
-    columns = re.split(r"[ \t]{2,}", head[1][:200].strip()) if head is not None else []
-    names = tuple(name for name in columns if name != _VALIDATION)
-    rows = []
-    for match in _ROW.finditer(body, head.end()) if head is not None else ():
-        values = tuple(map(float, match[2].split()))
-        if len(values) == len(names):
-            rows.append(OsuRow(int(match[1]), values, match[3] == "Pass" if match[3] else None))
-    return OsuTest(title[1], title[2], title[3], names, tuple(rows))
+    head, error = _HEAD.search(body), _ERROR.search(body)
+    start_up = _START_UP.search(body)
+    names: list[str] = []
+    rows: list[OsuRow] = []
+    torn = ""
+    if head is not None:
+        names = re.split(r"[ \t]{2,}", (head[1] or head[2])[:400].strip())
+        for match in _ROW.finditer(body, head.end()):
+            row = _row(match[0].split(), names, has_size=head[1] is not None)
+            if row is not None:
+                rows.append(row)
+            else:
+                torn = torn or match[0].strip()
+    return OsuTest(
+        title[1],
+        title[2],
+        title[3],
+        tuple(name for name in names if name != _VALIDATION),
+        tuple(rows),
+        start_up[0].strip() if start_up else "",
+        error[1].strip() if error else "",
+        torn,
+    )
+
+
+def _row(cells: list[str], names: list[str], *, has_size: bool) -> OsuRow | None:
+    """The row in a line's cells; None = they are not of these columns."""
+    size = cells.pop(0) if has_size else None
+    if len(cells) != len(names) or (size is not None and not size.isdigit()):
+        return None
+    valid = None
+    if _VALIDATION in names:
+        verdict = cells.pop(names.index(_VALIDATION))
+        if verdict not in ("Pass", "Fail"):
+            return None
+        valid = verdict == "Pass"
+    if not all(_NUMBER.fullmatch(cell) for cell in cells):
+        return None
+    return OsuRow(int(size) if size is not None else None, tuple(map(float, cells)), valid)
 
 
 def _lines(test: OsuTest) -> Iterator[str]:
+    title = f"{test.library} {test.name} {test.version}"
     if not test.rows:
-        yield f"{test.library} {test.name} {test.version}: no row"
+        yield f"{title}: {test.start_up or 'no row'}"
         return
     last = test.rows[-1]
     cells = ", ".join(
         f"{name} {value:g}" for name, value in zip(test.columns, last.values, strict=True)
     )
-    yield (
-        f"{test.library} {test.name} {test.version}: {len(test.rows)} sizes; {last.size_bytes}"
-        f" bytes: {cells}"
-    )
+    if last.size_bytes is None:
+        yield f"{title}: {cells}"
+        return
+    yield f"{title}: {len(test.rows)} sizes; {last.size_bytes} bytes: {cells}"
 
 
 def _errors(test: OsuTest) -> Iterator[str]:
@@ -96,10 +138,14 @@ def _errors(test: OsuTest) -> Iterator[str]:
             f"OSU {test.name}: wrong data in {len(wrong)} of {len(test.rows)} sizes, first at"
             f" {wrong[0]} bytes (validation: Fail)"
         )
+    if test.error:
+        yield test.error
 
 
 def _gaps(test: OsuTest) -> Iterator[str]:
-    if not test.rows:
+    if test.torn:
+        yield f"OSU {test.name}: a row is torn, or has other than numbers: {test.torn!r}"
+    elif not test.rows and not test.start_up:
         yield f"OSU {test.name}: no row of results: it was ended early, or the text is cut off"
 
 

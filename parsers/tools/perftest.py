@@ -1,14 +1,21 @@
-"""What perftest prints (`ib_write_bw`, `ib_read_bw`, `ib_send_bw`, `ib_write_lat` …, 4.5 to 6.2),
-also with --report_gbits and CUDA, and the bandwidths that it writes with --out_json."""
+"""What perftest prints (`ib_write_bw`, `ib_read_bw`, `ib_send_bw`, `ib_write_lat` …, 4.5 to 26.04),
+also with --report_gbits and CUDA, and what it writes with --out_json.
+
+Since 25.07 it writes the MB of before as MiB. With service levels, or of the average alone, its JSON
+is none (src/perftest_parameters.h of July 2026).
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
+from typing import NamedTuple
 
-from busbw.parsers.logs.json_values import mapping, number, objects, text_of
+from busbw.parsers.logs.json_values import mapping, number, text_of
 from busbw.parsers.logs.json_values import whole as whole_number
+from busbw.parsers.nccl_tests.results_json import load_all
 from busbw.parsers.tools import Tool
 from busbw.text import whole
 
@@ -23,21 +30,27 @@ _FIELD = re.compile(
     re.M,
 )
 _BW_HEAD = re.compile(
-    r"^[ \t]*#bytes\s+#iterations\s+BW peak\[(\w+)/sec\]\s+BW average\[\w+/sec\]", re.M
-)
-_LAT_HEAD = re.compile(r"^[ \t]*#bytes\s+#iterations\s+(t_min|t_avg)\[usec\]", re.M)
-_ROW = re.compile(r"^\s*(\d+)\s+(\d+)((?:\s+-?\d+(?:\.\d+)?)+)\s*$")
+    r"^[ \t]*#bytes\s+(#sl\s+)?#iterations\s+BW peak\[(\w+)/sec\]\s+BW average\[\w+/sec\][^\n]*", re.M
+)  # fmt: skip
+_LAT_HEAD = re.compile(r"^[ \t]*#bytes\s+#iterations\s+(t_min|t_avg)\[usec\][^\n]*", re.M)
+_ROW = re.compile(r"^\s*(\d+)((?:\s+-?\d+(?:\.\d+)?)+)\s*$")
+_BEGIN_OF_ROW = re.compile(r"^[ \t]*\d+(?:[ \t]+[\d.,]+)*(?:[ \t]+-?(?:nan|inf))*[ \t\r]*$")
+_TABLE_END = re.compile(r"^-{10}")
 _ERROR = re.compile(
     r"^[ \t]*((?:Couldn't|Can't|Failed|Unable|Did not detect|Completion with error|Problems?"
-    r" with|Invalid|ERR(?:OR)?\b|cuMemAlloc|CUDA error).*)$",
+    r" with|Invalid|ERR(?:OR)?\b|Error:|cuMemAlloc|CUDA error).*)$",
     re.M,
 )
 _LONGEST_LINE = 1000
 """Characters; its own are below 200. Some of the expressions above take quadratic time on a
 line."""
-_JSON_MARK = '"BW_average"'
+_JSON_MARKS = ('"BW_average"', '"test_info"')
+_NOT_JSON = ((re.compile(r"^([ \t]*)sl: ", re.M), r'\1"sl": '), (re.compile(r",(\s*\})"), r"\1"))
+"""What perftest writes into its documents that is no JSON, and what it means."""
+_OPERATION = re.compile(r"write|read|send|atomic|raw", re.I)
 _MEGABYTE = 1 << 20
 """perftest's MB (perftest_parameters.c: MEGABYTE 0x100000); its Gb are 10^9 bits."""
+_NO_ROW = "no row of results: it was ended early, or the text is cut off"
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +100,8 @@ class Perftest:
     latency: tuple[LatencyRow, ...]
     problem: str
     """Its own words where it failed, or why the text is not whole; "" = none."""
+    failed: bool = False
+    """perftest reports the problem."""
 
     @property
     def best_gbit_s(self) -> float | None:
@@ -115,11 +130,14 @@ def parse(text: str) -> Perftest | None:
     fields = {name.strip(): value.strip() for name, value in _FIELD.findall(text)}
     bandwidth = _bandwidth(text, bw_head) if bw_head else ()
     latency = _latency(text, lat_head) if lat_head else ()
+    torn = [row for head in (bw_head, lat_head) if head for row in _table(text, head).torn]
     problem = ""
     if error:
         problem = error[1].strip()
+    elif torn:
+        problem = f"a row of results is torn, or has other than numbers: {torn[0]!r}"
     elif not bandwidth and not latency:
-        problem = "no row of results: it was ended early, or the text is cut off"
+        problem = _NO_ROW
     return Perftest(
         operation=title[1].lower() if title else None,
         device=fields.get("Device"),
@@ -134,40 +152,76 @@ def parse(text: str) -> Perftest | None:
         bandwidth=bandwidth,
         latency=latency,
         problem=problem,
+        failed=error is not None,
     )
 
 
 def _documents(text: str) -> Iterator[Perftest]:
-    """The runs of JSON documents. They name no unit: it is the one in which the average is nearer to
-    messages × size."""
-    for document in objects(text):
-        about, results = mapping(document.get("test_info")), mapping(document.get("results"))
-        size, iterations = whole_number(results, "MsgSize"), whole_number(results, "n_iterations")
-        average, rate = number(results, "BW_average"), number(results, "MsgRate")
-        if size is None or average is None:
+    """The runs of JSON documents."""
+    for pattern, meant in _NOT_JSON:
+        text = pattern.sub(meant, text)
+    for loaded in load_all(text):
+        about = mapping(mapping(loaded.value).get("test_info"))
+        results = mapping(mapping(loaded.value).get("results"))
+        test = text_of(about, "test") or ""
+        operation = _OPERATION.search(test)
+        if not about and "BW_average" not in results:
             continue
-        by_messages = None if not rate else rate * size * 8e-3
-        megabytes = _MEGABYTE * 8e-9
-        unit = 1.0
-        if by_messages and abs(average * megabytes - by_messages) < abs(average - by_messages):
-            unit = megabytes
-        peak = number(results, "BW_peak")
-        row = BandwidthRow(
-            size, iterations or 0, peak * unit if peak else None, average * unit, rate, 0
-        )
+        bandwidth, latency = _json_bandwidth(results), _json_latency(results)
+        problem = ""
+        if not loaded.whole:
+            problem = "the document has no end, or is damaged"
+        elif bandwidth is None and latency is None:
+            problem = "no result with its size: only an average, or no number"
+        elif bandwidth is not None and not bandwidth.average_gbit_s:
+            problem = f"a bandwidth of 0 for {bandwidth.size_bytes} bytes: nothing was measured"
         yield Perftest(
-            operation=(text_of(about, "test") or "").partition(" ")[0].lower() or None,
+            operation=operation[0].lower() if operation else None,
             device=text_of(about, "Device"),
             link_type=text_of(about, "Link_type"),
             mtu_bytes=whole_number(about, "Mtu"),
             queue_pairs=whole_number(about, "Number_of_qps"),
-            bidirectional="Bidirectional" in (text_of(about, "test") or ""),
-            cuda=False,
+            bidirectional="Bidirectional" in test,
+            cuda="cuda_device" in about,
             gid_index=whole_number(about, "GID_index"),
-            bandwidth=(row,),
-            latency=(),
-            problem="",
+            bandwidth=() if bandwidth is None else (bandwidth,),
+            latency=() if latency is None else (latency,),
+            problem=problem,
         )
+
+
+def _json_bandwidth(results: dict[str, object]) -> BandwidthRow | None:
+    """They name no unit: it is the one in which the average is nearer to messages × size."""
+    size, iterations = whole_number(results, "MsgSize"), whole_number(results, "n_iterations")
+    average, rate = number(results, "BW_average"), number(results, "MsgRate")
+    if size is None or average is None:
+        return None
+    by_messages = None if not rate else rate * size * 8e-3
+    megabytes = _MEGABYTE * 8e-9
+    unit = 1.0
+    if by_messages and abs(average * megabytes - by_messages) < abs(average - by_messages):
+        unit = megabytes
+    peak = number(results, "BW_peak")
+    return BandwidthRow(
+        size, iterations or 0, peak * unit if peak else None, average * unit, rate, 0
+    )
+
+
+def _json_latency(results: dict[str, object]) -> LatencyRow | None:
+    size, average = whole_number(results, "MsgSize"), number(results, "t_avg")
+    if size is None or average is None:
+        return None
+    return LatencyRow(
+        size,
+        whole_number(results, "n_iterations") or 0,
+        number(results, "t_min"),
+        number(results, "t_max"),
+        number(results, "t_typical"),
+        average,
+        number(results, "percentile_99"),
+        number(results, "percentile_99.9"),
+        0,
+    )
 
 
 def parse_all(text: str) -> tuple[Perftest, ...]:
@@ -178,47 +232,71 @@ def parse_all(text: str) -> tuple[Perftest, ...]:
     >>> run.operation, run.device, run.best_gbit_s
     ('write', 'mlx5_0', 393.21)
     """
-    if _JSON_MARK in text:
+    if any(mark in text for mark in _JSON_MARKS):
         return tuple(_documents(text))
-    run = parse(text)
-    return () if run is None else (run,)
+    starts = [title.start() for title in _TITLE.finditer(text)]
+    pieces = (text[begin:end] for begin, end in pairwise([0, *starts[1:], len(text)]))
+    return tuple(run for run in map(parse, pieces) if run is not None)
 
 
 def _nothing(problem: str) -> Perftest:
-    return Perftest(None, None, None, None, None, False, False, None, (), (), problem)
+    return Perftest(None, None, None, None, None, False, False, None, (), (), problem, failed=True)
 
 
 def _number(text: str) -> int | None:
     return whole(text.strip())
 
 
-def _rows(text: str, head: re.Match[str]) -> list[tuple[int, int, int, list[float]]]:
-    """(line, size, iterations, values) of the rows under a head; warnings may stand between
-    them."""
+class _Row(NamedTuple):
+    """The numbers of one line."""
+
+    line_no: int
+    numbers: list[float]
+
+
+class _Table(NamedTuple):
+    """What stands under a head."""
+
+    rows: list[_Row]
+    torn: list[str]
+    """Lines of fewer numbers than the head has names, or of what is no number."""
+
+
+def _table(text: str, head: re.Match[str]) -> _Table:
+    """The lines under a head; warnings may stand between them."""
+    columns = head[0].count("#") + head[0].count("[") + head[0].count("tps average")
+    table = _Table([], [])
     first = text.count("\n", 0, head.end()) + 1
-    lines = text[head.end() :].splitlines()
-    matches = ((first + n, m) for n, line in enumerate(lines) if (m := _ROW.match(line)))
-    return [(n, int(m[1]), int(m[2]), [float(value) for value in m[3].split()]) for n, m in matches]
+    for line_no, line in enumerate(text[head.end() :].splitlines(), first):
+        if _TABLE_END.match(line):
+            break
+        if _ROW.match(line) is not None and len(line.split()) >= columns:
+            table.rows.append(_Row(line_no, list(map(float, line.split()))))
+        elif _BEGIN_OF_ROW.match(line) is not None:
+            table.torn.append(line.strip())
+    return table
 
 
 def _bandwidth(text: str, head: re.Match[str]) -> tuple[BandwidthRow, ...]:
-    unit = {"Gb": 1.0, "MB": _MEGABYTE * 8 / 1e9, "GB": 8.0}.get(head[1])
+    mebibytes = _MEGABYTE * 8 / 1e9
+    unit = {"Gb": 1.0, "MB": mebibytes, "MiB": mebibytes, "GB": 8.0}.get(head[2])
     if unit is None:
         return ()
     rows = []
-    for line_no, size, iterations, values in _rows(text, head):
-        if len(values) >= 2:
-            rate = values[2] if len(values) > 2 else None
-            rows.append(
-                BandwidthRow(
-                    size,
-                    iterations,
-                    values[0] * unit if values[0] else None,
-                    values[1] * unit,
-                    rate,
-                    line_no,
-                )
+    for line_no, numbers in _table(text, head).rows:
+        if head[1]:
+            del numbers[1]  # the service level
+        size, iterations, peak, average = numbers[:4]
+        rows.append(
+            BandwidthRow(
+                int(size),
+                int(iterations),
+                peak * unit if peak else None,
+                average * unit,
+                numbers[4] if len(numbers) > 4 else None,
+                line_no,
             )
+        )
     return tuple(rows)
 
 
@@ -226,26 +304,13 @@ def _latency(text: str, head: re.Match[str]) -> tuple[LatencyRow, ...]:
     """Columns: t_min t_max t_typical t_avg t_stdev 99 % 99.9 %; tests that run for a time (-D) have
     t_avg and a rate instead."""
     rows = []
-    for line_no, size, iterations, values in _rows(text, head):
-        cells: list[float | None] = [*values, *[None] * 7]
+    for line_no, numbers in _table(text, head).rows:
+        size, iterations = int(numbers[0]), int(numbers[1])
+        cells: list[float | None] = [*numbers[2:], *[None] * 7]
         if head[1] == "t_avg":
-            rows.append(
-                LatencyRow(size, iterations, None, None, None, cells[0], None, None, line_no)
-            )
-        elif len(values) >= 2:
-            rows.append(
-                LatencyRow(
-                    size,
-                    iterations,
-                    cells[0],
-                    cells[1],
-                    cells[2],
-                    cells[3],
-                    cells[5],
-                    cells[6],
-                    line_no,
-                )
-            )
+            cells = [None, None, None, cells[0], *[None] * 3]
+        least, most, typical, average, _, p99, p999 = cells[:7]
+        rows.append(LatencyRow(size, iterations, least, most, typical, average, p99, p999, line_no))
     return tuple(rows)
 
 
@@ -257,8 +322,9 @@ def _line(run: Perftest) -> str:
 
 TOOL = Tool(
     name="perftest",
-    marks=("#bytes ", _JSON_MARK),
+    marks=("#bytes ", *_JSON_MARKS),
     parse=parse_all,
     lines=lambda run: (_line(run),),
-    errors=lambda run: (run.problem,) if run.problem else (),
+    errors=lambda run: (run.problem,) if run.failed else (),
+    gaps=lambda run: (run.problem,) if run.problem and not run.failed else (),
 )

@@ -1,4 +1,5 @@
-"""What `rocm-smi` prints of each AMD GPU, whatever was asked for: names and values."""
+"""What `rocm-smi` prints of each AMD GPU, whatever was asked for: names and values; and its errors
+(python_smi_tools/rocm_smi.py of ROCm 6.4 and 7)."""
 
 from __future__ import annotations
 
@@ -9,19 +10,30 @@ from dataclasses import dataclass
 from busbw.parsers.tools import Tool
 
 _MARK = "ROCm System Management Interface"
+_END = "End of ROCm SMI Log"
 _LINE = re.compile(
     r"^[ \t]*GPU\[(\d{1,4})\][ \t]*:[ \t]*([^:\n]{1,100}?)[ \t]*:[ \t]*([^\n]*)$", re.M
 )
+_NO_DRIVER = "Driver not initialized"
+_ERROR = re.compile(
+    rf"^[ \t]*(?:ERROR: ?(?:root:)?)(GPU\[\d{{1,4}}\][ \t]*: [^\n]{{1,300}}|{_NO_DRIVER}[^\n]{{0,200}})", re.M
+)  # fmt: skip
 _SHOWN = ("Card Series", "Card series", "GFX Version", "Temperature (Sensor junction) (C)")
+_XGMI_ERRORS = "XGMI Error count"
 
 
 @dataclass(frozen=True, slots=True)
 class RocmGpu:
     """What is said of one GPU."""
 
-    number: int
+    number: int | None
+    """None = of none: an error of the tool."""
     values: tuple[tuple[str, str], ...]
     """(name, value) as printed, in order."""
+    errors: tuple[str, ...] = ()
+    """Its own words where something could not be read, and links with errors."""
+    gap: str = ""
+    """Of the last GPU: that the text has no end."""
 
 
 def parse(text: str) -> tuple[RocmGpu, ...]:
@@ -30,22 +42,47 @@ def parse(text: str) -> tuple[RocmGpu, ...]:
     >>> (gpu,) = parse('''============ ROCm System Management Interface ============
     ... GPU[0]		: Card Series: 		AMD Instinct MI300X VF
     ... GPU[0]		: GFX Version: 		gfx942
+    ... ==================== End of ROCm SMI Log =================
     ... ''')
     >>> gpu.values
     (('Card Series', 'AMD Instinct MI300X VF'), ('GFX Version', 'gfx942'))
     """
+    errors = tuple(f"rocm-smi: {each[1].strip()}" for each in _ERROR.finditer(text))
     if _MARK not in text:
-        return ()
+        return (RocmGpu(None, (), errors),) if _NO_DRIVER in " ".join(errors) else ()
     gpus: dict[int, list[tuple[str, str]]] = {}
     for match in _LINE.finditer(text):
         gpus.setdefault(int(match[1]), []).append((match[2], match[3][:300].strip()))
-    return tuple(RocmGpu(number, tuple(values)) for number, values in sorted(gpus.items()))
+    gap = ""
+    if text.count(_MARK) > text.count(_END):
+        gap = f"rocm-smi: the text is cut off before {_END!r}"
+    return (
+        *(RocmGpu(number, tuple(values), tuple(_links(number, values))) for number, values in sorted(gpus.items())),
+        *((RocmGpu(None, (), errors, gap),) if errors or gap or not gpus else ()),
+    )  # fmt: skip
+
+
+def _links(number: int, values: list[tuple[str, str]]) -> Iterator[str]:
+    """Errors of the links of one GPU: `0 (No errors detected since last read)`, `1 (Single …`,
+    `2 (Multiple …`."""
+    for name, value in values:
+        if name == _XGMI_ERRORS and value[:1] in ("1", "2"):
+            yield f"rocm-smi: GPU {number}: {name}: {value}"
 
 
 def _lines(gpu: RocmGpu) -> Iterator[str]:
+    if gpu.number is None:
+        return
     known = dict(gpu.values)
     shown = [known[name] for name in _SHOWN if name in known]
     yield f"GPU {gpu.number}: {', '.join(shown) or f'{len(gpu.values)} values'}"
 
 
-TOOL = Tool(name="rocm-smi", marks=(_MARK,), parse=parse, lines=_lines)
+TOOL = Tool(
+    name="rocm-smi",
+    marks=(_MARK, _NO_DRIVER),
+    parse=parse,
+    lines=_lines,
+    errors=lambda gpu: gpu.errors,
+    gaps=lambda gpu: (gpu.gap,) if gpu.gap else (),
+)

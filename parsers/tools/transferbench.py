@@ -1,22 +1,32 @@
-"""What AMD's TransferBench prints (1.5x to 1.6x): the bandwidth of copies between GPUs, and between
-host and GPU, one test after another."""
+"""What AMD's TransferBench prints (1.5x to 1.66): the bandwidth of copies between GPUs, and between
+host and GPU, one test after another; the verdicts of its health check and smoke test.
+
+Since 1.60 a table has borders, or none (`SHOW_BORDERS=0`), or is CSV; of several ranks each executor
+has its own (src/client/Utilities.hpp of 2026).
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 
 from busbw.parsers.tools import Tool
 
-_BAR = r"[ \t]*\\?[|│][ \t]*"
-_VERSION = re.compile(r"\bTransferBench v(\d\S{0,20})")
+_RUN = re.compile(r"^.*\bTransferBench v(\d[^\s)]{0,20})", re.M)
 _TEST = re.compile(r"^[ \t]*Test (\d{1,9}):", re.M)
+_BAR = r"[ \t]*(?:\\?[|│,]|[ \t])[ \t]*"
 _CELLS = rf"{_BAR}(\d{{1,9}}\.\d+) GB/s{_BAR}(\d{{1,12}}\.\d+) ms{_BAR}(\d{{1,19}}) bytes{_BAR}"
-_EXECUTOR = re.compile(rf"^[ \t]*Executor: (\w{{1,8}} \d{{1,4}}){_CELLS}", re.M)
-_TRANSFER = re.compile(rf"^[ \t]*Transfer (\d{{1,6}}){_CELLS}([^\n|│]{{1,200}})", re.M)
+_EXECUTOR = re.compile(
+    rf"^[ \t]*Executor: ((?:Rank \d{{1,6}} +)?\w{{1,8}} \d{{1,4}}){_CELLS}", re.M
+)
+_TRANSFER = re.compile(rf"^[ \t]*Transfer (\d{{1,6}}){_CELLS}([^\n|│,]{{1,200}})", re.M)
 _AGGREGATE = re.compile(rf"^[ \t]*Aggregate \(CPU\){_CELLS}", re.M)
+_BEGIN_OF_TEST = re.compile(r"^[ \t]*Executor: ", re.M)
 _ERROR = re.compile(r"^[ \t]*(\[ERROR\].{1,300})", re.M)
+_VERDICT = re.compile(r"^(Testing [^\n]{1,80}?)[ .]*(PASS|FAIL)\b([^\n]{0,40})", re.M)
+_SMOKE = re.compile(r"^(?:(\[WARN\] \d+ Tests FAILED)|(All tests passed))", re.M)
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +52,8 @@ class TransferTest:
     """All bytes over the time that the CPU saw; None = the text is cut off before."""
     problem: str
     """Its own words where it failed; "" = none."""
+    verdicts: tuple[str, ...] = ()
+    """What the health check and the smoke test found, a line each; they print no copies."""
 
 
 def parse(text: str) -> tuple[TransferTest, ...]:
@@ -56,22 +68,32 @@ def parse(text: str) -> tuple[TransferTest, ...]:
     >>> test.transfers[0].name, test.transfers[0].bandwidth_gb_s, test.aggregate_gb_s
     ('G0 -> G000:004 -> G1', 56.309, 55.015)
     """
-    version = _VERSION.search(text)
-    starts = list(_TEST.finditer(text))
-    ends = [*(start.start() for start in starts[1:]), len(text)]
-    tests = []
-    for start, end in zip(starts, ends, strict=False):
-        body = text[start.end() : end]
-        test = _test(int(start[1]), version[1] if version else None, body)
-        if test.executors or test.problem:
-            tests.append(test)
+    tests: list[TransferTest] = []
+    starts = [0, *(run.start() for run in _RUN.finditer(text) if run.start())]
+    for begin, end in pairwise([*starts, len(text)]):
+        tests += _run(text[begin:end])
     return tuple(tests)
+
+
+def _run(text: str) -> Iterator[TransferTest]:
+    """The tests of one run: of CSV, in which none has a title, one."""
+    run = _RUN.search(text)
+    version = run[1] if run else None
+    starts = [test.start() for test in _TEST.finditer(text)]
+    for begin, end in pairwise([0, *starts, len(text)]):
+        body = text[begin:end]
+        title = _TEST.match(body)
+        test = _test(int(title[1]) if title else 0, version, body)
+        if title or test.executors or test.problem or test.verdicts:
+            yield test
 
 
 def _test(number: int, version: str | None, body: str) -> TransferTest:
     executors = [_transfer(each[1], each) for each in _EXECUTOR.finditer(body)]
     transfers = [_transfer(each[5].strip(), each) for each in _TRANSFER.finditer(body)]
     aggregate, error = _AGGREGATE.search(body), _ERROR.search(body)
+    verdicts = [f"{each[1].strip()} {each[2]}{each[3]}".strip() for each in _VERDICT.finditer(body)]
+    verdicts += [each[0] for each in _SMOKE.finditer(body)]
     return TransferTest(
         number,
         version,
@@ -79,6 +101,7 @@ def _test(number: int, version: str | None, body: str) -> TransferTest:
         tuple(transfers),
         float(aggregate[1]) if aggregate else None,
         error[1].strip() if error else "",
+        tuple(verdicts),
     )
 
 
@@ -87,22 +110,32 @@ def _transfer(name: str, match: re.Match[str]) -> Transfer:
 
 
 def _lines(test: TransferTest) -> Iterator[str]:
+    yield from test.verdicts
     rates = [each.bandwidth_gb_s for each in test.transfers or test.executors]
+    if not rates and (test.verdicts or not test.number):
+        return
     span = f"{min(rates):g} to {max(rates):g} GB/s" if rates else "no copy"
     whole = "" if test.aggregate_gb_s is None else f", together {test.aggregate_gb_s:g} GB/s"
-    yield f"test {test.number}: {len(test.transfers)} copies, {span}{whole}"
+    title = f"test {test.number}" if test.number else "tests"
+    yield f"{title}: {len(test.transfers)} copies, {span}{whole}"
+
+
+def _errors(test: TransferTest) -> Iterator[str]:
+    if test.problem:
+        yield test.problem
+    yield from (verdict for verdict in test.verdicts if "FAIL" in verdict)
 
 
 def _gaps(test: TransferTest) -> Iterator[str]:
-    if test.aggregate_gb_s is None and not test.problem:
+    if test.aggregate_gb_s is None and not test.problem and not test.verdicts:
         yield f"TransferBench test {test.number}: the text is cut off before its aggregate"
 
 
 TOOL = Tool(
     name="TransferBench",
-    marks=("TransferBench v", "Aggregate (CPU)", "Executor: GPU", "Executor: DMA"),
+    marks=("TransferBench v", "Aggregate (CPU)", "Executor: "),
     parse=parse,
     lines=_lines,
-    errors=lambda test: (test.problem,) if test.problem else (),
+    errors=_errors,
     gaps=_gaps,
 )

@@ -150,4 +150,7 @@ def test_a_test_that_was_ended_before_its_end_has_no_result() -> None:
     found = iperf3.parse(cut)
     assert found is not None
     assert (found.received_gbit_s, found.problem) == (None, "interrupt - the client has terminated")
-    assert iperf3.parse(text[: len(text) // 2]) is None
+    half = iperf3.parse(text[: len(text) // 2])
+    assert half is not None
+    assert (half.received_gbit_s, half.failed) == (None, False)
+    assert half.problem == "not whole JSON: it is cut off or damaged"
