@@ -8,16 +8,18 @@ say which rank it is of: its file's name does (`rank_of`).
 
 from __future__ import annotations
 
+import io
 import json
 import pickletools
 import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
+from typing import NamedTuple
 
 from busbw.errors import ReadError, UnknownLayout
 from busbw.model import FlightDump, FlightEntry, FlightGroup
 from busbw.parsers.logs import Document, Format
-from busbw.parsers.logs.json_values import flag, items, mapping, number, text_of, whole
+from busbw.parsers.logs.json_values import flag, items, mapping, number, text_of, values, whole
 
 # A pickle read as data. `pickle.load` builds whatever the file says, so a foreign file can run any
 # program. Here the instructions are only listed (`pickletools.genops`), and a small stack machine
@@ -39,8 +41,14 @@ def loads(data: bytes) -> object:
         raise ReadError(
             f"a pickle of more than {MOST_BYTES} bytes is not read", seen=f"{len(data)} bytes"
         )
+    return _load(io.BytesIO(data))
+
+
+def _load(stream: io.BytesIO) -> object:
+    """The value of the next pickle in the stream, which then stands behind it. Raises ReadError as
+    `loads` does."""
     machine = _Machine()
-    for name, argument in _instructions(data):
+    for name, argument in _instructions(stream):
         if name == "STOP":
             return machine.result()
         step = _STEPS.get(name)
@@ -54,10 +62,10 @@ def loads(data: bytes) -> object:
             step(machine, argument)
         except (IndexError, KeyError, TypeError, ValueError) as error:
             raise ReadError("a damaged pickle", seen=f"{name}: {error}") from error
-    raise ReadError("the pickle ends before its end", seen=f"{len(data)} bytes without a STOP")
+    raise ReadError("the pickle ends before its end", seen=f"{stream.tell()} bytes without a STOP")
 
 
-def _instructions(data: bytes) -> Iterator[tuple[str, object]]:
+def _instructions(data: io.BytesIO) -> Iterator[tuple[str, object]]:
     try:
         for opcode, argument, _ in pickletools.genops(data):
             yield opcode.name, argument
@@ -244,19 +252,133 @@ def read(chunks: Iterable[bytes]) -> Document:
         damaged or builds more than plain data.
     """
     data = _joined(chunks)
-    complete = True
-    if data.lstrip()[:1] == b"{":
-        value, complete = _json(data.decode("utf-8", "replace"))
-    else:
-        value = _unpickled(data)
-    dump = _dump(mapping(value))
-    if dump is None:
+    read_dumps = _in_json(data) if data.lstrip()[:1] == b"{" else _in_pickles(data)
+    if not read_dumps.dumps:
         raise UnknownLayout("not a flight recorder's dump", seen=repr(data[:80]), next_step=_NEXT)
-    problems: tuple[str, ...] = ()
-    if not complete:
-        count = len(dump.entries)
-        problems = (f"the document is cut off after {count} entries; its groups are missing",)
-    return Document("flight-recorder", (dump,), _summary(dump), complete, problems)
+    summary: list[tuple[str, str]] = []
+    problems, faults = list(read_dumps.gaps), []
+    for dump in read_dumps.dumps:
+        summary += _summary(dump)
+        for entry in _unfinished(dump):
+            text = _unfinished_text(dump, entry)
+            problems.append(text)
+            if _is_overdue(dump, entry):
+                faults.append(text)
+    return Document(
+        "flight-recorder",
+        read_dumps.dumps,
+        tuple(summary),
+        not problems,
+        tuple(problems),
+        tuple(faults),
+    )
+
+
+class _Dumps(NamedTuple):
+    """The dumps of one text."""
+
+    dumps: tuple[FlightDump, ...]
+    gaps: tuple[str, ...]
+    """What of them is missing."""
+
+
+def _in_json(data: bytes) -> _Dumps:
+    """The dumps of JSON documents, one after another; the last may be cut off."""
+    text = data.decode("utf-8", "replace")
+    dumps: list[FlightDump] = []
+    gaps: list[str] = []
+    end = 0
+    for value in values(text):
+        tree, is_whole = value.tree, True
+        if tree is None:
+            tree, is_whole = _cut_off(text[value.begin : value.end])
+        dump = _dump(mapping(tree))
+        if dump is not None:
+            dumps.append(dump)
+            gaps += _missing(mapping(tree), dump, is_whole)
+        elif text[end : value.end].strip():
+            gaps.append(f"what is no dump is not read: {text[end : value.end].strip()[:80]!r}")
+        end = value.end
+    if text[end:].strip():
+        gaps.append(f"what is no dump is not read: {text[end:].strip()[:80]!r}")
+    return _Dumps(tuple(dumps), tuple(gaps))
+
+
+def _missing(value: dict[str, object], dump: FlightDump, is_whole: bool) -> Iterator[str]:
+    entries = value.get("entries", [])
+    if not is_whole:
+        yield f"the document is cut off after {len(dump.entries)} entries; its groups are missing"
+    elif not isinstance(entries, list | tuple) or len(dump.entries) != len(entries):
+        yield "its entries are not those of a flight recorder: some are not read"
+
+
+def _in_pickles(data: bytes) -> _Dumps:
+    """The dumps of pickles, one after another."""
+    dumps: list[FlightDump] = []
+    gaps: list[str] = []
+    stream = io.BytesIO(data)
+    while stream.tell() < len(data) and (not dumps or data[stream.tell() :].strip()):
+        begin = stream.tell()
+        try:
+            value = mapping(_load(stream))
+        except ReadError as error:
+            if not dumps:
+                raise UnknownLayout(
+                    error.what, seen=error.seen, next_step=error.next_step or _NEXT
+                ) from error
+            gaps.append(f"behind {begin} bytes: {error.what}")
+            break
+        dump = _dump(value)
+        if dump is None:
+            break
+        dumps.append(dump)
+        gaps += _missing(value, dump, True)
+    return _Dumps(tuple(dumps), tuple(gaps))
+
+
+def _unfinished(dump: FlightDump) -> Iterator[FlightEntry]:
+    """Of each group the first operation that had not completed. gloo records no end of any."""
+    if all(entry.state == "scheduled" for entry in dump.entries):
+        return
+    coalesced = {_place(entry) for entry in dump.entries if entry.name.endswith(":coalesced")}
+    seen: set[str] = set()
+    for entry in dump.entries:
+        # The parts of a coalesced operation have no end of their own.
+        is_part = _place(entry) in coalesced and not entry.name.endswith(":coalesced")
+        if entry.state == "completed" or entry.retired or is_part or entry.group in seen:
+            continue
+        seen.add(entry.group)
+        yield entry
+
+
+def _place(entry: FlightEntry) -> tuple[str, int | None, int | None]:
+    return entry.group, entry.collective_seq, entry.p2p_seq
+
+
+def _unfinished_text(dump: FlightDump, entry: FlightEntry) -> str:
+    names = {group.name: group.description for group in dump.groups}
+    group = names.get(entry.group) or entry.group
+    sequence = entry.p2p_seq if entry.p2p else entry.collective_seq
+    late = ""
+    if _is_overdue(dump, entry) and entry.timeout_ms is not None:
+        late = f", longer than its timeout of {entry.timeout_ms / 1000:g} s"
+    return (
+        f"{entry.name} seq {sequence} of group {group} was {entry.state or 'recorded'} and had not"
+        f" completed{late}: the dumps of the other ranks say which rank it waits for"
+    )
+
+
+def _is_overdue(dump: FlightDump, entry: FlightEntry) -> bool:
+    """Whether something was recorded later than the operation's timeout."""
+    if entry.created_ns is None or entry.timeout_ms is None:
+        return False
+    times = [
+        time
+        for each in dump.entries
+        for time in (each.created_ns, each.started_ns, each.completed_ns)
+        if time is not None
+    ]
+    return max(times) - entry.created_ns > entry.timeout_ms * 1_000_000
 
 
 def _joined(chunks: Iterable[bytes]) -> bytes:
@@ -268,15 +390,6 @@ def _joined(chunks: Iterable[bytes]) -> bytes:
                 f"larger than {MOST_BYTES} bytes: not a flight recorder's dump", next_step=_NEXT
             )
     return bytes(data)
-
-
-def _unpickled(data: bytes) -> object:
-    try:
-        return loads(data)
-    except ReadError as error:
-        raise UnknownLayout(
-            error.what, seen=error.seen, next_step=error.next_step or _NEXT
-        ) from error
 
 
 def rank_of(name: str) -> int | None:
@@ -294,22 +407,11 @@ def of_rank(dump: FlightDump, rank: int | None) -> FlightDump:
     return replace(dump, rank=rank)
 
 
-def _json(text: str) -> tuple[object, bool]:
-    """The document, or as much of its entries as is whole when it is cut off."""
-    try:
-        return json.loads(text), True
-    except RecursionError as error:
-        raise UnknownLayout(
-            "not a flight recorder's dump", seen="nested too deeply", next_step=_NEXT
-        ) from error
-    except ValueError as error:
-        start = re.search(r'"entries"\s*:\s*\[', text)
-        if start is None:
-            raise UnknownLayout(
-                "neither JSON nor the beginning of a flight recorder's dump",
-                seen=text.strip()[:200],
-                next_step=_NEXT,
-            ) from error
+def _cut_off(text: str) -> tuple[object, bool]:
+    """As many entries as are whole in a document that is cut off."""
+    start = re.search(r'"entries"\s*:\s*\[', text)
+    if start is None:
+        return None, False
     version = re.search(r'"version"\s*:\s*"([^"]*)"', text)
     entries = _whole_entries(text, start.end())
     return {"version": version[1] if version else "", "entries": entries}, False

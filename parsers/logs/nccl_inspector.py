@@ -28,6 +28,8 @@ _MOST_METRICS = 200_000
 _LONGEST_LINE = 1024 * 1024
 _METRIC = re.compile(r"^(nccl_\w+)\{(.*)\}\s+([-+.\deE]{1,40}|NaN|[-+]?Inf)(?:\s+\d{1,20})?\s*$")
 _LABEL = re.compile(r'(?<!\w)(\w+)="((?:[^"\\]|\\.)*)"')
+_NOT_FINITE = re.compile(r"(:\s*)-?inf(?=\s*[,}])")
+"""What NCCL writes for the bandwidth of an operation that took 0 µs, which is no JSON."""
 _KINDS = (("coll_perf", "coll"), ("p2p_perf", "p2p"))
 """Key of a record's measurement, and the prefix of the keys inside it."""
 _NEXT = (
@@ -167,7 +169,7 @@ def operation_of(text: str) -> InspectorOp | None:
     if text.lstrip()[:1] != "{":
         return None
     try:
-        value = mapping(loaded(text))
+        value = _record(text)
     except ValueError:
         return None
     header = mapping(value.get("header"))
@@ -233,10 +235,13 @@ def _lines(chunks: Iterable[bytes]) -> Iterator[bytes]:
         yield rest
 
 
+def _record(text: str) -> dict[str, object]:
+    """Raises ValueError where it is no JSON."""
+    return mapping(loaded(_NOT_FINITE.sub(r"\1null", text) if "inf" in text else text))
+
+
 def _version(text: str) -> str | None:
-    return text_of(
-        mapping(mapping(loaded(text)).get("metadata")), "inspector_output_format_version"
-    )
+    return text_of(mapping(_record(text).get("metadata")), "inspector_output_format_version")
 
 
 def _order(series: InspectorSeries) -> tuple[str, int, str, str, int, str]:
