@@ -1,7 +1,8 @@
 """rccl-tests' own result files (`-Z json` and `-Z csv`): one record per size and placement.
 
 Written against the records that the 2025 and 2026 releases write, as ROCm/cvs `cvs/schema/rccl.py`
-reads them; which release was the first is not known.
+reads them, and those of the releases before (ROCm/rccl-tests `src/common.cu`): an object a line,
+without `numCycle`; CSV with names in small letters, which lack that of the nodes.
 
 >>> (result,) = parse('[{"numCycle":0,"name":"AllReduce","nodes":1,"ranks":2,"ranksPerNode":2,"gpusPerRank":1,"size":1048576,"type":"float",'
 ...     '"redop":"sum","inPlace":0,"time":61.200000,"algBw":17.133595,"busBw":17.133595,"wrong":"0"}]')
@@ -35,7 +36,13 @@ from busbw.parsers.nccl_tests.table import document
 
 _SLACK = Slack(5.1e-7, 5.1e-7, 5.1e-7)
 _NAMES = {name.replace("_", ""): name for name in (str(one) for one in Collective)}
-_MARKS = (b"numCycle", b"inPlace", b"algBw", b"busBw")
+_MARKS = (b"inplace", b"algbw", b"busbw")
+_CSV_NAMES = {
+    name.lower(): name
+    for name in ("numCycle", "inPlace", "algBw", "busBw", "ranksPerNode", "gpusPerRank")
+} | {"collective": "name", "#wrong": "wrong"}
+"""How older releases head the columns of their CSV, and what the records call it."""
+_NO_END_MARK = "has no end mark: whether more sizes were to follow is not known"
 
 
 class _Key(NamedTuple):
@@ -59,12 +66,15 @@ def parse(text: str | bytes | Iterable[bytes]) -> tuple[BenchmarkResult, ...]:
     content = text if isinstance(text, str) else join(text, "rccl-tests results")
     if content.lstrip()[:1] in ("[", "{"):
         lists = tuple(load_all(content))
-        records = [record for each in lists for record in items(each.value)]
-        whole = bool(lists) and all(each.whole for each in lists)
+        records = [record for each in lists for record in items(each.value) or [each.value]]
+        is_list = all(isinstance(each.value, list) for each in lists)
+        whole = bool(lists) and is_list and all(each.whole for each in lists)
         end_missing = "the list has no end: the run was killed, or the file is cut"
+        if not is_list:
+            end_missing = f"a file of one object a line {_NO_END_MARK}"
     else:
         records, whole = _csv(content), False
-        end_missing = "a CSV file has no end mark: whether more sizes were to follow is not known"
+        end_missing = f"a CSV file {_NO_END_MARK}"
     by_name: dict[str, list[Tree]] = {}
     for record in records:
         if (name := _collective(record)) is not None:
@@ -79,12 +89,16 @@ def parse(text: str | bytes | Iterable[bytes]) -> tuple[BenchmarkResult, ...]:
 
 def _csv(content: str) -> list[Tree]:
     lines = [line for line in content.splitlines() if line.strip()]
-    if not lines or "busBw" not in lines[0]:
+    if not lines or "busbw" not in lines[0].lower():
         return []
-    return [
-        {name.strip(): value.strip() for name, value in row.items() if name and value}
-        for row in csv.DictReader(lines)
-    ]
+    head, *rows = csv.reader(lines, skipinitialspace=True)
+    names = [_CSV_NAMES.get(name.strip().lower(), name.strip()) for name in head]
+    records: list[Tree] = []
+    for row in rows:
+        has_nodes = len(row) == len(names) + 1 and "nodes" not in names
+        own = [names[0], "nodes", *names[1:]] if has_nodes else names
+        records.append({name: cell.strip() for name, cell in zip(own, row, strict=False) if cell})
+    return records
 
 
 def _collective(record: Tree) -> str | None:
@@ -152,8 +166,9 @@ def _measurement(record: Tree) -> Measurement | None:
 
 
 def looks_like(head: bytes) -> float:
-    """1 = all four names that only such records have."""
-    return 1.0 if all(mark in head for mark in _MARKS) else 0.0
+    """1 = all names that only such records have."""
+    small = head.lower()
+    return 1.0 if all(mark in small for mark in _MARKS) else 0.0
 
 
 def read(chunks: Iterable[bytes]) -> Document:
