@@ -23,6 +23,7 @@ from busbw.parsers.nccl_tests.results_json import (
     join,
     load_all,
     number,
+    outside,
     text_of,
     whole_number,
 )
@@ -67,7 +68,9 @@ def parse(text: str | bytes | Iterable[bytes]) -> tuple[BenchmarkResult, ...]:
         runs[-1][1].append(tree)
     if not runs:
         raise UnknownLayout("no mscclpp-test record in this text", seen=content.strip()[:200])
-    return tuple(result_of(_facts(job, records)) for job, records in runs)
+    other_text = outside(content)
+    end_missing = f"what is no record is not read: {other_text!r}" if other_text else _END_MISSING
+    return tuple(result_of(_facts(job, records, end_missing)) for job, records in runs)
 
 
 def _job(record: Tree) -> _Job | None:
@@ -84,7 +87,7 @@ def _size(record: Tree) -> int:
     return whole_number(get(record, "size")) or 0
 
 
-def _facts(job: _Job, records: Sequence[Tree]) -> RunFacts:
+def _facts(job: _Job, records: Sequence[Tree], end_missing: str) -> RunFacts:
     rows: list[PrintedRow] = []
     torn: list[Quoted] = []
     for record in records:
@@ -103,7 +106,7 @@ def _facts(job: _Job, records: Sequence[Tree]) -> RunFacts:
         config=(("kernel", str(job.kernel)),) if job.kernel is not None else (),
         has_header=True,
         ended=False,
-        end_missing=_END_MISSING,
+        end_missing=end_missing,
         footer_is_elsewhere=True,
         logged_ranks=(job.ranks,) if job.ranks else (),
         stated_nodes=nodes,

@@ -27,6 +27,7 @@ from busbw.parsers.nccl_tests.results_json import (
     join,
     load_all,
     number,
+    outside,
     text_of,
     whole_number,
 )
@@ -72,6 +73,9 @@ def parse(text: str | bytes | Iterable[bytes]) -> tuple[BenchmarkResult, ...]:
         end_missing = "the list has no end: the run was killed, or the file is cut"
         if not is_list:
             end_missing = f"a file of one object a line {_NO_END_MARK}"
+        other_text = outside(content)
+        if other_text:
+            whole, end_missing = False, f"what is no record is not read: {other_text!r}"
     else:
         records, whole = _csv(content), False
         end_missing = f"a CSV file {_NO_END_MARK}"

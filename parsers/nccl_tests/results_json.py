@@ -61,6 +61,21 @@ def load_all(text: str) -> Iterator[Loaded]:
             yield loaded
 
 
+def outside(text: str) -> str:
+    """The beginning of what stands between the JSON values of a text; "" = nothing does.
+
+    >>> outside('[{"a":1}]\\n'), outside('{"a":1}\\nError: no device')
+    ('', 'Error: no device')
+    """
+    end = 0
+    for value in (*values(text), Value(None, len(text), len(text))):
+        between = text[end : value.begin].strip()
+        if between:
+            return between[:80]
+        end = value.end
+    return ""
+
+
 def _loaded(text: str, value: Value) -> Loaded | None:
     """A value of the text, closed where it has no end; None = nothing of it is finished."""
     if value.tree is not None:

@@ -232,11 +232,11 @@ def parse_all(text: str) -> tuple[Perftest, ...]:
     >>> run.operation, run.device, run.best_gbit_s
     ('write', 'mlx5_0', 393.21)
     """
-    if any(mark in text for mark in _JSON_MARKS):
-        return tuple(_documents(text))
+    runs = list(_documents(text)) if any(mark in text for mark in _JSON_MARKS) else []
     starts = [title.start() for title in _TITLE.finditer(text)]
     pieces = (text[begin:end] for begin, end in pairwise([0, *starts[1:], len(text)]))
-    return tuple(run for run in map(parse, pieces) if run is not None)
+    runs += (run for run in map(parse, pieces) if run is not None)
+    return tuple(runs)
 
 
 def _nothing(problem: str) -> Perftest:
