@@ -221,6 +221,23 @@ def test_the_recorded_straggler_is_one_sequence_behind_and_never_called_the_last
     ]
 
 
+def test_a_recorded_job_of_several_groups_has_each_with_its_name() -> None:
+    document = read([(FIXTURES / "halves-rank2.json").read_bytes()])
+    (dump,) = document.records
+    assert isinstance(dump, FlightDump)
+    groups = [(each.id, each.description, each.last_enqueued) for each in dump.groups]
+    assert groups == [("0", "default_pg", 6), ("1", "half_b", 1)]
+    assert [entry.input_types for entry in dump.entries if entry.group == "2"] == [("Half",)]
+    # gloo leaves every state at `scheduled`: nothing is said to be unfinished.
+    assert (document.complete, document.problems) == (True, ())
+
+
+def test_a_dump_of_groups_without_entries_is_read() -> None:
+    dump = dump_of((FIXTURES / "halves-groups-only-rank0.pickle").read_bytes())
+    assert [(each.id, each.last_completed) for each in dump.groups] == [("0", 6), ("1", 1)]
+    assert dump.entries == ()
+
+
 def test_json_that_is_cut_off_gives_its_whole_entries_and_says_so() -> None:
     text = (FIXTURES / "straggler-rank0.json").read_bytes()
     document = read([text[: text.index(b'"record_id":4')]])
