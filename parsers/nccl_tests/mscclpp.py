@@ -31,7 +31,8 @@ from busbw.parsers.nccl_tests.rows import PrintedRow, Slack, printed_row
 from busbw.parsers.nccl_tests.run_facts import Quoted, RunFacts
 from busbw.parsers.nccl_tests.table import document
 
-_SLACK = Slack(5.1e-7, 5.1e-7, 5.1e-7)
+_SLACK = Slack(5.1e-3, 5.1e-3, 5.1e-3)
+"""The program writes all digits; files of expected values, as test/deploy has them, write two."""
 _NAMES = {name.replace("_", ""): name for name in (str(one) for one in Collective)}
 _MARKS = (b'"algBw"', b'"busBw"', b'"kernel"', b'"ranksPerNode"')
 _OUT_OF_PLACE = ("alltoall", "sendrecv")

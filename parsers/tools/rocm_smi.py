@@ -18,7 +18,18 @@ _NO_DRIVER = "Driver not initialized"
 _ERROR = re.compile(
     rf"^[ \t]*(?:ERROR: ?(?:root:)?)(GPU\[\d{{1,4}}\][ \t]*: [^\n]{{1,300}}|{_NO_DRIVER}[^\n]{{0,200}})", re.M
 )  # fmt: skip
-_SHOWN = ("Card Series", "Card series", "GFX Version", "Temperature (Sensor junction) (C)")
+_UNSUPPORTED = "not supported"
+"""What a GPU cannot say is no failure of it."""
+_CONCISE = re.compile(r"^(?:GPU|Device)[ \t]+[^\n]*\bPwrCap\b[^\n]*\n(?:[^\d\n][^\n]*\n)*((?:\d[^\n]*\n)+)", re.M)  # fmt: skip
+"""The table that is printed where nothing was asked for."""
+_CONCISE_NAME = "Concise Info"
+_SHOWN = (
+    _CONCISE_NAME,
+    "Card Series",
+    "Card series",
+    "GFX Version",
+    "Temperature (Sensor junction) (C)",
+)
 _XGMI_ERRORS = "XGMI Error count"
 
 
@@ -47,18 +58,25 @@ def parse(text: str) -> tuple[RocmGpu, ...]:
     >>> gpu.values
     (('Card Series', 'AMD Instinct MI300X VF'), ('GFX Version', 'gfx942'))
     """
-    errors = tuple(f"rocm-smi: {each[1].strip()}" for each in _ERROR.finditer(text))
+    reported = (each[1].strip() for each in _ERROR.finditer(text))
+    errors = tuple(f"rocm-smi: {error}" for error in reported if _UNSUPPORTED not in error.lower())
     if _MARK not in text:
         return (RocmGpu(None, (), errors),) if _NO_DRIVER in " ".join(errors) else ()
     gpus: dict[int, list[tuple[str, str]]] = {}
     for match in _LINE.finditer(text):
         gpus.setdefault(int(match[1]), []).append((match[2], match[3][:300].strip()))
+    for table in _CONCISE.finditer(text):
+        for number, *cells in map(str.split, table[1].splitlines()):
+            if number.isdigit():
+                gpus.setdefault(int(number), []).append((_CONCISE_NAME, " ".join(cells)[:300]))
     gap = ""
+    if not gpus and not errors:
+        gap = "rocm-smi: nothing of a GPU is in it"
     if text.count(_MARK) > text.count(_END):
         gap = f"rocm-smi: the text is cut off before {_END!r}"
     return (
         *(RocmGpu(number, tuple(values), tuple(_links(number, values))) for number, values in sorted(gpus.items())),
-        *((RocmGpu(None, (), errors, gap),) if errors or gap or not gpus else ()),
+        *((RocmGpu(None, (), errors, gap),) if errors or gap else ()),
     )  # fmt: skip
 
 

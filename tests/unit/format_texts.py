@@ -872,6 +872,19 @@ GPU[1]		: GFX Version: 		gfx942
 ==========================================================================================
 ================================== End of ROCm SMI Log ===================================
 """
+_CONCISE = """
+WARNING: AMD GPU device(s) is/are in a low-power state. Check power control/runtime_status
+
+======================================= ROCm System Management Interface =======================================
+================================================= Concise Info =================================================
+Device  Node  IDs              Temp    Power  Partitions          SCLK   MCLK   Fan  Perf  PwrCap  VRAM%  GPU%
+              (DID,     GUID)  (Edge)  (Avg)  (Mem, Compute, ID)
+================================================================================================================
+0       1     0x74a1,   12345  41.0\u00b0C  141.0W  NPS1, SPX, 0     132Mhz  900Mhz  0%  auto  750.0W  3%     0%
+1       2     0x74a1,   54321  43.0\u00b0C  139.0W  NPS1, SPX, 0     131Mhz  900Mhz  0%  auto  750.0W  0%     0%
+================================================================================================================
+============================================= End of ROCm SMI Log ==============================================
+"""
 ROCM_SMI = Output(
     "rocm-smi",
     _ROCM,
@@ -895,6 +908,8 @@ ROCM_SMI = Output(
         ),
     ),
     others=(
+        ("the concise table", _CONCISE, (OK,), ("GPU 0: 1 0x74a1", "GPU 1: 2 0x74a1")),
+        ("no GPU", _ROCM[: _ROCM.index("GPU[0]")] + _ROCM[_ROCM.index("====", 400) :], (INCOMPLETE,), ("rocm-smi",)),
         (
             "JSON",
             _json({"card0": {"Card Series": "AMD Instinct MI300X", "GFX Version": "gfx942"}, "system": {"Driver version": "6.10.5"}}),
