@@ -3,10 +3,12 @@ the right exit status: `busbw read` itself, never a silent pass."""
 
 from __future__ import annotations
 
+import random
+import re
 from pathlib import Path
 
 import pytest
-from format_texts import ALL, Case
+from format_texts import ALL, NODE_TOOLS, OUTPUTS, Case, Output
 
 from busbw import cli
 
@@ -25,3 +27,30 @@ def test_it_is_read_rightly_or_refused(
             assert words in out
     elif status != 0:
         assert out.strip()
+
+
+@pytest.mark.parametrize("output", OUTPUTS, ids=[output.name for output in OUTPUTS])
+def test_a_text_that_is_cut_is_never_good(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], output: Output
+) -> None:
+    data = output.good.encode()
+    path = tmp_path / "output.txt"
+    for at in random.Random(11).sample(range(20, len(data)), 12):
+        # What stands behind the last number may be missing, and whole lines at the end.
+        if len(re.findall(rb"\d", data[at:])) > 1 and b"\n" not in data[at - 1 : at + 1]:
+            path.write_bytes(data[:at])
+            assert cli.main(["read", str(path)]) in (1, 3), (at, capsys.readouterr().out)
+
+
+@pytest.mark.parametrize("output", NODE_TOOLS, ids=[output.name for output in NODE_TOOLS])
+def test_a_failure_is_found_beside_any_other_output(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], output: Output
+) -> None:
+    path = tmp_path / "output.txt"
+    for other in NODE_TOOLS:
+        for _, failed, says in other.failed[:1]:
+            for text in (f"{output.good}\n{failed}", f"{failed}\n{output.good}"):
+                path.write_text(text)
+                capsys.readouterr()
+                assert cli.main(["read", str(path)]) == 1, (other.name, text)
+                assert says in capsys.readouterr().out
