@@ -1,0 +1,58 @@
+"""What the expressions of `read` and `why` cost on a log of many programs, counted and not timed: an
+expression that is asked of most lines in vain makes every text slow."""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from busbw.cli import read, why
+from busbw.parsers.logs.scan import Pattern, Scanner, scanner_of
+from busbw.parsers.logs.scan_literals import LiteralFinder
+
+pytest.importorskip("hyperscan", reason="the fast finder is not installed here")
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "bench"))
+import gen_varied
+
+MOST_IN_VAIN = 0.1
+"""Of a text's lines, for one branch of an expression."""
+
+
+class Counting(LiteralFinder):
+    """Counts what each branch is asked of in vain."""
+
+    def __init__(self, *args: object) -> None:
+        super().__init__(*args)  # type: ignore[arg-type]
+        self.in_vain: Counter[int] = Counter()
+
+    def learn(self, hits: Mapping[int, int], misses: Mapping[int, int]) -> None:
+        self.in_vain.update(misses)
+
+
+def in_vain(patterns: tuple[Pattern, ...]) -> dict[str, float]:
+    """Expression → share of the lines that it was asked of and did not match."""
+    scanner = Scanner(patterns, Counting)
+    scan = scanner.scan([b"".join(gen_varied.varied(1_000_000, 4107))])
+    finder = scanner._finder
+    assert isinstance(finder, Counting)
+    return {
+        finder.branches[number].text: count / scan.lines
+        for number, count in finder.in_vain.most_common(5)
+    }
+
+
+def test_no_expression_is_asked_of_a_tenth_of_a_varied_log_in_vain() -> None:
+    for patterns in (scanner_of(read._patterns()).patterns, why._scanner().patterns):
+        costly = {text: share for text, share in in_vain(patterns).items() if share > MOST_IN_VAIN}
+        assert costly == {}
+
+
+def test_an_expression_that_one_character_has_to_find_is_seen() -> None:
+    """The library does not know `\\Z`: it cannot search it whole."""
+    costly = Pattern("x", r"(?:\d\d:\d\d:\d{9}|yyyy)\Z")
+    assert max(in_vain((costly,)).values()) > MOST_IN_VAIN
