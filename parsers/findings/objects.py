@@ -329,7 +329,7 @@ OBJECTS = (
         "full=disk-full!",
     ),
     _object(
-        r"too many open files|EMFILE|ENFILE|descriptors? are open|file descriptors?",
+        r"too many open files|EMFILE|ENFILE|descriptors? are open|(?<!bad )file descriptors?",
         "any=nofile-limit! said=nofile-limit!",
     ),
     _object(
