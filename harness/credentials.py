@@ -16,7 +16,7 @@ MASK = "[masked]"
 
 _STRONG = (
     r"TOKEN(?!S|IZ)|SECRET|PASSW|PASSPHRASE|CREDENTIAL|API[_-]?KEY|PRIVATE[_-]?KEY"
-    r"|ACCESS[_-]?KEY|ACCOUNT[_-]?KEY|WEBHOOK|KEYTAB|UNSEAL|(?:SSH|DB|ROOT|SQL|LDAP|SMTP|FTP|SUDO|ADMIN)PASS(?![A-Z])"
+    r"|ACCESS[_-]?KEY|ACCOUNT[_-]?KEY|WEBHOOK(?!_TIMEOUT|[a-z.-]*:\d{1,5}/)|KEYTAB|UNSEAL|(?:SSH|DB|ROOT|SQL|LDAP|SMTP|FTP|SUDO|ADMIN)PASS(?![A-Z])"
 )
 """Mean a secret anywhere in a name."""
 _WORDS = frozenset(
@@ -84,12 +84,18 @@ _HOOK = re.compile(
     r"(?P<value>[^\s\"'<>]+)"
 )
 _VALUE = r"(?P<value>\\*\"[^\"\n]{0,2000}|\\*'[^'\n]{0,2000}|[^\s\"'\\<>\[(][^\s\"'<>]*)"
+_FAILURE = (
+    r"(?!(?:munge_(?:en|de)code|post|get|put|patch|invalid|expired|incorrect|rejected|replayed|refresh|signature|check|uid|listening"
+    r"|has|is|was|could|cannot)[ \t]+[\"'\w])"
+)
+"""A word of a failure with another behind it: a message about the secret, as `credential: signature invalid`."""
 _ASSIGNED = re.compile(
     rf"(?i)(?!(?-i:PASS: ))(?P<label>(?:{_STRONG}|(?<![a-z])(?:DB_?|BIND_?|USER_?|MYSQL_)?(?:PASS|PWD|PW|DSN|JWT)(?![a-z])"
-    r"|(?:_|-|[a-z])AUTH(?!OR|_VERIFY|_FAIL|_ERR)|\bAUTH(?=\W{0,4}[=:]\s?\\*[\"'])|COOKIE|_CREDS?(?![a-z])"
+    r"|(?:_|-|[a-z])AUTH(?!OR|_VERIFY|_FAIL|_ERR)|\bAUTH(?=\W{0,4}[=:]\s?\\*[\"'])|COOKIE|_CREDS?(?![a-z]|_verify)"
     r"|(?:ENCRYPTION|SIGNING|MASTER|SSH|SECRET|SERVICE|CLIENT|DEPLOY|SHARED|LICENSE|WANDB|COMET|ROUTING"
     r"|NGC|AUTH)[_-]?KEYS?|SharedAccess(?:Key|Signature)|tls\.key)"
     r"[\w.-]{0,30}\\*[\"']?[ \t]{0,3}(?:=>|->|:=|=|:)[ \t]{0,3}(?:[|>][+-]?\s{0,9}\n(?:(?:\[\d+,\d+\]<\w+>|\d{1,6}):?)?[ \t]{1,40})?)"
+    + _FAILURE
     + _VALUE
 )
 _HEADER = re.compile(

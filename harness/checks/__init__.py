@@ -183,6 +183,8 @@ class CheckFamily:
     """All nodes against each other."""
     judge_records: Callable[[tuple[object, ...]], tuple[RuleResult, ...]] = lambda records: ()
     """What its rules say about the records of a text that was handed in (`parsers.tools`)."""
+    purpose: str = ""
+    """What its sections are for, where it has no check of its own."""
 
     @property
     def ids(self) -> tuple[str, ...]:

@@ -34,6 +34,7 @@ FABRIC_MARKS_FAMILY = CheckFamily(
     checks=(),
     sections=(Section("fabric_marks", small=True, arguments=fabric.directories),),
     judge=lambda answer: (),
+    purpose="the choice of the fabric profile",
 )
 
 

@@ -129,4 +129,5 @@ CHECK = CheckFamily(
         ),
     ),
     judge=lambda answer: (),
+    purpose="whether another job uses the node",
 )

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from busbw.building.recipe import Benchmark
-from busbw.checks import CheckFamily
+from busbw.checks import CheckFamily, Section
 from busbw.checks.frame import families
 from busbw.checks.software import NodeFacts
 from busbw.compare.ab import with_setting
@@ -55,9 +55,7 @@ def dry_run(plan: RunPlan, benchmark: Benchmark, *, verbose: bool = False) -> st
     lines = [
         f"# {plan.playbook.name} on {len(nodes)} nodes from {plan.cluster.source};"
         f" {profile_note(plan)}; nothing was contacted",
-        f"# assumed: {choose_launcher(plan.cluster.launcher).mpi} 4.1 on the head; no interface"
-        f" names; paths relative to the home directory; {ASSUMED_GPUS} GPUs per node where the"
-        " inventory does not say",
+        f"# assumed: {'; '.join(_assumed(plan))}",
         "",
         *_probes(verbose=verbose),
         *_build(plan, benchmark),
@@ -76,6 +74,15 @@ def dry_run(plan: RunPlan, benchmark: Benchmark, *, verbose: bool = False) -> st
     lines += _interleaved(plan, place, nodes)
     lines += _survey(plan, place, nodes, ranks_per_node, verbose=verbose)
     return "\n".join(lines) + "\n"
+
+
+def _assumed(plan: RunPlan) -> Iterator[str]:
+    """What only the nodes can tell."""
+    yield f"{choose_launcher(plan.cluster.launcher).mpi} 4.1 on the head"
+    yield "no interface names"
+    yield "paths relative to the home directory"
+    if any(node.gpus is None for node in plan.cluster.nodes) and plan.ranks_per_node is None:
+        yield f"{ASSUMED_GPUS} GPUs per node where the inventory does not say"
 
 
 def _trials(plan: RunPlan) -> Iterator[str]:
@@ -107,13 +114,13 @@ def _probes(*, verbose: bool) -> Iterator[str]:
     yield f"# check: one script on each node, {count} probes; --dry-run -v prints their commands"
     for family in known:
         for section in family.sections:
-            yield f"#   {section.name} (at most {section.timeout_s} s): {_purpose(family)}"
+            yield f"#   {section.name} (at most {section.timeout_s} s): {_purpose(family, section)}"
             if verbose:
                 yield from (f"#     {line}" for line in section.shell.splitlines())
 
 
-def _purpose(family: CheckFamily) -> str:
-    return f"for {', '.join(family.ids)}"
+def _purpose(family: CheckFamily, section: Section) -> str:
+    return f"for {', '.join(section.serves or family.ids) or family.purpose}"
 
 
 def _build(plan: RunPlan, benchmark: Benchmark) -> Iterator[str]:

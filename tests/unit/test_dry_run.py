@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 from pathlib import Path
 
@@ -22,8 +23,25 @@ def test_a_probe_is_its_name_and_one_line_of_purpose(capsys: pytest.CaptureFixtu
     probes = [line for line in text.splitlines() if line.startswith("#   ")]
     assert "#   cuda (at most 10 s): for sw.cuda" in probes
     assert len(probes) > 40
-    assert all(" s): for " in line for line in probes)
+    assert all(re.search(r" s\): for \S", line) for line in probes)
+    assert "#   fabric_marks (at most 10 s): for the choice of the fabric profile" in probes
+    assert "#   mlnx_qos (at most 20 s): for eth.qos" in probes
     assert "command -v mpirun" not in text
+
+
+@pytest.mark.parametrize(("gpus", "assumed"), [("", True), ("defaults: {gpus: 2}\n", False)])
+def test_gpus_are_assumed_only_where_the_inventory_is_silent(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, gpus: str, assumed: bool
+) -> None:
+    inventory = tmp_path / "two.yaml"
+    inventory.write_text(f"{gpus}nodes: [n1, n2]\nfabric: infiniband\n", "utf-8")
+    words = ["run", "-i", str(inventory), "--nccl-tests", "/opt/nccl-tests", "--dry-run"]
+
+    assert cli.main(words) == 0
+
+    assert (
+        "8 GPUs per node where the inventory does not say" in capsys.readouterr().out
+    ) is assumed
 
 
 def test_verbose_adds_the_scripts_and_stays_valid_shell(capsys: pytest.CaptureFixture[str]) -> None:

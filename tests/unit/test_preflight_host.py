@@ -10,6 +10,7 @@ import pytest
 from busbw.checks import NodeAnswer, Policy, SectionOutput, frame, script
 from busbw.checks.frame import families
 from busbw.model import CheckResult, Node, Status
+from busbw.parsers.findings import catalogue
 
 ALL = Policy("test", ("*",), ())
 Sections = dict[str, str | tuple[str, str, int]]
@@ -428,3 +429,15 @@ def test_a_wrong_clock_is_compared_with_the_other_nodes_too() -> None:
     assert [(r.status, r.reason) for r in both] == [(W, why)] * 2
     (evidence,) = {r.evidence.text for r in one if r.evidence and r.node == "n2"}
     assert evidence == "9000"
+
+
+@pytest.mark.parametrize("name", ["nofile", "memlock"])
+def test_the_fix_of_a_small_limit_raises_it_and_does_not_only_show_it(name: str) -> None:
+    fixes = catalogue.entry(f"os.limits.{name}").fix
+    commands = [command for step in fixes for command in step.run]
+
+    assert any(f"> /etc/security/limits.d/99-{name}.conf" in command for command in commands)
+    assert any(
+        f"> /etc/systemd/system/slurmd.service.d/{name}.conf" in command for command in commands
+    )
+    assert not any(command.startswith("ulimit") for command in commands)
