@@ -24,7 +24,7 @@ _ROW = re.compile(r"^\s*\d+((?:\s+\S+)+)\s*$")
 _ERROR = re.compile(
     r"^[ \t]*((?:\[?CUDA\w*\]? ?.*(?:error|ERROR)|ERROR:|ASSERT in|NVML_ERROR|cudaError|No CUDA).*)$", re.M
 )  # fmt: skip
-_TEST_ERROR = re.compile(r"^[ \t]*Error: ?(.*?)[ \t\r]*$", re.M)
+_TEST_ERROR = re.compile(r"^[ \t]*Error: ?(.*)$", re.M)
 _SUM = re.compile(r"^[ \t]*(?:SUM|&&&& PERF) (\w+) (\S+)", re.M)
 _ABSENT = "N/A"
 _PASSED, _WAIVED, _RUNS = "Passed", "Waived", "Running"
@@ -125,7 +125,7 @@ def _test(name: str, body: str) -> CopyTest:
     failed, total = _TEST_ERROR.search(body), _SUM.search(body)
     rows = tuple(tuple(map(_cell, row)) for row in cells)
     if failed is not None:
-        return CopyTest(name, "Error", rows, failed[1])
+        return CopyTest(name, "Error", rows, failed[1].strip())
     if not rows:
         return CopyTest(name, _WAIVED if "aived" in body else _RUNS, ())
     gap = _gap(cells, _cell(total[2]) if total is not None else None, columns)

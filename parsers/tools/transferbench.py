@@ -16,7 +16,7 @@ from busbw.parsers.tools import Tool
 
 _RUN = re.compile(r"^.*\bTransferBench v(\d[^\s)]{0,20})", re.M)
 _TEST = re.compile(r"^[ \t]*Test (\d{1,9}):", re.M)
-_BAR = r"[ \t]*(?:\\?[|│,]|[ \t])[ \t]*"
+_BAR = r"[ \t]{0,40}(?:\\?[|│,]|[ \t])[ \t]{0,40}"
 _CELLS = rf"{_BAR}(\d{{1,9}}\.\d+) GB/s{_BAR}(\d{{1,12}}\.\d+) ms{_BAR}(\d{{1,19}}) bytes{_BAR}"
 _EXECUTOR = re.compile(
     rf"^[ \t]*Executor: ((?:Rank \d{{1,6}} +)?\w{{1,8}} \d{{1,4}}){_CELLS}", re.M
