@@ -14,6 +14,7 @@ by one.
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -25,6 +26,7 @@ from busbw.parsers.logs.json_values import flag, loaded, mapping, number, text_o
 
 _MOST_SERIES = 200_000
 _MOST_METRICS = 200_000
+_MOST_GROUPS = 4
 _LONGEST_LINE = 1024 * 1024
 _METRIC = re.compile(r"^(nccl_\w+)\{(.*)\}\s+([-+.\deE]{1,40}|NaN|[-+]?Inf)(?:\s+\d{1,20})?\s*$")
 _LABEL = re.compile(r'(?<!\w)(\w+)="((?:[^"\\]|\\.)*)"')
@@ -278,10 +280,31 @@ def _summary(log: InspectorLog) -> tuple[tuple[str, str], ...]:
         rows.append(
             ("operations", f"{count} of {ranks} ranks on {len(communicators)} communicators")
         )
+    rows += [("ranks", text) for text in _ranks_texts(log.series)]
     for each in sorted(log.series, key=lambda series: -series.size_bytes)[:8]:
         rows.append(("series", _series_text(each)))
     rows += [("metric", f"{each.name} {each.value:g}") for each in log.metrics[:8]]
     return tuple(rows)
+
+
+def _ranks_texts(series: Iterable[InspectorSeries]) -> Iterator[str]:
+    """Of the four largest operations of more than one rank: the mean over the ranks, and between which
+    ranks it lies."""
+    groups: dict[tuple[int, str, str], list[InspectorSeries]] = {}
+    for each in series:
+        key = (-each.size_bytes, each.operation, each.communicator)
+        groups.setdefault(key, []).append(each)
+    several = (group for _, group in sorted(groups.items()) if len(group) > 1)
+    for group in itertools.islice(several, _MOST_GROUPS):
+        times = [each.time_mean_us for each in group]
+        fastest = min(group, key=lambda each: each.time_mean_us)
+        slowest = max(group, key=lambda each: each.time_mean_us)
+        host = f" on {slowest.host}" if slowest.host else ""
+        yield (
+            f"{slowest.operation} {slowest.size_bytes} B, {len(group)} ranks: mean"
+            f" {sum(times) / len(times):g} us, fastest {fastest.time_mean_us:g} us (rank"
+            f" {fastest.rank}), slowest {slowest.time_mean_us:g} us (rank {slowest.rank}{host})"
+        )
 
 
 def _series_text(series: InspectorSeries) -> str:

@@ -21,11 +21,13 @@ from busbw.parsers.nccl_tests.results_json import (
     load_all,
     number,
     text_of,
+    whole_number,
 )
 from busbw.parsers.tools import Tool, ToolFact
 from busbw.parsers.tools.nvidia_smi import ListedGpu, QueryRow
 
 _MARK = re.compile(r'"gpu"\s*:\s*\d|"card\d+"\s*:')
+_CARD = re.compile(r"card\d+")
 _ABSENT = ("N/A", "NA", "")
 _THROTTLES = (
     ("prochot_violation_status", "power brake"),
@@ -70,6 +72,8 @@ class AmdGpu:
     usage_percent: float | None = None
     throttled: tuple[str, ...] | None = None
     """What slows it down now; None = not asked."""
+    xgmi_errors: int | None = None
+    """0 none, 1 one, 2 several since it was read last (rocm-smi)."""
     gap: str = ""
     """What of the text is missing, at the last GPU; "" = nothing."""
 
@@ -171,7 +175,12 @@ def _entries_of(loaded: Loaded) -> Iterator[tuple[int, Tree]]:
 def _gap(text: str) -> str:
     """What of the documents is missing."""
     cut = (loaded for loaded in load_all(text) if not loaded.whole)
-    return "the document is cut off" if any(any(_entries_of(each)) for each in cut) else ""
+    return "the document is cut off" if any(map(_is_of_gpus, cut)) else ""
+
+
+def _is_of_gpus(loaded: Loaded) -> bool:
+    cards = loaded.value if isinstance(loaded.value, dict) else {}
+    return any(_entries_of(loaded)) or any(map(_CARD.fullmatch, cards))
 
 
 def _gpu(index: int, parts: list[Tree]) -> AmdGpu:
@@ -253,7 +262,7 @@ def _rocm_smi(text: str) -> Iterator[AmdGpu]:
         tree = loaded.value
         driver = text_of(get(tree, "system", "Driver version"))
         for name, card in tree.items() if isinstance(tree, dict) else ():
-            if not re.fullmatch(r"card\d+", name):
+            if not _CARD.fullmatch(name):
                 continue
             yield AmdGpu(
                 index=int(name.removeprefix("card")),
@@ -267,6 +276,7 @@ def _rocm_smi(text: str) -> Iterator[AmdGpu]:
                 power_limit_w=number(get(card, "Max Graphics Package Power (W)")),
                 hotspot_c=number(get(card, "Temperature (Sensor junction) (C)")),
                 usage_percent=number(get(card, "GPU use (%)")),
+                xgmi_errors=whole_number(get(card, "XGMI Error count")),
             )
 
 
@@ -440,7 +450,13 @@ def _line(gpu: AmdGpu) -> str:
     parts = (gpu.model, gpu.bus_id, gpu.target, gpu.driver and f"driver {gpu.driver}")
     more = ", ".join(each for each in parts if each)
     wrong = f", {gpu.ecc_uncorrected} uncorrectable errors" if gpu.ecc_uncorrected else ""
+    if gpu.xgmi_errors:
+        wrong += f", XGMI errors ({gpu.xgmi_errors})"
     return f"GPU {gpu.index}: {more or 'listed'}{wrong}"
+
+
+def _errors(gpu: AmdGpu) -> tuple[str, ...]:
+    return (_line(gpu),) if gpu.ecc_uncorrected or gpu.xgmi_errors else ()
 
 
 def _xgmi_line(gpu: XgmiGpu) -> str:
@@ -493,10 +509,10 @@ def _bad_pages(text: str) -> tuple[AmdPages, ...]:
 TOOL = (
     Tool(
         "amd-smi",
-        ('"market_name"', '"kfd_id"', '"total_uncorrectable_count"', '"Card Series"'),
+        ('"market_name"', '"kfd_id"', '"total_uncorrectable_count"', '"Card Series"', '"XGMI Error count"'),
         _plain,
         lambda gpu: (_line(gpu),),
-        errors=lambda gpu: (f"amd-smi: {_line(gpu)}",) if gpu.ecc_uncorrected else (),
+        errors=_errors,
         gaps=lambda gpu: (f"amd-smi: {gpu.gap}",) if gpu.gap else (),
     ),
     Tool(

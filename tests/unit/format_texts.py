@@ -908,6 +908,8 @@ ROCM_SMI = Output(
         ),
     ),
     others=(
+        ("JSON, cut", '{"card0": {"Card Series": "AMD Instinct MI300X", "GFX Version": "gf', (INCOMPLETE,), ("MI300X",)),
+        ("JSON with XGMI errors", _json({"card1": {"XGMI Error count": "2"}}), (BAD,), ("GPU 1", "XGMI errors")),
         ("the concise table", _CONCISE, (OK,), ("GPU 0: 1 0x74a1", "GPU 1: 2 0x74a1")),
         ("no GPU", _ROCM[: _ROCM.index("GPU[0]")] + _ROCM[_ROCM.index("====", 400) :], (INCOMPLETE,), ("rocm-smi",)),
         (

@@ -122,6 +122,16 @@ def test_one_series_per_rank_operation_and_size() -> None:
     ] == [10, 11]
 
 
+def test_the_average_and_the_slowest_rank_of_an_operation_are_shown() -> None:
+    lines = [record(rank=rank, sequence=1, time_us=900 if rank == 6 else 100) for rank in range(8)]
+    summary = read(["\n".join(lines).encode()]).summary
+    assert (
+        "ranks",
+        "AllReduce 1073741824 B, 8 ranks: mean 200 us, fastest 100 us (rank 0),"
+        " slowest 900 us (rank 6 on node-b)",
+    ) in summary
+
+
 def test_a_file_that_is_still_written_is_read_up_to_its_last_whole_line_and_says_so() -> None:
     document = read([f"{record()}\n{record(sequence=6650)[:100]}".encode()])
     (log,) = document.records
