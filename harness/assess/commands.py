@@ -132,6 +132,8 @@ def _of_busbw(command: str, words: list[str], plan: RunPlan) -> str:
     "busbw run quick -i lab -x 'n[2-3]' --nccl-tests 'a b'"
     >>> _of_busbw("run", ["soak"], plan), _of_busbw("check", [], plan)
     ("busbw run soak -i lab -x n2 --nccl-tests 'a b'", 'busbw check -i lab -x n2')
+    >>> _of_busbw("run", ["--nccl-tests", "/opt/c"], plan)
+    'busbw run quick -i lab -x n2 --nccl-tests /opt/c'
     """
     if _SELECTS & set(words):
         return " ".join(["busbw", command, *words])
@@ -149,6 +151,9 @@ def _of_busbw(command: str, words: list[str], plan: RunPlan) -> str:
         if nodes:
             selection[own + 1] = fold(nodes)
             del words[other : other + 2]
+    # What the step gives itself counts, not what this run was given.
+    pairs = zip(measures[::2], measures[1::2], strict=False)
+    measures = [word for pair in pairs if pair[0] not in words for word in pair]
     known = [shlex.quote(word) for word in (playbook, *selection, *measures) if word]
     return " ".join(["busbw", command, *known, *words])
 

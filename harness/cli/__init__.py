@@ -14,7 +14,7 @@ import os
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from types import ModuleType
-from typing import TextIO
+from typing import Any, NoReturn, TextIO
 
 import busbw
 from busbw.cli import environment
@@ -190,13 +190,27 @@ def _no_command(words: Sequence[str]) -> int:
     raise UsageError(f"no command '{words[0]}'{hint}", next_step="busbw --help")
 
 
+class _Parser(argparse.ArgumentParser):
+    """A command's options. A beginning of an option's name is not that option: a later release may
+    have another that begins so."""
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **{"allow_abbrev": False, **options})
+
+    def error(self, message: str) -> NoReturn:
+        """A wrong word on the command line, in the form of every other error."""
+        raise UsageError(
+            f"{self.prog.removeprefix('busbw ')}: {message}", next_step=f"{self.prog} --help"
+        )
+
+
 def _parse(name: str, command: ModuleType, words: Sequence[str]) -> argparse.Namespace:
     """The options of a command, from the environment where the command line does not set them.
 
     Raises:
         UsageError: an option that the command does not have, or one argument too many.
     """
-    parser = argparse.ArgumentParser(prog=f"busbw {name}", description=COMMANDS[name])
+    parser = _Parser(prog=f"busbw {name}", description=COMMANDS[name])
     if not {"-h", "--help"}.isdisjoint(words):
         _add_examples(parser, name)
     command.register(parser)

@@ -179,7 +179,9 @@ def read_one(source: intake.Source) -> _TextReading:
         reading = source.open()
         scan = _scanner().scan(reading)
     except (ReadError, UsageError) as error:
-        return _TextReading(None, _Records(), (f"{source.name}: {error.what}",))
+        why = f" ({error.seen})" if error.seen else ""
+        what = error.what.removeprefix(f"{source.name} ")
+        return _TextReading(None, _Records(), (f"{source.name}: {what}{why}",))
     problems = [f"{source.name}: {problem}" for problem in scan.problems]
     if reading.problem:
         gap = f"{source.name}: {reading.problem}"

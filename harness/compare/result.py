@@ -80,7 +80,8 @@ def _soak_headline(soaked: Soak) -> str:
             parts.append(f"{drift.case_id} drift {drift.change:+.1%}")
     rounds = max((each.number for each in soaked.rounds), default=0)
     events = "; ".join(parts) or "no events, no drift"
-    return f"soak of {format_duration(soaked.done_s)}, {rounds} rounds: {events}"
+    unit = "round" if rounds == 1 else "rounds"
+    return f"soak of {format_duration(soaked.done_s)}, {rounds} {unit}: {events}"
 
 
 class SoakWatch:

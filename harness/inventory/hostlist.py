@@ -109,6 +109,11 @@ def _count(item: str) -> int:
             if not match:
                 raise InventoryError(_bad(item, f"{part!r} is not a number or a range such as 1-4"))
             first, last, step = match.groups()
+            if last and int(last) < int(first):
+                raise InventoryError(
+                    _bad(item, f"the range {part} runs backwards"),
+                    next_step=f"write {last}-{first}",
+                )
             length += (int(last) - int(first)) // max(int(step or 1), 1) + 1 if last else 1
         product *= max(length, 1)
     return product
@@ -129,7 +134,10 @@ def _check(item: str) -> None:
             _bad(item, "':' is Ansible's range sign"), next_step=f"write {item.replace(':', '-')}"
         )
     if item.count("[") > item.count("]"):
-        raise InventoryError(_bad(item, "']' is missing"), next_step=f"write '{item}]'")
+        whole = (
+            f"write '{item}]'" if item[-1].isdigit() else "complete the range, as in gpu-[001-016]"
+        )
+        raise InventoryError(_bad(item, "']' is missing"), next_step=whole)
     if re.search(r"[&!^]", item):
         raise InventoryError(
             _bad(item, "set operators are not read"), next_step="leave nodes out with -x"

@@ -185,6 +185,11 @@ def new_plan(options: RunOptions, *, started: str = "") -> RunPlan:
     Raises:
         UsageError: one of them is wrong; nothing was contacted.
     """
+    if options.ranks_per_node is not None and options.ranks_per_node < 1:
+        raise UsageError(
+            f"--ranks-per-node {options.ranks_per_node}: no rank would run",
+            next_step="a number from 1 on, such as 8",
+        )
     cluster = _with_launcher(
         inventory.resolve(
             options.inventory, options.nodes, options.exclude, os.environ, here=options.here
@@ -354,6 +359,10 @@ def _seconds(option: str, text: str) -> float:
     Raises:
         UsageError: it is no duration, or none at all.
     """
+    if text.replace(".", "", 1).isdecimal() and float(text):
+        raise UsageError(
+            f"{option} {text}: the unit is missing", next_step=f"{text}s, {text}m or {text}h"
+        )
     try:
         seconds = parse_duration(text)
     except ValueError as error:

@@ -6,7 +6,7 @@ in it, of gigabytes: it is searched, not read line by line (`scan`).
 
 >>> document = read([b"gpu1:41:42 [0] NCCL INFO Bootstrap : Using eth0:10.0.0.1<0>\n"])
 >>> document.summary[1:3]
-(('processes', '1 on 1 hosts'), ('bootstrap', 'eth0 (1)'))
+(('processes', '1 on 1 host'), ('bootstrap', 'eth0 (1)'))
 """
 
 from __future__ import annotations
@@ -97,7 +97,10 @@ def _summary(log: NcclLog) -> tuple[tuple[str, str], ...]:
     named = sum(process.process is not None for process in log.processes)
     rows = [
         ("lines", f"{log.lines}"),
-        ("processes", f"{named or len(log.processes)} on {len(hosts)} hosts"),
+        (
+            "processes",
+            f"{named or len(log.processes)} on {len(hosts)} host{'s' * (len(hosts) != 1)}",
+        ),
     ]
     for label, show in _SHOWN:
         values = Counter(filter(None, map(show, log.processes)))

@@ -27,9 +27,13 @@ def test_busbw_alone_prints_its_help_and_how_to_start(capsys: pytest.CaptureFixt
         ("xyzzy", "no command 'xyzzy'"),
         ("run --nodez gpu1", "run has no option --nodez; did you mean --nodes (-w)?"),
         ("run --nodez=gpu1", "run has no option --nodez; did you mean --nodes (-w)?"),
-        ("lab up --node 3 --rale 1", "lab has no option --rale; did you mean --rate?"),
+        ("lab up --nodes 3 --rale 1", "lab has no option --rale; did you mean --rate?"),
         ("check --qqqqq", "check has no option --qqqqq"),
         ("schema run plan", "schema takes no further argument: plan"),
+        ("run --profil tcp", "run has no option --profil; did you mean --profile (-p)?"),
+        ("release", "release: the following arguments are required: NODES|RUN"),
+        ("lab fault slow", "lab fault slow: the following arguments are required: NODE, RATE"),
+        ("run --forks many", "run: argument -f/--forks: invalid int value: 'many'"),
     ],
 )
 def test_an_unknown_word_is_named_with_what_was_probably_meant(

@@ -46,7 +46,8 @@ def test_a_host_list_is_expanded_in_the_order_written_each_name_once(
         ("n]1", "host list 'n]1': illegal closing bracket: n]1", ""),
         ("n[]", "host list 'n[]': '' is not a number or a range such as 1-4", ""),
         ("n[a-c]", "host list 'n[a-c]': 'a-c' is not a number or a range such as 1-4", ""),
-        ("n[5-1]", "host list 'n[5-1]': bad range: invalid values in range: 5-1", ""),
+        ("n[5-1]", "host list 'n[5-1]': the range 5-1 runs backwards", "write 1-5"),
+        ("n[001-", "host list 'n[001-': ']' is missing", "complete the range, as in gpu-[001-016]"),
         ("n[1-010]", "host list 'n[1-010]': bad range: padding length mismatch: 1-010", ""),
         ("gpu[01:32]", "host list 'gpu[01:32]': ':' is Ansible's range sign", "write gpu[01-32]"),
         (

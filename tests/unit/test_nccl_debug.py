@@ -445,7 +445,7 @@ def test_the_facts_of_a_log_of_rccl_are_read() -> None:
     assert len(facts.p2p_refused) == 1
     assert facts.topology == ("MSCCL: No external scheduler found, using internal implementation",)
     summary = dict(document.summary)
-    assert summary["processes"] == "1 on 1 hosts"
+    assert summary["processes"] == "1 on 1 host"
     assert summary["GPU memory for adapters"] == "no way: through host memory (1)"
 
 

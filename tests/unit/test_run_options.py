@@ -1,0 +1,51 @@
+"""Values of `busbw run`'s options that would measure something else than was meant."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from busbw import cli, intake
+from busbw.cli import why
+from busbw.errors import UsageError
+from busbw.run import planning
+
+
+@pytest.mark.parametrize(
+    ("options", "what", "next_step"),
+    [
+        (
+            {"ranks_per_node": 0},
+            "--ranks-per-node 0: no rank would run",
+            "a number from 1 on, such as 8",
+        ),
+        ({"duration": "8"}, "--duration 8: the unit is missing", "8s, 8m or 8h"),
+        ({"budget": "1.5"}, "--budget 1.5: the unit is missing", "1.5s, 1.5m or 1.5h"),
+        ({"duration": "0"}, "--duration 0: no time to measure in", "such as 90s or 20m"),
+    ],
+)
+def test_a_number_that_measures_nothing_or_has_no_unit_is_refused(
+    options: dict[str, object], what: str, next_step: str
+) -> None:
+    given = planning.RunOptions(playbook="quick", nodes="n[1-2]", profile="tcp", **options)  # type: ignore[arg-type]
+
+    with pytest.raises(UsageError) as caught:
+        planning.new_plan(given)
+
+    assert (caught.value.what, caught.value.next_step) == (what, next_step)
+
+
+def test_a_log_without_permission_is_named_once_with_the_reason(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    log = tmp_path / "a.log"
+    log.write_text("NCCL WARN x\n", "utf-8")
+
+    def refuse(source: intake.Source) -> intake.Source:
+        raise UsageError(f"{source.name} cannot be read", seen="Permission denied")
+
+    monkeypatch.setattr(why.intake, "in_memory", refuse)
+
+    assert cli.main(["why", str(log)]) == 3
+    assert f"seen: {log}: cannot be read (Permission denied)\n" in capsys.readouterr().err
