@@ -194,13 +194,32 @@ def _cases(forms: tuple[CaseForm, ...], emulated: bool) -> tuple[BenchmarkCase, 
     trials = tuple(
         chosen(form.lab.trials if emulated else None, form.trials) for form, _, _ in single
     )
-    repeats = tuple(
+    return first + _repeats(first, trials, (1,) * len(first))
+
+
+def _repeats(
+    cases: tuple[BenchmarkCase, ...], counts: tuple[int, ...], present: tuple[int, ...]
+) -> tuple[BenchmarkCase, ...]:
+    """The launches of each case that are missing from `present` to `counts`, in turn."""
+    return tuple(
         dataclasses.replace(case, id=f"{case.id}-trial-{number}", repeats=case.id)
-        for number in range(2, max(trials, default=1) + 1)
-        for case, count in zip(first, trials, strict=True)
-        if number <= count
+        for number in range(2, max(counts, default=1) + 1)
+        for case, count, has in zip(cases, counts, present, strict=True)
+        if has < number <= count
     )
-    return first + repeats
+
+
+def with_contracts_launches(book: Playbook) -> Playbook:
+    """The playbook with as many launches of each case as the criteria of its contract want."""
+    if book.contract is None:
+        return book
+    first = tuple(case for case in book.cases if not case.repeats)
+    present = tuple(1 + sum(other.repeats == case.id for other in book.cases) for case in first)
+    wanted = tuple(
+        max((each.trials for each in book.contract.criteria if each.case == case.id), default=1)
+        for case in first
+    )
+    return dataclasses.replace(book, cases=book.cases + _repeats(first, wanted, present))
 
 
 def _case(case: CaseForm, name: str, sizes: Sizes, emulated: bool) -> BenchmarkCase:

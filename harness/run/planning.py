@@ -350,7 +350,7 @@ def _book(options: RunOptions, *, emulated: bool) -> Playbook:
                 " contract.yaml"
             ),
         )
-    return book
+    return playbook.with_contracts_launches(book)
 
 
 def _seconds(option: str, text: str) -> float:

@@ -36,6 +36,29 @@ def test_a_number_that_measures_nothing_or_has_no_unit_is_refused(
     assert (caught.value.what, caught.value.next_step) == (what, next_step)
 
 
+def test_a_contract_gets_as_many_launches_of_a_case_as_it_wants(tmp_path: Path) -> None:
+    contract = tmp_path / "contract.yaml"
+    contract.write_text(
+        "criteria:\n"
+        "  - {id: a, case: all-reduce, size: 8G, busbw_gb_s: 360, trials: 5}\n"
+        "  - {id: b, case: latency, size: 8, time_us: 60, trials: 1}\n",
+        "utf-8",
+    )
+    options = planning.RunOptions(
+        playbook="provider-acceptance", nodes="n[1-4]", profile="infiniband", contract=contract
+    )
+
+    cases = planning.new_plan(options).playbook.cases
+
+    assert [case.id for case in cases if case.repeats == "all-reduce"] == [
+        f"all-reduce-trial-{number}" for number in (2, 3, 4, 5)
+    ]
+    assert [case.id for case in cases if case.repeats == "latency"] == [
+        "latency-trial-2",
+        "latency-trial-3",
+    ]
+
+
 def test_a_log_without_permission_is_named_once_with_the_reason(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
