@@ -96,6 +96,13 @@ SOURCES = {
         "", r"^src/.*help-[\w.-]*\.txt$", r"help-(?:pcc|prte-info|pinfo)", "$^", 3, "open-mpi"
     ),
     "pmix": Source("", r"^src/.*help-[\w.-]*\.txt$", r"/tools/|/wrapper/", "$^", 3, "open-mpi"),
+    "nvshmem": Source(
+        r"NVSHMEMI_(?:NZ|NULL|NE|EQ)?_?(?:ERROR|WARN|EXIT)\w*|NVSHMEMI_\w+_(?:JMP|EXIT|PRINT)|ERROR|INFO_WARN",
+        r"^src/(?:modules|host)/.*\.(?:cpp|cu|h|c)$",
+        r"(?:^|/)(?:perftest|examples|tests?|stream)/|/coll/",
+        least=2,
+        joins=True,
+    ),
     "perftest": Source(r"fprintf", r"^src/.*\.[ch]$", least=3),
     "mpich": Source(
         r"HYDU_(?:error_printf|dump_noprefix|ERR_\w+|dump)|PMIU_ERR_\w+|MPL_error_printf",
