@@ -2,7 +2,7 @@
 collective by message size.
 
 Columns: oneCCL's "Benchmark Collective User Guide" (2021.x), and IMB 2019 to 2021. IMB's
-point-to-point tests have one time and a rate, its barrier has no size.
+point-to-point tests have one time and a rate, or a rate alone, its barrier has no size.
 """
 
 from __future__ import annotations
@@ -15,8 +15,13 @@ from busbw.parsers.tools import Tool
 
 _NAME = re.compile(r"^[ \t]*#[ \t]*Benchmarking:?[ \t]+(\w[\w-]{0,40})", re.M)
 _HEAD = re.compile(
-    r"^[ \t]*#(?:bytes[ \t]+(?:#?elem_count[ \t]+)?#)?repetitions[ \t]+t(?:_min)?\[usec\].{0,300}$", re.M
-)  # fmt: skip
+    r"^[ \t]*#(?:bytes[ \t]+(?:#?elem_count[ \t]+)?#)?repetitions[ \t]+"
+    r"(?:t(?:_min|_ovrl)?\[usec\]|Mbytes/sec).{0,300}$",
+    re.M,
+)
+_TIMES = ("t_avg[usec]", "t[usec]", "t_ovrl[usec]")
+"""Names of the one time that is shown: the mean; of two processes; with the computation that
+overlaps."""
 _BEGIN_OF_ROW = re.compile(r"[ \t]*\d")
 _NUMBER = re.compile(r"\d{1,19}(?:\.\d{1,9})?")
 _DEFECTS = "defects"
@@ -34,9 +39,12 @@ class CollectiveTime:
     minimum_us: float
     maximum_us: float
     average_us: float
-    """Of a test between two processes all three are its one time."""
+    """Of a test between two processes, or one that overlaps, all three are its one time; 0 = it has
+    only a rate."""
     defects: float = 0.0
     """What IMB's check of the data counts; 0 also where it did not check."""
+    rate_mb_s: float | None = None
+    """None = not printed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +95,8 @@ def _rows(lines: list[str], names: list[str]) -> tuple[list[CollectiveTime], str
 
 
 def _row(cells: dict[str, float]) -> CollectiveTime:
-    size, average = cells.get("#bytes"), cells.get("t_avg[usec]", cells.get("t[usec]", 0.0))
+    size = cells.get("#bytes")
+    average = next((cells[name] for name in _TIMES if name in cells), 0.0)
     return CollectiveTime(
         None if size is None else int(size),
         int(cells["#repetitions"]),
@@ -95,6 +104,7 @@ def _row(cells: dict[str, float]) -> CollectiveTime:
         cells.get("t_max[usec]", average),
         average,
         cells.get(_DEFECTS, 0.0),
+        cells.get("Mbytes/sec"),
     )
 
 
@@ -104,10 +114,11 @@ def _lines(times: CollectiveTimes) -> Iterator[str]:
         yield f"{name}: no row"
         return
     last = times.rows[-1]
-    if last.size_bytes is None:
-        yield f"{name}: {last.average_us:g} µs"
-        return
-    yield f"{name}: {len(times.rows)} sizes; {last.size_bytes} bytes: {last.average_us:g} µs"
+    value = f"{last.average_us:g} µs"
+    if not last.average_us and last.rate_mb_s is not None:
+        value = f"{last.rate_mb_s:g} MB/s"
+    sizes = f"{len(times.rows)} sizes; {last.size_bytes} bytes: "
+    yield f"{name}: {'' if last.size_bytes is None else sizes}{value}"
 
 
 def _errors(times: CollectiveTimes) -> Iterator[str]:

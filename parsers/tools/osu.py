@@ -16,6 +16,7 @@ _TITLE = re.compile(
     r"^[ \t]*(?:#[ \t]*)?OSU (\S{1,40}) (\S.{0,80}?) Test v?(\d\S{0,20})[ \t\r]*$", re.M
 )
 _HEAD = re.compile(r"^[ \t]*(?:#[ \t]*)?(?:Size[ \t]{2,}(\S[^\n]*)|((?:(?:Avg Latency|Overall)\(us\)|Bandwidth \(MB/s\))[^\n]*))$", re.M)  # fmt: skip
+_BETWEEN_NAMES = re.compile(r"[ \t]{2,}|[ \t](?=P\d{1,3} Tail )")
 _ROW = re.compile(r"^[ \t]*\d{1,19}(?:\.\d{1,9})?(?:[ \t]+\S{1,40})*[ \t\r]*$", re.M)
 _NUMBER = re.compile(r"\d{1,19}(?:\.\d{1,9})?")
 _START_UP = re.compile(r"^(?:nprocs: \d+, min: .{1,200}|This is a test with \d+ processes)", re.M)
@@ -81,7 +82,7 @@ def _test(title: re.Match[str], body: str) -> OsuTest:
     rows: list[OsuRow] = []
     torn = ""
     if head is not None:
-        names = re.split(r"[ \t]{2,}", (head[1] or head[2])[:400].strip())
+        names = _BETWEEN_NAMES.split((head[1] or head[2])[:400].strip())
         for match in _ROW.finditer(body, head.end()):
             row = _row(match[0].split(), names, has_size=head[1] is not None)
             if row is not None:

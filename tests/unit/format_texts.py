@@ -568,6 +568,14 @@ OSU = Output(
             ("8.10041e+06",),
         ),
         (
+            "percentiles of a bandwidth, behind one blank",
+            "# OSU MPI Bandwidth Test v7.4\n# Datatype: MPI_CHAR.\n"
+            "# Size      Bandwidth (MB/s) P50 Tail BW(MB/s) P90 Tail BW(MB/s)\n"
+            "1                       7.21              6.68              7.67\n",
+            (OK,),
+            ("Bandwidth (MB/s) 7.21, P50 Tail BW(MB/s) 6.68",),
+        ),
+        (
             "one-sided",
             "# OSU MPI_Put-CUDA latency Test v7.5\n# Window creation: MPI_Win_allocate\n"
             "# Synchronization: MPI_Win_flush\n# Size        Avg Latency(us)\n1                       2.15\n",
@@ -631,6 +639,20 @@ IMB = Output(
             "         1000         2.85         2.91         2.88\n",
             (OK,),
             ("Barrier", "2.88"),
+        ),
+        (
+            "a rate alone",
+            "# Benchmarking Uniband\n# #processes = 2\n       #bytes #repetitions   Mbytes/sec      Msg/sec\n"
+            "            0           20         0.00      2710762\n          256           20       512.40      2001565\n",
+            (OK,),
+            ("Uniband: 2 sizes; 256 bytes: 512.4 MB/s",),
+        ),
+        (
+            "overlapping",
+            "# Benchmarking Iallreduce\n# #processes = 2\n       #bytes #repetitions t_ovrl[usec] t_pure[usec]  t_CPU[usec]   overlap[%]\n"
+            "            8            5         4.52         1.90         2.10         0.00\n",
+            (OK,),
+            ("Iallreduce: 1 sizes; 8 bytes: 4.52",),
         ),
         (
             "oneCCL",
