@@ -19,6 +19,12 @@ KIND = "node-tools"
 MOST_BYTES = 1 << 20
 """The output of a tool is smaller; of a longer text the beginning is read."""
 
+_STAND_ALONE = (
+    ((b'"pg_config"', b'"profiling_name"'), "a flight recorder's dump"),
+    ((b'"inPlace"', b'"busBw"'), "rccl-tests' records"),
+    ((b'"ranksPerNode"', b'"busBw"', b'"kernel"'), "mscclpp-test's records"),
+)
+"""What is read only where a text begins with it, and its marks."""
 _LOOK_BYTES = 65536
 """So much is looked at for the first line, which errors quote."""
 
@@ -43,6 +49,11 @@ def read(chunks: Iterable[bytes]) -> Document:
         )
     errors = tuple(dict.fromkeys(error for each in readings for error in each.errors))
     gaps = list(dict.fromkeys(gap for each in readings for gap in each.gaps))
+    gaps += (
+        f"{name} behind another output not read: give it as a file of its own"
+        for marks, name in _STAND_ALONE
+        if all(mark in data for mark in marks)
+    )
     if cut:
         gaps.append(f"outputs of tools were looked for in the first {MOST_BYTES} bytes only")
     return Document(

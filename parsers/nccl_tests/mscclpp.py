@@ -24,6 +24,7 @@ from busbw.parsers.nccl_tests.results_json import (
     load_all,
     number,
     outside,
+    quoted,
     text_of,
     whole_number,
 )
@@ -59,17 +60,19 @@ def parse(text: str | bytes | Iterable[bytes]) -> tuple[BenchmarkResult, ...]:
     """
     content = text if isinstance(text, str) else join(text, "mscclpp-test results")
     runs: list[tuple[_Job, list[Tree]]] = []
+    strange: list[str] = []
     for loaded in load_all(content):
         tree = loaded.value
         job = _job(tree)
         if job is None:
+            strange.append(quoted(tree))
             continue
         if not runs or runs[-1][0] != job or _size(tree) <= _size(runs[-1][1][-1]):
             runs.append((job, []))
         runs[-1][1].append(tree)
     if not runs:
         raise UnknownLayout("no mscclpp-test record in this text", seen=content.strip()[:200])
-    other_text = outside(content)
+    other_text = next(iter(strange), outside(content))
     end_missing = f"what is no record is not read: {other_text!r}" if other_text else _END_MISSING
     return tuple(result_of(_facts(job, records, end_missing)) for job, records in runs)
 

@@ -28,6 +28,7 @@ from busbw.parsers.nccl_tests.results_json import (
     load_all,
     number,
     outside,
+    quoted,
     text_of,
     whole_number,
 )
@@ -73,7 +74,8 @@ def parse(text: str | bytes | Iterable[bytes]) -> tuple[BenchmarkResult, ...]:
         end_missing = "the list has no end: the run was killed, or the file is cut"
         if not is_list:
             end_missing = f"a file of one object a line {_NO_END_MARK}"
-        other_text = outside(content)
+        strange = [quoted(record) for record in records if _collective(record) is None]
+        other_text = next(iter(strange), outside(content))
         if other_text:
             whole, end_missing = False, f"what is no record is not read: {other_text!r}"
     else:

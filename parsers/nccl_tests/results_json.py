@@ -76,6 +76,11 @@ def outside(text: str) -> str:
     return ""
 
 
+def quoted(tree: Tree) -> str:
+    """The beginning of a value, to be quoted."""
+    return json.dumps(tree)[:80]
+
+
 def _loaded(text: str, value: Value) -> Loaded | None:
     """A value of the text, closed where it has no end; None = nothing of it is finished."""
     if value.tree is not None:

@@ -8,7 +8,7 @@ import re
 from pathlib import Path
 
 import pytest
-from format_texts import ALL, NODE_TOOLS, OUTPUTS, Case, Output
+from format_texts import ALL, FLIGHT_RECORDER, MSCCLPP, NODE_TOOLS, OUTPUTS, RCCL, Case, Output
 
 from busbw import cli
 
@@ -54,3 +54,15 @@ def test_a_failure_is_found_beside_any_other_output(
                 capsys.readouterr()
                 assert cli.main(["read", str(path)]) == 1, (other.name, text)
                 assert says in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("other", [FLIGHT_RECORDER, RCCL, MSCCLPP], ids=lambda output: output.name)
+def test_what_stands_alone_is_named_behind_a_tools_output(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], other: Output
+) -> None:
+    path = tmp_path / "output.txt"
+    for output in NODE_TOOLS:
+        path.write_text(f"{output.good}\n{other.good}")
+        capsys.readouterr()
+        assert cli.main(["read", str(path)]) == 3, output.name
+        assert "not read" in capsys.readouterr().out
