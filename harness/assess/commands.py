@@ -93,11 +93,40 @@ def _on(text: str, node: Node | None, plan: RunPlan) -> str:
     program = text.partition(" ")[0]
     if node is None or program not in _OF_A_NODE or "raw/" in text:
         return of(text, plan)
-    reach = _reach(node, plan.cluster)
+    return _through(text, node, plan.cluster)
+
+
+def _through(text: str, node: Node, cluster: Cluster) -> str:
+    """The command with what runs it on the node."""
+    reach = _reach(node, cluster)
     if not _SHELL.search(text):
         return f"{reach} {text}"
-    shell = "sh -c " if plan.cluster.emulated else ""
+    shell = "sh -c " if cluster.emulated else ""
     return f"{reach} {shell}{shlex.quote(text)}"
+
+
+def reaching(findings: tuple[Finding, ...], cluster: Cluster) -> tuple[Finding, ...]:
+    """Findings of no run, as of a hung job: each command that asks or changes one machine with the
+    node on which it runs. Of several nodes they stand behind it: a process id of one means another
+    process on the next."""
+    return tuple(_reaching(finding, cluster) for finding in findings)
+
+
+def _reaching(finding: Finding, cluster: Cluster) -> Finding:
+    named = {place.split()[0] for place in finding.where if place}
+    nodes = [node for node in cluster.nodes if node.name in named]
+
+    def whole(text: str) -> str:
+        if not nodes or text.partition(" ")[0] not in _OF_A_NODE:
+            return text
+        if len(nodes) > 1:
+            return f"{text}   # on {fold(node.name for node in nodes)}, each with its own"
+        return _through(text, nodes[0], cluster)
+
+    fixes = (replace(fix, commands=tuple(map(whole, fix.commands))) for fix in finding.fixes)
+    return replace(
+        finding, fixes=tuple(fixes), would_settle=tuple(map(whole, finding.would_settle))
+    )
 
 
 def settling(uncovered: tuple[Uncovered, ...], plan: RunPlan) -> tuple[Uncovered, ...]:

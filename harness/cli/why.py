@@ -392,7 +392,18 @@ def answer(diagnosis: Diagnosis, shown: tuple[Finding, ...], reading: Reading) -
     if hidden > 0:
         blocks.append([f"{hidden} more: --all"])
     blocks.append(_read_lines(reading))
+    if len(stated) > 1:
+        blocks.append(_overview(stated))
     return "\n\n".join("\n".join(one_line(line) for line in block) for block in blocks) + "\n"
+
+
+def _overview(stated: Sequence[Finding]) -> list[str]:
+    """All that is at least likely in a line each: the first of them left the screen long ago."""
+    out = [f"{phrases.count(len(stated), 'finding')}, as above:"]
+    for each in stated:
+        place = f"  {phrases.location(each.evidence[0])}" if each.evidence else ""
+        out.append(f"  {each.confidence.value:<7}  {each.id:<26}{place}")
+    return out
 
 
 def _explains(symptom_id: str) -> tuple[str, ...]:

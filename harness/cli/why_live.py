@@ -8,7 +8,7 @@ import os
 import shutil
 import sys
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -208,7 +208,7 @@ def offline(args: argparse.Namespace, directory: str) -> int:
 
     path = Path(directory)
     evidence = offline.evidence(path, offline.load(path))
-    answer = judged(path, directory, evidence, redact=args.redact)
+    answer = judged(path, directory, evidence, None, redact=args.redact)
     _print(args, answer)
     return live_exit_status(answer.verdict)
 
@@ -276,15 +276,25 @@ def sample(
         run, cluster, transport, options, requested, limits, console.progress
     )
     directory = os.path.relpath(run.path)
-    return judged(run.path, directory, collected.evidence, redact=args.redact), run.path
+    here = args.transport == "local"
+    evidence = collected.evidence
+    answer = judged(run.path, directory, evidence, None if here else cluster, redact=args.redact)
+    return answer, run.path
 
 
-def judged(path: Path, directory: str, evidence: StallEvidence, *, redact: bool) -> LiveAnswer:
+def judged(
+    path: Path, directory: str, evidence: StallEvidence, cluster: Cluster | None, *, redact: bool
+) -> LiveAnswer:
     """The verdict on what lies in `path`, shown as `directory`; where names are redacted, the list
-    of them is kept beside the evidence."""
+    of them is kept beside the evidence. `cluster`: how its nodes are reached, for the commands; None
+    = they are run on the node itself."""
     from busbw.parsers.stall.judge import judge
 
     verdict = judge(evidence)
+    if cluster is not None and not redact:
+        from busbw.assess import commands
+
+        verdict = replace(verdict, findings=commands.reaching(verdict.findings, cluster))
     if redact:
         from busbw.reports.redact import Redactor, names_file
         from busbw.store import run_directory

@@ -138,6 +138,33 @@ def test_every_command_of_a_finding_and_of_a_gap_is_completed() -> None:
     assert gap.would_settle == "busbw check -i cluster.yaml -p tcp"
 
 
+@pytest.mark.parametrize(
+    ("where", "whole"),
+    [
+        (("rank 2", "n1"), ("ssh n1 kill -CONT 7", "ssh n1 'dmesg | tail'", "srun -n 1 x")),
+        (
+            ("n1", "n2"),
+            (
+                "kill -CONT 7   # on n[1-2], each with its own",
+                "dmesg | tail   # on n[1-2], each with its own",
+                "srun -n 1 x",
+            ),
+        ),
+        (("rank 2",), ("kill -CONT 7", "dmesg | tail", "srun -n 1 x")),
+    ],
+)
+def test_a_command_of_a_hung_job_says_on_which_node_it_runs(
+    where: tuple[str, ...], whole: tuple[str, ...]
+) -> None:
+    steps = (Fix("Continue it", ("kill -CONT 7", "dmesg | tail", "srun -n 1 x"), "app-owner"),)
+    finding = Finding("stall-rank-stopped", Status.FAIL, "stopped", where, (), fixes=steps)
+    cluster = Cluster((Node("n1"), Node("n2")), "n1", "-w n[1-2]")
+
+    (reached,) = commands.reaching((finding,), cluster)
+
+    assert reached.fixes[0].commands == whole
+
+
 def test_a_plan_keeps_the_words_that_name_its_nodes_and_no_password() -> None:
     made = new_plan(
         RunOptions(

@@ -72,3 +72,25 @@ def test_a_log_without_permission_is_named_once_with_the_reason(
 
     assert cli.main(["why", str(log)]) == 3
     assert f"seen: {log}: cannot be read (Permission denied)\n" in capsys.readouterr().err
+
+
+def test_many_causes_end_with_a_line_each_on_the_last_screen(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    fixtures = Path(__file__).parents[1] / "fixtures" / "open_mpi"
+    names = ("as-root.txt", "not-enough-slots.txt")
+    for name in names:
+        (tmp_path / name).write_bytes((fixtures / name).read_bytes())
+
+    assert cli.main(["why", str(tmp_path)]) == 1
+    many = capsys.readouterr().out
+    assert cli.main(["why", str(tmp_path / names[0])]) == 1
+    one = capsys.readouterr().out
+
+    lines = many.splitlines()[-3:]
+    assert lines[0] == "2 findings, as above:"
+    assert sorted(line.split()[:2] for line in lines[1:]) == [
+        ["certain", "mpi-not-enough-slots"],
+        ["certain", "mpi-run-as-root"],
+    ]
+    assert "as above" not in one
