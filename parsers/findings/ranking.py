@@ -19,6 +19,10 @@
    only possible: a reason in words of its own first, a guess at the cause after what it guesses
    at; then by number of lines; earlier lines first. Between guesses from one line the one that
    was the cause in more labelled cases.
+7. Last, what is not decided is possible at most: a general failure (`Catalogue.general`) that lines
+   alone report, a likely cause beside another one that has nothing to do with it, and one that
+   something in sight may explain. A general failure that is only possible does not stand first
+   where another line says more.
 """
 
 from __future__ import annotations
@@ -126,7 +130,8 @@ def rank(
     candidates = _candidates(known, clues, context)
     if failed and not complaint:
         candidates = {name: each for name, each in candidates.items() if not _only_slows(each)}
-    if failed and not complaint and any(each.is_strong() for each in candidates.values()):
+    named = [each for name, each in candidates.items() if name not in known.general]
+    if failed and not complaint and any(each.is_strong() for each in named):
         candidates = {name: each for name, each in candidates.items() if not _is_bearable(each)}
     for candidate in candidates.values():
         candidate.confidence = _confidence(candidate, complaint)
@@ -136,7 +141,7 @@ def rank(
     _explain_the_end(candidates)
     _demote_secondary_errors(candidates)
     if failed and not complaint:
-        _demote_conditions(candidates)
+        _demote_conditions(known, candidates)
     _demote_what_was_noticed(candidates)
     if failed:
         _add_reasons(known, candidates, clues, context)
@@ -144,6 +149,8 @@ def rank(
     _demote_general(known, candidates)
     _demote_undecided(known, candidates)
     ordered.sort(key=lambda each: (bool(each.explained_by), -_SURE[each.confidence]))
+    leading = _leading(known, ordered)
+    ordered.sort(key=lambda each: each is not leading)
     return tuple(_finding(candidate, ordered) for candidate in ordered)
 
 
@@ -366,8 +373,9 @@ def _explain_the_end(candidates: Mapping[str, _Candidate]) -> None:
 
 
 def _demote_secondary_errors(candidates: Mapping[str, _Candidate]) -> None:
-    """A secondary error is possible at most if a cause is likely."""
-    if not any(c.symptom.role is Role.CAUSE and _SURE[c.confidence] for c in candidates.values()):
+    """A secondary error is possible at most if a cause or a condition is likely."""
+    first = (Role.CAUSE, Role.STATE)
+    if not any(c.symptom.role in first and _SURE[c.confidence] for c in candidates.values()):
         return
     for candidate in candidates.values():
         if candidate.symptom.role is Role.SECONDARY and not candidate.from_kernel():
@@ -396,6 +404,33 @@ def _demote_general(known: Catalogue, candidates: Mapping[str, _Candidate]) -> N
         candidate = candidates[name]
         if candidate.confidence is Confidence.LIKELY and candidate.first() < NO_PLACE:
             candidate.confidence = Confidence.POSSIBLE
+
+
+def _leading(known: Catalogue, ordered: Sequence[_Candidate]) -> _Candidate | None:
+    """What stands first: not a general failure that is only possible, where a line of its own says
+    what else failed."""
+    first = next(iter(ordered), None)
+    if first is None or first.symptom.id not in known.general or _SURE[first.confidence]:
+        return first
+    return next((each for each in ordered if _says_more(known, each, first)), first)
+
+
+def _says_more(known: Catalogue, candidate: _Candidate, general: _Candidate) -> bool:
+    """It is no general failure, and another line speaks for it that reports a failure or its reason,
+    before the general one or no less telling. What is known to lead to the general one was weighed
+    before (`_promote`)."""
+    name, other = candidate.symptom.id, general.symptom.id
+    if name in known.general or candidate.symptom.role is not Role.CAUSE:
+        return False
+    if other in known.consequences[name] or name in known.consequences[other]:
+        return False
+    if candidate.first() > general.first() and candidate.line_role() > general.line_role():
+        return False
+    shared = {clue.place for clue in general.clues}
+    own = [clue for clue in candidate.clues if clue.place not in shared]
+    return not candidate.explained_by and any(
+        _is_report(clue) and role_of(clue.evidence.text) <= LineRole.FAILURE for clue in own
+    )
 
 
 def _demote_undecided(known: Catalogue, candidates: Mapping[str, _Candidate]) -> None:
@@ -427,10 +462,11 @@ def _rivals(known: Catalogue, rival: _Candidate, candidate: _Candidate) -> bool:
     )
 
 
-def _demote_conditions(candidates: Mapping[str, _Candidate]) -> None:
-    """A condition that explains nothing is possible at most where a cause is likely: something
-    ended in an error, and a condition ends nothing."""
-    if not any(c.symptom.role is Role.CAUSE and _SURE[c.confidence] for c in candidates.values()):
+def _demote_conditions(known: Catalogue, candidates: Mapping[str, _Candidate]) -> None:
+    """A condition that explains nothing is possible at most where a cause is likely that is no
+    general failure: something ended in an error, and a condition ends nothing."""
+    causes = [each for name, each in candidates.items() if name not in known.general]
+    if not any(c.symptom.role is Role.CAUSE and _SURE[c.confidence] for c in causes):
         return
     explains = {name for each in candidates.values() for name in each.explained_by}
     for name, candidate in candidates.items():

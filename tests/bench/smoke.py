@@ -50,6 +50,7 @@ BENCHES: dict[str, Small] = {
     "check.py": Small("2 --rounds 1"),
     "check_local.py": Small("1"),
     "composed.py": Small("--half B"),
+    "consequences.py": Small("--lines 1"),
     "counters.py": Small("2"),
     "diff_lab.py": Small("--seconds 0 --out {scratch}"),
     "ends.py": Small("--ends 1", limit_s=600),

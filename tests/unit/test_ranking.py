@@ -179,7 +179,7 @@ def test_what_many_entries_explain_is_possible_where_lines_alone_report_it() -> 
     assert order(known, replace(crash, place=NO_PLACE)) == [("crash", "likely")]
     assert order(known, clue("crash", 1, Weight.CERTAIN)) == [("crash", "certain")]
     assert order(known, crash, clue("other", 2, Weight.STRONG))[0] == ("other", "likely")
-    assert order(known, crash, clue("other", 2)) == [("crash", "possible"), ("other", "possible")]
+    assert order(known, crash, clue("other", 1)) == [("crash", "possible"), ("other", "possible")]
     assert catalogue.assemble([*many[1:], entry("crash")]).general == frozenset()
 
 
@@ -261,3 +261,31 @@ def test_a_sign_that_holds_for_one_channel_does_not_rule_out_what_another_channe
     everywhere = clue("other", 2, Weight.EXCLUDES, text="GPU Direct RDMA enabled")
     assert order(known, without, with_gdr) == [("other", "possible")]
     assert order(known, without, everywhere) == []
+
+
+def test_a_general_failure_does_not_stand_before_another_line_that_says_more() -> None:
+    many = [entry(f"cause-{number}", "crash") for number in range(6)]
+    known = catalogue.assemble([*many, entry("crash"), entry("other")])
+    failed, why = "worker 3: failed", "worker 3: failed because the disk is full"
+    crash = clue("crash", 2, Weight.STRONG, text=failed)
+    for line, text, first in (
+        (1, failed, "other"),
+        (3, failed, "other"),
+        (3, why, "other"),
+        (3, "NCCL INFO worker 3: failed", "crash"),
+        (3, "srun: task 3: exited with exit code 1", "crash"),
+        (2, failed, "crash"),
+    ):
+        assert order(known, crash, clue("other", line, text=text))[0] == (first, "possible")
+    reason = clue("crash", 1, Weight.STRONG, text=why)
+    assert order(known, reason, clue("other", 2, text=failed))[0][0] == "crash"
+    weighed = clue("cause-1", 1, text=failed), clue("cause-2", 3, text=failed)
+    assert order(known, crash, *weighed)[0][0] == "crash"
+
+
+def test_a_general_failure_drops_no_condition_and_leaves_it_likely() -> None:
+    many = [entry(f"cause-{number}", "crash") for number in range(6)]
+    known = catalogue.assemble([*many, entry("crash"), entry("slow", role=Role.STATE)])
+    crash, weak = clue("crash", 2, Weight.STRONG), clue("slow", 1)
+    assert set(ended(known, crash, weak)) == {("crash", "possible"), ("slow", "possible")}
+    assert ended(known, crash, replace(weak, weight=Weight.STRONG))[0] == ("slow", "likely")
