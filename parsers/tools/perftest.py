@@ -37,14 +37,20 @@ _ROW = re.compile(r"^\s*(\d+)((?:\s+-?\d+(?:\.\d+)?)+)\s*$")
 _BEGIN_OF_ROW = re.compile(r"^[ \t]*\d+(?:[ \t]+[\d.,]+)*(?:[ \t]+-?(?:nan|inf))*[ \t\r]*$")
 _TABLE_END = re.compile(r"^-{10}")
 _ERROR = re.compile(
-    r"^[ \t]*((?:Couldn't|Can't|Failed|Unable|Did not detect|Completion with error|Problems?"
-    r" with|Invalid|ERR(?:OR)?\b|Error:|cuMemAlloc|CUDA error).*)$",
+    r"^[ \t]*((?:Couldn't|Can't|Failed|Unable|Did not (?:detect|get Message)|Completion with error|Problems?"
+    r" with|Invalid|ERR(?:OR)?\b|Error(?::| occurred)|cuMemAlloc|CUDA error|A completion with|Bad wc status"
+    r"|[Pp]oll [^\n]{0,40}(?:failed|error|ne=)|VALIDATION: (?:FAILED|ERROR)|IB device \S{1,60} not found|Found"
+    r" Incompatibility|Function ibv_\w+ failed|rdma_create_event_channel failed|[Uu]nexpected CM event|Port number"
+    r" \d+ state is|Received \d+ times ADDR_ERROR - aborting|[^\n:]{1,40} mismatch: local=).*)$",
     re.M,
 )
+"""How it reports what ends a test, also behind rows of results (the sources of July 2026)."""
+_NOT_VALIDATED = re.compile(r"^[ \t]*(VALIDATION: WARNING[^\n]{0,200})", re.M)
 _LONGEST_LINE = 1000
 """Characters; its own are below 200. Some of the expressions above take quadratic time on a
 line."""
 _JSON_MARKS = ('"BW_average"', '"test_info"')
+_NO_DEVICE = ("Infiniband/RoCE device", "Did not detect devices")
 _NOT_JSON = ((re.compile(r"^([ \t]*)sl: ", re.M), r'\1"sl": '), (re.compile(r",(\s*\})"), r"\1"))
 """What perftest writes into its documents that is no JSON, and what it means."""
 _OPERATION = re.compile(r"write|read|send|atomic|raw", re.I)
@@ -125,7 +131,7 @@ def parse(text: str) -> Perftest | None:
     bw_head, lat_head = _BW_HEAD.search(text), _LAT_HEAD.search(text)
     error = _ERROR.search(text)
     if title is None and bw_head is None and lat_head is None:
-        no_device = "Infiniband/RoCE device" in text or "Did not detect devices" in text
+        no_device = any(words in text for words in _NO_DEVICE)
         return _nothing(error[1].strip()) if error and no_device else None
     fields = {name.strip(): value.strip() for name, value in _FIELD.findall(text)}
     bandwidth = _bandwidth(text, bw_head) if bw_head else ()
@@ -138,6 +144,8 @@ def parse(text: str) -> Perftest | None:
         problem = f"a row of results is torn, or has other than numbers: {torn[0]!r}"
     elif not bandwidth and not latency:
         problem = _NO_ROW
+    elif unchecked := _NOT_VALIDATED.search(text):
+        problem = unchecked[1].strip()
     return Perftest(
         operation=title[1].lower() if title else None,
         device=fields.get("Device"),
@@ -322,7 +330,7 @@ def _line(run: Perftest) -> str:
 
 TOOL = Tool(
     name="perftest",
-    marks=("#bytes ", *_JSON_MARKS),
+    marks=("#bytes ", *_JSON_MARKS, *_NO_DEVICE),
     parse=parse_all,
     lines=lambda run: (_line(run),),
     errors=lambda run: (run.problem,) if run.failed else (),

@@ -418,6 +418,11 @@ PERFTEST = Output(
     ),
 )  # fmt: skip
 _PERFTEST_TEXT = (FIXTURES / "healthy" / "perftest.txt").read_text()
+_ROWS_OF_PERFTEST = """                    RDMA_Write BW Test
+ Dual-port       : OFF		Device         : mlx5_0
+ #bytes     #iterations    BW peak[Gb/sec]    BW average[Gb/sec]   MsgRate[Mpps]
+ 65536      5000             394.39             393.21		   0.749988
+"""
 PERFTEST_TEXT = Output(
     "perftest",
     """                    RDMA_Write BW Test
@@ -445,6 +450,22 @@ Error: BW result is below bw limit
             "below bw limit",
         ),
         (
+            "a poll that failed, behind rows",
+            _ROWS_OF_PERFTEST + "poll CQ failed -2\n",
+            "poll CQ failed",
+        ),
+        (
+            "data that differ (--data_validation)",
+            _ROWS_OF_PERFTEST + "VALIDATION: FAILED - 12 error(s), 4096 bytes validated\n",
+            "12 error(s)",
+        ),
+        (
+            "a bad completion",
+            _ROWS_OF_PERFTEST + "Bad wc status 12\nError occurred while running! aborting ...\n",
+            "Bad wc status 12",
+        ),
+        ("no such device", "IB device mlx5_9 not found\n Unable to find the Infiniband/RoCE device\n", "mlx5_9"),
+        (
             "a completion with an error",
             """                    RDMA_Write BW Test
  Dual-port       : OFF		Device         : mlx5_0
@@ -456,6 +477,12 @@ Error: BW result is below bw limit
         ),
     ),
     others=(
+        (
+            "no data validated",
+            _ROWS_OF_PERFTEST + "VALIDATION: WARNING - no data validated\n",
+            (INCOMPLETE,),
+            ("no data validated",),
+        ),
         (
             "with service levels",
             """                    RDMA_Write BW Test
