@@ -14,6 +14,7 @@ def register(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "shell",
         choices=_SHELLS,
+        metavar="|".join(_SHELLS),
         help='bash: eval "$(busbw completion bash)"; for the others see their manuals',
     )
 

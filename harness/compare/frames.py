@@ -193,7 +193,13 @@ def tables(
 
 
 def _is_run(path: Path) -> bool:
-    return (path / "run.json").is_file() or (path / "raw").is_dir()
+    """Not the folder of a check (`check.json`, `links.json` …) or of a sampled job, which stand
+    beside runs."""
+    if (path / "run.json").is_file():
+        return True
+    if not (path / "raw").is_dir() or (path / "raw" / "live.json").is_file():
+        return False
+    return not any(path.glob("*.json"))
 
 
 def _result(run: RunDir) -> RunResult:

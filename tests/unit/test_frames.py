@@ -129,6 +129,15 @@ def test_runs_that_cannot_be_read_are_named_with_the_reason(tmp_path: Path) -> N
     assert "not JSON, or cut short" in loaded.unreadable[1].reason
 
 
+def test_folders_of_checks_and_of_sampled_jobs_are_no_runs(tmp_path: Path) -> None:
+    recorded(tmp_path, "healthy")
+    for name, file in (("check", "check.json"), ("links", "links.json"), ("live", "raw/live.json")):
+        (tmp_path / name / "raw").mkdir(parents=True)
+        (tmp_path / name / file).write_text("{}")
+
+    assert busbw.load(tmp_path / "*").unreadable == ()
+
+
 def test_no_readable_run_is_an_error_and_no_run_another(tmp_path: Path) -> None:
     damaged(tmp_path)
     with pytest.raises(RunDirError, match=r"none of 3 runs can be read: no run\.json"):
