@@ -11,7 +11,10 @@ _DOCUMENTS = ("run", "check", "plan")
 def register(parser: argparse.ArgumentParser) -> None:
     """Options of `busbw schema`."""
     parser.add_argument(
-        "document", choices=_DOCUMENTS, metavar="|".join(_DOCUMENTS), help="run.json, check.json, or raw/plan.json of a run"
+        "document",
+        choices=_DOCUMENTS,
+        metavar="|".join(_DOCUMENTS),
+        help="run.json, check.json, or raw/plan.json of a run",
     )
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from busbw.model import Evidence, Finding
@@ -76,7 +76,51 @@ def nic_at(topology: Topology, where: str) -> TopologyNic | None:
 def with_far_ends(findings: Iterable[Finding], topology: Topology) -> tuple[Finding, ...]:
     """The findings, each that is about a link with the switch port at its far end, and the line
     that shows it."""
-    return tuple(_with_far_end(finding, topology) for finding in findings)
+    return tuple(_with_ports(_with_far_end(finding, topology), topology) for finding in findings)
+
+
+_PORT_COMMAND = "perfquery -x LID PORT"
+_MOST_PORTS = 8
+"""Commands of one step; of more ports each switch is asked as a whole."""
+
+
+def _with_ports(finding: Finding, topology: Topology) -> Finding:
+    """The finding whose steps read the counters of the switch ports that it is about, where the
+    fabric's tools printed their LIDs."""
+    ports = sorted(set(_ports(finding, topology)))
+    if not ports or not any(_PORT_COMMAND in fix.commands for fix in finding.fixes):
+        return finding
+    own = [f"perfquery -x {lid} {port}" for lid, port in ports]
+    if len(ports) > _MOST_PORTS:
+        own = [f"perfquery -x -a -l {lid}" for lid in sorted({lid for lid, _ in ports})]
+    fixes = []
+    for fix in finding.fixes:
+        commands = [own if each == _PORT_COMMAND else [each] for each in fix.commands]
+        fixes.append(dataclasses.replace(fix, commands=tuple(c for each in commands for c in each)))
+    return dataclasses.replace(finding, fixes=tuple(fixes))
+
+
+def _ports(finding: Finding, topology: Topology) -> Iterator[tuple[int, int]]:
+    """(LID, port) of each switch's end of a link that the finding names: by its adapter, else by a
+    node, a leaf, or the uplinks of a leaf."""
+    found = (nic_at(topology, where) for where in finding.where)
+    adapters = {(nic.node, nic.device) for nic in found if nic is not None}
+    words = {word for where in finding.where for word in re.split(r"[\s,+]+", where)}
+    for link in topology.links:
+        for end, other in ((link.a, link.b), (link.b, link.a)):
+            if (
+                end is None
+                or other is None
+                or end.node
+                or end.lid is None
+                or not end.port.isdecimal()
+            ):
+                continue
+            named = end.name in words and (other.node is None or "uplinks" not in words)
+            if adapters:
+                named = (other.node, other.device) in adapters
+            if named or (not adapters and other.node in words):
+                yield end.lid, int(end.port)
 
 
 def _with_far_end(finding: Finding, topology: Topology) -> Finding:

@@ -3,10 +3,13 @@ a link that a finding names."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
+import pytest
+
 from busbw.assess import fabric as between
-from busbw.model import Evidence, Finding, Node, Status
+from busbw.model import Evidence, Finding, Fix, Node, Status
 from busbw.model.topology import Topology
 from busbw.parsers.fabric import cabling, recognise
 from busbw.parsers.fabric.assemble import Known, assemble
@@ -81,6 +84,42 @@ def test_a_finding_of_a_link_names_the_switch_port_and_the_line_that_shows_it() 
     )
     assert by_device.cause == "the cable; gpu-004 mlx5_0 is plugged into leaf3 port 4"
     assert other == finding("gpu-003", "gpu-003 rail 7", "leaf1")
+
+
+def switch(*uplinks: int) -> Topology:
+    """leaf1 with gpu-001 at port 1, and its uplinks at these ports."""
+    text = "Switch: 0x1070fd0300aaaa01 MF0;leaf1:MQM9700/U1:\n" + "".join(
+        f"         101   {port}[  ] ==( 4X        106.25 Gbps Active/  LinkUp)==>      55    {port - 30}[  ]"
+        ' "MF0;spine1:MQM9700/U1" ( )\n'
+        for port in uplinks
+    )
+    reading = recognise.read(LINKS + text)
+    assert reading is not None
+    return assemble([("links.txt", reading)], Known(NODES, {}, {}), ())
+
+
+@pytest.mark.parametrize(
+    ("where", "uplinks", "commands"),
+    [
+        (("uplinks of leaf1",), (33, 34), ("perfquery -x 101 33", "perfquery -x 101 34")),
+        (("uplinks of leaf1",), tuple(range(31, 41)), ("perfquery -x -a -l 101",)),
+        (
+            ("gpu-002 – gpu-003",),
+            (33,),
+            tuple(f"perfquery -x 10{rail} {port}" for rail in (0, 1) for port in (2, 3)),
+        ),
+        (("gpu-002 rail 1",), (33,), ("perfquery -x 101 2",)),
+        (("leaf7",), (33,), ("perfquery -x LID PORT",)),
+    ],
+)
+def test_the_steps_read_the_counters_of_the_switch_ports_that_the_finding_names(
+    where: tuple[str, ...], uplinks: tuple[int, ...], commands: tuple[str, ...]
+) -> None:
+    steps = (Fix("Look", ("ibdiagnet", "perfquery -x LID PORT"), "fabric-admin"),)
+
+    (found,) = cabling.with_far_ends((replace(finding(*where), fixes=steps),), switch(*uplinks))
+
+    assert found.fixes[0].commands == ("ibdiagnet", *commands)
 
 
 def test_a_run_that_was_given_the_fabrics_files_reports_the_far_end_and_one_that_was_not_changes_nothing(
