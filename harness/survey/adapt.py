@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import statistics
 from collections import Counter
 from dataclasses import dataclass
 
@@ -29,8 +30,11 @@ MOST_LAUNCHES = 8
 FEWEST_AT_SCALE = 8
 """At least, where not every pair is measured: a part that is bad in every second launch is bad in two
 of eight or more in 96 of 100 cases."""
-MOST_EXTRA = 4
+MOST_EXTRA = 8
 """Rounds that suspicions may take beyond those."""
+MOST_OF_SHARED = 4
+"""Such rounds for what many groups share: it is loaded in each of them, and the longer neighbours load
+it, the more it looks bad."""
 MOST_AT_SCALE = 20
 """Rounds of a survey that does not measure every pair, as long as a suspicion is open; the budget of
 time mostly ends it before."""
@@ -38,7 +42,7 @@ MOST_AGAIN = 4
 """Rounds that groups slow in their only launch may take beyond those."""
 MOST_WHEN_FREE = 2
 """Rounds that suspects known from launches on busy CPUs alone may take beyond those."""
-MOST_ALONE = 4
+MOST_ALONE = 6
 """Launches of every node by itself."""
 ALL_PATHS_UP_TO = 16
 """Nodes up to which every path is measured as well: n − 1 rounds. Larger clusters only where
@@ -56,6 +60,8 @@ PASSING = 1 / 20
 spent on it."""
 WORTH = 0.6
 """Share of the loss that is looked for from which on a suspicion is followed."""
+SURE = 2.0
+"""Standard deviations by which the mean of a node by itself must lie above such a loss."""
 _REASONS = 4
 _SHARED = (
     ComponentKind.LEAF,
@@ -111,6 +117,8 @@ def choose(
     leaf = dict(fabric.leaf_of)
     met = Counter(frozenset(group) for number in history for group in number.groups)
     doubts = tuple(s for s in outcome.open if _worth(s, fabric, limits)) if outcome else ()
+    if len(history) >= len(nodes) + MOST_OF_SHARED:
+        doubts = tuple(doubt for doubt in doubts if doubt.account.part.kind not in _SHARED)
     seek = _seeks_paths(nodes, limits)
     waits = frozenset(pair for pair in met if _may_wait(nodes, pair, met))
     forced: list[tuple[str, str]] = []
@@ -232,9 +240,9 @@ def most_rounds(nodes: tuple[str, ...], limits: SurveyLimits) -> int:
 def again_alone(
     nodes: tuple[str, ...], outcome: BlameOutcome, count: int, limits: SurveyLimits = SurveyLimits()
 ) -> Round | None:
-    """Every node by itself once more, where the inside of one is suspected, or lost what is looked
-    for in its only launch, or was slow and not good again: a single launch flags nobody. `count`:
-    such launches so far."""
+    """Every node by itself once more, where the inside of one is suspected, or was slow and not good
+    again, or may have lost what is looked for by what its launches scatter: a single launch flags
+    nobody. `count`: such launches so far."""
     least = WORTH * limits.target_loss
     suspects = [
         s.account.part.names[0]
@@ -245,9 +253,15 @@ def again_alone(
     for blame, part in flagged:
         if blame.only_when_busy and part.kind is ComponentKind.INTRA_NODE:
             suspects.append(part.names[0])
+    known = {part.names[0] for part in outcome.flagged if part.kind is ComponentKind.INTRA_NODE}
     for course in courses(outcome):
-        lost_once = len(course.levels) == 1 and 1 - course.levels[0].ratio >= least
-        if len(course.nodes) == 1 and (course.unsettled or lost_once):
+        if len(course.nodes) > 1 or course.nodes[0] in known:
+            continue
+        loss = 1 - statistics.fmean(level.ratio for level in course.levels)
+        hidden = SURE * course.levels[0].noise / math.sqrt(len(course.levels))
+        # Noise that no number of launches overcomes asks for none.
+        again = len(course.levels) == 1 or hidden < limits.target_loss
+        if course.unsettled or (again and loss >= min(least, limits.target_loss - hidden)):
             suspects.append(course.nodes[0])
     if not suspects or count >= MOST_ALONE:
         return None

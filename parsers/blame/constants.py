@@ -20,9 +20,6 @@ FEWEST_PEERS = 4
 """Groups of one launch from which on the launch has a level of its own. Source: assumption."""
 FEWEST_RAILS = 4
 """Of a pair, from which on most of them are good ones. Source: assumption."""
-QUIETER = 0.7
-"""Share of the noise of whole pairs up to which rails are compared with the others of their pair: half
-of the variance. Source: assumption; that they are compared, ablation."""
 DISTANCE = 0.15
 """Loss of groups between two leaves, against those inside, that is put down to the way being longer.
 Source: assumption."""

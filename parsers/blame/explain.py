@@ -709,8 +709,9 @@ class Explainer:
         limited = self._columns.limited(members, account.capacity)
         slower = limited < self._columns.predicted[members.at]
         if account.intermittent:
-            slow_in = [launch in account.slow_in for launch in members.launches]
-            slower &= self._columns.flags(slow_in)[members.launch_at]
+            # One that is known from the rails alone may have been slow in further launches.
+            bad_in = [launch not in account.clean_in for launch in members.launches]
+            slower &= self._columns.flags(bad_in)[members.launch_at]
         changed = members.at[slower]
         self._columns.predicted[changed] = limited[slower]
         self._learnt = self._learnt and not len(changed)

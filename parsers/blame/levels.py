@@ -32,8 +32,8 @@ from busbw.parsers.blame.constants import (
     LEAST_LOSS,
     LEAST_NOISE,
     PRIOR,
-    QUIETER,
     STEPS,
+    SUSPICIOUS,
     USUAL_NOISE,
 )
 from busbw.parsers.blame.parts import Fabric, crossing, narrowest
@@ -359,9 +359,9 @@ def _of_class(
 
 def against_pair(levels: tuple[Level, ...], fabric: Fabric) -> dict[int, Level]:
     """The rails of pairs, each compared with the others of its pair in the same launch: position
-    among `levels` → such a level. What a launch does to all rails of a pair, which is most of the
-    noise where they share it, is no noise here; nor is what a rail loses on all nodes. Empty = that is
-    no quieter, and says nothing that the levels do not. Where flows collide across leaves, only those
+    among `levels` → such a level. What a launch does to all rails of a pair, be it noise or a neighbour's
+    load, does not show here; nor does what a rail loses on all nodes. Empty = that is noisier, and says
+    nothing that the levels do not. Where flows collide across leaves, only those
     inside are compared.
     """
     pairs: dict[tuple[int, tuple[str, ...]], list[int]] = {}
@@ -371,10 +371,16 @@ def against_pair(levels: tuple[Level, ...], fabric: Fabric) -> dict[int, Level]:
         if sample.rail is not None and of_pair and not (fabric.hashed and level.crosses):
             pairs.setdefault((level.launch, sample.nodes), []).append(index)
     ratio: dict[int, float] = {}
+    expected: dict[int, float] = {}
     for members in pairs.values():
         usual = statistics.median_high(levels[i].ratio for i in members)
-        if len(members) >= FEWEST_RAILS and usual > 0:
-            ratio |= {i: levels[i].ratio / usual for i in members}
+        if len(members) < FEWEST_RAILS or usual <= 0:
+            continue
+        for i in members:
+            ratio[i] = levels[i].ratio / usual
+            # What limits all rails of the pair hides a rail that carries as much.
+            slow = 1.0 - usual > SUSPICIOUS * levels[i].noise
+            expected[i] = levels[i].expected * (usual if slow else 1.0)
     like: dict[tuple[int | None, bool], list[int]] = {}
     for i in ratio:
         like.setdefault((levels[i].sample.rail, levels[i].crosses), []).append(i)
@@ -387,7 +393,7 @@ def against_pair(levels: tuple[Level, ...], fabric: Fabric) -> dict[int, Level]:
     samples = tuple(level.sample for level in levels)
     crosses = {i: levels[i].crosses for i in ratio}
     noise = _noise(samples, ratio, _from_launch_to_launch(samples, ratio, crosses))
-    if noise.deviation > QUIETER * statistics.median(levels[i].noise for i in ratio):
+    if noise.deviation > statistics.median(levels[i].noise for i in ratio):
         return {}
     return {
         i: replace(
@@ -396,6 +402,7 @@ def against_pair(levels: tuple[Level, ...], fabric: Fabric) -> dict[int, Level]:
             noise=max(noise.deviation, levels[i].scatter),
             common=noise.common,
             freedom=noise.freedom,
+            expected=expected[i],
         )
         for i, value in sorted(ratio.items())
     }
