@@ -198,6 +198,7 @@ _CSV = (
     "time_us", "algbw_gb_s", "busbw_gb_s", "wrong", "error", "line",
 )  # fmt: skip
 _MOST_PROBLEMS = 20
+_NEXT = "busbw why FILE looks for failures in any text; docs/read.md lists what busbw reads"
 
 
 @dataclass(frozen=True, slots=True)
@@ -476,13 +477,13 @@ def run(args: argparse.Namespace) -> int:
         if args.json or args.csv:
             texts = read_all(sources)
             sys.stdout.write(as_json(texts) if args.json else as_csv(texts))
-            write_message("".join(map(_unread, texts)))
+            write_message(_with_next_step("".join(map(_unread, texts))))
             return exit_status(texts)
         # Written where they are read: the records of a thousand logs are not carried from process
         # to process, nor kept.
         shown = read_each(_show, sources)
         sys.stdout.write("\n".join(each.text for each in shown))
-        write_message("".join(each.message for each in shown))
+        write_message(_with_next_step("".join(each.message for each in shown)))
         return _worst(each.status for each in shown)
 
 
@@ -505,3 +506,8 @@ def _unread(text: ReadText) -> str:
     if text.documents:
         return ""
     return f"busbw: {one_line(text.name)}: {one_line(text.problem)}\n"
+
+
+def _with_next_step(messages: str) -> str:
+    """What was not read, a line a text, and behind all of them what to do."""
+    return f"{messages}busbw: next: {_NEXT}\n" if messages else ""

@@ -60,6 +60,9 @@ class Reading:
     whose verdict is UNKNOWN."""
 
 
+_BLANK = ": the text is empty"
+
+
 @dataclass(frozen=True, slots=True)
 class _Records:
     """What the formats gave for one text, as far as it matters here."""
@@ -188,7 +191,7 @@ def read_one(source: intake.Source) -> _TextReading:
         problems.append(gap)
         records = replace(records, gaps=(*records.gaps, gap))
     if not scan.first_line:
-        problems.append(f"{source.name}: the text is empty")
+        problems.append(f"{source.name}{_BLANK}")
         return _TextReading(Text(source.name, ()), records, tuple(problems))
     return _TextReading(Text(source.name, scan.hits, scan.lines), records, tuple(problems))
 
@@ -676,7 +679,7 @@ def _diagnose(args: argparse.Namespace) -> int:
             seen="\n".join(reading.problems),
             next_step="give a log, a directory of logs, a table or a run",
         )
-    if not reading.evidence.facts and not any(text.lines for text in texts):
+    if not reading.evidence.facts and all(_is_blank(text.artefact, reading) for text in texts):
         verb = "is" if len(args.what) == 1 else "are"
         raise ReadError(
             f"{', '.join(args.what)} {verb} empty: nothing to diagnose",
@@ -695,6 +698,11 @@ def _diagnose(args: argparse.Namespace) -> int:
     sys.stdout.write(text)
     is_partial = bool(reading.gaps) or any(map(_is_empty, args.what))
     return exit_status(diagnosis) or (3 if is_partial else 0)
+
+
+def _is_blank(name: str, reading: Reading) -> bool:
+    """A text without a line; a dump that says of no rank that it waits is none."""
+    return f"{name}{_BLANK}" in reading.problems
 
 
 def _is_empty(name: str) -> bool:

@@ -11,6 +11,7 @@ import pytest
 from busbw.cli import main
 from busbw.parsers.findings import catalogue
 
+FIXTURES = Path(__file__).parents[1] / "fixtures"
 DUPLICATE = (
     "node1:8700:8700 [0] init.cc:720 NCCL WARN Duplicate GPU detected : rank 0 and rank 1 both on"
     " CUDA device 40\n"
@@ -319,3 +320,11 @@ def test_a_run_that_is_unknown_is_never_told_as_fine(
     assert "UNKNOWN: no line reports a failure, but the evidence is incomplete" in out
     run_id = json.loads(base.files["plan.json"])["run_id"]
     assert f"  missing     run {run_id}: " in out
+
+
+def test_a_dump_that_shows_no_rank_that_waits_is_not_called_empty(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    status, out, err = why(capsys, str(FIXTURES / "flight_recorder" / "healthy-rank0.pickle"))
+    assert (status, err) == (0, "")
+    assert out.startswith("nothing found")
