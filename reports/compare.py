@@ -36,6 +36,11 @@ def lines(diff: RunDiff) -> tuple[str, ...]:
             machine = "what changed (it coincides; that is no proof of a cause)"
         rows += ["", f"  machine  {machine}"]
         rows += [f"    {name:<25}{before}  ->  {after}" for name, before, after in diff.machine]
+        if diff.status is Status.UNKNOWN and any(each.shift.ratio is None for each in diff.shifts):
+            rows += [
+                "",
+                "  next: busbw run firmware-ci, which launches a case several times; accept such runs, too",
+            ]
     else:
         accept = "busbw baseline accept RUN, of a good run of the cluster as it is now"
         rows += ["", f"  next: {accept}, or name one: busbw diff {now.run_id} RUN"]

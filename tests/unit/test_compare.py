@@ -98,6 +98,10 @@ def test_inconclusive_numbers_show_their_change_and_a_common_reason_once() -> No
     assert text[0] == f"INCONCLUSIVE  all_reduce 2 GiB -51.5% ({reason})"
     assert sum("-51.5%" in line and "inconclusive (a)" in line for line in text) == 3
     assert text.count(f"  (a) {reason}") == 1
+    assert (
+        text[-3]
+        == "  next: busbw run firmware-ci, which launches a case several times; accept such runs, too"
+    )
 
 
 def test_runs_of_another_regime_are_left_out_with_the_reason_and_nothing_is_compared_with_nothing() -> (
