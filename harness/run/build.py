@@ -159,7 +159,7 @@ def _existing(context: Context, benchmark: Benchmark, nodes: tuple[str, ...]) ->
     usable = tuple(node for node in nodes if not lacking[node])
     if not usable:
         raise BuildError(
-            f"no node has the binaries that are to be measured with in {folder}",
+            f"no node has the binaries of nccl-tests in {folder}",
             seen=f"{nodes[0]}: no {', '.join(lacking[nodes[0]])}",
             next_step=(
                 "name the folder of all_reduce_perf on the nodes, or the sources of nccl-tests"

@@ -316,7 +316,7 @@ def test_binaries_that_are_there_are_proven_and_a_node_without_them_is_left_out(
     with pytest.raises(BuildError) as caught:
         built(tmp_path, here, tools, prepared)
     assert caught.value.lines() == (
-        f"error: no node has the binaries that are to be measured with in {folder}",
+        f"error: no node has the binaries of nccl-tests in {folder}",
         "seen: a: no *_perf",
         (
             "next: name the folder of all_reduce_perf on the nodes, or the sources of nccl-tests"
