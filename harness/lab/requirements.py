@@ -93,7 +93,8 @@ def demand(mode: Mode, *, persona: bool = False, slurm: bool = False) -> None:
         raise LabError(
             "the lab needs programs that are not installed",
             seen=f"missing packages: {', '.join(lacking)}",
-            next_step=apt_command(lacking),
+            # At once also what the first benchmark in it will need.
+            next_step=apt_command(tuple(sorted({*lacking, *missing(slurm=slurm)}))),
         )
 
 

@@ -124,7 +124,7 @@ def test_missing_programs_end_in_the_exact_command_that_installs_them(
         "seen: missing packages: nftables, openssh-server",
         (
             "next: sudo apt-get update && sudo env DEBIAN_FRONTEND=noninteractive apt-get install"
-            " -y --no-install-recommends nftables openssh-server"
+            " -y --no-install-recommends libopenmpi-dev nftables openssh-server"
         ),
     )
     monkeypatch.setattr(os, "geteuid", lambda: 0)
