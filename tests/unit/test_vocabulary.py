@@ -105,6 +105,22 @@ def test_a_warning_that_only_the_vocabulary_has_gives_its_finding() -> None:
     ]
 
 
+def test_rccl_reports_errors_of_its_own_level_without_the_name_of_the_library() -> None:
+    fatal = "gpu3:4711:4798 [2] [FATAL ERROR]: "
+    names = [name for name, _ in findings_of(f"{fatal}amdsmi_lib: device index 9 not found")]
+    assert {*names} == {"gpu-driver-not-visible", "gpu-missing"}
+    assert findings_of(
+        f"{fatal}Application is trying to use an invalidated stream to launch RCCL kernel. "
+        "This operation is invalid. RCCL is exiting."
+    ) == [("nccl-api-misuse", "possible")]
+
+
+def test_what_rccl_says_of_memory_that_it_does_without_is_no_cause() -> None:
+    assert findings_of(f"{PREFIX}cuMem support requires Linux kernel >= 6.8") == [
+        ("harmless-warning", "possible")
+    ]
+
+
 def test_what_an_expression_of_the_catalogue_says_of_a_line_stands() -> None:
     names = [name for name, _ in findings_of(f"{PREFIX}Duplicate GPU detected : rank 0 and rank 1")]
     assert names == ["duplicate-gpu"]
