@@ -7,6 +7,8 @@ import argparse
 import functools
 import json
 import os
+import re
+import shutil
 import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -400,6 +402,25 @@ def answer(diagnosis: Diagnosis, shown: tuple[Finding, ...], reading: Reading) -
     return "\n\n".join("\n".join(one_line(line) for line in block) for block in blocks) + "\n"
 
 
+_COMMAND = re.compile(r" {15}(?! )|  (?:verify|confirm) |.{32}to confirm: | {12}(?=\S+ -)")
+"""A line of `answer` that is there to be copied."""
+_COLUMN = re.compile(r"  \S+ {2,}|\s*")
+"""Up to the text of a line: behind a label or an id."""
+
+
+def broken(text: str, columns: int) -> str:
+    """The answer on a terminal: broken behind blanks and indented below its text; a command stays
+    one line."""
+    from busbw.reports import terminal
+
+    lines = []
+    for line in text.splitlines():
+        column = _COLUMN.match(line)
+        indent = max(2, column.end()) if column is not None else 2
+        lines.append(terminal.Line(line, indent, unbroken=_COMMAND.match(line) is not None))
+    return terminal.printed(lines, columns)
+
+
 def _overview(stated: Sequence[Finding]) -> list[str]:
     """All that is at least likely in a line each: the first of them left the screen long ago."""
     out = [f"{phrases.count(len(stated), 'finding')}, as above:"]
@@ -695,6 +716,8 @@ def _diagnose(args: argparse.Namespace) -> int:
         text = json.dumps(document(diagnosis, shown, reading), ensure_ascii=False, indent=2) + "\n"
     else:
         text = answer(diagnosis, shown, reading)
+        if sys.stdout.isatty():
+            text = broken(text, shutil.get_terminal_size().columns)
     sys.stdout.write(text)
     is_partial = bool(reading.gaps) or any(map(_is_empty, args.what))
     return exit_status(diagnosis) or (3 if is_partial else 0)

@@ -94,3 +94,24 @@ def test_many_causes_end_with_a_line_each_on_the_last_screen(
         ["certain", "mpi-run-as-root"],
     ]
     assert "as above" not in one
+
+
+def test_an_answer_is_broken_and_indented_on_a_terminal_and_its_commands_are_not() -> None:
+    text = (
+        "  The key is not installed, or the agent is not forwarded to it\n"
+        "  evidence  a.log:1  gpu-01 NCCL WARN a text that is longer than the terminal is wide\n"
+        "               mlxfwreset -d a-device-with-a-long-name -y reset -l 3 --yes --and-more\n"
+        f"  {'shm-too-small':<28}  /dev/shm is too small for what NCCL wants\n"
+        f"  {'':<28}  to confirm: df -h /dev/shm   # inside the container, while it starts\n"
+    )
+
+    assert why.broken(text, 60).splitlines() == [
+        "  The key is not installed, or the agent is not forwarded to",
+        "  it",
+        "  evidence  a.log:1  gpu-01 NCCL WARN a text that is longer",
+        "            than the terminal is wide",
+        "               mlxfwreset -d a-device-with-a-long-name -y reset -l 3 --yes --and-more",
+        "  shm-too-small                 /dev/shm is too small for",
+        "                                what NCCL wants",
+        "                                to confirm: df -h /dev/shm   # inside the container, while it starts",
+    ]
