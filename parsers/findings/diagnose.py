@@ -390,8 +390,6 @@ def _says_why(known: Catalogue, finding: Finding) -> bool:
     """It is more than the line itself, and more than what somebody else noticed."""
     if finding.id in message_clues.RESTATEMENTS:
         return False
-    if finding.id in known.general and finding.confidence is Confidence.POSSIBLE:
-        return False
     if finding.confidence is not Confidence.POSSIBLE or known.by_id[finding.id].role is Role.STATE:
         return True
     return known.by_id[finding.id].role is not Role.SECONDARY and any(

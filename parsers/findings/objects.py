@@ -203,7 +203,7 @@ OBJECTS = (
         "missing,version=runtime-lib-missing! invalid,denied=runtime-lib-missing",
     ),
     _object(
-        r"\b(?:orted|prted|orte|hydra_\w+|pmi_proxy)\b",
+        r"\b(?:orted|prted|orte|orterun|hydra_\w+|pmi_proxy)\b|execvp? error on file \S*/hydra_\w+",
         "missing,denied=orted-not-found!",
     ),
     _object(r"\bnvcc\b", "missing=build-nvcc-missing!"),
@@ -238,9 +238,10 @@ OBJECTS = (
     _object(r"/dev/fuse", "missing,denied=container-start-failed!"),
     _object(r"\bshmget|\bsemget|kernel\.(?:shm|sem)\w*|semaphore sets?", "full=sysv-shm-limit!"),
     _object(
-        r"/dev/shm\S*|shm_open|(?<!the )shared memory|\bshm\b|shm_?seg\w*",
+        r"/dev/shm\S*|shm_open|\bshmat\b|(?<!the )shared memory|\bshm\b|shm_?seg\w*",
         "full=shm-too-small! denied=shm-permission-denied! memory=shm-too-small"
-        " missing=shm-removed-by-systemd,ipc-namespace-split failed=shm-too-small",
+        " missing=shm-removed-by-systemd,ipc-namespace-split invalid=ipc-namespace-split"
+        " failed=shm-too-small",
     ),
     # Kernel modules, firmware and drivers.
     _object(
@@ -364,6 +365,15 @@ OBJECTS = (
     _object(
         r"uverbs ABI|kernel ABI|user provider|libmlx5.{0,30}(?:kernel|ABI)|rdma-core",
         "version,invalid=rdma-userspace-kernel-mismatch!",
+    ),
+    _object(
+        r"\bhfi_\w+|\bPSM\b",
+        "limit,memory=memlock-limit busy=omni-path-contexts-exhausted!"
+        " denied=container-no-ib-devices",
+    ),
+    _object(
+        r"create_ah\b",
+        "missing=rdma-netns-mismatch,gid-index-forced",
     ),
     _object(
         r"modify[_ ]?qp\w*|\bto (?:RTR|RTS|INIT)\b",

@@ -373,10 +373,10 @@ def parts() -> dict[str, tuple[Any, str, Any]]:
         "vocabularies": (message_clues, "message_clues", no_items),
         "all rules": (diagnose, "all_rules", no_items),
         "differences": (diagnose, "all_rules", rules_without("differences")),
-        "failed calls and places": (
+        "objects and places": (
             diagnose,
             "all_rules",
-            rules_without("failed-calls", "failing-place"),
+            rules_without("named-objects", "failing-place"),
         ),
         "settings at work": (diagnose, "all_rules", rules_without("settings-at-work")),
         "what explains what": (ranking, "_explain", nothing),
