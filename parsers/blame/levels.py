@@ -385,7 +385,9 @@ def against_pair(levels: tuple[Level, ...], fabric: Fabric) -> dict[int, Level]:
     for i in ratio:
         like.setdefault((levels[i].sample.rail, levels[i].crosses), []).append(i)
     for members in like.values():
-        usual = good_level(ratio[i] for i in members)
+        # Where a neighbour limits the others of its pair, a rail with a dead end has room to spare.
+        free = [i for i in members if expected[i] == levels[i].expected] or members
+        usual = good_level(ratio[i] for i in free)
         for i in members:
             ratio[i] = ratio[i] / usual if usual > 0 else 1.0
     if not ratio:

@@ -605,3 +605,21 @@ def test_a_node_by_itself_is_measured_again_as_long_as_noise_may_hide_a_loss() -
         return again_alone(EIGHT, outcome, count) is not None
 
     assert (asked(1, 0.04), asked(4, 0.04), asked(1, 0.005)) == (True, False, False)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_room_that_a_dead_rail_leaves_its_neighbours_makes_no_uplinks_slow(seed: int) -> None:
+    """In three launches neighbours load the way across; on the dead rail the others have room to spare.
+    They were the usual ones of that rail once, and its uplinks 9 % slow in all calm launches (seen in
+    tests/sim)."""
+    samples = []
+    leaves = (EIGHT[:4], EIGHT[4:])
+    for number in range(12):
+        pairs = inside_leaves(leaves, number) if number % 4 == 3 else across_leaves(leaves, number)
+        each = Round(f"p-{number}", pairs)
+        for sample in measured((each,), {("node6", "1"): 0.06}, cv=0.01, seed=seed + number):
+            load = 0.74 if sample.rail != 1 and number < 3 else 1.0
+            rate = tuple(value * load for value in sample.busbw_gb_s)
+            samples.append(replace(sample, busbw_gb_s=rate))
+    outcome = blame.solve(tuple(samples), TWO_LEAVES)
+    assert [each.component.label for each in outcome.blames] == ["node6 rail 1"]
