@@ -19,6 +19,10 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+from busbw.parsers.findings import catalogue
+from busbw.parsers.logs.scan_sieve import branches_of
+from busbw.table_cache import cached
+
 _ERRORS: Mapping[str, str] = {
     "full": "ENOSPC EDQUOT",
     "memory": "ENOMEM",
@@ -83,8 +87,10 @@ _WORDS: Mapping[str, str] = {
 _NUMBER_BEFORE = r"(?:errno|error(?: code)?|err|rc|ret|status|code|os error)\W{0,3}"
 
 
-def _kinds() -> dict[str, re.Pattern[str]]:
-    kinds = {}
+@functools.cache
+def kinds() -> Mapping[str, re.Pattern[str]]:
+    """The expression of each kind, the most telling kind first. Compiled when first needed."""
+    found = {}
     for kind, words in _WORDS.items():
         options = [words]
         names = [name for name in _ERRORS.get(kind, "").split() if hasattr(errno, name)]
@@ -95,18 +101,16 @@ def _kinds() -> dict[str, re.Pattern[str]]:
                 rf"{_NUMBER_BEFORE}-?(?:{numbers})\b|[(\[]Errno -?(?:{numbers})[)\]]"
                 rf"|[(\[]-?(?:{numbers})[)\]](?=\W*$|[:;,])"
             )
-        kinds[kind] = re.compile("|".join(options), re.IGNORECASE)
-    return kinds
-
-
-KINDS = _kinds()
+        found[kind] = re.compile("|".join(options), re.IGNORECASE)
+    return found
 
 
 @dataclass(frozen=True, slots=True)
 class Object:
     """Something that a line says could not be had."""
 
-    words: re.Pattern[str]
+    words: str
+    """Python `re`, case ignored; compiled for the first line that has one of its literals."""
     causes: Mapping[str, tuple[tuple[str, ...], bool]]
     """Kind of failure → entries, the likeliest first, and whether object and kind leave one cause;
     `any` stands for each kind not named, `said` for words that are object and failure in one."""
@@ -130,7 +134,7 @@ def _object(words: str, causes: str) -> Object:
         kinds, _, entries = item.partition("=")
         for kind in kinds.split(","):
             table[kind] = (tuple(entries.rstrip("!").split(",")), entries.endswith("!"))
-    return Object(re.compile(words, re.IGNORECASE), table)
+    return Object(words, table)
 
 
 _NIC = (
@@ -530,6 +534,7 @@ GENERAL = (
 )
 """What every program speaks of: after the others."""
 
+_ALL = (*OBJECTS, *GENERAL)
 _STEP = 16
 """Characters: objects whose distances differ by less are equally near."""
 _FARTHEST = 160
@@ -586,16 +591,17 @@ def read(line: str) -> Reading | None:
     if _HARMLESS.search(line) or _PASSED_ON.search(line):
         return None
     line = _NO_FAILURE.sub(" ", line[:_LONGEST])
-    spans = {kind: [m.span() for m in words.finditer(line)] for kind, words in KINDS.items()}
+    spans = {kind: [m.span() for m in words.finditer(line)] for kind, words in kinds().items()}
     present = [kind for kind, found in spans.items() if found]
     every = [span for found in spans.values() for span in found]
     best: tuple[int, int] | None = None
     chosen: tuple[tuple[str, ...], bool] | None = None
     is_sure = False
-    for number, thing in enumerate((*OBJECTS, *GENERAL)):
+    for number in _near(line):
+        thing = _ALL[number]
         kind = _kind(thing, present)
         cause = None if kind is None else thing.causes[kind]
-        for match in thing.words.finditer(line):
+        for match in catalogue.compiled(thing.words).finditer(line):
             is_said = "said" in thing.causes
             if cause is None and not is_said:
                 break
@@ -614,6 +620,26 @@ def read(line: str) -> Reading | None:
     return Reading(entries, is_usual and is_sure, is_general=best[1] >= len(OBJECTS))
 
 
+def _near(line: str) -> list[int]:
+    """The numbers of the objects of which a line has a literal, in order."""
+    low = line.lower()
+    return sorted({number for literal, number in _literals() if literal in low})
+
+
+@functools.cache
+def _literals() -> tuple[tuple[str, int], ...]:
+    """(Text that a line with an object must have, in small letters; number of the object); ""
+    = none is known."""
+    return cached("objects", _packaged_literals)
+
+
+def _packaged_literals() -> tuple[tuple[str, int], ...]:
+    literals: set[tuple[str, int]] = set()
+    for branch in branches_of(thing.words for thing in _ALL):
+        literals.update((literal.decode(), branch.index) for literal in branch.literals or (b"",))
+    return tuple(sorted(literals))
+
+
 def _kind(thing: Object, kinds: list[str]) -> str | None:
     """The most telling kind of the line that the object has a cause for; None = it has none."""
     for kind in kinds:
@@ -629,6 +655,6 @@ def _gap(one: tuple[int, int], other: tuple[int, int]) -> int:
 
 def entries() -> Iterator[str]:
     """Every entry that the table names."""
-    for thing in (*OBJECTS, *GENERAL):
+    for thing in _ALL:
         for names, _ in thing.causes.values():
             yield from names
