@@ -32,6 +32,7 @@ from busbw.store import artefacts, own_builds, own_plans, run_directory
 from busbw.store.artefacts import ReachArtefact
 from busbw.store.plan import SCHEMA, Interleaving, RunPlan
 from busbw.store.run_directory import RunDir
+from busbw.text import whole
 from busbw.transport import Transport
 from busbw.units import parse_duration
 
@@ -359,7 +360,7 @@ def _seconds(option: str, text: str) -> float:
     Raises:
         UsageError: it is no duration, or none at all.
     """
-    if text.replace(".", "", 1).isdecimal() and float(text):
+    if whole(text.replace(".", "", 1)):
         raise UsageError(
             f"{option} {text}: the unit is missing", next_step=f"{text}s, {text}m or {text}h"
         )

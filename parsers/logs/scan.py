@@ -194,6 +194,13 @@ class Scanner:
     def __reduce__(self) -> tuple[type[Scanner], tuple[object, ...]]:
         return (Scanner, (self.patterns, self._make_finder))
 
+    @property
+    def slow(self) -> tuple[str, ...]:
+        """Ids of patterns with a branch whose lines need no text of three letters: each costs a
+        search of every block."""
+        slow = [each.index for each in self._branches if not each.is_found_by_text]
+        return tuple(self.patterns[index].id for index in dict.fromkeys(slow))
+
     def scan(self, chunks: Iterable[bytes]) -> Scan:
         """Search one input, given in chunks of any size. Memory depends on the number of processes
         and patterns, not on the length."""

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from busbw.parsers.tools import Tool
+from busbw.text import whole
 
 _MARK = "ROCm System Management Interface"
 _END = "End of ROCm SMI Log"
@@ -67,8 +68,9 @@ def parse(text: str) -> tuple[RocmGpu, ...]:
         gpus.setdefault(int(match[1]), []).append((match[2], match[3][:300].strip()))
     for table in _CONCISE.finditer(text):
         for number, *cells in map(str.split, table[1].splitlines()):
-            if number.isdigit():
-                gpus.setdefault(int(number), []).append((_CONCISE_NAME, " ".join(cells)[:300]))
+            index = whole(number)
+            if index is not None:
+                gpus.setdefault(index, []).append((_CONCISE_NAME, " ".join(cells)[:300]))
     gap = ""
     if not gpus and not errors:
         gap = "rocm-smi: nothing of a GPU is in it"

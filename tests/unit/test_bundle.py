@@ -178,7 +178,7 @@ def test_a_job_that_hangs_is_bundled_without_a_name_of_the_site(
 
     def sample(args: object, options: object, cluster: Cluster) -> tuple[object, Path]:
         evidence = offline.evidence(folder, offline.load(folder))
-        return why_live.judged(folder, str(folder), evidence, redact=True), folder
+        return why_live.judged(folder, str(folder), evidence, None, redact=True), folder
 
     monkeypatch.setattr(why_live, "sample", sample)
     monkeypatch.setattr(

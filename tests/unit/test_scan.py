@@ -380,9 +380,13 @@ def test_a_wrong_or_double_pattern_is_refused_by_name() -> None:
 
 
 @FINDERS
-def test_patterns_made_of_hex_letters_or_of_two_letters_are_found(finder: MakeFinder) -> None:
+def test_patterns_made_of_hex_letters_or_of_two_letters_are_found_and_these_are_slow(
+    finder: MakeFinder,
+) -> None:
     patterns = (Pattern("ecc", r"dead|802"), Pattern("fine", "lost|gone"), Pattern("ab", r"\bab\b"))
-    hits = Scanner(patterns, finder).scan([b"x\nCUDA error 802\nit is Dead\nan ab\n"]).hits
+    scanner = Scanner(patterns, finder)
+    assert scanner.slow == ("ab",)
+    hits = scanner.scan([b"x\nCUDA error 802\nit is Dead\nan ab\n"]).hits
     found = {hit.pattern: [line.line_no for line in hit.examples] for hit in hits}
     assert found == {"ecc": [2, 3], "ab": [4]}
 

@@ -67,11 +67,11 @@ def test_every_regex_needs_some_text_so_that_gigabytes_can_be_searched() -> None
     for symptom in TABLE.entries:
         for signal in symptom.signals:
             if signal.regex is not None:
-                literals = scan_sieve.required_literals(signal.regex)
-                assert literals, f"{symptom.id}: {signal.regex}"
-                assert all(len(literal.strip()) > 2 for literal in literals), (
-                    f"{symptom.id}: {signal.regex} needs only {literals}"
-                )
+                for branch in scan_sieve.branches_of([signal.regex]):
+                    assert branch.literals, f"{symptom.id}: {branch.text}"
+                    assert all(len(literal.strip()) > 2 for literal in branch.literals), (
+                        f"{symptom.id}: {branch.text} needs only {branch.literals}"
+                    )
 
 
 def test_every_entry_says_why_and_what_to_do_with_a_known_right() -> None:
