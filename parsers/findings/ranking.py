@@ -22,7 +22,7 @@
 7. Last, what is not decided is possible at most: a general failure (`Catalogue.general`) that lines
    alone report, a likely cause beside another one that has nothing to do with it, and one that
    something in sight may explain. A general failure that is only possible does not stand first
-   where another line says more.
+   where another line says more: before it, or strongly behind it.
 """
 
 from __future__ import annotations
@@ -417,14 +417,15 @@ def _leading(known: Catalogue, ordered: Sequence[_Candidate]) -> _Candidate | No
 
 def _says_more(known: Catalogue, candidate: _Candidate, general: _Candidate) -> bool:
     """It is no general failure, and another line speaks for it that reports a failure or its reason,
-    before the general one or no less telling. What is known to lead to the general one was weighed
+    before the general one, or strongly and no less telling behind it. What is known to lead to the general one was weighed
     before (`_promote`)."""
     name, other = candidate.symptom.id, general.symptom.id
     if name in known.general or candidate.symptom.role is not Role.CAUSE:
         return False
     if other in known.consequences[name] or name in known.consequences[other]:
         return False
-    if candidate.first() > general.first() and candidate.line_role() > general.line_role():
+    is_later = candidate.first() > general.first()
+    if is_later and (candidate.line_role() > general.line_role() or not candidate.is_strong()):
         return False
     shared = {clue.place for clue in general.clues}
     own = [clue for clue in candidate.clues if clue.place not in shared]

@@ -270,13 +270,15 @@ def test_a_general_failure_does_not_stand_before_another_line_that_says_more() -
     crash = clue("crash", 2, Weight.STRONG, text=failed)
     for line, text, first in (
         (1, failed, "other"),
-        (3, failed, "other"),
-        (3, why, "other"),
+        (3, failed, "crash"),
+        (3, why, "crash"),
         (3, "NCCL INFO worker 3: failed", "crash"),
         (3, "srun: task 3: exited with exit code 1", "crash"),
         (2, failed, "crash"),
     ):
         assert order(known, crash, clue("other", line, text=text))[0] == (first, "possible")
+    strong = clue("other", 3, Weight.STRONG, text=why)
+    assert order(known, crash, strong)[0][0] == "other"
     reason = clue("crash", 1, Weight.STRONG, text=why)
     assert order(known, reason, clue("other", 2, text=failed))[0][0] == "crash"
     weighed = clue("cause-1", 1, text=failed), clue("cause-2", 3, text=failed)
