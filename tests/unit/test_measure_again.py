@@ -154,7 +154,7 @@ def test_a_pair_that_was_slow_in_its_only_launch_is_measured_once_more() -> None
     assert again.why == "node1 + node7 slow once, again"
     good = blame.solve((*samples, group(("node1", "node7"), 0.0573, 4)))
     assert again_slow(names, (*history, again), good) is None
-    assert again_slow(names, history * 6, outcome) is None, "not for ever"
+    assert again_slow(names, history * 8, outcome) is None, "not for ever"
 
 
 def test_a_group_that_was_slow_once_is_a_note_and_one_that_repeats_is_a_warning() -> None:
