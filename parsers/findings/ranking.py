@@ -417,8 +417,8 @@ def _leading(known: Catalogue, ordered: Sequence[_Candidate]) -> _Candidate | No
 
 def _says_more(known: Catalogue, candidate: _Candidate, general: _Candidate) -> bool:
     """It is no general failure, and another line speaks for it that reports a failure or its reason,
-    before the general one, or strongly and no less telling behind it. What is known to lead to the general one was weighed
-    before (`_promote`)."""
+    before the general one, or strongly and no less telling behind it. What is known to lead to the
+    general one was weighed before (`_promote`)."""
     name, other = candidate.symptom.id, general.symptom.id
     if name in known.general or candidate.symptom.role is not Role.CAUSE:
         return False

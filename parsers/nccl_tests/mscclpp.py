@@ -17,6 +17,7 @@ from busbw.errors import UnknownLayout
 from busbw.model.benchmark import BenchmarkResult, BenchmarkRow, Collective, Measurement
 from busbw.parsers.logs import Document, Format
 from busbw.parsers.nccl_tests.checks import is_scaled, result_of
+from busbw.parsers.nccl_tests.rccl import collective_of
 from busbw.parsers.nccl_tests.results_json import (
     Tree,
     get,
@@ -25,7 +26,6 @@ from busbw.parsers.nccl_tests.results_json import (
     number,
     outside,
     quoted,
-    text_of,
     whole_number,
 )
 from busbw.parsers.nccl_tests.rows import PrintedRow, Slack, printed_row
@@ -34,7 +34,6 @@ from busbw.parsers.nccl_tests.table import document
 
 _SLACK = Slack(5.1e-3, 5.1e-3, 5.1e-3)
 """The program writes all digits; files of expected values, as test/deploy has them, write two."""
-_NAMES = {name.replace("_", ""): name for name in (str(one) for one in Collective)}
 _MARKS = (b'"algBw"', b'"busBw"', b'"kernel"', b'"ranksPerNode"')
 _OUT_OF_PLACE = ("alltoall", "sendrecv")
 _TYPE, _ELEMENT_BYTES = "int32", 4
@@ -78,7 +77,7 @@ def parse(text: str | bytes | Iterable[bytes]) -> tuple[BenchmarkResult, ...]:
 
 
 def _job(record: Tree) -> _Job | None:
-    name = _NAMES.get((text_of(get(record, "name")) or "").lower().replace("_", ""))
+    name = collective_of(record)
     if name is None or get(record, "size") is None:
         return None
     kernel, ranks, per_node = (

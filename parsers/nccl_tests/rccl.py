@@ -74,7 +74,7 @@ def parse(text: str | bytes | Iterable[bytes]) -> tuple[BenchmarkResult, ...]:
         end_missing = "the list has no end: the run was killed, or the file is cut"
         if not is_list:
             end_missing = f"a file of one object a line {_NO_END_MARK}"
-        strange = [quoted(record) for record in records if _collective(record) is None]
+        strange = [quoted(record) for record in records if collective_of(record) is None]
         other_text = next(iter(strange), outside(content))
         if other_text:
             whole, end_missing = False, f"what is no record is not read: {other_text!r}"
@@ -83,7 +83,7 @@ def parse(text: str | bytes | Iterable[bytes]) -> tuple[BenchmarkResult, ...]:
         end_missing = f"a CSV file {_NO_END_MARK}"
     by_name: dict[str, list[Tree]] = {}
     for record in records:
-        if (name := _collective(record)) is not None:
+        if (name := collective_of(record)) is not None:
             by_name.setdefault(name, []).append(record)
     if not by_name:
         raise UnknownLayout("no rccl-tests record in this text", seen=content.strip()[:200])
@@ -107,7 +107,12 @@ def _csv(content: str) -> list[Tree]:
     return records
 
 
-def _collective(record: Tree) -> str | None:
+def collective_of(record: Tree) -> str | None:
+    """Our name of the collective that a record names, however it writes it; None = it names none.
+
+    >>> collective_of({"name": "AllReduce"}), collective_of({"name": "all_reduce"}), collective_of({})
+    ('all_reduce', 'all_reduce', None)
+    """
     return _NAMES.get((text_of(get(record, "name")) or "").lower().replace("_", ""))
 
 
