@@ -1,8 +1,8 @@
 """When a completion with retry exceeded came: at the first transfer it is reachability or
 configuration, after a while of work a link or a peer.
 
-Work is seen in training steps with a loss, in rows of a benchmark, in finished communicators, or in
-the clock between initialisation and the warning.
+Work is seen in training steps with a loss, in rows of a benchmark, in finished communicators, in
+the clock between initialisation and the warning, or in UCX's number of the failed request.
 """
 
 from __future__ import annotations
@@ -23,19 +23,28 @@ _RETRY = Watch(
     r"completion.*(?:status=(?:IBV_WC_RETRY_EXC_ERR\()?12|error 12)\b|Transport retry count"
     r" exceeded on",
 )
+_REQUEST = Watch("request", r"ib_mlx5_log\.c:\d+ .*QP 0x[\da-f]+ wqe\[\d+\]: ")
+_NUMBER = re.compile(r" wqe\[(\d+)\]")
+_QUEUE = 256
+"""Requests that a send queue of UCX holds (UCX_RC_TX_QUEUE_LEN, UCX 1.8 to 1.20). They complete in
+order, so a failed request of a higher number means that others of its queue were answered."""
 _INIT = Watch("init", r"- Init COMPLETE|NET/IB ?: Using +\[0\]|Using network ")
 _WORK = Watch(
     "work",
     r"\b(?:step|iter(?:ation)?s?|epoch|global_step)\b["
     r" :=#/]*\d{2,}.*\b(?:loss|lr|tok|samples|time|s/it|it/s)|\d+%\|.*(?:s/it|it/s)"
-    r"|^\W*\d{4,}\s+\d+\s+(?:u?int\d+|half|float|double|bfloat16)\s+\w*\s*-?\d+\s+[\d.]+",
+    r"|^\W*\d{4,}\s+\d+\s+(?:u?int\d+|half|float|double|bfloat16)\s+\w*\s*-?\d+\s+[\d.]+"
+    r"|^ *\d+ {5,}(?:\d+ {5,})?\d+\.\d\d(?: |$)",
 )
 _SECONDS = re.compile(r"(\d{4})-(\d\d)-(\d\d) (\d\d):(\d\d):(\d\d)")
 
 
 def _judge(view: View) -> Iterator[Clue]:
     retries = view.sightings(_RETRY.name)
-    if not retries or not (_worked(view, retries[0]) or _long_after_init(view, retries[0])):
+    if not retries:
+        return
+    is_late = _worked(view, retries[0]) or _long_after_init(view, retries[0])
+    if not (is_late or _queue_was_answered(view)):
         return
     for line in retries[:5]:
         where = places(line.text)
@@ -50,6 +59,12 @@ def _worked(view: View, first: Sighting) -> bool:
         if line.place.text == first.place.text and line.place < first.place:
             lines += line.count
     return lines >= 3
+
+
+def _queue_was_answered(view: View) -> bool:
+    """A request failed behind more than a queue holds."""
+    numbers = [_NUMBER.search(line.text) for line in view.sightings(_REQUEST.name)]
+    return any(int(number[1]) > _QUEUE for number in numbers if number)
 
 
 def _long_after_init(view: View, first: Sighting) -> bool:
@@ -77,13 +92,23 @@ _WARN = (
     " opcode=0 len=0 vendor err 129 (Recv)\n"
 )
 
+_UCX = (
+    "[gpu1:4711:0:4711] ib_mlx5_log.c:177  Transport retry count exceeded on mlx5_0:1/IB (synd 0x15"
+    " vend 0x81 hw_synd 0/0)\n[gpu1:4711:0:4711] ib_mlx5_log.c:177  DCI QP 0xd16 wqe[{}]: SEND s-e"
+    " [rqpn 0x17de rlid 9] [inl len 61]\n"
+)
+_OSU = (
+    "# OSU MPI Latency Test\n# Size          Latency (us)\n"
+    "1                       1.52\n2                       1.53\n4                       1.55\n"
+)
+
 RULE = Rule(
     name="completion-timing",
     conclusion=(
-        "If retries are exceeded after training steps, benchmark rows or a minute of work, "
-        "the fault came during the run."
+        "If retries are exceeded after training steps, benchmark rows, a minute of work or a queue"
+        " of answered requests, the fault came during the run."
     ),
-    watches=(_RETRY, _INIT, _WORK),
+    watches=(_RETRY, _INIT, _WORK, _REQUEST),
     judge=_judge,
     fires=(
         Fires(
@@ -96,9 +121,13 @@ RULE = Rule(
             " busId 18000 - Init COMPLETE\n[2026-07-10 11:30:00] " + _WARN,
             (("retry-exceeded-midrun", "strong"),),
         ),
+        Fires(_UCX.format(6168), (("retry-exceeded-midrun", "strong"),)),
+        Fires(_OSU + _UCX.format(0), (("retry-exceeded-midrun", "strong"),)),
     ),
     silent=(
         _WARN,
+        _UCX.format(0),
+        _UCX.format(17),
         "[2026-07-10 09:00:00] gpu1:4711:4720 [0] NCCL INFO comm 0x1 rank 0 nranks 16 cudaDev 0"
         " busId 18000 - Init COMPLETE\n[2026-07-10 09:00:15] " + _WARN,
     ),
