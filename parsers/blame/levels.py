@@ -135,7 +135,8 @@ def _overall(values: list[float], best: list[float]) -> float:
     below = sorted(value for value in values if value < level - width)
     # A few lucky ones may lie by themselves above all others.
     while below and _around(values, level, width) < FEWEST_GOOD * len(values):
-        level = _settled(values, below[-1], width)
+        # Popped: from there it may settle higher, and would start there again for ever.
+        level = _settled(values, below.pop(), width)
         below = [value for value in below if value < level - width]
     return level
 

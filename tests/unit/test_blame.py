@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import random
 import statistics
+import threading
 from dataclasses import replace
 
 import pytest
 
 from busbw.model import BlameState, Component, ComponentKind, Confidence, Status
 from busbw.parsers.blame import blame, findings
+from busbw.parsers.blame.levels import _overall
 from busbw.parsers.blame.parts import Fabric, loads
 from busbw.parsers.nccl_tests.groups import GroupSample
 from busbw.survey.adapt import again_alone, again_when_free
@@ -623,3 +625,22 @@ def test_room_that_a_dead_rail_leaves_its_neighbours_makes_no_uplinks_slow(seed:
             samples.append(replace(sample, busbw_gb_s=rate))
     outcome = blame.solve(tuple(samples), TWO_LEAVES)
     assert [each.component.label for each in outcome.blames] == ["node6 rail 1"]
+
+
+def test_the_good_level_is_found_where_a_step_down_settles_higher_again() -> None:
+    """Losses of all sizes, as under a crowded uplink: no level holds a tenth of the groups, and
+    from the best group below one the mean climbs back to it."""
+    few_good = (51.1, 50.7, 50.6, 50.6, 48.9, 48.8, 48.5, 48.2, 47.4, 46.5)
+    slow = (40.1, 39.8, 39.4, 39.3, 39.3, 38.8, 38.8, 38.6, 36.5)
+    bad = (32.8, 30.1, 30.1, 29.7, 29.6, 28.1, 25.7, 25.1, 24.8, 23.9, 23.9, 23.0, 22.5, 22.5, 21.9)
+    worst = (20.9, 20.6, 20.5, 20.2, 20.1, 20.0, 19.1, 18.6, 18.4, 18.3, 17.4, 17.1, 16.4, 15.8)
+    values = [*few_good, *slow, *bad, *worst, 15.2, 14.7, 13.5]
+    best_of_nodes = [51.7, 51.6, 51.6, 51.7, 38.8, 41.9, 41.9, 40.2]
+    level: list[float] = []
+    search = threading.Thread(
+        target=lambda: level.append(_overall(values, best_of_nodes)), daemon=True
+    )
+    search.start()
+    search.join(timeout=20)
+    assert level, "it searches for ever"
+    assert 39 < level[0] < 40
