@@ -47,7 +47,14 @@ from busbw.parsers.findings.evidence import KERNEL, NO_PLACE, Clue, Context, Pla
 from busbw.parsers.findings.line_roles import LineRole, role_of
 
 _SURE = {Confidence.CERTAIN: 2, Confidence.LIKELY: 1, Confidence.POSSIBLE: 0}
-_ROLES = {Role.CAUSE: 0, Role.STATE: 1, Role.SETTING: 2, Role.SECONDARY: 3, Role.NOTE: 4}
+_ROLES = {
+    Role.CAUSE: 0,
+    Role.STATE: 1,
+    Role.FINDING: 1,
+    Role.SETTING: 2,
+    Role.SECONDARY: 3,
+    Role.NOTE: 4,
+}
 _SEVERITIES = {
     Severity.CRITICAL: 0,
     Severity.HIGH: 1,

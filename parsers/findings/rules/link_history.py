@@ -13,13 +13,18 @@ from busbw.parsers.findings.rules import Fires, Rule, Watch
 
 _DOWN = Watch(
     "down",
-    r"mlx5\S* .*(?:Link (?:is )?down|lost carrier)|NIC Link is"
-    r" Down|(?:ib|mlx|ens|eth|rdma|roce)\S*: (?:Link is Down|lost carrier)",
+    r"\blink (?:is )?down\b|(?:lost carrier|carrier lost)|link (?:has been )?disconnected"
+    r"|UPDOWN: .*\bto (?:state )?down\b|IF_DOWN_LINK_FAILURE|oper(?:ational)? stat(?:e|us)\W+(?:is )?down",
+)
+_NIC = re.compile(
+    r"mlx[45]|bnxt|irdma|\bice \d|ionic|efa|NIC Link|\b(?:ib|mlx|ens|eno|enp|eth|rdma|roce|hsn|hsi|bond)\d",
+    re.IGNORECASE,
 )
 _BOOT = Watch("boot", r"Linux version \d|Command line: \S")
 _UPTIME = re.compile(r"\[ *(\d+)\.\d{6}\]")
 _INTERFACE = re.compile(
-    r"(\S+): (?:NIC )?(?:Link|lost)|(?:mlx5_core )(\S+(?: [a-z]\w+)?)[: ]", re.IGNORECASE
+    r"(\S+): (?:NIC )?(?:Link|lost)|(?:mlx5_core )(\S+(?: [a-z]\w+)?)[: ]|Interface (\S+?),|device \((\S+?)\)",
+    re.IGNORECASE,
 )
 _STARTING_S = 300
 """Seconds after the start of the kernel in which links come up."""
@@ -35,7 +40,8 @@ def _judge(view: View) -> Iterator[Clue]:
         times[line.artefact, _interface(line)] += line.count
     for line in lines:
         interface = _interface(line)
-        if times[line.artefact, interface] >= _OFTEN or not _is_starting(line, boots):
+        often = times[line.artefact, interface] >= _OFTEN
+        if often or (_NIC.search(line.text) and not _is_starting(line, boots)):
             yield line.clue("link-flaps", Weight.STRONG, "dmesg", (interface,))
 
 
@@ -49,7 +55,7 @@ def _is_starting(line: Sighting, boots: tuple[Sighting, ...]) -> bool:
 
 def _interface(line: Sighting) -> str:
     match = _INTERFACE.search(line.text)
-    return (match[1] or match[2]) if match else ""
+    return next(name for name in match.groups() if name) if match else ""
 
 
 RULE = Rule(
@@ -76,8 +82,18 @@ RULE = Rule(
             ),
             (("link-flaps", "strong"),),
         ),
+        Fires("Link down\nLink up\n" * 3, (("link-flaps", "strong"),)),
+        Fires(
+            "%LINK-3-UPDOWN: Interface HundredGigE1/0/3, changed state to down\n" * 3,
+            (("link-flaps", "strong"),),
+        ),
+        Fires(
+            "NetworkManager[1200]: device (ens1f0np0): carrier lost, link disconnected\n",
+            (("link-flaps", "strong"),),
+        ),
     ),
     silent=(
+        "Link down\nLink up\n",
         (
             "[    5.613900] mlx5_core 0000:ca:00.0 ens1np0: Link down\n[    9.100312] mlx5_core"
             " 0000:ca:00.0 ens1np0: Link up\n"
