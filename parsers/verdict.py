@@ -28,6 +28,7 @@ from busbw.parsers import contract
 from busbw.parsers.blame.blame import BlameOutcome
 from busbw.parsers.findings import catalogue
 from busbw.parsers.findings.catalogue import filled
+from busbw.parsers.findings.gpu_words import Gpus, gpus_of
 from busbw.parsers.nccl_tests.groups import GroupSample
 
 EXIT_STATUS = {Status.PASS: 0, Status.WARN: 0, Status.FAIL: 1, Status.UNKNOWN: 3, Status.SKIPPED: 3}
@@ -177,10 +178,10 @@ def _amd_fixes(check: CheckResult) -> tuple[Fix, ...]:
     known = catalogue.load().by_id.get(check.check_id)
     if known is None or check.status is Status.UNKNOWN:
         return ()
-    has_own = any(step.gpus is catalogue.Gpus.AMD for step in known.fix)
-    if not has_own or catalogue.gpus_of(check) is not catalogue.Gpus.AMD:
+    has_own = any(step.gpus is Gpus.AMD for step in known.fix)
+    if not has_own or gpus_of((check,)) is not Gpus.AMD:
         return ()
-    return catalogue.fixes(known.id, gpus=catalogue.Gpus.AMD)
+    return catalogue.fixes(known.id, gpus=Gpus.AMD)
 
 
 def sensitivity(samples: tuple[GroupSample, ...], outcome: BlameOutcome) -> tuple[str, ...]:

@@ -96,7 +96,8 @@ def narrowest(places: Iterable[str]) -> tuple[str, ...]:
 def sure(finding: Finding) -> str:
     """How sure a finding is, and of what: of the place that it names, else of the cause that it
     states. An advisory warning is sure of no more than what it says, and one that is only possible
-    may be no fault at all. Of a failure that was seen only its cause can be in doubt.
+    may be no fault at all. Of a failure that was seen only its cause can be in doubt, and a number that
+    fell short proves none.
 
     >>> from dataclasses import replace
     >>> slow = Finding("slow-node", Status.FAIL, "node3 is slow", ("node3",), (), confidence=Confidence.LIKELY)
@@ -108,6 +109,8 @@ def sure(finding: Finding) -> str:
     'failure certain; possible that it is node3'
     >>> sure(replace(slow, status=Status.WARN, confidence=Confidence.POSSIBLE))
     'possible fault'
+    >>> sure(replace(slow, id="slower-than-accepted", where=(), confidence=Confidence.CERTAIN))
+    'failure certain; cause not proven'
     >>> sure(replace(slow, id="ssh.connect", status=Status.UNKNOWN, confidence=Confidence.POSSIBLE))
     'possible; not checked on node3'
     """
@@ -127,7 +130,15 @@ def sure(finding: Finding) -> str:
     if place:
         return f"{word} that it is {place}"
     is_unknown = finding.status is Status.UNKNOWN
+    if not is_unknown and finding.confidence is Confidence.CERTAIN and _is_result(finding.id):
+        return "failure certain; cause not proven"
     return f"{word} that this is {'why it is unknown' if is_unknown else 'the cause'}"
+
+
+def _is_result(finding_id: str) -> bool:
+    """A measurement of busbw reports it: that it is so is certain, and why is another question."""
+    entry = catalogue.load().by_id.get(finding_id)
+    return entry is not None and entry.role is catalogue.Role.FINDING
 
 
 def title(finding: Finding) -> str:

@@ -96,8 +96,14 @@ def _index(by_layer: dict[str, tuple[Entry, ...]]) -> str:
 
 
 def _link(entry: Entry, layer: str) -> str:
+    return _link_to(entry.id, layer)
+
+
+def _link_to(entry_id: str, layer: str) -> str:
+    """`layer`: of its page; "" = it stands on the same page."""
+    page = f"{layer}.md" if layer else ""
     # GitHub drops the dots of a heading from its anchor.
-    return f"{layer}.md#{entry.id.replace('.', '')}"
+    return f"{page}#{entry_id.replace('.', '')}"
 
 
 def _entry(entry: Entry, layer: str, home: dict[str, str]) -> str:
@@ -106,6 +112,10 @@ def _entry(entry: Entry, layer: str, home: dict[str, str]) -> str:
     if entry.signals:
         lines += ["", *(f"- {_sign(signal)}" for signal in entry.signals)]
     lines += ["", *(_step(number, step) for number, step in enumerate(entry.fix, 1))]
+    if entry.fixed_as is not None:
+        layer_of = home[entry.fixed_as]
+        target = _link_to(entry.fixed_as, "" if layer_of == layer else layer_of)
+        lines += ["", f"Fixed as [{entry.fixed_as}]({target}) is."]
     lines += _codes("Verify", entry.verify) + _codes("To confirm", entry.settle)
     if entry.explains:
         others = ", ".join(

@@ -61,6 +61,7 @@ from busbw.parsers.blame.layer_breakdown import RailLink
 from busbw.parsers.blame.loss import PairTraffic
 from busbw.parsers.blame.parts import Fabric
 from busbw.parsers.findings.catalogue import filled
+from busbw.parsers.findings.gpu_words import finding_for, gpus_of
 from busbw.parsers.logs.json_values import loaded, mapping
 from busbw.parsers.nccl_tests.groups import GroupSample
 from busbw.parsers.stats import spikes
@@ -178,7 +179,7 @@ def derive(run: RunDir) -> RunResult:
         cases=cases,
         comparisons=judged.comparisons,
         blame=judged.outcome.blames,
-        findings=commands.completed(decided.findings, plan),
+        findings=commands.completed(_in_words_of_gpus(decided.findings, checks), plan),
         uncovered=commands.settling(decided.uncovered, plan),
         sensitivity=judged.appraised.sensitivity if measuring else sensitivity(checks),
         versions=versions,
@@ -194,6 +195,13 @@ def derive(run: RunDir) -> RunResult:
         links=linked.table(run, plan),
         topology=fabric.known(run, plan),
     )
+
+
+def _in_words_of_gpus(
+    findings: tuple[Finding, ...], checks: tuple[CheckResult, ...]
+) -> tuple[Finding, ...]:
+    gpus = gpus_of(checks)
+    return tuple(finding_for(finding, gpus) for finding in findings)
 
 
 def _read(run: RunDir, damage: tuple[Damage, ...]) -> _Raw:

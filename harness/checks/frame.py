@@ -15,7 +15,7 @@ from busbw.checks import CONNECT, CheckFamily, NodeAnswer, Policy, RuleResult
 from busbw.checks.gpu import is_amd
 from busbw.faults import Fault, attempt
 from busbw.model import CheckResult, Status
-from busbw.parsers.findings.catalogue import GPUS, Gpus
+from busbw.parsers.findings.gpu_words import GPUS, Gpus
 
 # All families of checks, found by walking the package.
 
@@ -116,8 +116,10 @@ def everything(check_ids: tuple[str, ...]) -> Policy:
 
 
 def _on_amd(result: CheckResult) -> CheckResult:
-    """What is not well says that the node has AMD's GPUs: other steps mend it."""
-    if result.status in (Status.PASS, Status.SKIPPED):
+    """What is not well says that the node has AMD's GPUs: other steps fix it. So does the count of
+    the GPUs, for what else is found in the run."""
+    is_well = result.status in (Status.PASS, Status.SKIPPED)
+    if is_well and result.check_id != "gpu.count":
         return result
     return replace(result, values=(*result.values, (GPUS, Gpus.AMD.value)))
 

@@ -16,6 +16,7 @@ from busbw.model import CheckResult, Finding, Status
 from busbw.model.links import LinkTable
 from busbw.model.topology import Topology
 from busbw.parsers.findings import catalogue
+from busbw.parsers.findings.gpu_words import gpus_of
 from busbw.reports import phrases
 from busbw.reports.safe import one_line
 from busbw.reports.terminal import Line, table, unreached
@@ -303,7 +304,7 @@ def _steps(check: CheckResult, where: tuple[str, ...], plan: RunPlan | None) -> 
     entry = catalogue.load().by_id.get(check.check_id)
     if entry is None or check.status is Status.UNKNOWN:
         return []
-    fixes = catalogue.fixes(entry.id, gpus=catalogue.gpus_of(check), NODE=check.node)
+    fixes = catalogue.fixes(entry.id, gpus=gpus_of((check,)), NODE=check.node)
     if plan is not None:
         finding = Finding(check.check_id, check.status, check.seen, where, (), fixes=fixes)
         fixes = commands.completed((finding,), plan)[0].fixes

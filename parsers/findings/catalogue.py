@@ -19,16 +19,14 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from busbw import codec
 from busbw.errors import ReadError
 from busbw.model import Finding, Fix
+from busbw.parsers.findings.gpu_words import Gpus, fixes_for
 from busbw.parsers.logs.scan_sieve import branches_of
 from busbw.table_cache import cached
-
-if TYPE_CHECKING:
-    from busbw.model import CheckResult
 
 # The closed expression language of the catalogue: comparisons of named values, joined by
 # `and`. Parsed, never evaluated as code.
@@ -254,17 +252,6 @@ class EveryFabric(StrEnum):
     PCIE = "pcie"
 
 
-class Gpus(StrEnum):
-    """Who makes the GPUs of a node, and the tools that ask them."""
-
-    NVIDIA = "nvidia"
-    AMD = "amd"
-
-
-GPUS = "gpus"
-"""The value of a check's result that names them; without it they are NVIDIA's."""
-
-
 @dataclass(frozen=True, slots=True)
 class Step:
     """One step of a repair."""
@@ -308,6 +295,8 @@ class Entry:
     explanation: str
     fix: tuple[Step, ...] = ()
     """() only where `settle` says what would tell more."""
+    fixed_as: str | None = None
+    """The entry whose steps and verification come behind its own: one subject has one text."""
     fabrics: tuple[str, ...] = (EveryFabric.ANY,)
     """Names of families (`fabric.families`), or words of `EveryFabric`."""
     severity: Severity | None = None
@@ -445,25 +434,20 @@ def entry(finding_id: str) -> Entry:
 
 
 def fixes(
-    finding_id: str, family: str = "", gpus: str = Gpus.NVIDIA, **values: str
+    finding_id: str, family: str = "", gpus: Gpus = Gpus.NVIDIA, **values: str
 ) -> tuple[Fix, ...]:
     """The fix steps of an entry for a finding. A word in capitals that `values` names is replaced in
     texts and commands: `fixes("slow-node", NODE="gpu7")`.
 
     `family`: of the fabric; steps for other ones are left out. Empty = it is not known. `gpus`: of
-    the nodes; steps for the other ones are left out.
+    the nodes; steps for the other ones are left out, and the rest is said in their words.
 
     Raises:
         KeyError: no such entry.
     """
     known = entry(finding_id).fix
     steps = (step.fix() for step in known if _fits(step, family) and step.gpus in (None, gpus))
-    return with_values(tuple(steps), **values)
-
-
-def gpus_of(check: CheckResult) -> Gpus:
-    """Whose GPUs the node of a check has."""
-    return Gpus(str(dict(check.values).get(GPUS, Gpus.NVIDIA)))
+    return with_values(fixes_for(steps, gpus), **values)
 
 
 def with_values(steps: tuple[Fix, ...], **values: str) -> tuple[Fix, ...]:
@@ -525,7 +509,7 @@ def assemble(entries: Iterable[Entry]) -> Catalogue:
         regex and expr, or an expression is wrong.
     """
     given = tuple(sorted(entries, key=lambda entry: entry.id))
-    ordered = _with_reasons(given)
+    ordered = _with_shared_fixes(_with_reasons(given))
     by_id = {symptom.id: symptom for symptom in ordered}
     problems = [
         f"{symptom.id}: defined twice" for symptom in ordered if by_id[symptom.id] is not symptom
@@ -536,6 +520,9 @@ def assemble(entries: Iterable[Entry]) -> Catalogue:
             for name in symptom.explains
             if name not in by_id
         ]
+        if symptom.fixed_as is not None and symptom.fixed_as not in by_id:
+            unknown = codec.unknown("finding", symptom.fixed_as, by_id)
+            problems.append(f"{symptom.id}: fixed as {unknown}")
         for reason in symptom.reasons:
             if reason.id not in by_id:
                 unknown = codec.unknown("finding", reason.id, by_id)
@@ -563,6 +550,20 @@ def _with_reasons(entries: tuple[Entry, ...]) -> tuple[Entry, ...]:
     for symptom in entries:
         names = dict.fromkeys((*symptom.explains, *explains.get(symptom.id, ())))
         joined.append(replace(symptom, explains=tuple(names)))
+    return tuple(joined)
+
+
+def _with_shared_fixes(entries: tuple[Entry, ...]) -> tuple[Entry, ...]:
+    """The entries, each with the steps of the one that it is fixed as."""
+    by_id = {symptom.id: symptom for symptom in entries}
+    joined = []
+    for symptom in entries:
+        other = by_id.get(symptom.fixed_as or "")
+        if other is not None:
+            steps = dict.fromkeys((*symptom.fix, *other.fix))
+            verify = dict.fromkeys((*symptom.verify, *other.verify))
+            symptom = replace(symptom, fix=tuple(steps), verify=tuple(verify))
+        joined.append(symptom)
     return tuple(joined)
 
 

@@ -16,7 +16,7 @@ from typing import NamedTuple
 from busbw import plugins
 from busbw.fabrics.fabric import families
 from busbw.model import Confidence, Evidence, Finding
-from busbw.parsers.findings import catalogue, message_clues, rules, similar
+from busbw.parsers.findings import catalogue, gpu_words, message_clues, rules, similar
 from busbw.parsers.findings.catalogue import (
     Catalogue,
     Expression,
@@ -43,6 +43,7 @@ from busbw.parsers.findings.evidence import (
     View,
     places,
 )
+from busbw.parsers.findings.gpu_words import Gpus
 from busbw.parsers.findings.line_roles import LineRole, role_of
 from busbw.parsers.findings.ranking import WEIGHTS, possible, rank
 from busbw.parsers.findings.rules import Rule, Watch
@@ -258,7 +259,7 @@ def search_patterns() -> tuple[Pattern, ...]:
     marks: list[str] = []
     for family in families().values():
         marks += (*family.marks, *family.rivals)
-    for regex in (COMPLETE, *marks):
+    for regex in (COMPLETE, gpu_words.AMD_MARK, gpu_words.NVIDIA_MARK, *marks):
         by_regex.setdefault(regex, Pattern(regex, regex))
     for regex in (SUCCESS, BREAK):
         by_regex[regex] = Pattern(regex, regex, keep=_MOST_RUNS)
@@ -311,6 +312,7 @@ def diagnose(evidence: EvidenceSet, context: Context | None = None) -> Diagnosis
     notes = _notes(unexplained, by_words if only_words else ())
     findings = (*by_words, *findings) if come_first else (*findings, *by_words)
     bases = tuple(_basis(each, zip(origins, clues, strict=True)) for each in findings)
+    findings = tuple(_in_words_of(_gpus_seen(evidence), each) for each in findings)
     return Diagnosis(findings, notes, unexplained, healthy, only_words, bases)
 
 
@@ -471,6 +473,21 @@ def _fabrics_seen(evidence: EvidenceSet) -> frozenset[str]:
         if any(lines_of(evidence, mark) for mark in family.marks):
             seen.add(family.name)
     return frozenset(seen)
+
+
+def _gpus_seen(evidence: EvidenceSet) -> Gpus:
+    """Whose GPUs the evidence shows: what a check of the node says, then the lines. NVIDIA's count
+    first: such a node may have an amdgpu for its screen."""
+    if any(fact.record().get(gpu_words.GPUS) == Gpus.AMD for fact in evidence.facts):
+        return Gpus.AMD
+    lines = evidence.hits_by_pattern
+    is_amd = gpu_words.AMD_MARK in lines and gpu_words.NVIDIA_MARK not in lines
+    return Gpus.AMD if is_amd else Gpus.NVIDIA
+
+
+def _in_words_of(gpus: Gpus, finding: Finding) -> Finding:
+    own = replace(finding, fixes=catalogue.fixes(finding.id, gpus=gpus))
+    return gpu_words.finding_for(own, gpus)
 
 
 def _fabrics_absent(evidence: EvidenceSet) -> frozenset[str]:

@@ -17,7 +17,7 @@ from busbw.lab.state import Fault
 from busbw.model import CheckResult, Node, Status
 from busbw.parsers import verdict
 from busbw.parsers.findings import catalogue
-from busbw.parsers.findings.catalogue import Gpus
+from busbw.parsers.findings.gpu_words import Gpus, gpus_of
 from busbw.parsers.tools import amd_smi, gpus, read
 from busbw.run.checking import CheckReport
 
@@ -303,7 +303,7 @@ def test_what_is_to_be_done_on_a_node_of_amd_is_said_in_amds_words(fault: str) -
     judged = results(answer(hardware("mi300x", 1, "leaf1", fault)), *good)
     bad = tuple(each for each in judged.values() if each.status in (Status.FAIL, Status.WARN))
     assert bad, fault
-    assert {catalogue.gpus_of(each) for each in bad} == {Gpus.AMD}
+    assert {gpus_of((each,)) for each in bad} == {Gpus.AMD}
     nodes = ("node1", "node2", "node3")
     report = CheckReport("", "r", "0", "rocev2", "", Status.FAIL, 1, "", nodes, (), bad)
     printed = [str(line) for line in check_lines(report, "runs/r")]
