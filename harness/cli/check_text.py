@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from busbw.assess import commands
@@ -16,7 +16,7 @@ from busbw.model import CheckResult, Finding, Status
 from busbw.model.links import LinkTable
 from busbw.model.topology import Topology
 from busbw.parsers.findings import catalogue
-from busbw.parsers.findings.gpu_words import gpus_of
+from busbw.parsers.findings.gpu_words import finding_for, gpus_of
 from busbw.reports import phrases
 from busbw.reports.safe import one_line
 from busbw.reports.terminal import Line, table, unreached
@@ -36,6 +36,8 @@ _LIST = 48
 _LEAVES = 24
 """Leaves shown; the rest is counted and stands in fabric.json."""
 _PROBLEMS = 12
+_AGAIN = "busbw check"
+"""Verifies every check, and is not repeated under each."""
 _WORST_FIRST = (Status.FAIL, Status.UNKNOWN, Status.WARN)
 
 
@@ -305,13 +307,18 @@ def _steps(check: CheckResult, where: tuple[str, ...], plan: RunPlan | None) -> 
     if entry is None or check.status is Status.UNKNOWN:
         return []
     fixes = catalogue.fixes(entry.id, gpus=gpus_of((check,)), NODE=check.node)
+    finding = Finding(check.check_id, check.status, check.seen, where, (), fixes=fixes)
+    finding = finding_for(catalogue.filled(finding, NODE=check.node), gpus_of((check,)))
+    own = tuple(text for text in finding.verify if text != _AGAIN)
+    finding = replace(finding, verify=own)
     if plan is not None:
-        finding = Finding(check.check_id, check.status, check.seen, where, (), fixes=fixes)
-        fixes = commands.completed((finding,), plan)[0].fixes
+        finding = commands.completed((finding,), plan)[0]
     lines = []
-    for number, fix in enumerate(fixes, 1):
+    for number, fix in enumerate(finding.fixes, 1):
         lines.append(_detail("" if number > 1 else "do", phrases.fix_step(number, fix)))
         lines += [Line(f"{'':19}{command}", unbroken=True) for command in fix.commands]
+    for number, command in enumerate(finding.verify):
+        lines.append(Line(f"      {'' if number else 'verify':<9} {command}", unbroken=True))
     return lines
 
 

@@ -434,7 +434,7 @@ def entry(finding_id: str) -> Entry:
 
 
 def fixes(
-    finding_id: str, family: str = "", gpus: Gpus = Gpus.NVIDIA, **values: str
+    finding_id: str, family: str = "", gpus: str = Gpus.NVIDIA, **values: str
 ) -> tuple[Fix, ...]:
     """The fix steps of an entry for a finding. A word in capitals that `values` names is replaced in
     texts and commands: `fixes("slow-node", NODE="gpu7")`.
@@ -447,7 +447,7 @@ def fixes(
     """
     known = entry(finding_id).fix
     steps = (step.fix() for step in known if _fits(step, family) and step.gpus in (None, gpus))
-    return with_values(fixes_for(steps, gpus), **values)
+    return with_values(fixes_for(steps, Gpus(gpus)), **values)
 
 
 def with_values(steps: tuple[Fix, ...], **values: str) -> tuple[Fix, ...]:
@@ -487,7 +487,7 @@ def filled(finding: Finding, **values: str) -> Finding:
         finding,
         cause=finding.cause or _with_values(known.cause, values),
         fixes=finding.fixes or fixes(finding.id, **values),
-        verify=finding.verify or known.verify,
+        verify=finding.verify or _all_with_values(known.verify, values),
         would_settle=finding.would_settle or _all_with_values(known.settle, values),
     )
 

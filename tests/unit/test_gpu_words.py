@@ -96,3 +96,31 @@ def test_no_step_of_any_entry_asks_nvidias_tools_on_a_node_of_amd() -> None:
             said = (step.summary, *step.commands)
             foreign += [(entry.id, text) for text in said if NOT_AMDS.search(text)]
     assert foreign == []
+
+
+def test_locked_memory_is_raised_by_the_same_steps_wherever_it_is_too_small() -> None:
+    by_id = catalogue.load().by_id
+    steps = by_id["os.limits.memlock"].fix
+    assert by_id["cross.limits"].fix == steps
+    assert by_id["memlock-limit"].fix[-len(steps) :] == steps
+
+
+LOOK = re.compile(r"(?:nvidia|amd)-smi (?:-q|metric|bad-pages)|cat |grep |env \||ulimit -[ln]'")
+
+
+@pytest.mark.parametrize(
+    "check_id",
+    ["gpu.driver", "gpu.ecc", "gpu.remap", "os.iommu", "sw.env_file", "os.limits.nofile"],
+)
+@pytest.mark.parametrize("gpus", Gpus)
+def test_the_fix_of_a_check_changes_something_and_is_verified(check_id: str, gpus: Gpus) -> None:
+    finding = catalogue.filled(
+        Finding(check_id, Status.FAIL, "", (), (), fixes=catalogue.fixes(check_id, gpus=gpus)),
+        NODE="n1",
+    )
+    told = gpu_words.finding_for(finding, gpus)
+    commands = [command for fix in told.fixes for command in fix.commands]
+    assert commands
+    assert [text for text in commands if LOOK.match(text)] == []
+    assert LOOK.search(told.verify[0])
+    assert told.verify[-1] == "busbw check"
