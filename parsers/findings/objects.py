@@ -397,6 +397,12 @@ OBJECTS = (
         r"|IB devices list",
         "missing,invalid,failed=ib-not-detected!",
     ),
+    # Interfaces, as ip, ethtool and ifconfig speak of them.
+    _object(
+        r"cannot find device \"|^device \"\S+\" does not exist|netlink error"
+        r"|cannot get (?:device|\w+) ?\w* settings",
+        "missing=socket-ifname-mismatch,nic-driver-start-failed",
+    ),
     # libfabric, UCX, SHARP, HCOLL and the settings of libraries.
     _object(r"\bRxDM\b|/run/tcpx\S*", "any=gcp-rxdm-unreachable!"),
     _object(r"provider efa|efa provider", "missing,failed=efa-provider-missing!"),
