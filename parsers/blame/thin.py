@@ -57,6 +57,9 @@ class _Means:
     part: Component
     launches: tuple[int, ...]
     losses: tuple[float, ...]
+    doubt: float
+    """Standard deviation of what was taken off for what the rail loses inside the leaves: the same in
+    all launches, so that more of them do not make it smaller."""
 
     @property
     def share(self) -> float:
@@ -127,11 +130,20 @@ def _against_pair(levels: Sequence[Level], predicted: Sequence[float]) -> dict[i
     return lost
 
 
+@dataclass(frozen=True, slots=True)
+class _Lost:
+    """What a group across leaves lost against the other rails of its pair, beyond what its rail
+    loses inside the two leaves."""
+
+    share: float
+    doubt: float
+    """Standard deviation of what its rail loses inside them."""
+
+
 def _lost(
     levels: Sequence[Level], predicted: Sequence[float], leaf: dict[str, str]
-) -> dict[int, float]:
-    """What each group across leaves lost against the other rails of its pair, beyond what its rail
-    loses inside the two leaves."""
+) -> dict[int, _Lost]:
+    """What each group across leaves lost."""
     across: dict[int, float] = {}
     inside: dict[tuple[str, int], list[float]] = {}
     for i, lost in _against_pair(levels, predicted).items():
@@ -141,11 +153,30 @@ def _lost(
         else:
             inside.setdefault((leaf.get(levels[i].sample.nodes[0], ""), rail), []).append(lost)
     own = {key: statistics.median(values) for key, values in inside.items()}
-    for i in across:
-        ends = levels[i].sample.nodes
+    noise = _noise(inside.values())
+    found = {}
+    for i, lost in across.items():
         rail = levels[i].sample.rail or 0
-        across[i] -= statistics.fmean(own.get((leaf.get(node, ""), rail), 0.0) for node in ends)
-    return across
+        ends = [(leaf.get(node, ""), rail) for node in levels[i].sample.nodes]
+        taken_off = statistics.fmean(own.get(end, 0.0) for end in ends)
+        counts = [len(inside.get(end, ())) for end in ends]
+        variance = math.pi / 2 * noise**2 * sum(1 / max(1, count) for count in counts)
+        found[i] = _Lost(lost - taken_off, math.sqrt(variance) / len(ends))
+    return found
+
+
+def _noise(families: Iterable[list[float]]) -> float:
+    """Standard deviation of values about the median of their family; of all values where each is
+    alone; 0 = there are none."""
+    families = tuple(families)
+    apart = []
+    for values in families:
+        count, middle = len(values), statistics.median(values)
+        if count > 1:
+            scale = math.sqrt(count / (count - 1))
+            apart += [scale * (value - middle) for value in values]
+    apart = apart or [value for values in families for value in values]
+    return spread(apart) if apart else 0.0
 
 
 def _parts(level: Level, leaf: dict[str, str]) -> tuple[Component, ...]:
@@ -158,20 +189,19 @@ def _parts(level: Level, leaf: dict[str, str]) -> tuple[Component, ...]:
 
 
 def _by_part(
-    levels: Sequence[Level], lost: dict[int, float], leaf: dict[str, str]
+    levels: Sequence[Level], lost: dict[int, _Lost], leaf: dict[str, str]
 ) -> tuple[_Means, ...]:
-    own: dict[Component, dict[int, list[float]]] = {}
-    for index, share in lost.items():
+    own: dict[Component, dict[int, list[_Lost]]] = {}
+    for index, each in lost.items():
         for part in _parts(levels[index], leaf):
-            own.setdefault(part, {}).setdefault(levels[index].launch, []).append(share)
-    return tuple(
-        _Means(part, tuple(sorted(launches)), _medians(launches[at] for at in sorted(launches)))
-        for part, launches in own.items()
-    )
-
-
-def _medians(series: Iterable[list[float]]) -> tuple[float, ...]:
-    return tuple(map(statistics.median, series))
+            own.setdefault(part, {}).setdefault(levels[index].launch, []).append(each)
+    found = []
+    for part, launches in own.items():
+        numbers = tuple(sorted(launches))
+        losses = (statistics.median(each.share for each in launches[at]) for at in numbers)
+        doubts = (each.doubt for at in numbers for each in launches[at])
+        found.append(_Means(part, numbers, tuple(losses), statistics.fmean(doubts)))
+    return tuple(found)
 
 
 def _proved(means: _Means, parts: tuple[_Means, ...]) -> bool:
@@ -194,4 +224,4 @@ def _error(means: _Means, parts: tuple[_Means, ...]) -> float:
     """Standard deviation of its mean over the launches, by what all such parts scatter."""
     like = [each for each in parts if each.part.kind is means.part.kind]
     scatter = spread(loss for each in like for loss in each.losses)
-    return max(ROUGH_MEAN, scatter) / math.sqrt(len(means.losses))
+    return math.hypot(max(ROUGH_MEAN, scatter) / math.sqrt(len(means.losses)), means.doubt)

@@ -159,3 +159,34 @@ def test_a_loss_of_the_same_rail_on_all_nodes_names_none_of_them() -> None:
 @pytest.mark.parametrize("seed", range(5))
 def test_noise_that_all_rails_of_a_pair_share_names_nothing(seed: int) -> None:
     assert named(moody({}, launches=6, seed=seed), ONE_LEAF) == []
+
+
+@pytest.mark.parametrize(("inside", "across", "seed"), [(1, 10, 19), (1, 10, 49), (2, 14, 20)])
+def test_what_a_rail_loses_inside_leaves_is_known_as_well_as_it_was_measured(
+    inside: int, across: int, seed: int
+) -> None:
+    """Good uplinks, groups that differ by 3 % from launch to launch, and few launches inside the
+    leaves: by chance one rail was fast there, and so seems to lose across them, in all launches."""
+    leaves = tuple(tuple(f"n{leaf}{i}" for i in range(4)) for leaf in "ab")
+    fabric = Fabric(
+        tuple((node, f"leaf-{node[1]}") for leaf in leaves for node in leaf),
+        oversubscription=(("leaf-a", 1.0), ("leaf-b", 1.0)),
+    )
+    rng = random.Random(seed)
+    samples = []
+    for name, pairs in (
+        *((f"in-{i}", inside_leaves(leaves, i)) for i in range(inside)),
+        *((f"ac-{i}", across_leaves(leaves, i)) for i in range(across)),
+    ):
+        for a, b in pairs:
+            for rail in range(4):
+                level = 48 * rng.gauss(1, 0.03)
+                values = tuple(level * rng.gauss(1, 0.01) for _ in range(20))
+                artefact = f"raw/cases/{name}/result.json"
+                role = LaunchRole.PAIRS
+                samples.append(
+                    GroupSample(
+                        (a, b), 1 << 30, values, artefact, launch=name, role=role, rail=rail
+                    )
+                )
+    assert named(tuple(samples), fabric) == []
