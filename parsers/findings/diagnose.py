@@ -44,7 +44,7 @@ from busbw.parsers.findings.evidence import (
     places,
 )
 from busbw.parsers.findings.gpu_words import Gpus
-from busbw.parsers.findings.line_roles import LineRole, role_of
+from busbw.parsers.findings.line_roles import LineRole, role_of, stated
 from busbw.parsers.findings.ranking import WEIGHTS, possible, rank
 from busbw.parsers.findings.rules import Rule, Watch
 from busbw.parsers.logs import failure_lines
@@ -100,12 +100,13 @@ def line_clues(known: Catalogue, texts: Iterable[Text]) -> tuple[Clue, ...]:
                     shared = known_lines[line] = _known_line(text, number, line)
                 match = expression.search(line.text)
                 span = match.span() if match else None
+                is_offered = span is not None and span[0] >= shared.stated
                 for symptom_id, signal in signals:
                     if shared.is_echo and not _reads_echoes(signal):
                         continue
                     clue = Clue(
                         symptom_id,
-                        signal.weight,
+                        Weight.WEAK if is_offered and signal.weight in _SURE else signal.weight,
                         signal.source,
                         shared.evidence,
                         shared.place,
@@ -123,12 +124,18 @@ class _KnownLine(NamedTuple):
     place: Place
     where: tuple[str, ...]
     is_echo: bool
+    stated: int
+    """How many of its characters say what happened, before reasons that are only thought of."""
 
 
 def _known_line(text: Text, number: int, line: Line) -> _KnownLine:
     evidence = Evidence(text.artefact, line.line_no, line.text)
     place = Place(number, line.line_no)
-    return _KnownLine(evidence, place, places(line.text), _is_echo(line.text))
+    is_echo = _is_echo(line.text)
+    return _KnownLine(evidence, place, places(line.text), is_echo, len(stated(line.text)))
+
+
+_SURE = (Weight.STRONG, Weight.CERTAIN)
 
 
 def sightings(text: Text, number: int, hit: Hit) -> tuple[Sighting, ...]:

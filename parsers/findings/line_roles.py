@@ -79,6 +79,24 @@ _HEDGED = re.compile(
 """A reason among several that its writer thinks of is none."""
 
 
+_OFFERED = re.compile(
+    r"\b(?:this|it) (?:can|may|might|could) (?:also )?(?:happen|be caused|be due|occur)\b"
+    r"|\b(?:possible|potential|common)(?: root)? (?:reasons|causes)\b|\(1\)(?=.*\(2\))",
+    re.IGNORECASE,
+)
+"""Where a writer begins to list what it thinks of."""
+
+
+def stated(line: str) -> str:
+    """The line up to where its writer lists reasons that it only thinks of.
+
+    >>> stated("the worker died. Possible causes: (1) it was killed by the kernel, (2) it crashed")
+    'the worker died. '
+    """
+    offered = _OFFERED.search(line)
+    return line[: offered.start()] if offered else line
+
+
 @functools.lru_cache(maxsize=20_000)
 def role_of(line: str) -> LineRole:
     """The part that a line plays, by its words alone."""

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 
 from busbw.parsers.findings.catalogue import Role, Weight, is_remark, load
 from busbw.parsers.findings.evidence import Clue, Place, View, places
+from busbw.parsers.findings.line_roles import stated
 from busbw.parsers.findings.rules import Fires, Rule, Watch
 from busbw.parsers.logs import failure_lines
 
@@ -35,6 +36,8 @@ _FAILURES = tuple(
 _HARMLESS = (Role.NOTE, Role.SETTING, Role.STATE)
 _NCCL = re.compile(r"NCCL WARN ")
 """NCCL's messages have a vocabulary of their own, which knows what they mean."""
+_SOURCE = re.compile(r"\b[\w./-]+\.(?:cc|cpp|cu|c|h|hpp|py):\d+\]?")
+"""Where in its sources a writer printed the line: the name of a file is no object."""
 _SURE = (Weight.STRONG, Weight.CERTAIN)
 
 
@@ -59,7 +62,7 @@ def _judge(view: View) -> Iterator[Clue]:
         line = lines[place]
         if place in settled or (place in judged and _NCCL.search(line.text)):
             continue
-        reading = objects.read(line.text)
+        reading = objects.read(_SOURCE.sub(" ", stated(line.text)))
         if reading is None or _is_harmless(line.text):
             continue
         for entry in reading.entries:
@@ -102,5 +105,7 @@ RULE = Rule(
         "could not open libx.so, trying next\n",
         "0 errors, 0 failed\n",
         "training failed at step 10\n",
+        "F0827 15:46:04.819053  1144  1156 malloc.cc:56] failed to find entry 12\n",
+        "it ended. This can happen if the host name could not be resolved, or the disk is full\n",
     ),
 )

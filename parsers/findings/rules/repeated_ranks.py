@@ -33,7 +33,9 @@ def _judge(view: View) -> Iterator[Clue]:
 
 def _text(*ranks: int) -> str:
     """Lines of a job of four ranks."""
-    return "".join(f"initializing ddp: GLOBAL_RANK: {rank}, MEMBER: {rank + 1}/4\n" for rank in ranks)
+    return "".join(
+        f"initializing ddp: GLOBAL_RANK: {rank}, MEMBER: {rank + 1}/4\n" for rank in ranks
+    )
 
 
 RULE = Rule(
