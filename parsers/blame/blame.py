@@ -28,6 +28,7 @@ from busbw.model import (
     Status,
 )
 from busbw.parsers.blame.chance import deviations_for, student
+from busbw.parsers.blame.columns import Columns
 from busbw.parsers.blame.constants import (
     CLEAN_ITERATIONS,
     COST,
@@ -150,10 +151,15 @@ def _solve(samples: tuple[GroupSample, ...], fabric: Fabric) -> BlameOutcome:
     if not pairs:
         why = _NO_PAIRS if samples else ""
         return BlameOutcome((), None, LEAST_LOSS, (), why, levels=all_levels)
-    speed, shared = _without_shared(_explained_speeds(all_levels, fabric), all_levels, fabric)
+    columns = Columns(all_levels, dict(fabric.leaf_of))
+    speed = _explained_speeds(all_levels, columns, fabric)
+    speed, shared = _without_shared(speed, all_levels, fabric)
     speed = _shown_by_own(speed, all_levels)
-    calm = _calm(all_levels, speed.flagged)
-    flicker = _shown_by_own(Explainer(calm, fabric, average=True).explain(), calm)
+    at = _calm_at(all_levels, speed.flagged)
+    steady = steadiness(all_levels)
+    calm = tuple(steady[index] for index in at)
+    steadily = Explainer(calm, fabric, columns.chosen(at, calm), average=True)
+    flicker = _shown_by_own(steadily.explain(), calm)
     suspected = [(each, _blame(each, all_levels, speed)) for each in speed.flagged]
     for suspicion in flicker.flagged:
         if _often(suspicion, calm):
@@ -183,7 +189,9 @@ def _solve(samples: tuple[GroupSample, ...], fabric: Fabric) -> BlameOutcome:
     )
 
 
-def _explained_speeds(all_levels: tuple[Level, ...], fabric: Fabric) -> Explanation:
+def _explained_speeds(
+    all_levels: tuple[Level, ...], columns: Columns, fabric: Fabric
+) -> Explanation:
     """The rails against the others of their pairs first, where the noise is least; then everything,
     with what these explain."""
     contrasts = against_pair(all_levels, fabric)
@@ -196,8 +204,8 @@ def _explained_speeds(all_levels: tuple[Level, ...], fabric: Fabric) -> Explanat
             suspicion, account=dataclasses.replace(account, explained=explained)
         )
 
-    rails = Explainer(own, fabric, rails=True).explain()
-    speed = Explainer(all_levels, fabric).explain(tuple(map(placed, rails.flagged)))
+    rails = Explainer(own, fabric, columns.chosen(at, own), rails=True).explain()
+    speed = Explainer(all_levels, fabric, columns).explain(tuple(map(placed, rails.flagged)))
     named = {suspicion.account.part for suspicion in (*speed.flagged, *speed.open)}
     more = tuple(placed(each) for each in rails.open if each.account.part not in named)
     return Explanation(speed.flagged, (*speed.open, *more))
@@ -264,13 +272,13 @@ def _explained(flagged: tuple[Suspicion, ...], all_levels: tuple[Level, ...]) ->
     return tuple(all_levels[position] for position in positions)
 
 
-def _calm(all_levels: tuple[Level, ...], flagged: tuple[Suspicion, ...]) -> tuple[Level, ...]:
-    """The steadiness of the groups without a flagged part: what is slow is unsteady too, so that
-    only what the speeds do not explain is looked at."""
+def _calm_at(all_levels: tuple[Level, ...], flagged: tuple[Suspicion, ...]) -> tuple[int, ...]:
+    """Positions of the groups without a flagged part: what is slow is unsteady too, so that only what
+    the speeds do not explain is looked at for its steadiness."""
     known: set[str] = set()
     for suspicion in flagged:
         known |= _touching(suspicion.account.part, all_levels)
-    return tuple(level for level in steadiness(all_levels) if known.isdisjoint(level.sample.nodes))
+    return tuple(i for i, level in enumerate(all_levels) if known.isdisjoint(level.sample.nodes))
 
 
 def steadiness(all_levels: tuple[Level, ...]) -> tuple[Level, ...]:

@@ -14,10 +14,11 @@ from __future__ import annotations
 import bisect
 import math
 import statistics
-from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from busbw.parsers.blame.columns import KINDS
 from busbw.parsers.blame.constants import (
     ALWAYS,
     CLOSE,
@@ -31,31 +32,12 @@ from busbw.parsers.blame.constants import (
 from busbw.parsers.blame.levels import Level
 
 if TYPE_CHECKING:
-    from busbw.parsers.blame.columns import Columns, Positions
-
-KINDS = range(3)
-"""`kind_of` a level."""
-_End = tuple[str, int | None, bool]
-"""A node, its rail, and whether groups inside its leaf alone count: across leaves, uplinks may hide
-what it loses."""
+    from busbw.parsers.blame.columns import Columns, Flags, Numbers, Positions
 
 
 def pair_of(level: Level) -> tuple[int, tuple[str, ...]]:
     """The launch and the nodes, of whatever rail."""
     return level.launch, level.sample.nodes
-
-
-def kind_of(level: Level) -> int:
-    """0 = a node by itself or NVLink between nodes, 1 = a group inside a leaf, 2 = one across
-    leaves: each has its own chance."""
-    if not level.sample.over_network:
-        return 0
-    return 2 if level.crosses else 1
-
-
-def shortfall(level: Level) -> float:
-    """Standard deviations that the group lies below its peers."""
-    return (1.0 - level.ratio) / level.noise
 
 
 def student(deviations: float, repeats: int) -> float:
@@ -83,107 +65,127 @@ def deviations_for(tested: float) -> float:
     return -statistics.NormalDist().inv_cdf(HEALTHY_ACCUSED / tested)
 
 
+@dataclass(frozen=True, slots=True)
 class Chance:
-    """The groups that are slow for no known reason, as far as explained; ask again after each
-    explanation."""
+    """The groups that are slow for no known reason, as far as explained."""
 
-    def __init__(
-        self, levels: tuple[Level, ...], columns: Columns, leaf: Mapping[str, str]
-    ) -> None:
-        """`leaf`: of each node that is known."""
-        self._columns = columns
-        self.slow = columns.positions(
-            i for i, level in enumerate(levels) if shortfall(level) > SUSPICIOUS
-        )
-        """The levels that are slow as long as nothing is explained."""
-        bad = _always_slow(levels, self.slow.tolist(), leaf)
-        is_open = [bad.isdisjoint(_ends(level)) for level in levels]
-        self._open = columns.flags(is_open)
-        """By level: none of its ends is always slow, so that it may be slow by chance."""
-        self._count = columns.kinds(columns.where(self._open))
-        self._pairs = [pair_of(level) for level in levels]
-        self._rails = Counter(
-            pair for pair, single in zip(self._pairs, is_open, strict=True) if single
-        )
-        """Pair in a launch → its groups."""
-        self._achieved = columns.nothing()
-        """By level: share of what was predicted, where the group is slow by chance; else infinite."""
-        self._ranked: list[list[float]] = [[] for _ in KINDS]
-        """The finite ones of `_achieved` by kind, ascending."""
-        self.clumped = 0.0
-        """Share of the other rails of a pair that are slow by chance when one is."""
-
-    def learn(self) -> None:
-        """Count again with what is explained by now."""
-        columns = self._columns
-        self._achieved = columns.nothing()
-        lacking = columns.short(self.slow)
-        unlucky = self.slow[(lacking > SUSPICIOUS) & self._open[self.slow]]
-        achieved = columns.ratio[unlucky] / columns.predicted[unlucky]
-        self._achieved[unlucky] = achieved
-        self._ranked = [sorted(achieved[columns.kind[unlucky] == kind].tolist()) for kind in KINDS]
-        self.clumped = self._clumped(unlucky.tolist())
-
-    def _clumped(self, unlucky: list[int]) -> float:
-        slow = Counter(self._pairs[index] for index in unlucky)
-        shares = []
-        for pair, count in slow.items():
-            if self._rails[pair] > 1:
-                shares.append((count - 1) / (self._rails[pair] - 1))
-        return statistics.fmean(shares) if len(shares) >= FEWEST_CLUMPS else 0.0
+    columns: Columns
+    open: Flags
+    """By level: none of its ends is always slow, so that it may be slow by chance."""
+    count: tuple[int, ...]
+    """Of the open ones, by kind."""
+    achieved: Numbers
+    """By level: share of what was predicted, where the group is slow by chance; else infinite."""
+    ranked: tuple[tuple[float, ...], ...]
+    """The finite ones of `achieved` by kind, ascending."""
+    clumped: float
+    """Share of the other rails of a pair that are slow by chance when one is."""
 
     def across(self, members: Positions, most: float) -> bool:
         """A group of no member that leaves its leaf reaches no more for no known reason."""
-        others = (self._achieved <= most) & self._columns.crosses
+        others = (self.achieved <= most) & self.columns.crosses
         others[members] = False
         return bool(others.any())
 
-    def bounds(self, members: Positions, depth: float) -> list[float]:
-        """What one slow group of a part can say, by `kind_of` the group. `depth`: share of what was
-        predicted that it leaves."""
-        enough = depth + CLOSE * (1.0 - depth)
-        unseen = UNSEEN * 10 ** (-(1.0 - depth) / DECADE)
-        own = members[self._open[members]]
-        counts = self._columns.kinds(own)
-        slow = self._columns.kinds(own[self._achieved[own] <= enough])
-        bounds = []
-        for kind in KINDS:
-            others_slow = bisect.bisect_right(self._ranked[kind], enough) - slow[kind]
-            share = (others_slow + unseen) / (self._count[kind] - counts[kind] + 1.0)
-            bounds.append(min(MOST, -2.0 * math.log(share)))
+    def bounds(self, row: Positions, members: Positions, depths: Sequence[float]) -> Numbers:
+        """What one slow group of a part can say: by row, by kind of group. A depth is the share of
+        what was predicted that the part of a row leaves.
+
+        Args:
+            row: of each member, ascending.
+            depths: of each row.
+        """
+        import numpy as np
+
+        kinds, rows = len(KINDS), len(depths)
+        is_open = self.open[members]
+        row, members = row[is_open], members[is_open]
+        enough = [depth + CLOSE * (1.0 - depth) for depth in depths]
+        cells = row * kinds + self.columns.kind[members]
+        slow = self.achieved[members] <= np.array(enough)[row]
+        own = np.bincount(cells, minlength=rows * kinds).reshape(rows, kinds)
+        own_slow = np.bincount(cells[slow], minlength=rows * kinds).reshape(rows, kinds).tolist()
+        others = (np.array(self.count) - own).tolist()
+        bounds = np.empty((rows, kinds))
+        for each, depth in enumerate(depths):
+            unseen = UNSEEN * 10 ** (-(1.0 - depth) / DECADE)
+            for kind in KINDS:
+                slow_by_chance = bisect.bisect_right(self.ranked[kind], enough[each])
+                seen = slow_by_chance - own_slow[each][kind]
+                share = (seen + unseen) / (others[each][kind] + 1.0)
+                bounds[each, kind] = min(MOST, -2.0 * math.log(share))
         return bounds
 
 
-def _ends(level: Level) -> tuple[_End, ...]:
-    inside = level.sample.over_network and not level.crosses
-    return tuple(
-        (node, level.sample.rail, alone)
-        for node in level.sample.nodes
-        for alone in ((False, True) if inside else (False,))
-    )
+class Counting:
+    """Counts what is slow by chance; again after each explanation."""
+
+    def __init__(self, columns: Columns) -> None:
+        import numpy as np
+
+        self._columns = columns
+        self.slow: Positions = np.flatnonzero((1.0 - columns.ratio) / columns.noise > SUSPICIOUS)
+        """The levels that are slow as long as nothing is explained."""
+        self._open = ~_always_slow(columns, self.slow)
+        self._count = tuple(np.bincount(columns.kind[self._open], minlength=len(KINDS)).tolist())
+        self._rails = np.bincount(
+            columns.pair[self._open], minlength=1 + columns.pair.max(initial=0)
+        )
+        """By pair in a launch: its open groups."""
+
+    def chance(self) -> Chance:
+        """With what is explained by now."""
+        import numpy as np
+
+        columns = self._columns
+        achieved = np.full(len(columns.ratio), math.inf)
+        lacking = columns.short(self.slow)
+        unlucky = self.slow[(lacking > SUSPICIOUS) & self._open[self.slow]]
+        shares = columns.ratio[unlucky] / columns.predicted[unlucky]
+        achieved[unlucky] = shares
+        kinds = columns.kind[unlucky]
+        ranked = tuple(tuple(sorted(shares[kinds == kind].tolist())) for kind in KINDS)
+        clumped = self._clumped(unlucky)
+        return Chance(columns, self._open, self._count, achieved, ranked, clumped)
+
+    def _clumped(self, unlucky: Positions) -> float:
+        import numpy as np
+
+        pairs, slow = np.unique(self._columns.pair[unlucky], return_counts=True)
+        several = self._rails[pairs] > 1
+        shares = (slow[several] - 1) / (self._rails[pairs][several] - 1)
+        return statistics.fmean(shares.tolist()) if len(shares) >= FEWEST_CLUMPS else 0.0
 
 
-def _always_slow(
-    levels: Sequence[Level], slow: Sequence[int], leaf: Mapping[str, str]
-) -> set[_End]:
-    """The ends of groups that are slow in most of their launches, and were in two at least. Where
-    most nodes of a leaf are so inside it, the leaf may be, and says nothing of each of them."""
-    launches = Counter(end for level in levels for end in _ends(level))
-    slow_in = Counter(end for index in slow for end in _ends(levels[index]))
-    bad = {
-        end
-        for end, count in slow_in.items()
-        if launches[end] > 1 and count >= ALWAYS * launches[end]
-    }
-    nodes = Counter(_place(end, leaf) for end in launches)
-    bad_nodes = Counter(_place(end, leaf) for end in bad)
-    return {
-        end
-        for end in bad
-        if not end[2] or 2 * bad_nodes[_place(end, leaf)] <= nodes[_place(end, leaf)]
-    }
+def _always_slow(columns: Columns, slow: Positions) -> Flags:
+    """Levels with an end that is slow in most of its launches, and was in two at least. Where most
+    nodes of a leaf are so inside it, the leaf may be, and says nothing of each of them.
 
+    An end is a node and its rail, and inside leaves once more among groups inside alone: across
+    leaves, uplinks may hide what it loses.
+    """
+    import numpy as np
 
-def _place(end: _End, leaf: Mapping[str, str]) -> tuple[str, int | None, bool]:
-    node, rail, inside = end
-    return leaf.get(node, ""), rail, inside
+    is_slow = np.zeros(len(columns.ratio), dtype=bool)
+    is_slow[slow] = True
+    at = columns.end_at
+    rails = 2 + int(columns.rail.max(initial=-1))
+    ends = 2 * (columns.end_node * rails + columns.rail[at] + 1)
+    inside = columns.kind[at] == 1
+    count = 2 * rails * len(columns.nodes)
+
+    def counted(chosen: Flags | slice) -> Positions:
+        both = np.concatenate([ends[chosen], ends[chosen][inside[chosen]] + 1])
+        return np.bincount(both, minlength=count)
+
+    launches, slow_in = counted(slice(None)), counted(is_slow[at])
+    bad = (launches > 1) & (slow_in > 0) & (slow_in >= ALWAYS * launches)
+    end = np.arange(count)
+    place = columns.place[end // (2 * rails)] * 2 * rails + end % (2 * rails)
+    nodes = np.bincount(place, weights=launches > 0)
+    bad_nodes = np.bincount(place, weights=bad)
+    bad &= (end % 2 == 0) | (2 * bad_nodes[place] <= nodes[place])
+    bad_ends = bad[ends] | (inside & bad[ends + 1])
+    flagged = np.zeros(len(columns.ratio), dtype=bool)
+    flagged[at[bad_ends]] = True
+    return flagged

@@ -1,150 +1,256 @@
-"""The numbers of all levels side by side, as arrays: what hundreds of groups say for or against a
-part is added up at once."""
+"""The levels of a run as arrays, and which parts each of them loads: what hundreds of groups say for
+or against hundreds of parts is added up at once.
+
+A level is known by its position, a part by its code: the number of its name times the rails, plus the
+rail.
+"""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
-from busbw.parsers.blame.chance import KINDS, kind_of, pair_of
+from busbw.model import Component, ComponentKind
 from busbw.parsers.blame.constants import EVEN, MOST, ROUGH, WASTE
 from busbw.parsers.blame.levels import Level
+from busbw.parsers.blame.parts import loads
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
     Positions = NDArray[np.int64]
-    """Of levels, ascending."""
     Flags = NDArray[np.bool_]
     Numbers = NDArray[np.float64]
 
-
-def portions(capacity: float, together: Numbers, got: Numbers) -> Numbers:
-    """What each of so many groups' bytes at once gets of what a part carries. Who nearly fit into it
-    may fit: their portion is what they `got`, as far as that lies between.
-
-    >>> import numpy as np
-    >>> together, got = np.array([2.0, 2.0, 4.0]), np.array([1.0, 0.93, 0.5])
-    >>> portions(1.9, together, got).tolist(), portions(0.95, np.array([1.0]), got[:1]).tolist()
-    ([1.0, 0.95, 0.475], [0.95])
-    """
-    import numpy as np
-
-    portion = capacity / together
-    nearly = (together > 1.0) & (portion > 1.0 - WASTE)
-    return np.where(nearly, np.clip(got, portion, np.maximum(portion, 1.0)), portion)
+KINDS = range(3)
+"""Of levels: 0 = a node by itself or NVLink between nodes, 1 = a group inside a leaf, 2 = one across
+leaves: each has its own chance."""
+_UPLINKS = (ComponentKind.UPLINK, ComponentKind.LEAF_PAIR)
+"""What groups that leave their leaf fill together."""
+_Name = tuple[ComponentKind, tuple[str, ...]]
+"""A part on whatever rail; a rail by its node."""
 
 
 @dataclass(frozen=True, slots=True)
 class Members:
-    """The groups that load one part."""
+    """The groups that load each of some parts, part by part."""
 
+    part: Positions
+    """Which of the parts."""
     at: Positions
+    """The level; ascending within a part."""
     together: Numbers
     """How many groups' bytes the part carried while the launch of each ran."""
-    rails: Numbers
-    """How many of them are rails of the same pair in the same launch."""
-    launches: tuple[int, ...]
-    """In the order of the groups."""
-    launch_at: Positions
-    """Of each group: which of `launches`."""
+    others: Numbers
+    """How many more of them are rails of the same pair in the same launch."""
+
+    def some(self, kept: Flags | Positions) -> Members:
+        """Those that a flag is set for, or at these places."""
+        return Members(self.part[kept], self.at[kept], self.together[kept], self.others[kept])
 
 
 class Columns:
-    """The levels of a run; a level is known by its position."""
+    """The levels of a run side by side."""
 
-    def __init__(self, levels: Sequence[Level]) -> None:
+    def __init__(self, levels: Sequence[Level], leaf: dict[str, str]) -> None:
+        """`leaf`: of each node that is known."""
+        import numpy as np
+
+        samples = [level.sample for level in levels]
+        self._set_numbers(levels)
+        self.launch = np.array([level.launch for level in levels], dtype=np.int64)
+        self.launches = 1 + int(self.launch.max(initial=-1))
+        """Numbers that launches may have: 0 to this one less 1."""
+        self.crosses = np.array([level.crosses for level in levels], dtype=bool)
+        self.network = np.array([sample.over_network for sample in samples], dtype=bool)
+        self.kind = np.where(self.network, 1 + self.crosses, 0)
+        """Which of KINDS."""
+        self.busy = np.array([sample.busy for sample in samples], dtype=bool)
+        """Others used the CPUs."""
+        rails = [-1 if sample.rail is None else sample.rail for sample in samples]
+        self.rail = np.array(rails, dtype=np.int64)
+        """-1 = all."""
+        self._step = 2 + int(self.rail.max(initial=-1))
+        """Codes of one name."""
+        self.nodes: dict[str, int] = {}
+        """Node → its number."""
+        self.pair = np.zeros(len(levels), dtype=np.int64)
+        """Of each level: its launch and its nodes, of whatever rail."""
+        self._numbers: dict[_Name, int] = {}
+        plane = self._numbers.setdefault((ComponentKind.RAIL_PLANE, ()), 0)
+        alike: dict[tuple[tuple[str, ...], str, int, bool], list[int]] = {}
+        for index, sample in enumerate(samples):
+            key = sample.nodes, sample.collective, sample.ranks_per_node, sample.over_network
+            alike.setdefault(key, []).append(index)
+        leaves = len(set(leaf.values()))
+        ends: list[tuple[Positions, int]] = []
+        loading: list[tuple[Positions, int, float]] = [
+            (np.flatnonzero(self.network & (self.rail >= 0)), plane, 1.0)
+        ]
+        groups: dict[tuple[str, ...], int] = {}
+        for (nodes, _, _, _), indices in alike.items():
+            at = np.array(indices, dtype=np.int64)
+            self.pair[at] = groups.setdefault(nodes, len(groups))
+            ends += ((at, self.nodes.setdefault(node, len(self.nodes))) for node in nodes)
+            for load in loads(samples[indices[0]], leaf, leaves):
+                if load.part.rail is None:
+                    name = load.part.kind, load.part.names
+                    number = self._numbers.setdefault(name, len(self._numbers))
+                    loading.append((at, number, load.share))
+        self.pair += self.launch * len(groups)
+        self._names = tuple(self._numbers)
+        places: dict[str, int] = {}
+        own = [places.setdefault(leaf.get(node, ""), len(places)) for node in self.nodes]
+        self.place = np.array(own, dtype=np.int64)
+        """Of each node: the number of its leaf."""
+        self.end_at = _joined([at for at, _ in ends])
+        """Of each node of each level: the level."""
+        numbers = np.array([node for _, node in ends], dtype=np.int64)
+        self.end_node = np.repeat(numbers, [len(at) for at, _ in ends])
+        self._set_entries(loading)
+        self._set_counts()
+
+    def _set_numbers(self, levels: Sequence[Level]) -> None:
         import numpy as np
 
         self.ratio = np.array([level.ratio for level in levels])
+        self.noise = np.array([level.noise for level in levels])
         self.expected = np.array([level.expected for level in levels])
         self.common = np.array([level.common for level in levels])
-        self.launch = np.array([level.launch for level in levels], dtype=np.int64)
-        self.crosses = np.array([level.crosses for level in levels], dtype=bool)
-        rails = [-1 if level.sample.rail is None else level.sample.rail for level in levels]
-        self._rail = np.array(rails, dtype=np.int64)
-        self._network = np.array([level.sample.over_network for level in levels], dtype=bool)
-        self.busy = np.array([level.sample.busy for level in levels], dtype=bool)
-        """Others used the CPUs."""
-        self.kind = np.array([kind_of(level) for level in levels], dtype=np.int64)
-        """`kind_of` each."""
         self.predicted = np.ones(len(levels))
         """What the parts explained so far leave of each."""
-        self._noise = np.array([level.noise for level in levels])
-        pairs: dict[tuple[int, tuple[str, ...]], int] = {}
-        numbers = [pairs.setdefault(pair_of(level), len(pairs)) for level in levels]
-        self._pair = np.array(numbers, dtype=np.int64)
 
-    def positions(self, indices: Iterable[int]) -> Positions:
-        """As an array."""
+    def _set_entries(self, loading: Sequence[tuple[Positions, int, float]]) -> None:
+        """One entry for each level and each part that it loads, sorted by the part."""
         import numpy as np
 
-        return np.fromiter(indices, dtype=np.int64)
+        lengths = [len(at) for at, _, _ in loading]
+        at = _joined([each for each, _, _ in loading])
+        number = np.repeat([number for _, number, _ in loading], lengths).astype(np.int64)
+        share = np.repeat([share for _, _, share in loading], lengths)
+        kinds = [kind for kind, _ in self._names]
+        on_rails = np.array([kind is not ComponentKind.INTRA_NODE for kind in kinds])
+        whole = np.array([kind is not ComponentKind.RAIL_PLANE for kind in kinds])
+        railed = on_rails[number] & (self.rail[at] >= 0)
+        code = number * self._step
+        codes = np.concatenate([code[whole[number]], (code + 1 + self.rail[at])[railed]])
+        both = np.concatenate([np.flatnonzero(whole[number]), np.flatnonzero(railed)])
+        order = np.lexsort((at[both], codes))
+        self.code = codes[order]
+        self.at = at[both][order]
+        self._share = share[both][order]
 
-    def of_rail(self, near: Sequence[int], rail: int | None, *, over_network: bool) -> Positions:
-        """Those of them on a rail, None = on any, that run over the network, or that do not."""
-        at = self.positions(near)
-        kept = self._network[at] == over_network
-        if rail is not None:
-            kept &= self._rail[at] == rail
-        some: Positions = at[kept]
+    def _set_counts(self) -> None:
+        """What depends on which levels there are."""
+        import numpy as np
+
+        _, place, count = np.unique(
+            2 * self.pair + self.network, return_inverse=True, return_counts=True
+        )
+        self._rails_of_pair = count[place] - 1.0
+        _, place, count = np.unique(
+            place * self._step + self.rail + 1, return_inverse=True, return_counts=True
+        )
+        self._same_of_pair = count[place] - 1.0
+        kinds = [kind in _UPLINKS for kind, _ in self._names]
+        self._filled = np.array(kinds, dtype=bool)
+        number = self.code // self._step
+        once = np.flatnonzero((self.code % self._step == 0) & self._filled[number])
+        # A pair loads all rails alike, also those of which nothing was recorded.
+        pairs = number[once] * (1 + int(self.pair.max(initial=0))) + self.pair[self.at[once]]
+        _, first = np.unique(pairs, return_index=True)
+        once = once[first]
+        cells = number[once] * self.launches + self.launch[self.at[once]]
+        sums = np.bincount(
+            cells, weights=self._share[once], minlength=len(self._names) * self.launches
+        )
+        self._sums = sums.reshape(len(self._names), self.launches)
+        """By name and launch: groups' bytes."""
+
+    def chosen(self, positions: Sequence[int], levels: Sequence[Level]) -> Self:
+        """These levels alone, with other numbers; the codes and the launches stay."""
+        import numpy as np
+
+        some = type(self).__new__(type(self))
+        kept = np.array(positions, dtype=np.int64)
+        some._set_numbers(levels)
+        some.launches, some._step = self.launches, self._step
+        some.nodes, some.place = self.nodes, self.place
+        some._numbers, some._names = self._numbers, self._names
+        for name in ("launch", "crosses", "network", "kind", "busy", "rail", "pair"):
+            setattr(some, name, getattr(self, name)[kept])
+        place = np.full(len(self.ratio), -1)
+        place[kept] = np.arange(len(kept))
+        ends = place[self.end_at] >= 0
+        some.end_at, some.end_node = place[self.end_at[ends]], self.end_node[ends]
+        entries = place[self.at] >= 0
+        some.at = place[self.at[entries]]
+        some.code, some._share = self.code[entries], self._share[entries]
+        some._set_counts()
         return some
 
-    def flags(self, values: Sequence[bool]) -> Flags:
-        """As an array."""
+    def part(self, code: int) -> Component:
+        """By its code."""
+        number, rail = divmod(code, self._step)
+        kind, names = self._names[number]
+        if rail and kind is ComponentKind.NODE:
+            kind = ComponentKind.RAIL
+        return Component(kind, names, rail - 1 if rail else None)
+
+    def code_of(self, part: Component) -> int:
+        """Of a part that is loaded; -1 = no level loads any like it."""
+        kind = ComponentKind.NODE if part.kind is ComponentKind.RAIL else part.kind
+        number = self._numbers.get((kind, part.names), -1)
+        if number < 0 or (part.rail is not None and part.rail + 2 > self._step):
+            return -1
+        return number * self._step + (0 if part.rail is None else part.rail + 1)
+
+    def loading(self, code: int) -> Positions:
+        """The levels that load the part."""
+        first, last = self.code.searchsorted([code, code + 1])
+        some: Positions = self.at[first:last]
+        return some
+
+    def loaded_by(self, levels: Sequence[int] | Positions) -> list[int]:
+        """The codes of all parts that one of these levels loads."""
         import numpy as np
 
-        return np.array(values, dtype=bool)
+        codes: list[int] = np.unique(self.code[self.flags(levels)[self.at]]).tolist()
+        return codes
 
-    def where(self, flags: Flags) -> Positions:
-        """The positions at which they are set."""
+    def flags(self, levels: Sequence[int] | Positions) -> Flags:
+        """By level: it is one of these."""
         import numpy as np
 
-        return np.flatnonzero(flags)
+        flags = np.zeros(len(self.ratio), dtype=bool)
+        flags[np.array(levels, dtype=np.int64)] = True
+        return flags
 
-    def nothing(self) -> Numbers:
-        """Infinite for every level."""
+    def members(self, codes: Sequence[int], *, each: Sequence[bool] = ()) -> Members:
+        """The groups that load these parts. `each`: of a part, that its groups are taken as if each
+        had it for itself; () = of none."""
         import numpy as np
 
-        return np.full(len(self.ratio), math.inf)
-
-    def kinds(self, members: Positions) -> list[int]:
-        """How many of them are of each kind."""
-        import numpy as np
-
-        counts: list[int] = np.bincount(self.kind[members], minlength=len(KINDS)).tolist()
-        return counts
-
-    def members(self, positions: Positions, together: Sequence[float] | None = None) -> Members:
-        """The groups of a part. `together`: None = 1 for each."""
-        import numpy as np
-
-        _, pair_at, count = np.unique(
-            self._pair[positions], return_inverse=True, return_counts=True
-        )
-        launches, first, launch_at = np.unique(
-            self.launch[positions], return_index=True, return_inverse=True
-        )
-        order = np.argsort(first)
-        rank = np.empty_like(order)
-        rank[order] = np.arange(len(order))
-        return Members(
-            at=positions,
-            together=np.ones(len(positions)) if together is None else np.array(together),
-            rails=count[pair_at].astype(float),
-            launches=tuple(launches[order].tolist()),
-            launch_at=rank[launch_at],
-        )
-
-    def some(self, members: Members, kept: Flags) -> Members:
-        """Those of them for which a flag is set."""
-        return self.members(members.at[kept], members.together[kept].tolist())
+        wanted = np.array(codes, dtype=np.int64)
+        first = self.code.searchsorted(wanted)
+        count = self.code.searchsorted(wanted + 1) - first
+        part = np.repeat(np.arange(len(wanted)), count)
+        entry = np.arange(len(part)) + np.repeat(first - (count.cumsum() - count), count)
+        at = self.at[entry]
+        number, rail = np.divmod(wanted, self._step)
+        filled = self._filled[number]
+        if each:
+            filled &= ~np.array(each, dtype=bool)
+        together = np.ones(len(part))
+        full = filled[part]
+        together[full] = self._sums[number[part[full]], self.launch[at[full]]]
+        others = np.where(rail[part] > 0, self._same_of_pair[at], self._rails_of_pair[at])
+        return Members(part, at, together, others)
 
     def others_across(
-        self, members: Members, launches: Sequence[int], rail: int | None
+        self, members: Positions, launches: Sequence[int], rail: int | None
     ) -> list[float]:
         """Ratios of the groups that leave their leaf in these launches, on this rail if there is one,
         without the members."""
@@ -152,8 +258,8 @@ class Columns:
 
         others = self.crosses & np.isin(self.launch, launches)
         if rail is not None:
-            others &= self._rail == rail
-        others[members.at] = False
+            others &= self.rail == rail
+        others[members] = False
         ratios: list[float] = self.ratio[others].tolist()
         return ratios
 
@@ -163,14 +269,18 @@ class Columns:
         carried: Numbers = self.ratio[at] * self.expected[at] * members.together
         return carried
 
-    def limited(self, members: Members, capacity: float) -> Numbers:
-        """What a part of this capacity leaves of what each group is expected to get."""
+    def limited(self, members: Members, capacity: Numbers | float) -> Numbers:
+        """What a part of this capacity leaves of what each group is expected to get. Who nearly fit
+        into it may fit: what they got, as far as that lies between."""
         import numpy as np
 
-        expected = self.expected[members.at]
-        got = self.ratio[members.at] * expected
-        share = portions(capacity, members.together, got) / expected
-        limited: Numbers = np.minimum(1.0, share)
+        expected, together = self.expected[members.at], members.together
+        portion = capacity / together
+        nearly = (together > 1.0) & (portion > 1.0 - WASTE)
+        if nearly.any():
+            got = self.ratio[members.at] * expected
+            portion = np.where(nearly, np.clip(got, portion, np.maximum(portion, 1.0)), portion)
+        limited: Numbers = np.minimum(1.0, portion / expected)
         return limited
 
     def least(self, members: Members, capacity: float) -> Numbers:
@@ -188,24 +298,47 @@ class Columns:
 
         if predicted is None:
             predicted = self.predicted[at]
-        ratio, noise = self.ratio[at], self._noise[at]
+        ratio, noise = self.ratio[at], self.noise[at]
         least = np.where(ratio < predicted, ROUGH, EVEN)
         rough = np.where(predicted >= 1.0, noise, np.maximum(noise, least))
         short: Numbers = (np.minimum(predicted, 1.0) - ratio) / rough
         return short
 
-    def misfit(self, at: Positions, predicted: Numbers, bounds: Sequence[float]) -> Numbers:
-        """Squared distance; chance makes a group slow, never faster than its parts can be."""
+    def by_launch(self, row: Positions, at: Positions, values: Numbers, rows: int) -> Numbers:
+        """The sums of the values of each row in each launch."""
         import numpy as np
 
-        distance = self.short(at, predicted)
-        most = np.where(distance > 0, np.array(bounds)[self.kind[at]], MOST)
-        misfit: Numbers = np.minimum(most, distance * distance)
-        return misfit
+        count = self.launches
+        cells = row * count + self.launch[at]
+        sums: Numbers = np.bincount(cells, weights=values, minlength=rows * count).astype(float)
+        return sums.reshape(rows, count)
 
-    def by_launch(self, members: Members, gains: Numbers) -> Numbers:
-        """The sum of each launch, in the order of `Members.launches`."""
-        import numpy as np
 
-        sums = np.bincount(members.launch_at, weights=gains, minlength=len(members.launches))
-        return sums.astype(float)
+def misfit(short: Numbers, most: Numbers) -> Numbers:
+    """Squared distance, at `most` where it is slower; chance makes a group slow, never faster than
+    its parts can be."""
+    import numpy as np
+
+    squared: Numbers = np.minimum(np.where(short > 0, most, MOST), short * short)
+    return squared
+
+
+def medians_high(keys: Positions, values: Numbers) -> list[float]:
+    """The higher median of the values of each key.
+
+    >>> import numpy as np
+    >>> medians_high(np.array([0, 2, 0, 2, 2]), np.array([1.0, 5.0, 2.0, 4.0, 6.0]))
+    [2.0, 5.0]
+    """
+    import numpy as np
+
+    order = np.lexsort((values, keys))
+    _, first, count = np.unique(keys[order], return_index=True, return_counts=True)
+    middles: list[float] = values[order][first + count // 2].tolist()
+    return middles
+
+
+def _joined(arrays: Sequence[Positions]) -> Positions:
+    import numpy as np
+
+    return np.concatenate(arrays) if arrays else np.zeros(0, dtype=np.int64)

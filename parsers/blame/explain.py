@@ -21,7 +21,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from busbw.model import Component, ComponentKind
-from busbw.parsers.blame.chance import Chance, deviations_for, pair_of, shortfall, student
+from busbw.parsers.blame.chance import Chance, Counting, deviations_for, pair_of, student
+from busbw.parsers.blame.columns import Columns, Members, misfit
 from busbw.parsers.blame.constants import (
     ALIKE,
     ALWAYS,
@@ -42,11 +43,11 @@ from busbw.parsers.blame.constants import (
     SUSPICIOUS,
 )
 from busbw.parsers.blame.levels import Level, least_loss
-from busbw.parsers.blame.parts import Fabric, hops, loads, ways
+from busbw.parsers.blame.parts import Fabric
 from busbw.parsers.blame.thin import thin_losses
 
 if TYPE_CHECKING:
-    from busbw.parsers.blame.columns import Flags, Members, Positions
+    from busbw.parsers.blame.columns import Flags, Numbers, Positions
 
 
 def stands_out(ours: dict[int, list[float]], theirs: dict[int, list[float]]) -> float:
@@ -100,6 +101,8 @@ _OF_ALL_PAIRS = (ComponentKind.LEAF, ComponentKind.RAIL_PLANE)
 """Slow for as many pairs as the rails of these are compared with."""
 _INSIDE_LEAVES = (ComponentKind.NODE, ComponentKind.RAIL, ComponentKind.LEAF)
 """What groups inside a leaf load."""
+_OF_EACH = (ComponentKind.LEAF_PAIR,)
+"""What may slow each of its flows by itself, as a way that loses packets does."""
 _UPLINKS = (ComponentKind.UPLINK, ComponentKind.LEAF_PAIR)
 """What groups that leave their leaf fill together."""
 
@@ -162,6 +165,42 @@ class Explanation:
     open: tuple[Suspicion, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class _Trials:
+    """Parts with levels that they may carry, one row for each; its groups are those from `ends[row]` to
+    `ends[row + 1]`."""
+
+    part: Positions
+    """Which of the parts that were asked about."""
+    capacity: Numbers
+    ratio: Numbers
+    gain: Numbers
+    weight: Numbers
+    steady: Flags
+    """As bad in every launch it explains more than as one that comes and goes."""
+    gained: Flags
+    """By launch: it takes misfit away."""
+    clean: Flags
+    """By launch: it would have shown, and did not."""
+    ends: Positions
+    at: Positions
+    """By group."""
+    explains: Flags
+    """By group."""
+
+
+def _medians(rows: Positions, values: Numbers) -> list[float]:
+    """The median of each row."""
+    import numpy as np
+
+    order = np.lexsort((values, rows))
+    _, first, count = np.unique(rows, return_index=True, return_counts=True)
+    ranked = values[order]
+    both = ranked[first + (count - 1) // 2] + ranked[first + count // 2]
+    medians: list[float] = (both / 2).tolist()
+    return medians
+
+
 class Explainer:
     """The levels of a run, indexed by what they load."""
 
@@ -169,45 +208,30 @@ class Explainer:
         self,
         levels: tuple[Level, ...],
         fabric: Fabric,
+        columns: Columns,
         *,
         average: bool = False,
         rails: bool = False,
     ) -> None:
-        """`average`: what is bad shows in some of its groups by chance, so that a part is also
-        taken for what all its groups show together. `rails`: each rail is compared with the others
-        of its pair, so that only what has one rail shows."""
-        from busbw.parsers.blame.columns import Columns
-
+        """`columns`: of these levels. `average`: what is bad shows in some of its groups by chance, so
+        that a part is also taken for what all its groups show together. `rails`: each rail is
+        compared with the others of its pair, so that only what has one rail shows."""
         self._average, self._of_rails = average, rails
         self._levels = levels
-        self._columns = Columns(levels)
         self._fabric = fabric
         self._leaf = dict(fabric.leaf_of)
         self._leaves = len(set(self._leaf.values()))
-        self._by_node: dict[str, list[int]] = {}
-        self._by_leaf: dict[str, list[int]] = {}
-        self._by_pair: dict[tuple[str, ...], list[int]] = {}
-        self._by_way: dict[tuple[str, ...], list[int]] = {}
-        """Groups by the leaf, and by the two leaves, between which one of their hops runs."""
-        for index, level in enumerate(levels):
-            for node in level.sample.nodes:
-                self._by_node.setdefault(node, []).append(index)
-            if level.sample.over_network:
-                for leaf in {self._leaf.get(node, "") for node in level.sample.nodes}:
-                    self._by_leaf.setdefault(leaf, []).append(index)
-                for way in ways(level.sample, self._leaf):
-                    self._by_way.setdefault(way, []).append(index)
-                for pair in hops(level.sample):
-                    self._by_pair.setdefault(pair, []).append(index)
-        self._rails = 1 + max((level.sample.rail or 0 for level in levels), default=0)
-        self._chance = Chance(levels, self._columns, self._leaf)
-        self._learnt = False
-        self._accounts: dict[Component, Account | None] = {}
-        self._loads: dict[int, dict[Component, float]] = {}
-        self._loaders: dict[Component, Members] = {}
-        self._each_of: dict[Component, Members] = {}
+        self._columns = columns
+        self._rails = 1 + max(int(self._columns.rail.max(initial=0)), 0)
+        self._counting = Counting(self._columns)
+        self._chance: Chance | None = None
+        """Of what is explained by now; None = not counted yet."""
         self._open = max(OPEN, 2.0 * math.log(max(len(levels), 1)))
         self._parts = self._suspicious()
+        self._members = self._telling(self._parts)
+        """Of these parts."""
+        self._accounts: dict[int, Account | None] = {}
+        """By code, as long as none of its groups is explained; None = nothing that matters."""
         self._least = least_loss(levels, hashed=fabric.hashed)
         self._tested = tested_parts(levels)
 
@@ -308,7 +332,7 @@ class Explainer:
     def _predict(self, accounts: Sequence[Account]) -> None:
         """What these parts leave of every group, and no others."""
         self._columns.predicted[:] = 1.0
-        self._learnt = False
+        self._chance = None
         for account in accounts:
             self._apply(account)
 
@@ -316,11 +340,14 @@ class Explainer:
         """The part that explains most of what is not explained yet, of those that are to be flagged
         or suspected."""
         known = {account.part for account in accounts}
-        for part in self._parts:
-            if part not in self._accounts:
-                _, bounded = self._most_of(part)
-                matters = bounded >= self._open
-                self._accounts[part] = self._account(part) if matters else None
+        _, bounded = self._most_of(self._members, len(self._parts))
+        asked = []
+        for code, most in zip(self._parts, bounded, strict=True):
+            if code not in self._accounts:
+                self._accounts[code] = None
+                if most >= self._open:
+                    asked.append(code)
+        self._accounts |= self._accounts_of(asked)
         candidates = []
         for account in self._accounts.values():
             if account is None or account.part in known:
@@ -334,32 +361,34 @@ class Explainer:
                 return account
         return None
 
-    def _most_of(self, part: Component) -> tuple[float, float]:
-        """The most that the part could take away: uncapped over the launches, and with each launch
-        bounded. Below `_open` it is neither flagged nor suspected."""
-        members = self._telling(part)
-        short = self._columns.short(members.at).clip(min=0.0)
-        common = self._columns.common[members.at]
-        misfit = (short * short).clip(max=MOST) / (1.0 + (members.rails - 1) * common)
-        sums = self._columns.by_launch(members, misfit)
-        return float(sums.sum()), float(sums.clip(max=MOST).sum())
+    def _most_of(self, members: Members, count: int) -> tuple[list[float], list[float]]:
+        """The most that each of so many parts could take away: uncapped over the launches, and with
+        each launch bounded. Below `_open` it is neither flagged nor suspected."""
+        columns = self._columns
+        short = columns.short(members.at).clip(min=0.0)
+        rails = 1.0 + members.others * columns.common[members.at]
+        lacking = (short * short).clip(max=MOST) / rails
+        sums = columns.by_launch(members.part, members.at, lacking, count)
+        return sums.sum(axis=1).tolist(), sums.clip(max=MOST).sum(axis=1).tolist()
 
-    def _suspicious(self) -> tuple[Component, ...]:
+    def _suspicious(self) -> list[int]:
         """Parts of suspicious groups whose groups together show enough misfit to matter; shared
         ones only where enough of their groups do."""
-        misfit: dict[Component, float] = {}
-        count: dict[Component, int] = {}
-        for index, level in enumerate(self._levels):
-            short = shortfall(level)
-            if short > SUSPICIOUS:
-                for part in self._candidates(index):
-                    misfit[part] = misfit.get(part, 0.0) + min(MOST, short * short)
-                    count[part] = count.get(part, 0) + 1
+        import numpy as np
+
+        columns, slow = self._columns, self._counting.slow
+        shortfalls = columns.short(columns.at)
+        lacking = np.where(shortfalls > SUSPICIOUS, shortfalls, 0.0)
+        codes, entry = np.unique(columns.code, return_inverse=True)
+        total = np.bincount(entry, weights=(lacking * lacking).clip(max=MOST))
+        count = np.bincount(entry[columns.flags(slow)[columns.at]], minlength=len(codes))
+        enough = np.flatnonzero(total >= OPEN)
         parts = []
-        for part, total in misfit.items():
-            if total >= OPEN and count[part] >= FEWEST_SHARE * self._around(part):
-                parts.append(part)
-        return tuple(parts)
+        for code, own in zip(codes[enough].tolist(), count[enough].tolist(), strict=True):
+            part = columns.part(code)
+            if self._is_candidate(part) and own >= FEWEST_SHARE * self._around(part):
+                parts.append(code)
+        return parts
 
     def _around(self, part: Component) -> float:
         """About how many groups a part that many share has; 0 for the others."""
@@ -368,208 +397,211 @@ class Explainer:
         rails = max(self._rails, 1)
         if part.kind is ComponentKind.RAIL_PLANE:
             return len(self._levels) / rails
-        groups: float = min(len(self._by_leaf.get(name, ())) for name in part.names)
+        leaves = [Component(ComponentKind.LEAF, (name,)) for name in part.names]
+        columns = self._columns
+        groups: float = min(len(columns.loading(columns.code_of(leaf))) for leaf in leaves)
         if part.kind is ComponentKind.UPLINK:
             groups /= 2
         if part.rail is not None:
             groups /= rails
         if part.kind is ComponentKind.LEAF_PAIR:
-            groups /= len(self._by_leaf)
+            groups /= self._leaves
         return groups
 
-    def _shares(self, index: int) -> dict[Component, float]:
-        """What one group loads."""
-        shares = self._loads.get(index)
-        if shares is None:
-            sample_loads = loads(self._levels[index].sample, self._leaf, self._leaves)
-            shares = self._loads[index] = {load.part: load.share for load in sample_loads}
-        return shares
+    def _is_candidate(self, part: Component) -> bool:
+        """It may be slow in what these levels compare."""
+        return not self._of_rails or (part.rail is not None and part.kind not in _OF_ALL_PAIRS)
 
-    def _candidates(self, index: int) -> tuple[Component, ...]:
-        """What one group loads, and what may be slow with it."""
-        parts = self._shares(index)
-        if not self._of_rails:
-            return tuple(parts)
-        return tuple(
-            part for part in parts if part.rail is not None and part.kind not in _OF_ALL_PAIRS
-        )
+    def _loaded(self, part: Component, *, each: bool = False) -> Members:
+        """The groups that load the part. `each`: as if each had it for itself."""
+        code = self._columns.code_of(part)
+        return self._columns.members([code], each=[each])
 
-    def _loaded(self, part: Component) -> Members:
-        """The groups that load the part."""
-        members = self._loaders.get(part)
-        if members is None:
-            positions = self._groups_of(part)
-            together = self._together(part, positions.tolist())
-            members = self._loaders[part] = self._columns.members(positions, together)
-        return members
-
-    def _each(self, part: Component) -> Members:
-        """The groups that load the part, as if each had it for itself."""
-        members = self._each_of.get(part)
-        if members is None:
-            members = self._each_of[part] = self._columns.members(self._loaded(part).at)
-        return members
-
-    def _carried_by(self, account: Account) -> Members:
-        """The groups of its part, with what they share of its capacity."""
-        return self._each(account.part) if account.of_each else self._loaded(account.part)
-
-    def _telling(self, part: Component) -> Members:
-        """Those of `_loaded` that speak for or against it: nothing is hashed inside a leaf, and where
+    def _telling(self, codes: Sequence[int], each: Sequence[bool] = ()) -> Members:
+        """The groups that speak for or against these parts: nothing is hashed inside a leaf, and where
         flows collide across leaves, a leaf looks good in some launches."""
-        loaded = self._loaded(part)
-        if not self._fabric.hashed or part.kind is not ComponentKind.LEAF:
-            return loaded
-        inside = ~self._columns.crosses[loaded.at]
-        return self._columns.some(loaded, inside) if inside.any() else loaded
+        import numpy as np
 
-    def _together(self, part: Component, members: Sequence[int]) -> list[float] | None:
-        """How many groups' bytes the part carried while the launch of each ran; None = 1."""
-        if part.kind not in _UPLINKS:
-            return None
-        # A pair loads all rails alike, also those of which nothing was recorded.
-        whole = Component(part.kind, part.names)
-        together: dict[int, dict[tuple[str, ...], float]] = defaultdict(dict)
-        for index in self._groups_of(whole).tolist():
-            level = self._levels[index]
-            of_launch = together[level.launch]
-            # All rails of a pair load it alike.
-            if level.sample.nodes not in of_launch:
-                of_launch[level.sample.nodes] = self._shares(index)[whole]
-        sums = {launch: math.fsum(shares.values()) for launch, shares in together.items()}
-        return [sums[self._levels[index].launch] for index in members]
+        members = self._columns.members(codes, each=each)
+        if not self._fabric.hashed:
+            return members
+        of_leaf = [self._columns.part(code).kind is ComponentKind.LEAF for code in codes]
+        inside = ~self._columns.crosses[members.at]
+        some = np.bincount(members.part[inside], minlength=len(codes)) > 0
+        only_inside = (some & np.array(of_leaf, dtype=bool))[members.part]
+        return members.some(inside | ~only_inside)
 
-    def _groups_of(self, part: Component) -> Positions:
-        """Positions of the groups that load the part."""
-        near: Sequence[int]
-        if part.kind is ComponentKind.RAIL_PLANE:
-            near = range(len(self._levels))
-        elif part.kind is ComponentKind.LEAF:
-            near = self._by_leaf.get(part.names[0], ())
-        elif part.kind in _UPLINKS:
-            near = self._by_way.get(part.names, ())
-        elif part.kind is ComponentKind.PAIR:
-            near = self._by_pair.get(part.names, ())
-        else:
-            near = self._by_node.get(part.names[0], ())
-        # A node by itself, and NVLink between nodes, load the insides and nothing else.
-        alone = part.kind is ComponentKind.INTRA_NODE
-        return self._columns.of_rail(near, part.rail, over_network=not alone)
+    def _shown_by(self, account: Account) -> Members:
+        """The groups that speak for or against what the account is about."""
+        code = self._columns.code_of(account.part)
+        return self._telling([code], [account.of_each])
 
     def _account(self, part: Component) -> Account | None:
-        """What speaks for and against the part, beyond what is explained already; None = nothing
-        for it.
+        """What speaks for and against one part, beyond what is explained already; None = nothing
+        for it."""
+        code = self._columns.code_of(part)
+        return self._accounts_of([code])[code]
 
-        How much it carries is taken from the groups that are slow or, for an average, from all of
-        its groups, whichever explains more.
+    def _accounts_of(self, codes: Sequence[int]) -> dict[int, Account | None]:
+        """What speaks for and against each of these parts, beyond what is explained already; None =
+        nothing for it.
+
+        How much a part carries is taken from the groups that are slow or, for an average, from all
+        of its groups, whichever explains more.
         """
-        accounts = self._accounts_of(part, self._telling(part))
-        if part.kind is ComponentKind.LEAF_PAIR:
-            accounts += self._accounts_of(part, self._each(part), of_each=True)
-        # What gains nothing in the launches of its slow groups has no group to show.
-        shown = [account for account in accounts if self._shows(account)]
-        return max(shown, key=lambda account: account.gain, default=None)
+        if not codes:
+            return {}
+        parts = [self._columns.part(code) for code in codes]
+        asked = [(i, False) for i in range(len(codes))]
+        asked += [(i, True) for i, part in enumerate(parts) if part.kind in _OF_EACH]
+        members = self._telling([codes[i] for i, _ in asked], [each for _, each in asked])
+        best: list[Account | None] = [None] * len(codes)
+        trials = self._trials([parts[i] for i, _ in asked], members)
+        if trials is not None:
+            for row in (-trials.gain).argsort(kind="stable").tolist():
+                i, of_each = asked[int(trials.part[row])]
+                if best[i] is None:
+                    best[i] = self._accounted(parts[i], trials, row, of_each=of_each)
+        return dict(zip(codes, best, strict=True))
 
-    def _accounts_of(
-        self, part: Component, items: Members, *, of_each: bool = False
-    ) -> list[Account]:
-        """One for each level that the part may carry."""
+    def _trials(self, parts: Sequence[Component], members: Members) -> _Trials | None:
+        """Each part with each level that it may carry; None = none has a slow group."""
+        import numpy as np
+
         columns = self._columns
-        slow = columns.short(items.at) > SUSPICIOUS
-        if not slow.any():
-            return []
-        carried = columns.carried(items)
-        ranked = sorted(carried[slow].tolist())
-        # Where chance slows groups further, what the part carries shows in the better ones; where
-        # it slows others too, in the worse.
-        levels = {
-            ranked[len(ranked) // 4],
-            statistics.median(ranked),
-            ranked[len(ranked) * 3 // 4],
-            ranked[-1],
-        }
-        accounts = [self._at(part, items, slow, capacity, of_each) for capacity in levels]
-        if self._average and part.kind not in _SHARED:
-            average = statistics.fmean(carried.tolist())
-            accounts.append(self._at(part, items, slow, average))
-        return accounts
+        slow = columns.short(members.at) > SUSPICIOUS
+        part, capacity = self._capacities(parts, members, slow)
+        if not len(part):
+            return None
+        count = np.bincount(members.part, minlength=len(parts))
+        first = count.cumsum() - count
+        # One row for each capacity, with all the groups of its part.
+        rows = len(part)
+        row = np.repeat(np.arange(rows), count[part])
+        start: Positions = first[part] - (count[part].cumsum() - count[part])
+        group = start[row] + np.arange(len(row))
+        own = members.some(group)
+        at, slow = own.at, slow[group]
+        predicted = columns.predicted[at]
+        limited = columns.limited(own, capacity[row])
+        left = np.minimum(limited, predicted)
+        depths = _medians(row[slow], left[slow] / predicted[slow])
+        chance = self._now()
+        bounds = chance.bounds(row, at, depths)[row, columns.kind[at]]
+        gains = misfit(columns.short(at, predicted), bounds)
+        gains -= misfit(columns.short(at, left), bounds)
+        # Rails of one pair that scatter together are not so many measurements.
+        gains /= 1.0 + own.others * columns.common[at].clip(min=chance.clumped)
+        sums = columns.by_launch(row, at, gains, rows)
+        slower = limited < predicted
+        limiting = columns.by_launch(row[slower], at[slower], predicted[slower], rows) > 0
+        gained = sums > 0
+        clean = limiting & ~gained
+        flickering = np.where(gained, sums, 0.0).sum(axis=1)
+        flickering -= FLICKER + PATTERN * clean.sum(axis=1)
+        steady = sums.sum(axis=1)
+        is_steady = steady >= flickering
+        # Where uplinks are narrow, a part below them shows little: inside its leaf it shows in full.
+        ratios = np.minimum.reduceat(limited[slow], np.searchsorted(row[slow], np.arange(rows)))
+        bounded = sums.clip(max=MOST)
+        weight = bounded.sum(axis=1)
+        in_slow = np.where(gained, bounded, 0.0).sum(axis=1) - FLICKER
+        return _Trials(
+            part=part,
+            capacity=capacity,
+            ratio=ratios,
+            gain=np.where(is_steady, steady, flickering),
+            weight=np.where(is_steady, weight, in_slow),
+            steady=is_steady,
+            gained=gained,
+            clean=clean,
+            ends=np.searchsorted(row, np.arange(rows + 1)),
+            at=at,
+            explains=slow & gained[row, columns.launch[at]],
+        )
 
-    def _shows(self, account: Account) -> bool:
-        """It explains a group; what many share, not only such as leave their leaf."""
-        shared = account.part.kind in (ComponentKind.LEAF, ComponentKind.RAIL_PLANE)
-        return bool(account.explained) and not (shared and self._only_across(account))
+    def _capacities(
+        self, parts: Sequence[Component], members: Members, slow: Flags
+    ) -> tuple[Positions, Numbers]:
+        """What each part may carry, by the part.
+
+        Where chance slows groups further, what the part carries shows in the better ones; where it
+        slows others too, in the worse.
+        """
+        import numpy as np
+
+        carried = self._columns.carried(members)
+        part, got = members.part[slow], carried[slow]
+        order = np.lexsort((got, part))
+        ranked = got[order].tolist()
+        ends = np.searchsorted(part, np.arange(len(parts) + 1)).tolist()
+        everything = np.searchsorted(members.part, np.arange(len(parts) + 1)).tolist()
+        which: list[int] = []
+        capacities: list[float] = []
+        for number, each in enumerate(parts):
+            own = ranked[ends[number] : ends[number + 1]]
+            if not own:
+                continue
+            count = len(own)
+            levels = {own[count // 4], statistics.median(own), own[count * 3 // 4], own[-1]}
+            if self._average and each.kind not in _SHARED:
+                all_of_it = carried[everything[number] : everything[number + 1]]
+                levels.add(statistics.fmean(all_of_it.tolist()))
+            which += [number] * len(levels)
+            capacities += sorted(levels)
+        return np.array(which, dtype=np.int64), np.array(capacities)
+
+    def _accounted(
+        self, part: Component, trials: _Trials, row: int, *, of_each: bool
+    ) -> Account | None:
+        """As an account; None = it explains no group or, of what many share, only such as leave
+        their leaf."""
+        import numpy as np
+
+        launch, busy_at = self._columns.launch, self._columns.busy
+        groups = slice(trials.ends[row], trials.ends[row + 1])
+        at = trials.at[groups]
+        explained = at[trials.explains[groups]]
+        if not len(explained):
+            # What gains nothing in the launches of its slow groups has no group to show.
+            return None
+        slow_in = tuple(np.flatnonzero(trials.gained[row]).tolist())
+        clean_in = tuple(np.flatnonzero(trials.clean[row]).tolist())
+        busy = set(launch[at[busy_at[at]]].tolist())
+        account = Account(
+            part,
+            capacity=float(trials.capacity[row]),
+            ratio=float(trials.ratio[row]),
+            gain=float(trials.gain[row]),
+            weight=float(trials.weight[row]),
+            slow_in=slow_in,
+            clean_in=() if trials.steady[row] else clean_in,
+            explained=tuple(explained.tolist()),
+            busy_in=tuple(each for each in slow_in if each in busy),
+            good_when_free=len(set(clean_in) - busy),
+            of_each=of_each,
+        )
+        shared = part.kind in (ComponentKind.LEAF, ComponentKind.RAIL_PLANE)
+        return None if shared and self._only_across(account) else account
 
     def _only_across(self, account: Account) -> bool:
         """What is slow with it leaves its leaf, and what stays inside is not: so are uplinks."""
         crosses = self._columns.crosses
         if not crosses[list(account.explained)].all():
             return False
-        return not crosses[self._loaded(account.part).at].all()
+        code = self._columns.code_of(account.part)
+        return not crosses[self._columns.loading(code)].all()
 
-    def _at(
-        self,
-        part: Component,
-        items: Members,
-        slow: Flags,
-        capacity: float,
-        of_each: bool = False,
-    ) -> Account:
-        """The same for one assumption of what the part carries. `slow`: which of the groups are."""
-        self._learn()
-        columns = self._columns
-        predicted = columns.predicted[items.at]
-        limited = columns.limited(items, capacity)
-        left = limited.clip(max=predicted)
-        depth = statistics.median((left[slow] / predicted[slow]).tolist())
-        bounds = self._chance.bounds(items.at, depth)
-        gains = columns.misfit(items.at, predicted, bounds)
-        gains -= columns.misfit(items.at, left, bounds)
-        busy = {items.launches[i] for i in items.launch_at[columns.busy[items.at]].tolist()}
-        # Rails of one pair that scatter together are not so many measurements.
-        common = columns.common[items.at].clip(min=self._chance.clumped)
-        gains /= 1.0 + (items.rails - 1) * common
-        sums = columns.by_launch(items, gains)
-        by_launch = dict(zip(items.launches, sums.tolist(), strict=True))
-        limiting = {items.launches[i] for i in items.launch_at[limited < predicted].tolist()}
-        # Where uplinks are narrow, a part below them shows little: inside its leaf it shows in full.
-        ratio = float(limited[slow].min())
-        slow_in = tuple(launch for launch, gain in by_launch.items() if gain > 0)
-        clean_in = tuple(
-            launch for launch, gain in by_launch.items() if launch in limiting and not gain > 0
-        )
-        explained = tuple(items.at[slow & (sums[items.launch_at] > 0)].tolist())
-        busy_in = tuple(launch for launch in slow_in if launch in busy)
-        when_free = len(set(clean_in) - busy)
-        steady = math.fsum(by_launch.values())
-        in_slow = [by_launch[launch] for launch in slow_in]
-        flickering = sum(in_slow) - FLICKER - PATTERN * len(clean_in)
-        gain = flickering
-        bounded = math.fsum(min(MOST, each) for each in in_slow) - FLICKER
-        if steady >= flickering:
-            gain, clean_in = steady, ()
-            bounded = math.fsum(min(MOST, each) for each in by_launch.values())
-        return Account(
-            part,
-            capacity,
-            ratio,
-            gain,
-            bounded,
-            slow_in,
-            clean_in,
-            explained,
-            busy_in,
-            when_free,
-            of_each,
-        )
-
-    def _learn(self) -> None:
-        """Count what is slow by chance, if anything was explained since."""
-        if not self._learnt:
-            self._chance.learn()
-            self._learnt = True
+    def _now(self) -> Chance:
+        """What is slow by chance, of what is explained by now."""
+        if self._chance is None:
+            self._chance = self._counting.chance()
+        return self._chance
 
     def _can_flag(self, account: Account) -> bool:
         if account.only_when_busy and account.good_when_free:
+            return False
+        if account.weight < _cost(account.part) or 1.0 - account.ratio < self._least:
             return False
         shared = account.part.kind in _SHARED
         fewest = LAUNCHES_OF_SHARED if shared else 2
@@ -596,9 +628,7 @@ class Explainer:
                 return False
             else:
                 fewest = LAUNCHES_OF_HASHED_PATH
-        if len(slow_in) < fewest or account.weight < _cost(account.part):
-            return False
-        if 1.0 - account.ratio < self._least or not self._proved(account):
+        if len(slow_in) < fewest or not self._proved(account):
             return False
         return not shared or self._stands_out(account) >= 0
 
@@ -608,9 +638,9 @@ class Explainer:
         members = self._loaded(account.part)
         halfway = (1.0 + account.ratio) / 2
         # Collisions and neighbours on the uplinks come and go, and slow others as well.
-        if account.intermittent and self._chance.across(members.at, halfway):
+        if account.intermittent and self._now().across(members.at, halfway):
             return True
-        others = self._columns.others_across(members, account.slow_in, account.part.rail)
+        others = self._columns.others_across(members.at, account.slow_in, account.part.rail)
         if others and statistics.median(others) <= halfway:
             return True
         crosses = self._columns.crosses[members.at]
@@ -622,7 +652,7 @@ class Explainer:
         so many lie, in so many launches: each launch of a pair is one measurement."""
         pairs: dict[tuple[int, tuple[str, ...]], list[float]] = defaultdict(list)
         worst: dict[tuple[int, tuple[str, ...]], Level] = {}
-        members = self._each(account.part) if account.of_each else self._telling(account.part)
+        members = self._shown_by(account)
         limited = self._columns.least(members, account.capacity)
         slower = members.at[limited < self._columns.predicted[members.at]]
         for index, predicted in zip(
@@ -666,7 +696,7 @@ class Explainer:
         leaves, other ways across leaves."""
         part = account.part
         # Where too few groups shared it to fill it, they say nothing of it.
-        members = self._carried_by(account)
+        members = self._loaded(part, each=account.of_each)
         limited = self._columns.least(members, account.capacity)
         portions = dict(zip(members.at.tolist(), limited.tolist(), strict=True))
         halfway = (1.0 + account.ratio) / 2
@@ -705,46 +735,58 @@ class Explainer:
         return not passed and weight >= self._open and loss >= max(LEAST_LOSS, self._least / 2)
 
     def _apply(self, account: Account) -> None:
-        members = self._carried_by(account)
+        import numpy as np
+
+        members = self._loaded(account.part, each=account.of_each)
         limited = self._columns.limited(members, account.capacity)
         slower = limited < self._columns.predicted[members.at]
         if account.intermittent:
             # One that is known from the rails alone may have been slow in further launches.
-            bad_in = [launch not in account.clean_in for launch in members.launches]
-            slower &= self._columns.flags(bad_in)[members.launch_at]
+            slower &= ~np.isin(self._columns.launch[members.at], account.clean_in)
         changed = members.at[slower]
+        if not len(changed):
+            return
         self._columns.predicted[changed] = limited[slower]
-        self._learnt = self._learnt and not len(changed)
-        for index in changed.tolist():
-            for part in self._shares(index):
-                self._accounts.pop(part, None)
+        self._chance = None
+        for code in self._columns.loaded_by(changed):
+            self._accounts.pop(code, None)
 
     def _alike(self, account: Account, flagged: Sequence[Account]) -> tuple[Component, ...]:
         """Parts that, flagged in its place, would leave about the same misfit."""
         self._predict([other for other in flagged if other is not account])
-        parts = {part for index in account.explained for part in self._candidates(index)}
-        parts -= {other.part for other in flagged}
         own = self._account(account.part)
         if own is None:
             return ()
+        taken = {other.part for other in flagged}
         enough = own.gain - _cost(own.part) - ALIKE
+        parts: dict[int, Component] = {}
+        for code in self._columns.loaded_by(account.explained):
+            part = self._columns.part(code)
+            if part not in taken and self._is_candidate(part) and not _contains(own.part, part):
+                parts[code] = part
+        codes = sorted(parts, key=lambda code: parts[code].label)
+        totals, _ = self._most_of(self._telling(codes), len(codes))
+        asked = []
+        for code, most in zip(codes, totals, strict=True):
+            if most >= enough + _cost(parts[code]):
+                asked.append(code)
         doubles = []
-        for part in sorted(parts, key=lambda p: p.label):
-            least = enough + _cost(part)
-            if _contains(account.part, part) or self._most_of(part)[0] < least:
-                continue
-            double = self._account(part)
+        for double in self._accounts_of(asked).values():
             if double is None or _comes_and_goes(double):
                 continue
-            if double.gain > least and (part.kind not in _SHARED or self._plausible(double)):
-                doubles.append(part)
-        return (*doubles, *self._members(account.part))
+            shared = double.part.kind in _SHARED
+            least = enough + _cost(double.part)
+            if double.gain > least and (not shared or self._plausible(double)):
+                doubles.append(double.part)
+        return (*doubles, *self._nodes_of(account.part))
 
-    def _members(self, part: Component) -> tuple[Component, ...]:
+    def _nodes_of(self, part: Component) -> tuple[Component, ...]:
         """The nodes of a leaf so small that all of them may be bad by themselves."""
         if part.kind is not ComponentKind.LEAF:
             return ()
-        nodes = sorted(node for node in self._by_node if self._leaf.get(node) == part.names[0])
+        nodes = sorted(
+            node for node in self._columns.nodes if self._leaf.get(node) == part.names[0]
+        )
         if len(nodes) > SMALL_LEAF:
             return ()
         kind = ComponentKind.NODE if part.rail is None else ComponentKind.RAIL

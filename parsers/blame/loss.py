@@ -15,6 +15,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from busbw.model import Component, ComponentKind, Confidence, Evidence, Finding, Status
+from busbw.parsers.blame.columns import Columns
 from busbw.parsers.blame.explain import Explainer, Suspicion
 from busbw.parsers.blame.levels import Level
 from busbw.parsers.blame.parts import Fabric, crossing, loads
@@ -84,7 +85,8 @@ def findings(pairs: tuple[PairTraffic, ...], fabric: Fabric) -> tuple[Finding, .
     all_levels = levels(pairs, fabric)
     if not all_levels:
         return ()
-    flagged = Explainer(all_levels, fabric).explain().flagged
+    columns = Columns(all_levels, dict(fabric.leaf_of))
+    flagged = Explainer(all_levels, fabric, columns).explain().flagged
     return tuple(_finding(suspicion, all_levels) for suspicion in flagged)
 
 

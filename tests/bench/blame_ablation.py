@@ -27,11 +27,12 @@ from unittest import mock
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
+import numpy as np
 from bench.fabric_sim import Survey, judge
 from sim.fleets import KINDS, NOISES, SIZES, Case, case, design_stated, points, visible
 
 from busbw.parsers.blame import blame, chance, columns, explain, levels
-from busbw.parsers.blame.chance import KINDS as KINDS_OF_LEVELS
+from busbw.parsers.blame.columns import KINDS as KINDS_OF_LEVELS
 from busbw.parsers.blame.constants import MOST
 from busbw.parsers.blame.explain import Explainer
 from busbw.parsers.blame.levels import Noise
@@ -49,7 +50,10 @@ def _noise_without(**changes: Any) -> Any:
 
 
 def _without_chance() -> Any:
-    return _always(chance.Chance, "bounds", [MOST for _ in KINDS_OF_LEVELS])
+    def bounds(_: Any, rows: Any, members: Any, depths: Any) -> Any:
+        return np.full((len(depths), len(KINDS_OF_LEVELS)), MOST)
+
+    return mock.patch.object(chance.Chance, "bounds", bounds)
 
 
 def _always(owner: Any, name: str, value: Any) -> Any:
@@ -68,7 +72,7 @@ PARTS = {
     "ways that nodes are not blamed for": lambda: _always(Explainer, "_is_of_way", False),
     "shared parts that come and go": lambda: _always(explain, "_comes_and_goes", False),
     "plausible alternatives only": lambda: _always(Explainer, "_plausible", True),
-    "a way that slows each flow": lambda: mock.patch.object(Explainer, "_each", Explainer._loaded),
+    "a way that slows each flow": lambda: mock.patch.object(explain, "_OF_EACH", ()),
     "thin losses": lambda: _always(explain, "thin_losses", ()),
     "a rail against its pair": lambda: _always(blame, "against_pair", {}),
     "shared uplinks": lambda: _always(blame, "shared_uplinks", ()),
@@ -76,7 +80,7 @@ PARTS = {
     "rails merged into their node": lambda: mock.patch.object(
         Explainer, "_merged", lambda self, flagged: flagged
     ),
-    "steadiness": lambda: _always(blame, "_calm", ()),
+    "steadiness": lambda: _always(blame, "_calm_at", ()),
     "narrow uplinks by design": lambda: _always(levels, "narrowest", 1.0),
 }
 """What is left out → how."""
