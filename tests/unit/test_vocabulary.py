@@ -222,7 +222,7 @@ def test_a_harmless_remark_of_pytorch_is_no_finding() -> None:
         ),
         (
             "[8.1] amdgpu 0000:c1:00.0: amdgpu: Fatal error during GPU init",
-            ("gpu-missing", "possible"),
+            ("amdgpu-start-failed", "likely"),
         ),
         (
             "[8.1] amdgpu: qcm fence wait loop timeout expired",

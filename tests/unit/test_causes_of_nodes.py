@@ -1,0 +1,98 @@
+"""Causes on nodes and in what starts jobs there: GPU drivers, containers, Kubernetes, Slurm, Ray. All
+texts are composed; only the fixed words are those that the programs print."""
+
+from __future__ import annotations
+
+import pytest
+
+from busbw.parsers.findings import diagnose
+from busbw.parsers.findings.evidence import Context, EvidenceSet, Text
+from busbw.parsers.logs.scan import Scanner
+
+CAUSES = {
+    "pcie-atomics-missing": (
+        "[    9.1] kfd kfd: amdgpu: skipped device 1002:740f, PCI rejects atomics 700<0\n"
+        "[    9.2] [drm] Initialized amdgpu 3.57.0 for 0000:c3:00.0 on minor 2\n",
+    ),
+    "amdgpu-start-failed": (
+        "[   11.0] [drm:psp_hw_start [amdgpu]] *ERROR* PSP load sos failed!\n",
+        "[   11.4] amdgpu 0000:c3:00.0: amdgpu: PSP SOS FW not available\n",
+        "[   12.0] kfd kfd: amdgpu: TONGA VF not supported in kfd\n",
+        "[   12.2] amdgpu 0000:c3:00.0: amdgpu: amdgpu_discovery_init failed\n",
+    ),
+    "gpu-kernel-hung": (
+        "[  900.0] amdgpu: MES might be in unrecoverable state, issue a GPU reset\n",
+        "[  901.0] [drm:gfx_v9_4_3_ring [amdgpu]] *ERROR* ring comp_1.2.0 test failed (-110)\n",
+    ),
+    "gpu-xid-reset-required": (
+        "[  950.0] amdgpu 0000:c3:00.0: amdgpu: GPU mode1 reset failed\n",
+        "[  951.0] amdgpu 0000:c3:00.0: amdgpu: RAS Intr triggered, device disabled!!\n",
+    ),
+    "gpu-row-remap-failure": (
+        "[   10.0] amdgpu 0000:c3:00.0: amdgpu: RAS records:301 exceed threshold:300, GPU will not"
+        " be initialized. Replace this GPU or increase the threshold\n",
+    ),
+    "gpu-start-slow": (
+        "nvidia-container-cli: initialization error: driver rpc error: timed out\n",
+        "nvidia-container-cli: detection error: nvcgo rpc error: timed out\n",
+    ),
+    "gpu-driver-not-visible": (
+        "nvidia-container-cli: initialization error: nvml error: driver not loaded\n",
+    ),
+    "ray-resources-missing": (
+        "(autoscaler +9s) Error: No available node types can fulfill resource request {'GPU': 2.0}\n",
+        "ValueError: Current node has no GPU available. current_node_resource={'CPU': 8.0}\n",
+    ),
+    "pod-not-scheduled": (
+        "Allocate failed due to previously allocated devices are no longer healthy; cannot allocate"
+        " unhealthy devices amd.com/gpu, which is unexpected\n",
+    ),
+    "scheduler-node-configuration": (
+        "slurmstepd: error: spank: required plugin tmpdir.so: task_init() failed with rc=-1\n",
+    ),
+    "container-start-failed": (
+        "slurmstepd: error: spank: required plugin spank_pyxis.so: task_init() failed with rc=-1\n",
+    ),
+    "kernel-hung-task": ("slurmctld: update_node: node n3 reason set to: Kill task failed\n",),
+    "disk-full": (
+        "w-3  train  Evicted  gpu-07  Pod The node had condition: [DiskPressure].\n",
+        'Evicted: Usage of EmptyDir volume "scratch" exceeds the limit "20Gi".\n',
+    ),
+    "host-memory-exhausted": ("w-3  train  Evicted  The node had condition: [MemoryPressure].\n",),
+    "thread-limit": ("Warning  Evicted  The node was low on resource: pids.\n",),
+    "gpu-busy": ("RuntimeError: synStatus=20 [Device already acquired] Device acquire failed.\n",),
+    "clocksource-slow": ("[ 31.0] clocksource: Switched to clocksource acpi_pm\n",),
+    "rdma-netns-mismatch": ("n_gids_found=0\n", "rdma_bind_addr: No such device\n"),
+    "p2p-mapping-failed": (
+        "qemu-kvm: 0000:4f:00.0: PCI peer-to-peer transactions on BARs are not supported.\n",
+    ),
+}
+
+
+@pytest.fixture(scope="module")
+def scanner() -> Scanner:
+    return Scanner(diagnose.search_patterns())
+
+
+@pytest.mark.parametrize(
+    ("cause", "text"), [(cause, text) for cause, texts in CAUSES.items() for text in texts]
+)
+def test_a_message_leads_to_its_cause(scanner: Scanner, cause: str, text: str) -> None:
+    searched = (Text("node1.log", scanner.scan([text.encode()]).hits),)
+    findings = diagnose.diagnose(EvidenceSet(searched, ()), Context()).findings
+    assert [finding.id for finding in findings][:1] == [cause]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[    9.2] kfd kfd: amdgpu: added device 1002:74a1\n",
+        "[    9.2] [drm] amdgpu kernel modesetting enabled.\n",
+        " {'GPU': 1.0} * 8 (PACK): 0 pending placement groups\n",
+        "n_gids_found=16\n",
+        "[  0.9] clocksource: Switched to clocksource tsc\n",
+    ],
+)
+def test_a_good_start_names_no_cause(scanner: Scanner, text: str) -> None:
+    searched = (Text("node1.log", scanner.scan([text.encode()]).hits),)
+    assert diagnose.diagnose(EvidenceSet(searched, ()), Context()).findings == ()
