@@ -19,7 +19,7 @@ from __future__ import annotations
 import functools
 import re
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -207,15 +207,13 @@ class Scanner:
         tally = _Tally(self.patterns)
         for block in blocks(tally.counted(chunks)):
             tally.begin(block)
-            self._search(block.text, tally)
-            tally.lines += len(tally.block_lines) or block.text.count(b"\n") + 1
+            tally.lines += self._search(block.text, tally)
         return tally.result()
 
-    def _search(self, text: bytes, tally: _Tally) -> None:
-        """Have every line of the block booked that matches."""
+    def _search(self, text: bytes, tally: _Tally) -> int:
+        """Have every line of the block booked that matches. Gives how many lines it has."""
         claimed = self._search_wrapped(text, tally)
-        lines, of_branch = self._finder.lines(text, tally.never)
-        tally.block_lines = lines or tally.block_lines
+        lines, of_branch, line_count = self._finder.lines(text, tally.never)
         matches: dict[int, list[int]] = {}
         hits: dict[int, int] = {}
         misses: dict[int, int] = {}
@@ -239,8 +237,9 @@ class Scanner:
             unless = self._unless.get(index)
             if unless is not None:
                 places = [at for at in places if unless.search(lines[at]) is None]
-            tally.book(index, places[:1] if index in tally.once else places)
+            tally.book(index, places[:1] if index in tally.once else places, lines)
         self._finder.learn(hits, misses)
+        return line_count
 
     def _search_wrapped(self, text: bytes, tally: _Tally) -> dict[int, Collection[int]]:
         """Book the wrapped warnings of a block, each as one line. Gives what matched, for the index
@@ -282,7 +281,7 @@ class _Tally:
         self.block = b""
         """The block being searched."""
         self.block_lines: list[bytes] = []
-        """Its lines, once somebody needs one."""
+        """Its lines, once somebody needs those behind one."""
         self.block_processes: dict[int, bytes | None] = {}
         """The processes of its lines, of those that were booked."""
         self.blocks = 0
@@ -350,9 +349,9 @@ class _Tally:
                 return known
         return process_of(line)
 
-    def book(self, index: int, places: Sequence[int]) -> None:
-        """Lines of the block, ascending, that match the pattern."""
-        lines, processes = self.block_lines, self.block_processes
+    def book(self, index: int, places: Sequence[int], lines: Mapping[int, bytes]) -> None:
+        """The places of lines of the block, ascending, that match the pattern."""
+        processes = self.block_processes
         for at in places:
             if at not in processes:
                 processes[at] = self.process(lines[at])
@@ -360,15 +359,14 @@ class _Tally:
 
     def book_wrapped(self, index: int, at: int, line: bytes) -> None:
         """A warning that begins in this line of the block, joined, which matches the pattern."""
-        self.block_lines = self.block_lines or self.block.split(b"\n")
         self._book(index, (at,), {at: line}, {at: self.process(line)})
 
     def _book(
         self,
         index: int,
         places: Sequence[int],
-        lines: list[bytes] | dict[int, bytes],
-        processes: dict[int, bytes | None],
+        lines: Mapping[int, bytes],
+        processes: Mapping[int, bytes | None],
     ) -> None:
         pattern = self.patterns[index]
         is_distinct, keep, after = pattern.distinct, pattern.keep, pattern.after
@@ -398,9 +396,14 @@ class _Tally:
                 self.dropped += 1
                 continue
             self.kept += 1
-            behind = b"\n".join(self.block_lines[at + 1 : at + 1 + after]) if after else b""
+            behind = self._behind(at, after) if after else b""
             entry.examples.append((first_no + at, line, behind))
         self._count(index, total + len(places))
+
+    def _behind(self, at: int, after: int) -> bytes:
+        """The lines of the block behind one."""
+        self.block_lines = self.block_lines or self.block.split(b"\n")
+        return b"\n".join(self.block_lines[at + 1 : at + 1 + after])
 
     def _count(self, index: int, total: int) -> None:
         self.totals[index] = total

@@ -15,11 +15,9 @@ from __future__ import annotations
 
 import functools
 import re
-from bisect import bisect_left
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
-from itertools import accumulate
 from typing import NamedTuple
 
 from busbw.parsers.logs.scan_sieve import Branch, Candidates, Finder, Sieve
@@ -41,10 +39,13 @@ miss takes 1 µs, a new database 0.25 s."""
 _MISSES = 500
 _MISSES_PER_HIT = 4
 """From both on, the lines of a branch are found by the whole branch."""
+_SHORT = 6
+"""A literal with fewer letters is a part of many words."""
 _FREQUENT = frozenset(
     word.encode()
     for word in (
         *("rank", "info", "nccl info ", "nccl info channel ", "error", "warning"),
+        *(" nranks ", " via net/", "via net/", ": using "),
         *("running", "pending", "roce"),
         *("int", "float", "double", "half"),
         *("step", "iter", "epoch", "dataset", "shard", "checkpoint"),
@@ -54,8 +55,8 @@ _FREQUENT = frozenset(
 megabyte of many programs' lines, 14,000 of 18,000 lines that had a literal and did not match. What
 else is frequent in a text is learnt from it, which costs a new database."""
 _MOST_DATABASES = 8
-_MANY_LITERALS = 8
-"""So many take longer to compile than to read from the cache. A single whole expression does."""
+_MANY_EXPRESSIONS = 8
+"""So many take longer to compile than to read from the cache."""
 
 
 def finder(branches: tuple[Branch, ...]) -> Finder:
@@ -149,7 +150,9 @@ def _whole_from_start(branches: tuple[Branch, ...]) -> frozenset[int]:
 def _says_little(branch: Branch) -> bool:
     if not branch.is_found_by_text:
         return True
-    return not branch.is_exact and not _FREQUENT.isdisjoint(branch.literals)
+    if branch.is_exact:
+        return False
+    return min(map(len, branch.literals)) < _SHORT or not _FREQUENT.isdisjoint(branch.literals)
 
 
 def _all_known(texts: Iterable[str]) -> frozenset[str]:
@@ -160,7 +163,7 @@ def _is_known(text: str) -> bool:
     """Whether hyperscan knows the syntax, or can do without what it does not know."""
     try:
         hyperscan.Database(mode=hyperscan.HS_MODE_BLOCK).compile(
-            expressions=[text.encode()], flags=[_whole_flags()]
+            expressions=[_searchable(text)], flags=[_whole_flags()]
         )
     except hyperscan.error:
         return False
@@ -185,81 +188,102 @@ class _Database:
     ) -> None:
         self.unwanted = 0
         """Matches so far of literals that nobody wanted any more."""
-        groups: dict[bytes, set[int]] = {}
+        literals: dict[bytes, set[int]] = {}
         texts: dict[bytes, set[int]] = {}
         always: set[int] = set()
         for each in branches:
             if each.index in never:
                 continue
             if each.number in whole:
-                texts.setdefault(each.text.encode(), set()).add(each.number)
+                texts.setdefault(_searchable(each.text), set()).add(each.number)
                 continue
             if not each.literals:
                 always.add(each.number)
             for literal in each.literals:
-                groups.setdefault(literal, set()).add(each.number)
+                literals.setdefault(literal, set()).add(each.number)
         self.always = frozenset(always)
         """What every line is a candidate for."""
-        self.literals = tuple(groups)
-        self.numbers = [frozenset(each) for each in (*groups.values(), *texts.values())]
-        """Number in the databases → branches."""
+        self.numbers = [frozenset(each) for each in (*literals.values(), *texts.values())]
+        """Number of an expression in the database → branches."""
+        expressions = [*map(_as_expression, literals), *texts]
+        flags = [hyperscan.HS_FLAG_CASELESS] * len(literals) + [_whole_flags()] * len(texts)
         # What was learnt from one text is seldom learnt again.
         build = _compiled if never else _built
-        self.databases: list[hyperscan.Database] = []
-        if groups:
-            self.databases.append(build(list(groups), 0, hyperscan.HS_FLAG_CASELESS, True))
-        if texts:
-            self.databases.append(build(list(texts), len(groups), _whole_flags(), False))
+        self.database = build(expressions, flags) if expressions else None
 
     def lines(self, text: bytes, branches: list[frozenset[int]]) -> Candidates:
         """The lines with a match, for each branch: those of each number."""
-        ends = self._ends(text)
-        if not ends and not self.always:
-            return Candidates([], {})
-        lines = text.split(b"\n")
-        # Behind each line; a match that ends in a line's end is one in that line.
-        behind = list(accumulate([len(line) + 1 for line in lines]))
-        of_branch: dict[int, list[int]] = {each: list(range(len(lines))) for each in self.always}
-        several: dict[int, set[int]] = {}
-        for number, own in ends.items():
-            if not branches[number]:
-                self.unwanted += len(own)
+        matches = _matches(self.database, text) if self.database is not None else []
+        lines: dict[int, bytes] = {}
+        of_branch: dict[int, list[int]] = {}
+        if self.always:
+            lines = dict(enumerate(text.split(b"\n")))
+            of_branch = {each: list(lines) for each in self.always}
+        at = start = counted = 0
+        end = -1
+        for match in matches:
+            wanted = branches[match & _NUMBER]
+            if not wanted:
+                self.unwanted += 1
                 continue
-            places = {bisect_left(behind, end) for end in own}
-            for branch in branches[number]:
-                if branch in several:
-                    several[branch] |= places
-                elif branch in of_branch:
-                    several[branch] = places.union(of_branch[branch])
-                else:
-                    of_branch[branch] = sorted(places)
-        for branch, places in several.items():
-            of_branch[branch] = sorted(places)
-        return Candidates(lines, of_branch)
-
-    def _ends(self, text: bytes) -> dict[int, list[int]]:
-        """Where the matches of each number end."""
-        ends: defaultdict[int, list[int]] = defaultdict(list)
-
-        def note(number: int, _begin: int, end: int, _flags: int, _context: object) -> None:
-            ends[number].append(end)
-
-        for database in self.databases:
-            database.scan(text, match_event_handler=note)
-        return ends
+            last = max(0, (match >> _NUMBER_BITS) - 1)
+            if last > end:
+                start = text.rfind(b"\n", 0, last) + 1
+                at += text.count(b"\n", counted, start)
+                counted = start
+                end = text.find(b"\n", last)
+                end = len(text) if end < 0 else end
+                lines[at] = text[start:end]
+            for branch in wanted:
+                places = of_branch.get(branch)
+                if places is None:
+                    of_branch[branch] = [at]
+                elif places[-1] != at:
+                    places.append(at)
+        return Candidates(lines, of_branch, at + text.count(b"\n", counted) + 1)
 
 
-def _built(
-    expressions: list[bytes], first: int, flags: int, is_literal: bool
-) -> hyperscan.Database:
+_NUMBER_BITS = 16
+_NUMBER = (1 << _NUMBER_BITS) - 1
+
+
+def _matches(database: hyperscan.Database, text: bytes) -> list[int]:
+    """Where a match ends, and the number of its expression in the lowest bits; in the order of the
+    text."""
+    matches: list[int] = []
+    append = matches.append
+
+    def note(number: int, _begin: int, end: int, _flags: int, _context: object) -> None:
+        append(end << _NUMBER_BITS | number)
+
+    database.scan(text, match_event_handler=note)
+    matches.sort()
+    return matches
+
+
+_INDENTED = re.compile(r"\^(?:\\[sW]| )[*+](?=[^?+])")
+
+
+def _searchable(text: str) -> bytes:
+    """The expression without blanks at the start of the line: Vectorscan 5.4.12 misses matches where
+    several expressions of a database begin with them."""
+    indent = _INDENTED.match(text)
+    return text[indent.end() if indent else 0 :].encode()
+
+
+def _as_expression(literal: bytes) -> bytes:
+    return b"".join(b"\\x%02x" % byte for byte in literal)
+
+
+def _built(expressions: list[bytes], flags: list[int]) -> hyperscan.Database:
     """A database, from the cache if it was compiled before."""
-    if is_literal and len(expressions) < _MANY_LITERALS:
-        return _compiled(expressions, first, flags, is_literal)
-    digest = digest_of(expressions, first, flags, is_literal)
+    if len(expressions) < _MANY_EXPRESSIONS:
+        return _compiled(expressions, flags)
+    digest = digest_of(expressions, flags)
     fresh: list[hyperscan.Database] = []
 
     def dumped() -> bytes:
-        fresh.append(_compiled(expressions, first, flags, is_literal))
+        fresh.append(_compiled(expressions, flags))
         return hyperscan.dumpb(fresh[0])
 
     content = cached(f"literals-{digest}", dumped)
@@ -269,20 +293,13 @@ def _built(
         database = hyperscan.loadb(content, hyperscan.HS_MODE_BLOCK)
         database.scratch = hyperscan.Scratch(database)
     except hyperscan.error:  # of another processor or version: a home that several nodes share
-        return _compiled(expressions, first, flags, is_literal)
+        return _compiled(expressions, flags)
     return database
 
 
-def _compiled(
-    expressions: list[bytes], first: int, flags: int, is_literal: bool
-) -> hyperscan.Database:
+def _compiled(expressions: list[bytes], flags: list[int]) -> hyperscan.Database:
     database = hyperscan.Database(mode=hyperscan.HS_MODE_BLOCK)
-    database.compile(
-        expressions=expressions,
-        ids=list(range(first, first + len(expressions))),
-        flags=[flags] * len(expressions),
-        literal=is_literal,
-    )
+    database.compile(expressions=expressions, ids=list(range(len(expressions))), flags=flags)
     return database
 
 
@@ -322,11 +339,12 @@ class Marks:
     @cached_property
     def _first(self) -> hyperscan.Database:
         flags = hyperscan.HS_FLAG_SINGLEMATCH | hyperscan.HS_FLAG_MULTILINE
-        return _built(list(self.expressions), 0, flags, False)
+        return _built(list(self.expressions), [flags] * len(self.expressions))
 
     @cached_property
     def _all(self) -> hyperscan.Database:
-        return _built(list(self.expressions), 0, hyperscan.HS_FLAG_MULTILINE, False)
+        flags = [hyperscan.HS_FLAG_MULTILINE] * len(self.expressions)
+        return _built(list(self.expressions), flags)
 
     def stand_in(self, text: bytes) -> bool:
         """Whether one of them matches somewhere."""
@@ -342,27 +360,17 @@ class Marks:
         """The places of the expressions that match somewhere."""
         if not _IS_HERE:
             return frozenset(number for number, each in enumerate(self._each) if each.search(text))
-        numbers: set[int] = set()
-        self._first.scan(text, match_event_handler=lambda number, *_: numbers.add(number))
-        return frozenset(numbers)
+        return frozenset(match & _NUMBER for match in _matches(self._first, text))
 
     def lines_in(self, text: bytes) -> list[MarkedLine]:
         """The lines in which one of them matches, or in which a match ends."""
         if not _IS_HERE:
             return list(self._by_python(text))
-        matches: list[int] = []
-        append = matches.append
-
-        def note(number: int, _begin: int, end: int, _flags: int, _context: object) -> None:
-            append(end << 16 | number)
-
-        self._all.scan(text, match_event_handler=note)
-        matches.sort()
         lines: list[MarkedLine] = []
         at = counted = start = marks = 0
         end = -1
-        for match in matches:
-            last = (match >> 16) - 1
+        for match in _matches(self._all, text):
+            last = (match >> _NUMBER_BITS) - 1
             if last > end:
                 if end >= 0:
                     lines.append(MarkedLine(at, start, end, marks))
@@ -372,7 +380,7 @@ class Marks:
                 end = text.find(b"\n", last)
                 end = len(text) if end < 0 else end
                 marks = 0
-            marks |= 1 << (match & 0xFFFF)
+            marks |= 1 << (match & _NUMBER)
         if end >= 0:
             lines.append(MarkedLine(at, start, end, marks))
         return lines

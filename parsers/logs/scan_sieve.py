@@ -3,6 +3,7 @@ by literal, by wrapped warning."""
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -221,7 +222,13 @@ def _alternatives(pattern: str) -> tuple[_Alternative, ...]:
 def _alternative(text: str, part: _Part) -> _Alternative:
     has_flags = "(?" in text.replace("(?:", "")
     is_exact = part.exact is not None and "" not in part.exact and not has_flags
-    return text, tuple(sorted(part.contains() or ())), is_exact
+    literals = part.contains() or frozenset()
+    return text, tuple(sorted(filter(functools.partial(_is_shortest, literals), literals))), is_exact
+
+
+def _is_shortest(literals: frozenset[str], literal: str) -> bool:
+    """Whether no other of the literals stands in it: what has it would have that one, too."""
+    return not any(each in literal for each in literals if each != literal)
 
 
 def erased(pattern: str) -> str:
@@ -500,10 +507,12 @@ class Candidates(NamedTuple):
     """The lines of a block that are worth a look. By branch, not by line: what is done with the
     lines of one branch is done in one go."""
 
-    lines: list[bytes]
-    """All lines of the block; [] = none is worth a look."""
+    lines: Mapping[int, bytes]
+    """Those lines, and perhaps others, by their place in the block."""
     of_branch: dict[int, list[int]]
     """Number of a branch → the places of the lines that it may match, ascending, each once."""
+    line_count: int
+    """Lines of the block."""
 
 
 class Finder(Protocol):
@@ -558,7 +567,7 @@ class Sieve:
                 plans[shape] = plan
         of_branch = self._literally(text, never)
         if not plans and not of_branch:
-            return Candidates([], of_branch)
+            return Candidates({}, of_branch, len(shapes))
         lines = text.split(b"\n")
         for at, shape in enumerate(shapes) if plans else ():
             if shape in plans:
@@ -566,7 +575,7 @@ class Sieve:
                 for branch in plans[shape]:
                     if branch.literal_in(low):
                         of_branch.setdefault(branch.number, []).append(at)
-        return Candidates(lines, of_branch)
+        return Candidates(dict(enumerate(lines)), of_branch, len(shapes))
 
     def candidates(self, line: bytes) -> Iterable[int]:
         """As `Finder`."""
