@@ -220,14 +220,15 @@ class _Database:
             lines = dict(enumerate(text.split(b"\n")))
             of_branch = {each: list(lines) for each in self.always}
         at = start = counted = 0
-        end = -1
+        end = -2
         for match in matches:
             wanted = branches[match & _NUMBER]
             if not wanted:
                 self.unwanted += 1
                 continue
-            last = max(0, (match >> _NUMBER_BITS) - 1)
+            last = (match >> _NUMBER_BITS) - 1
             if last > end:
+                last = max(0, last)  # an empty match at the very start
                 start = text.rfind(b"\n", 0, last) + 1
                 at += text.count(b"\n", counted, start)
                 counted = start
