@@ -262,13 +262,16 @@ class Scanner:
 class _Entry:
     """Growing counterpart of one Hit."""
 
-    __slots__ = ("count", "examples")
+    __slots__ = ("count", "endings", "examples")
 
-    def __init__(self) -> None:
+    def __init__(self, is_distinct: bool) -> None:
         self.count = 0
         self.examples: list[tuple[int, bytes, bytes]] = []
         """(line number, line, lines behind it). Tuples of plain values: a hundred thousand records
         here keep the garbage collector busy."""
+        if is_distinct:
+            self.endings: set[bytes] = set()
+            """The last words of the lines that matched."""
 
 
 class _Tally:
@@ -304,9 +307,7 @@ class _Tally:
         self.dropped = 0
         self.processes: dict[bytes, bytes | None] = {}
         """What the first word of a line says of its process."""
-        self.like: dict[int, set[tuple[bytes | None, bytes]]] = {}
-        """(process, last word) of the lines that a `distinct` pattern matched."""
-        self.like_count = 0
+        self.ending_count = 0
 
     def counted(self, chunks: Iterable[bytes]) -> Iterator[bytes]:
         """The chunks as they are, their bytes counted."""
@@ -371,7 +372,6 @@ class _Tally:
         pattern = self.patterns[index]
         is_distinct, keep, after = pattern.distinct, pattern.keep, pattern.after
         first_no = self.lines + 1
-        like = self.like.setdefault(index, set()) if is_distinct else set()
         entries = self.entries[index]
         total = self.totals[index]
         for at in places:
@@ -380,16 +380,16 @@ class _Tally:
             if entry is None:
                 continue
             entry.count += 1
-            line = lines[at]
             if is_distinct:
                 # What is new makes a pattern less common.
-                word = (process, line[line.rfind(b" ") :])
-                if word in like:
+                line = lines[at]
+                ending = line[line.rfind(b" ") :]
+                if ending in entry.endings:
                     continue
                 total = 0
-                if self.like_count < _MOST_ENTRIES:
-                    self.like_count += 1
-                    like.add(word)
+                if self.ending_count < _MOST_ENTRIES:
+                    self.ending_count += 1
+                    entry.endings.add(ending)
             if len(entry.examples) >= keep:
                 continue
             if self.kept >= _MOST_LINES and entry.examples:
@@ -397,7 +397,7 @@ class _Tally:
                 continue
             self.kept += 1
             behind = self._behind(at, after) if after else b""
-            entry.examples.append((first_no + at, line, behind))
+            entry.examples.append((first_no + at, lines[at], behind))
         self._count(index, total + len(places))
 
     def _behind(self, at: int, after: int) -> bytes:
@@ -416,7 +416,7 @@ class _Tally:
             self.uncounted += 1
             return None
         self.entry_count += 1
-        entry = self.entries[index][process] = _Entry()
+        entry = self.entries[index][process] = _Entry(self.patterns[index].distinct)
         return entry
 
     def result(self) -> Scan:

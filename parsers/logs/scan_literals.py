@@ -1,9 +1,9 @@
 """Which lines of a block are worth a look, by their literals: all of them in one pass of
 `hyperscan`.
 
-A literal that stands in many lines and seldom decides anything (`rank`, `] `) is replaced by its
-whole expression, as far as `hyperscan` can express it: that takes longer for each byte and wakes
-Python for fewer lines. Where the library is not there, or the processor is not one of its own,
+A literal that stands in many lines and seldom decides anything (`rank`, `] `, or any of few letters)
+is replaced by its whole expression, as far as `hyperscan` can express it: that takes longer for each
+byte and wakes Python for fewer lines. Where the library is not there, or the processor is not one of its own,
 `scan_sieve` finds the same lines.
 
 >>> from busbw.parsers.logs.scan_sieve import branches_of
@@ -208,7 +208,7 @@ class _Database:
         expressions = [*map(_as_expression, literals), *texts]
         flags = [hyperscan.HS_FLAG_CASELESS] * len(literals) + [_whole_flags()] * len(texts)
         # What was learnt from one text is seldom learnt again.
-        build = _compiled if never else _built
+        build = _compiled if never or len(expressions) < _MANY_EXPRESSIONS else _built
         self.database = build(expressions, flags) if expressions else None
 
     def lines(self, text: bytes, branches: list[frozenset[int]]) -> Candidates:
@@ -278,8 +278,6 @@ def _as_expression(literal: bytes) -> bytes:
 
 def _built(expressions: list[bytes], flags: list[int]) -> hyperscan.Database:
     """A database, from the cache if it was compiled before."""
-    if len(expressions) < _MANY_EXPRESSIONS:
-        return _compiled(expressions, flags)
     digest = digest_of(expressions, flags)
     fresh: list[hyperscan.Database] = []
 

@@ -223,7 +223,11 @@ def _alternative(text: str, part: _Part) -> _Alternative:
     has_flags = "(?" in text.replace("(?:", "")
     is_exact = part.exact is not None and "" not in part.exact and not has_flags
     literals = part.contains() or frozenset()
-    return text, tuple(sorted(filter(functools.partial(_is_shortest, literals), literals))), is_exact
+    return (
+        text,
+        tuple(sorted(filter(functools.partial(_is_shortest, literals), literals))),
+        is_exact,
+    )
 
 
 def _is_shortest(literals: frozenset[str], literal: str) -> bool:

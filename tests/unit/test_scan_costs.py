@@ -56,3 +56,17 @@ def test_an_expression_that_one_character_has_to_find_is_seen() -> None:
     """The library does not know `\\Z`: it cannot search it whole."""
     costly = Pattern("x", r"(?:\d\d:\d\d:\d{9}|yyyy)\Z")
     assert max(in_vain((costly,)).values()) > MOST_IN_VAIN
+
+
+def test_expressions_that_begin_with_blanks_do_not_hide_each_other() -> None:
+    """Vectorscan 5.4.12 misses the last line where one database holds these three as they are."""
+    expressions = (
+        r"^\s*NAME\s+(?:STATUS|READY)",
+        r"^\s+Pending(?: Page Blacklist)? +: Yes$",
+        r"^ *GID: *(?:00:){15}00\b",
+    )
+    scanner = Scanner(tuple(Pattern(each, each) for each in expressions))
+    text = b"gpu-00:4005:5005 [5] NCCL INFO AllReduce: opCount f453 sendbuff 0x1e78324f3e81 [nranks=16]\n GID: "
+    assert [hit.pattern for hit in scanner.scan([text + b"00:" * 15 + b"00"]).hits] == [
+        expressions[2]
+    ]
