@@ -34,6 +34,7 @@ from busbw.assess.headline import (
     sensitivity,
 )
 from busbw.assess.launches import Launch
+from busbw.building import sources
 from busbw.building.recipe import BuildOutcome
 from busbw.checks import NodeAnswer
 from busbw.checks.software import NodeFacts, facts
@@ -410,34 +411,35 @@ def _stage_findings(run: RunDir, raw: _Raw) -> tuple[Finding, ...]:
     participants = raw.participants.excluded if raw.participants else ()
     excluded = raw.excluded.nodes if raw.excluded else ()
     return (
-        *(_failure_finding(run, failure, raw.reach) for failure in raw.failures),
+        *(_failure_finding(run, failure, raw) for failure in raw.failures),
         *_excluded_findings(participants, "participants.json"),
         *_excluded_findings(excluded, "excluded-nodes.json"),
         *builds.findings(raw.build, raw.launches, emulated=raw.plan.cluster.emulated),
     )
 
 
-def _failure_finding(run: RunDir, failure: StageFailure, reach: ReachArtefact | None) -> Finding:
+def _failure_finding(run: RunDir, failure: StageFailure, raw: _Raw) -> Finding:
     where = failure.nodes
-    if failure.stage == "reach" and reach is not None:
-        where = tuple(missing.node for missing in reach.unreachable)
+    if failure.stage == "reach" and raw.reach is not None:
+        where = tuple(missing.node for missing in raw.reach.unreachable)
     seen = Evidence(f"raw/failure-{failure.stage}.json", None, failure.seen or failure.what)
     if failure.stage == "build":
         seen = diagnosis.build_line(run, failure.seen) or seen
-    return filled(
-        Finding(
-            id=f"{failure.stage}-failed",
-            status=Status.FAIL if failure.exit_status == 1 else Status.UNKNOWN,
-            title=failure.what,
-            where=where,
-            evidence=(seen,),
-            would_settle=(failure.next_step,) if failure.next_step else (),
-            confidence=Confidence.CERTAIN,
-            effect=1.0,
-        ),
-        # Commands that take one node.
-        NODE=where[0] if where else "NODE",
+    finding = Finding(
+        id=f"{failure.stage}-failed",
+        status=Status.FAIL if failure.exit_status == 1 else Status.UNKNOWN,
+        title=failure.what,
+        where=where,
+        evidence=(seen,),
+        would_settle=(failure.next_step,) if failure.next_step else (),
+        confidence=Confidence.CERTAIN,
+        effect=1.0,
     )
+    if failure.stage == "build" and sources.are_binaries(run):
+        # Ready binaries were to be used: no compiler ran.
+        finding = replace(finding, id="nccl-tests-not-there")
+    # Commands that take one node.
+    return filled(finding, NODE=where[0] if where else raw.plan.cluster.nodes[0].name)
 
 
 def _excluded_findings(excluded: tuple[Excluded, ...], artefact: str) -> tuple[Finding, ...]:

@@ -538,6 +538,12 @@ def keep(run: RunDir, benchmark: Benchmark) -> None:
     )
 
 
+def are_binaries(run: RunDir) -> bool:
+    """Whether the run was begun with binaries that the nodes should have: nothing is built."""
+    origin = artefacts.load(run, FILE, Origin)
+    return origin is not None and origin.sources is None and origin.benchmark.directory is not None
+
+
 def kept(run: RunDir) -> Benchmark | None:
     """What the run was begun with; None = it does not say."""
     origin = artefacts.load(run, FILE, Origin)

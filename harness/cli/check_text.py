@@ -350,12 +350,16 @@ def _not_checked(report: CheckReport) -> list[str]:
 
 
 def _last(what: str, report: CheckReport | FabricReport, run_dir: str) -> Line:
-    """The line for grep."""
+    """The line for grep. Every check gives one answer for each node, and the answers are counted."""
     counts = Counter(check.status for check in report.checks)
+    applied = [check for check in report.checks if check.status is not Status.SKIPPED]
+    checks = phrases.count(len({check.check_id for check in applied}), "check")
+    nodes = len({check.node for check in applied})
+    of = f" ({checks} on {phrases.count(nodes, 'node')})" if what == "CHECK" and nodes > 1 else ""
     text = (
         f"busbw: {what} {report.verdict.value} {counts[Status.FAIL]:,} failed,"
         f" {phrases.count(counts[Status.WARN], 'warning')}, {counts[Status.PASS]:,} passed,"
-        f" {counts[Status.UNKNOWN]:,} not checked  {run_dir}"
+        f" {counts[Status.UNKNOWN]:,} not checked{of}  {run_dir}"
     )
     return Line(text, unbroken=True)
 

@@ -33,8 +33,9 @@ _SLURM = (
     ("munged", "munge"),
 )
 """Only for a lab with a Slurm."""
-_LINKS = (("iperf3", "iperf3"), ("ping", "iputils-ping"))
-"""Look at a link of the lab without the benchmark; a survey without iperf3 says so."""
+_LINKS = (("iperf3", "iperf3"), ("ping", "iputils-ping"), ("ethtool", "ethtool"))
+"""Look at a link of the lab without the benchmark, or count its errors; a survey without iperf3 says
+so."""
 _PAYLOAD = (
     ("mpirun", "openmpi-bin"),
     ("mpicc", "libopenmpi-dev"),

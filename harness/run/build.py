@@ -160,14 +160,14 @@ def _existing(context: Context, benchmark: Benchmark, nodes: tuple[str, ...]) ->
     if not usable:
         raise BuildError(
             f"no node has the binaries of nccl-tests in {folder}",
-            seen=f"{nodes[0]}: no {', '.join(lacking[nodes[0]])}",
+            seen=f"{nodes[0]}: {_lacks(folder, lacking[nodes[0]], nodes[0] in proofs)}",
             next_step=(
                 "name the folder of all_reduce_perf on the nodes, or the sources of nccl-tests"
                 " here: --nccl-tests PATH"
             ),
         )
     problems = [
-        f"{node}: no {', '.join(names)} in {folder}: not measured in this run"
+        f"{node}: {_lacks(folder, names, node in proofs)}: not measured in this run"
         for node, names in lacking.items()
         if names
     ]
@@ -176,6 +176,13 @@ def _existing(context: Context, benchmark: Benchmark, nodes: tuple[str, ...]) ->
     return BuildOutcome(
         folder, (), _ordered(proofs, nodes), usable, (*problems, *_linkage(proofs, usable))
     )
+
+
+def _lacks(folder: str, programs: list[str], answered: bool) -> str:
+    """What is not there: of a folder with benchmarks in it some of them, else the folder."""
+    if not answered:
+        return f"there is no folder {folder} with *_perf in it"
+    return f"no {', '.join(programs)} in {folder}"
 
 
 def _built(

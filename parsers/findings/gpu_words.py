@@ -58,7 +58,7 @@ _COMMANDS = (
     (r"nvidia-bug-report\.sh", "amd-smi metric"),
     (r"reason=xid79", "reason=gpu-lost"),
     (r"timeout 20 nvidia-smi .*", "timeout 20 amd-smi list"),
-    (r"nvidia-smi --gpu-reset.*", "amd-smi reset --gpureset --gpu GPU"),
+    (r"nvidia-smi --gpu-reset.*", "amd-smi reset --gpureset --gpu <gpu>"),
     (r"lspci (?:\| grep -i nvidia|-d 10de: -nn)", "lspci -d 1002:"),
     (r"cat /proc/driver/nvidia/version", "cat /sys/module/amdgpu/version"),
     (r"nvcc --version", "hipcc --version"),

@@ -317,7 +317,7 @@ def test_binaries_that_are_there_are_proven_and_a_node_without_them_is_left_out(
         built(tmp_path, here, tools, prepared)
     assert caught.value.lines() == (
         f"error: no node has the binaries of nccl-tests in {folder}",
-        "seen: a: no *_perf",
+        f"seen: a: there is no folder {folder} with *_perf in it",
         (
             "next: name the folder of all_reduce_perf on the nodes, or the sources of nccl-tests"
             " here: --nccl-tests PATH"

@@ -105,7 +105,7 @@ def test_equal_nodes_are_folded_and_each_failure_says_expected_found_command_and
         "                   lspci | grep -i nvidia",
         "NOT CHECKED  ibv_devinfo is not installed: rdma.mtu  all nodes",
         "NOT APPLICABLE  1 check to these nodes with profile infiniband (reasons in check.json)",
-        "busbw: CHECK FAIL 2 failed, 0 warnings, 2 passed, 4 not checked  runs/x",
+        "busbw: CHECK FAIL 2 failed, 0 warnings, 2 passed, 4 not checked (2 checks on 4 nodes)  runs/x",
     )
 
 
@@ -145,7 +145,7 @@ def test_different_answers_of_one_check_stand_together_and_what_one_tool_hides_i
         "? unknown  gpu.driver, gpu.mig  gpu-004",
         "      found     tool missing  (nvidia-smi is not installed)",
         "▲ warning  os.psi  gpu-004   (advisory)  waiting for cpu",
-        "busbw: CHECK FAIL 3 failed, 1 warning, 0 passed, 2 not checked  runs/x",
+        "busbw: CHECK FAIL 3 failed, 1 warning, 0 passed, 2 not checked (4 checks on 4 nodes)  runs/x",
     ]
     assert (
         drain_reason(odd)

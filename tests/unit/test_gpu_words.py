@@ -43,7 +43,7 @@ def test_an_uncorrectable_error_of_amd_is_looked_up_and_reset_by_amd_smi() -> No
     commands = [command for fix in first.fixes for command in fix.commands]
     assert first.id == "gpu-ecc-uncorrectable"
     assert "amd-smi metric --ecc" in commands
-    assert "amd-smi reset --gpureset --gpu GPU" in commands
+    assert "amd-smi reset --gpureset --gpu <gpu>" in commands
 
 
 def test_nvidias_words_stay_where_nothing_shows_the_gpus_and_where_a_screen_has_an_amdgpu() -> None:
