@@ -28,7 +28,7 @@ from busbw.model import (
 from busbw.parsers import tools
 from busbw.parsers.findings import catalogue, message_clues
 from busbw.parsers.findings.catalogue import STAGES, Catalogue, Entry, Role, Weight
-from busbw.parsers.findings.diagnose import diagnose, search_patterns
+from busbw.parsers.findings.diagnose import condensed, diagnose, search_patterns
 from busbw.parsers.findings.evidence import Context, Diagnosis, EvidenceSet, Fact, Text
 from busbw.parsers.logs import HEAD_BYTES, node_tools
 from busbw.parsers.logs.flight_recorder import of_rank, rank_of
@@ -45,6 +45,8 @@ if TYPE_CHECKING:
 _LINES = ("nccl-debug", "open-mpi", "slurm", "watchdog", "node-tools")
 """Formats whose lines the catalogue's own expressions find, and tools that `_tool_facts` reads:
 reading them as well would add nothing here."""
+_MANY = 16
+"""Texts from which on the memory of what was found in them counts."""
 _RUN_TEXTS = (".out", ".err", ".log", ".txt")
 
 
@@ -98,7 +100,9 @@ def read(names: Sequence[str]) -> Reading:
     sources: list[intake.Source] = []
     for name in names:
         sources += _run_texts(name) if name in runs else intake.expand([name])
-    readings = read_each(read_one, sources)
+    # Names tell texts apart in a diagnosis, so that two of one name are not worked on apart.
+    are_many = len(sources) >= _MANY and len({each.name for each in sources}) == len(sources)
+    readings = read_each(_read_condensed if are_many else read_one, sources)
     results = [_run_result(run) for run in runs]
 
     texts = []
@@ -163,6 +167,14 @@ def _run_result(name: str) -> RunResult:
 def _scanner() -> Scanner:
     """The scanner of this process: building it takes longer than searching a small file."""
     return Scanner(search_patterns())
+
+
+def _read_condensed(source: intake.Source) -> _TextReading:
+    """One of many texts."""
+    reading = read_one(source)
+    if reading.text is None:
+        return reading
+    return replace(reading, text=condensed(reading.text))
 
 
 def read_one(source: intake.Source) -> _TextReading:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -37,18 +37,21 @@ from busbw.parsers.findings.evidence import (
     Diagnosis,
     EvidenceSet,
     Fact,
+    PackedClues,
+    PackedHits,
     Place,
     Sighting,
     Text,
+    TextClues,
     View,
     places,
 )
 from busbw.parsers.findings.gpu_words import Gpus
 from busbw.parsers.findings.line_roles import LineRole, role_of, stated
-from busbw.parsers.findings.ranking import WEIGHTS, possible, rank
+from busbw.parsers.findings.ranking import WEIGHTS, channel_of, possible, rank
 from busbw.parsers.findings.rules import Rule, Watch
 from busbw.parsers.logs import failure_lines
-from busbw.parsers.logs.scan import Hit, Line, Pattern
+from busbw.parsers.logs.scan import Line, Pattern
 from busbw.text import whole
 
 # From the catalogue's signals to clues: the patterns to search for, their hits, and the facts.
@@ -86,35 +89,79 @@ def line_clues(known: Catalogue, texts: Iterable[Text]) -> tuple[Clue, ...]:
         for signal in symptom.signals:
             if signal.regex is not None:
                 by_regex.setdefault(signal.regex, []).append((symptom.id, signal))
-    clues = []
+    clues: list[Clue] = []
     for number, text in enumerate(texts):
+        if text.clues is not None:
+            clues += text.clues.signs.of(text.artefact, number)
+            continue
         known_lines: dict[Line, _KnownLine] = {}
         for hit in text.hits:
             signals = by_regex.get(hit.pattern, ())
             if not signals:
                 continue
             expression = catalogue.compiled(hit.pattern)
+            # Nobody asks where in a line it is said that something is not so.
+            only_excludes = all(signal.weight is Weight.EXCLUDES for _, signal in signals)
             for line in hit.examples:
                 shared = known_lines.get(line)
                 if shared is None:
                     shared = known_lines[line] = _known_line(text, number, line)
-                match = expression.search(line.text)
+                match = None if only_excludes else expression.search(line.text)
                 span = match.span() if match else None
                 is_offered = span is not None and span[0] >= shared.stated
                 for symptom_id, signal in signals:
                     if shared.is_echo and not _reads_echoes(signal):
                         continue
+                    where = () if signal.weight is Weight.EXCLUDES else places(line.text)
                     clue = Clue(
                         symptom_id,
                         Weight.WEAK if is_offered and signal.weight in _SURE else signal.weight,
                         signal.source,
                         shared.evidence,
                         shared.place,
-                        shared.where,
+                        where,
                         span,
                     )
                     clues.append(clue)
     return tuple(clues)
+
+
+# Of a thousand texts: what each says by itself is worked out where it was searched, and of what was
+# found in it only that is kept, packed, which is compared between texts.
+
+
+@functools.cache
+def _compared() -> frozenset[str]:
+    """The patterns whose lines are asked for when all texts are there: all but those that are the
+    catalogue's alone."""
+    others = (*_watched(), *_kept_longer(), *message_clues.patterns())
+    return frozenset(pattern.id for pattern in others)
+
+
+def condensed(text: Text) -> Text:
+    """The text as `diagnose` needs it among many others with other names: the diagnosis is the
+    same, in a fifth of the memory."""
+    signs = line_clues(catalogue.load(), (text,))
+    messages = message_clues.message_clues((text,), signs)
+    clues = TextClues(PackedClues(_needed(signs)), PackedClues(messages), _has_field(text))
+    hits = []
+    for hit in text.hits:
+        if hit.pattern in _compared() or any(line.after for line in hit.examples):
+            hits.append(hit)
+    return Text(text.artefact, PackedHits(hits), text.lines, clues)
+
+
+def _needed(clues: Iterable[Clue]) -> Iterator[Clue]:
+    """The clues without lines of NCCL's information that rule out an entry once more: that an entry
+    is out, and for which channel, is said by the first one. No rule reads them."""
+    seen = set()
+    for clue in clues:
+        if clue.weight is Weight.EXCLUDES and " NCCL INFO " in clue.evidence.text:
+            key = clue.symptom, channel_of(clue)
+            if key in seen:
+                continue
+            seen.add(key)
+        yield clue
 
 
 class _KnownLine(NamedTuple):
@@ -122,7 +169,6 @@ class _KnownLine(NamedTuple):
 
     evidence: Evidence
     place: Place
-    where: tuple[str, ...]
     is_echo: bool
     stated: int
     """How many of its characters say what happened, before reasons that are only thought of."""
@@ -131,19 +177,10 @@ class _KnownLine(NamedTuple):
 def _known_line(text: Text, number: int, line: Line) -> _KnownLine:
     evidence = Evidence(text.artefact, line.line_no, line.text)
     place = Place(number, line.line_no)
-    is_echo = _is_echo(line.text)
-    return _KnownLine(evidence, place, places(line.text), is_echo, len(stated(line.text)))
+    return _KnownLine(evidence, place, _is_echo(line.text), len(stated(line.text)))
 
 
 _SURE = (Weight.STRONG, Weight.CERTAIN)
-
-
-def sightings(text: Text, number: int, hit: Hit) -> tuple[Sighting, ...]:
-    """The lines of a hit."""
-    return tuple(
-        Sighting(text.artefact, Place(number, line.line_no), line.text, hit.process, hit.count)
-        for line in hit.examples
-    )
 
 
 def fact_clues(known: Catalogue, evidence: EvidenceSet) -> tuple[Clue, ...]:
@@ -214,15 +251,25 @@ def _value_text(value: Value) -> str:
 
 def view_for(rule: Rule, evidence: EvidenceSet, clues: tuple[Clue, ...], context: Context) -> View:
     """The view of one rule."""
-    lines = tuple((watch.name, lines_of(evidence, _pattern_id(watch))) for watch in rule.watches)
-    return View(lines, clues, evidence.facts, context)
+    patterns_of = {watch.name: _pattern_id(watch) for watch in rule.watches}
+
+    @functools.cache
+    def sightings_of(watch: str) -> tuple[Sighting, ...]:
+        return lines_of(evidence, patterns_of[watch])
+
+    def has(watch: str) -> bool:
+        return evidence.has(patterns_of[watch])
+
+    return View(sightings_of, has, clues, evidence.facts, context)
 
 
 def lines_of(evidence: EvidenceSet, pattern: str) -> tuple[Sighting, ...]:
     """The lines that the pattern of this id found, in order. Most ids are their expression."""
     lines: list[Sighting] = []
-    for number, hit in evidence.hits_by_pattern.get(pattern, ()):
-        lines += sightings(evidence.texts[number], number, hit)
+    for number, (process, count, examples) in evidence.rows_of(pattern):
+        artefact = evidence.texts[number].artefact
+        for line_no, text, _ in examples:
+            lines.append(Sighting(artefact, Place(number, line_no), text, process, count))
     return tuple(sorted(lines, key=lambda line: line.place))
 
 
@@ -258,21 +305,31 @@ def all_rules() -> tuple[Rule, ...]:
 
 def search_patterns() -> tuple[Pattern, ...]:
     """What to search texts for: the expressions of the catalogue and of the rules, each once."""
-    by_regex = {pattern.regex: pattern for pattern in patterns(catalogue.load())}
-    for watch in (watch for rule in all_rules() for watch in rule.watches):
-        name = _pattern_id(watch)
-        pattern = Pattern(name, watch.regex, watch.keep, watch.distinct, unless=watch.unless)
-        by_regex.setdefault(name, pattern)
-    marks: list[str] = []
-    for family in families().values():
-        marks += (*family.marks, *family.rivals)
-    for regex in (COMPLETE, gpu_words.AMD_MARK, gpu_words.NVIDIA_MARK, *marks):
-        by_regex.setdefault(regex, Pattern(regex, regex))
-    for regex in (SUCCESS, BREAK):
-        by_regex[regex] = Pattern(regex, regex, keep=_MOST_RUNS)
-    for pattern in failure_lines.patterns():
+    by_regex = {pattern.id: pattern for pattern in patterns(catalogue.load())}
+    for pattern in _watched():
+        by_regex.setdefault(pattern.id, pattern)
+    for pattern in _kept_longer():
         by_regex[pattern.id] = pattern
     return (*by_regex.values(), *message_clues.patterns())
+
+
+def _watched() -> Iterator[Pattern]:
+    """What rules watch, and the marks of fabrics and GPUs."""
+    for watch in (watch for rule in all_rules() for watch in rule.watches):
+        name = _pattern_id(watch)
+        yield Pattern(name, watch.regex, watch.keep, watch.distinct, unless=watch.unless)
+    marks = [COMPLETE, gpu_words.AMD_MARK, gpu_words.NVIDIA_MARK]
+    for family in families().values():
+        marks += (*family.marks, *family.rivals)
+    for regex in marks:
+        yield Pattern(regex, regex)
+
+
+def _kept_longer() -> Iterator[Pattern]:
+    """What needs more lines than the catalogue's expressions."""
+    for regex in (SUCCESS, BREAK):
+        yield Pattern(regex, regex, keep=_MOST_RUNS)
+    yield from failure_lines.patterns()
 
 
 def _pattern_id(watch: Watch) -> str:
@@ -294,8 +351,9 @@ def diagnose(evidence: EvidenceSet, context: Context | None = None) -> Diagnosis
         origins += [rule.name] * (len(clues) - len(origins))
     ends = _run_ends(evidence)
     clues = [_outlived(clue, ends) for clue in clues]
-    failures = _failures(known, evidence, clues, failure_lines.patterns(words=False))
-    doubts = failures + _failures(known, evidence, clues, failure_lines.patterns(words=True))
+    harmless = _harmless(known, clues)
+    failures = _failures(evidence, harmless, failure_lines.patterns(words=False))
+    doubts = failures + _failures(evidence, harmless, failure_lines.patterns(words=True))
     failures = [line for line in failures if not _is_outlived(line.text, line.place, ends)]
     doubts = [line for line in doubts if not _is_outlived(line.text, line.place, ends)]
     doubts.sort(key=lambda line: line.place)
@@ -310,7 +368,7 @@ def diagnose(evidence: EvidenceSet, context: Context | None = None) -> Diagnosis
         unexplained = (*lines, *faults)[:3]
     by_words, come_first = _guesses(known, evidence, findings, doubts, context)
     is_clean = not doubts and not faults
-    works = not failures and not stated and bool(lines_of(evidence, SUCCESS))
+    works = not failures and not stated and evidence.has(SUCCESS)
     healthy = works and is_clean
     if works:  # nothing ended the job; settings and conditions may still cost bandwidth
         fatal = (Role.CAUSE, Role.SECONDARY)
@@ -318,18 +376,20 @@ def diagnose(evidence: EvidenceSet, context: Context | None = None) -> Diagnosis
     only_words = bool(by_words) and all(each.id in message_clues.RESTATEMENTS for each in findings)
     notes = _notes(unexplained, by_words if only_words else ())
     findings = (*by_words, *findings) if come_first else (*findings, *by_words)
-    bases = tuple(_basis(each, zip(origins, clues, strict=True)) for each in findings)
-    findings = tuple(_in_words_of(_gpus_seen(evidence), each) for each in findings)
+    own: dict[str, list[tuple[str, Clue]]] = {each.id: [] for each in findings}
+    for origin, clue in zip(origins, clues, strict=True):
+        if clue.symptom in own:
+            own[clue.symptom].append((origin, clue))
+    bases = tuple(_basis(each, own[each.id]) for each in findings)
+    gpus = _gpus_seen(evidence)
+    findings = tuple(_in_words_of(gpus, each) for each in findings)
     return Diagnosis(findings, notes, unexplained, healthy, only_words, bases)
 
 
 def _basis(finding: Finding, clues: Iterable[tuple[str, Clue]]) -> Basis:
-    """What read the lines of a finding, and what they are worth."""
-    own = [
-        (origin, clue)
-        for origin, clue in clues
-        if clue.symptom == finding.id and clue.weight is not Weight.EXCLUDES
-    ]
+    """What read the lines of a finding, and what they are worth. clues: those of its entry, with
+    what made each."""
+    own = [(origin, clue) for origin, clue in clues if clue.weight is not Weight.EXCLUDES]
     if not own:
         return Basis(_GUESS, Weight.WEAK, 1, role_of(finding.evidence[0].text).name.lower())
     best = min((clue.weight for _, clue in own), key=WEIGHTS.__getitem__)
@@ -451,11 +511,16 @@ def _guess(known: Catalogue, line: Sighting, name: str) -> Finding:
 
 def _is_of_field(evidence: EvidenceSet) -> bool:
     """Any line that was searched for, or one behind it, has a word of this field."""
-    for text in evidence.texts:
-        for hit in text.hits:
-            for line in hit.examples:
-                if any(map(similar.is_of_field, (line.text, *line.after))):
-                    return True
+    return any(map(_has_field, evidence.texts))
+
+
+def _has_field(text: Text) -> bool:
+    if text.clues is not None:
+        return text.clues.is_of_field
+    for hit in text.hits:
+        for line in hit.examples:
+            if any(map(similar.is_of_field, (line.text, *line.after))):
+                return True
     return False
 
 
@@ -477,7 +542,7 @@ def _fabrics_seen(evidence: EvidenceSet) -> frozenset[str]:
     """The families of which a line has a mark."""
     seen = set()
     for family in families().values():
-        if any(lines_of(evidence, mark) for mark in family.marks):
+        if any(map(evidence.has, family.marks)):
             seen.add(family.name)
     return frozenset(seen)
 
@@ -487,8 +552,7 @@ def _gpus_seen(evidence: EvidenceSet) -> Gpus:
     first: such a node may have an amdgpu for its screen."""
     if any(fact.record().get(gpu_words.GPUS) == Gpus.AMD for fact in evidence.facts):
         return Gpus.AMD
-    lines = evidence.hits_by_pattern
-    is_amd = gpu_words.AMD_MARK in lines and gpu_words.NVIDIA_MARK not in lines
+    is_amd = evidence.has(gpu_words.AMD_MARK) and not evidence.has(gpu_words.NVIDIA_MARK)
     return Gpus.AMD if is_amd else Gpus.NVIDIA
 
 
@@ -501,21 +565,25 @@ def _fabrics_absent(evidence: EvidenceSet) -> frozenset[str]:
     """The families in whose place a line shows another provider."""
     absent = set()
     for family in families().values():
-        if any(lines_of(evidence, rival) for rival in family.rivals):
+        if any(map(evidence.has, family.rivals)):
             absent.add(family.name)
     return frozenset(absent)
 
 
-def _failures(
-    known: Catalogue, evidence: EvidenceSet, clues: Iterable[Clue], patterns: Iterable[Pattern]
-) -> list[Sighting]:
-    """Lines that report a failure, without those that the catalogue knows to be harmless, and
-    without echoes of settings."""
+def _harmless(known: Catalogue, clues: Iterable[Clue]) -> set[tuple[str, int | None]]:
+    """Text and number of the lines that the catalogue knows to be harmless."""
     harmless = set()
     for clue in clues:
         is_harmless = known.by_id[clue.symptom].role in (Role.NOTE, Role.STATE)
         if is_harmless and clue.weight is not Weight.EXCLUDES:
             harmless.add((clue.evidence.artefact, clue.evidence.line_no))
+    return harmless
+
+
+def _failures(
+    evidence: EvidenceSet, harmless: Collection[tuple[str, int | None]], patterns: Iterable[Pattern]
+) -> list[Sighting]:
+    """Lines that report a failure, without the harmless ones and without echoes of settings."""
     lines = {line for each in patterns for line in lines_of(evidence, each.id)}
     return [
         line

@@ -4,15 +4,18 @@ clues, and findings."""
 from __future__ import annotations
 
 import functools
+import marshal
 import re
-from collections.abc import Mapping
+import sys
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple, overload
 
 from busbw.fabrics.fabric import Family
 from busbw.model import Evidence, Finding
 from busbw.parsers.findings.catalogue import Value, Weight
-from busbw.parsers.logs.scan import Hit
+from busbw.parsers.logs.scan import Hit, Line
 
 KERNEL, RAS, RECORDER, COUNTER, PREFLIGHT, RESULT, LOG = (
     "kernel",
@@ -55,15 +58,90 @@ def source_kind(source: str) -> str:
     return head if head in (COUNTER, PREFLIGHT) else _KINDS.get(head, LOG)
 
 
+HitRow = tuple[str | None, int, Sequence[tuple[int, str, tuple[str, ...]]]]
+"""A hit of a known pattern: its process, its count, and its examples as plain tuples."""
+
+
+class PackedHits(Sequence[Hit]):
+    """The hits of one text in a fifth of their memory, for a diagnosis of a thousand texts: one
+    piece for each pattern, compressed, and unpacked whenever somebody asks for it."""
+
+    __slots__ = ("_order", "_piece_of")
+
+    def __init__(self, hits: Iterable[Hit]) -> None:
+        grouped: dict[str, list[HitRow]] = {}
+        order: dict[str, list[int]] = {}
+        for number, hit in enumerate(hits):
+            lines = tuple((line.line_no, line.text, line.after) for line in hit.examples)
+            grouped.setdefault(hit.pattern, []).append((hit.process, hit.count, lines))
+            order.setdefault(hit.pattern, []).append(number)
+        pieces: dict[bytes, bytes] = {}
+        self._piece_of: dict[str, bytes] = {}
+        """Several patterns find the same: they share a piece."""
+        for pattern, own in grouped.items():
+            piece = _packed(own)
+            self._piece_of[sys.intern(pattern)] = pieces.setdefault(piece, piece)
+        self._order = _packed(order)
+        """Where the hits of each pattern stand among all."""
+
+    def has(self, pattern: str) -> bool:
+        """Whether there is one of that pattern."""
+        return pattern in self._piece_of
+
+    def rows_of(self, pattern: str) -> Sequence[HitRow]:
+        """What one pattern found, process by process, in order."""
+        piece = self._piece_of.get(pattern)
+        return _unpacked(piece) if piece is not None else ()
+
+    def __iter__(self) -> Iterator[Hit]:
+        numbered: list[tuple[int, Hit]] = []
+        for pattern, numbers in _unpacked(self._order).items():
+            for number, (process, count, lines) in zip(numbers, self.rows_of(pattern), strict=True):
+                hit = Hit(pattern, process, count, tuple(Line(*line) for line in lines))
+                numbered.append((number, hit))
+        numbered.sort(key=lambda pair: pair[0])
+        return (hit for _, hit in numbered)
+
+    def __len__(self) -> int:
+        return sum(map(len, _unpacked(self._order).values()))
+
+    @overload
+    def __getitem__(self, index: int) -> Hit: ...
+    @overload
+    def __getitem__(self, index: slice) -> tuple[Hit, ...]: ...
+    def __getitem__(self, index: int | slice) -> Hit | tuple[Hit, ...]:
+        return tuple(self)[index]
+
+    def __getstate__(self) -> tuple[dict[str, bytes], bytes]:
+        return self._piece_of, self._order
+
+    def __setstate__(self, state: tuple[dict[str, bytes], bytes]) -> None:
+        pieces, self._order = state
+        self._piece_of = {sys.intern(pattern): piece for pattern, piece in pieces.items()}
+
+
+def _packed(value: Any) -> bytes:
+    # Plain values of our own making, unpacked by the same program: marshal is twice as fast as
+    # pickle.
+    return zlib.compress(marshal.dumps(value), 1)
+
+
+def _unpacked(packed: bytes) -> Any:
+    return marshal.loads(zlib.decompress(packed))
+
+
 @dataclass(frozen=True, slots=True)
 class Text:
     """One input that was searched."""
 
     artefact: str
     """Its path as given."""
-    hits: tuple[Hit, ...]
-    """What the patterns of the table and of the rules found in it."""
+    hits: Sequence[Hit]
+    """What the patterns of the table and of the rules found in it; of a condensed text, what is
+    asked of many texts at once."""
     lines: int = 0
+    clues: TextClues | None = None
+    """Made where it was searched; None = not made yet."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,17 +168,34 @@ class EvidenceSet:
     facts: tuple[Fact, ...] = ()
     faults: tuple[Evidence, ...] = ()
     """What the readers of formats and of node tools call bad, in their words."""
-    hits_by_pattern: Mapping[str, list[tuple[int, Hit]]] = field(
-        init=False, repr=False, compare=False
-    )
-    """Pattern → number of the text and hit, in the order of the texts."""
+    _by_pattern: Mapping[str, list[tuple[int, Hit]]] = field(init=False, repr=False, compare=False)
+    """Pattern → number of the text and hit, of the texts that are not packed."""
 
     def __post_init__(self) -> None:
         by_pattern: dict[str, list[tuple[int, Hit]]] = {}
         for number, text in enumerate(self.texts):
-            for hit in text.hits:
-                by_pattern.setdefault(hit.pattern, []).append((number, hit))
-        object.__setattr__(self, "hits_by_pattern", by_pattern)
+            if not isinstance(text.hits, PackedHits):
+                for hit in text.hits:
+                    by_pattern.setdefault(hit.pattern, []).append((number, hit))
+        object.__setattr__(self, "_by_pattern", by_pattern)
+
+    def has(self, pattern: str) -> bool:
+        """Whether any text has a hit of that pattern."""
+        if pattern in self._by_pattern:
+            return True
+        return any(
+            isinstance(text.hits, PackedHits) and text.hits.has(pattern) for text in self.texts
+        )
+
+    def rows_of(self, pattern: str) -> Iterator[tuple[int, HitRow]]:
+        """Number of the text, and what a pattern found in it for one process; of one text in
+        order."""
+        for number, hit in self._by_pattern.get(pattern, ()):
+            yield number, (hit.process, hit.count, hit.examples)
+        for number, text in enumerate(self.texts):
+            if isinstance(text.hits, PackedHits):
+                for each in text.hits.rows_of(pattern):
+                    yield number, each
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,6 +276,48 @@ class Clue:
         return self.span[0] < other.span[1] and other.span[0] < self.span[1]
 
 
+class PackedClues:
+    """Clues of one text in a tenth of their memory, whatever its number among others will be."""
+
+    __slots__ = ("_packed",)
+
+    def __init__(self, clues: Iterable[Clue]) -> None:
+        lines: dict[tuple[int, str], int] = {}
+        wheres: dict[tuple[str, ...], int] = {}
+        rows = []
+        for clue in clues:
+            line = lines.setdefault((clue.place.line_no, clue.evidence.text), len(lines))
+            where = wheres.setdefault(clue.where, len(wheres))
+            rows.append((clue.symptom, clue.weight.value, clue.source, line, where, clue.span))
+        self._packed = _packed((tuple(lines), tuple(wheres), tuple(rows)))
+
+    def of(self, artefact: str, number: int) -> list[Clue]:
+        """The clues, as of the text of that name with that number."""
+        lines, wheres, rows = _unpacked(self._packed)
+        known = [(Evidence(artefact, *line), Place(number, line[0])) for line in lines]
+        places = [tuple(map(sys.intern, where)) for where in wheres]
+        clues = []
+        for symptom, weight, source, line, where, span in rows:
+            evidence, place = known[line]
+            name, origin = sys.intern(symptom), sys.intern(source)
+            clues.append(Clue(name, _WEIGHTS[weight], origin, evidence, place, places[where], span))
+        return clues
+
+
+class TextClues(NamedTuple):
+    """What one text says by itself."""
+
+    signs: PackedClues
+    """By the catalogue's expressions."""
+    messages: PackedClues
+    """By the vocabulary of the writers."""
+    is_of_field: bool
+    """One of its lines has a word of this field."""
+
+
+_WEIGHTS = {weight.value: weight for weight in Weight}
+
+
 @dataclass(frozen=True, slots=True)
 class Basis:
     """What a finding rests on, as far as it decides how sure it is."""
@@ -218,15 +355,14 @@ class Diagnosis:
 class View:
     """The evidence as a rule sees it: the lines it asked for, all clues so far, the facts."""
 
-    lines: tuple[tuple[str, tuple[Sighting, ...]], ...]
-    """(name of a watch, its sightings in order)."""
+    sightings: Callable[[str], tuple[Sighting, ...]]
+    """The lines that a watch of this rule found, by its name, in order; looked up when they are
+    asked for."""
+    has: Callable[[str], bool]
+    """Whether it found any: that is known without looking them up."""
     clues: tuple[Clue, ...] = ()
     facts: tuple[Fact, ...] = ()
     context: Context = field(default_factory=Context)
-
-    def sightings(self, watch: str) -> tuple[Sighting, ...]:
-        """Lines that a watch of this rule found, in order."""
-        return dict(self.lines).get(watch, ())
 
     def values(self, source: str, name: str) -> tuple[Value, ...]:
         """What the facts of a source say of a name; () = nothing."""

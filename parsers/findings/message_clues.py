@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterable, Iterator
 
 from busbw.parsers.findings.catalogue import Weight
-from busbw.parsers.findings.evidence import Clue, Place, Sighting, Text, places
+from busbw.parsers.findings.evidence import NO_PLACE, Clue, Place, Sighting, Text, places
 from busbw.parsers.logs.scan import Hit, Pattern
 from busbw.parsers.vocabulary import messages
 from busbw.parsers.vocabulary.messages import Message, Writer
@@ -39,13 +39,17 @@ def patterns() -> tuple[Pattern, ...]:
 def message_clues(texts: Iterable[Text], clues: Iterable[Clue]) -> list[Clue]:
     """Clues from the lines of the writers, without those of which `clues` has a sign already, there
     or in a line of the same message."""
-    known = set()
-    for clue in clues:
-        if clue.weight not in _NOT_A_SIGN:
-            known.add((clue.evidence.artefact, clue.evidence.line_no))
+    signs = [clue for clue in clues if clue.weight not in _NOT_A_SIGN]
+    # Of a condensed text they are made already, by its own signs: facts may be about its lines too.
+    by_facts = {clue.evidence.artefact for clue in signs if clue.place == NO_PLACE}
     chosen: list[Clue] = []
     writers = {_pattern_id(writer): writer for writer in messages.writers()}
+    known: set[tuple[str, int | None]] = set()
     for number, text in enumerate(texts):
+        if text.clues is not None and text.artefact not in by_facts:
+            chosen += text.clues.messages.of(text.artefact, number)
+            continue
+        known = known or {(clue.evidence.artefact, clue.evidence.line_no) for clue in signs}
         hits: dict[str, list[Hit]] = {name: [] for name in writers}
         for hit in text.hits:
             if hit.pattern in hits:

@@ -29,7 +29,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from busbw.fabrics.fabric import families
@@ -158,7 +158,23 @@ def rank(
     ordered.sort(key=lambda each: (bool(each.explained_by), -_SURE[each.confidence]))
     leading = _leading(known, ordered)
     ordered.sort(key=lambda each: each is not leading)
-    return tuple(_finding(candidate, ordered) for candidate in ordered)
+    shown = {each.symptom.id: _evidence(each.clues) for each in ordered}
+    holders = _holders(ordered, {item for items in shown.values() for item in items})
+    return tuple(_finding(each, ordered, shown[each.symptom.id], holders) for each in ordered)
+
+
+def _holders(
+    candidates: Sequence[_Candidate], lines: Collection[Evidence]
+) -> Mapping[Evidence, frozenset[str]]:
+    """The entries that have a clue in each of these lines."""
+    ids: dict[Evidence, set[str]] = {line: set() for line in lines}
+    places = {(line.artefact, line.line_no) for line in lines}
+    for candidate in candidates:
+        for clue in candidate.clues:
+            line = clue.evidence
+            if (line.artefact, line.line_no) in places and line in ids:
+                ids[line].add(candidate.symptom.id)
+    return {line: frozenset(names) for line, names in ids.items()}
 
 
 def _candidates(known: Catalogue, clues: Sequence[Clue], context: Context) -> dict[str, _Candidate]:
@@ -180,15 +196,15 @@ def _is_out(clues: Sequence[Clue]) -> bool:
     own: set[str | None] = set()
     for clue in clues:
         if clue.weight not in (Weight.EXCLUDES, Weight.REQUIRES):
-            own.add(_channel(clue))
+            own.add(channel_of(clue))
     if not own:
         return True
     own.discard(None)
-    against = [_channel(clue) for clue in clues if clue.weight is Weight.EXCLUDES]
+    against = [channel_of(clue) for clue in clues if clue.weight is Weight.EXCLUDES]
     return any(channel is None or not own - {channel} for channel in against)
 
 
-def _channel(clue: Clue) -> str | None:
+def channel_of(clue: Clue) -> str | None:
     """The channel that its line is about."""
     match = _CHANNEL.search(clue.evidence.text)
     return match[1] if match else None
@@ -515,17 +531,23 @@ def _order(candidate: _Candidate) -> tuple[object, ...]:
 def possible(symptom: Entry, clue: Clue) -> Finding:
     """The finding of an entry that has nothing but this one weak clue."""
     candidate = _Candidate(symptom, [clue])
-    return _finding(candidate, [candidate])
+    return _finding(candidate, [candidate], _evidence([clue]), {})
 
 
-def _finding(candidate: _Candidate, ordered: Sequence[_Candidate]) -> Finding:
+def _finding(
+    candidate: _Candidate,
+    ordered: Sequence[_Candidate],
+    evidence: tuple[Evidence, ...],
+    holders: Mapping[Evidence, frozenset[str]],
+) -> Finding:
+    """holders: the entries that have a clue in a line of evidence."""
     symptom = candidate.symptom
-    evidence = _evidence(candidate.clues)
+    sharing = frozenset[str]().union(*(holders.get(item, ()) for item in evidence))
     consequences = [other.symptom.id for other in ordered if symptom.id in other.explained_by]
     also = []
     for other in ordered:
         name = other.symptom.id
-        if other is not candidate and name not in consequences and _shares(other, evidence):
+        if other is not candidate and name not in consequences and name in sharing:
             also.append(name)
     return Finding(
         symptom.id,
@@ -566,10 +588,6 @@ def _evidence(clues: Sequence[Clue]) -> tuple[Evidence, ...]:
     best = sorted(clues, key=lambda clue: (WEIGHTS[clue.weight], clue.place))
     chosen = list(dict.fromkeys((clue.evidence, clue.place) for clue in best))[:_MOST_EVIDENCE]
     return tuple(evidence for evidence, place in sorted(chosen, key=lambda pair: pair[1]))
-
-
-def _shares(other: _Candidate, evidence: Sequence[Evidence]) -> bool:
-    return any(clue.evidence in evidence for clue in other.clues)
 
 
 def _would_settle(symptom: Entry, confidence: Confidence) -> tuple[str, ...]:

@@ -1,11 +1,12 @@
 """Writes logs as clusters keep them: many programs in one text, a new form of line every few lines.
 
-    python tests/bench/gen_varied.py FILE [--kind varied|easy|tables] [--mb 10] [--seed 1]
+    python tests/bench/gen_varied.py FILE [--kind varied|easy|tables|job] [--mb 10] [--seed 1]
 
 - varied: NCCL INFO of several versions, training steps, Python logging, tracebacks, the kernel,
   JSON lines, pods, colours, progress bars, UCX and Gloo, a few failures
 - easy: the log of `gen_log.py`, 32 forms of lines
 - tables: FILE is a folder of nccl-tests outputs with launcher and NCCL lines (984 per 10 MB)
+- job: FILE is a folder with the varied logs of 1,024 ranks of one job, one of which never starts
 
 Composed, seeded, the same every time. Prints size, lines, and *shapes*: distinct lines without
 digits and hex letters, per MB.
@@ -25,6 +26,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 import gen_log
 
 FILES_PER_MB = 98.4
+JOB_RANKS = 1024
 _PIECE_BYTES = 1 << 20
 _ERASED = b"0123456789abcdefABCDEF"
 
@@ -64,8 +66,12 @@ _LETTERS = "bcdfghjklmnpqrstvwxz2456789"
 class Writer:
     """Composes lines with one source of chance."""
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, rank: int | None = None, ranks: int = 64) -> None:
         self.rng = random.Random(seed)
+        self.rank = rank
+        """Whose log it is; None = that of 64 ranks, any of which may write a line."""
+        self.ranks = ranks
+        """Of the job."""
         self.step = 0
         self.second = 0
 
@@ -73,6 +79,10 @@ class Writer:
         """The next line, or lines."""
         (kind,) = self.rng.choices(_KINDS, _WEIGHTS)
         return kind(self)
+
+    def any_rank(self) -> int:
+        """Of the next line."""
+        return self.rng.randrange(64) if self.rank is None else self.rank
 
     def words(self, least: int, most: int) -> str:
         """Some words of infrastructure."""
@@ -93,7 +103,7 @@ class Writer:
 
     def prefix(self, level: str = "INFO") -> str:
         """What NCCL writes in front of a line."""
-        rank = self.rng.randrange(64)
+        rank = self.any_rank()
         return f"node{rank // 8:03d}:{41000 + rank}:{42000 + rank} [{rank % 8}] NCCL {level} "
 
 
@@ -101,7 +111,7 @@ def _nccl(to: Writer) -> str:
     rng = to.rng
     prefix = to.prefix()
     rank, peer, gpu, channel = (
-        rng.randrange(64),
+        to.any_rank(),
         rng.randrange(64),
         rng.randrange(8),
         rng.randrange(32),
@@ -112,9 +122,9 @@ def _nccl(to: Writer) -> str:
         f"Channel {channel:02d} : {rank}[{gpu}000] -> {peer}[{gpu}000] via P2P/IPC/read",
         f"Channel {channel:02d}/0 : {rank}[{gpu}] -> {peer}[{gpu}] [send] via NET/IB/{gpu}/GDRDMA",
         f"Channel {channel:02d}/0 : {rank}[{gpu}] -> {peer}[{gpu}] [receive] via NET/Socket/{gpu}",
-        f"AllReduce: opCount {to.hexadecimal(3)} sendbuff {comm} recvbuff {comm} count {rng.randrange(1 << 28)} datatype 7 op 0 root 0 comm {comm} [nranks=64] stream {comm}",
-        f"ncclCommInitRank comm {comm} rank {rank} nranks 64 cudaDev {gpu} nvmlDev {gpu} busId {0x18000 + gpu * 0x12000:x} commId 0x{to.hexadecimal(16)} - Init COMPLETE",
-        f"comm {comm} rank {rank} nranks 64 cudaDev {gpu} busId {0x18000 + gpu * 0x12000:x} - Init START",
+        f"AllReduce: opCount {to.hexadecimal(3)} sendbuff {comm} recvbuff {comm} count {rng.randrange(1 << 28)} datatype 7 op 0 root 0 comm {comm} [nranks={to.ranks}] stream {comm}",
+        f"ncclCommInitRank comm {comm} rank {rank} nranks {to.ranks} cudaDev {gpu} nvmlDev {gpu} busId {0x18000 + gpu * 0x12000:x} commId 0x{to.hexadecimal(16)} - Init COMPLETE",
+        f"comm {comm} rank {rank} nranks {to.ranks} cudaDev {gpu} busId {0x18000 + gpu * 0x12000:x} - Init START",
         "Trees " + " ".join(f"[{n}] {rank + 1}/-1/-1->{rank}->{rank - 1}" for n in range(rng.randint(2, 16))),
         f"Setting affinity for GPU {gpu} to {to.hexadecimal(8)},{to.hexadecimal(8)}",
         f"NET/IB : Using [0]mlx5_0:1/IB [1]mlx5_1:1/RoCE [RO]; OOB eth0:10.0.{rank}.{gpu}<0>",
@@ -133,7 +143,7 @@ def _training(to: Writer) -> str:
     rng = to.rng
     to.step += 1
     loss = 2 + rng.random()
-    front = f"[{to.clock()}] [rank{rng.randrange(64)}] "
+    front = f"[{to.clock()}] [rank{to.any_rank()}] "
     texts = (
         f" iteration {to.step:8d}/ 500000 | consumed samples: {to.step * 512} | elapsed time per iteration (ms): {rng.random() * 900:.1f} | learning rate: {rng.random():.6E} | global batch size: 512 | lm loss: {loss:.6E} | grad norm: {rng.random():.3f} | number of skipped iterations: 0 |",
         f"step {to.step} loss {loss:.4f} lr {rng.random():.3e} grad_norm {rng.random():.3f} tokens/s {rng.randrange(90000)} mfu {rng.random():.2%}",
@@ -232,7 +242,7 @@ def _failure(to: Writer) -> str:
     rng = to.rng
     texts = (
         f"{to.prefix('WARN')}NET/IB: Got completion from peer 10.1.{rng.randrange(99)}.2<{rng.randrange(60000)}> with status=12 opcode=0 len=0 vendor err 129 (Send)",
-        f"[rank{rng.randrange(64)}]:[E311 10:00:{rng.randrange(60):02d}.{rng.randrange(1 << 19)} ProcessGroupNCCL.cpp:616] [Rank {rng.randrange(64)}] Watchdog caught collective operation timeout: WorkNCCL(SeqNum={rng.randrange(999)}, OpType=ALLREDUCE, NumelIn=1, NumelOut=1, Timeout(ms)=600000) ran for 600{rng.randrange(999):03d} milliseconds before timing out.",
+        f"[rank{to.any_rank()}]:[E311 10:00:{rng.randrange(60):02d}.{rng.randrange(1 << 19)} ProcessGroupNCCL.cpp:616] [Rank {to.any_rank()}] Watchdog caught collective operation timeout: WorkNCCL(SeqNum={rng.randrange(999)}, OpType=ALLREDUCE, NumelIn=1, NumelOut=1, Timeout(ms)=600000) ran for 600{rng.randrange(999):03d} milliseconds before timing out.",
         f"{to.clock()} ERROR {rng.choice(_MODULES)}: {to.words(2, 6)} failed: {to.words(1, 4)}",
         f"[{rng.random() * 1e6:12.6f}] NVRM: Xid (PCI:0000:{rng.randrange(256):02x}:00): {rng.choice((31, 63, 79, 94))}, pid={rng.randrange(99999)}, {to.words(1, 4)}",
     )  # fmt: skip
@@ -260,6 +270,31 @@ def varied(size_bytes: int, seed: int = 1) -> Iterator[bytes]:
         piece = ("\n".join(lines) + "\n").encode()
         written += len(piece)
         yield piece
+
+
+def job(folder: Path, ranks: int, size_bytes: int, seed: int = 1) -> None:
+    """A folder with a log of each rank of one job, this long each: the last rank never starts, the
+    one before has another NCCL_PROTO, and nobody's communicator is complete."""
+    folder.mkdir(parents=True, exist_ok=True)
+    comm_id = f"0x{Writer(seed).hexadecimal(16)}"
+    for rank in range(ranks):
+        to = Writer(seed + rank, rank, ranks)
+        lines = [to.prefix() + "NCCL version 2.27.3+cuda12.9"]
+        lines.append(
+            f"{to.prefix()}NCCL_PROTO set by environment to {'LL' if rank == ranks - 2 else 'Simple'}"
+        )
+        lines.append(
+            f"{to.prefix()}Bootstrap : Using eth0:10.{rank // 8 // 250}.{rank // 8 % 250}.{rank % 8}<0>"
+        )
+        if rank < ranks - 1:
+            lines.append(f"{to.prefix()}ncclCommInitRank comm 0x{to.hexadecimal()} rank {rank} nranks {ranks} cudaDev {rank % 8} busId {0x18000:x} commId {comm_id} - Init START")  # fmt: skip
+        size = 0
+        while size < size_bytes:
+            line = to.line()
+            if "- Init " not in line:
+                lines.append(line)
+                size += len(line) + 1
+        (folder / f"rank{rank:05d}.log").write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
 def table(to: Writer) -> str:
@@ -310,6 +345,8 @@ def write(path: Path, kind: str, size_bytes: int, seed: int = 1) -> None:
     """A text, or a folder of texts, of one kind."""
     if kind == "tables":
         tables(path, size_bytes, seed)
+    elif kind == "job":
+        job(path, JOB_RANKS, round(size_bytes / JOB_RANKS), seed)
     elif kind == "easy":
         gen_log.write(path, max(1, round(size_bytes / 1e9 * gen_log.COMMUNICATORS)), seed)
     else:
@@ -334,7 +371,7 @@ def main() -> None:
     """Write one."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
     parser.add_argument("file", type=Path)
-    parser.add_argument("--kind", choices=("varied", "easy", "tables"), default="varied")
+    parser.add_argument("--kind", choices=("varied", "easy", "tables", "job"), default="varied")
     parser.add_argument("--mb", type=float, default=10)
     parser.add_argument("--seed", type=int, default=1)
     arguments = parser.parse_args()

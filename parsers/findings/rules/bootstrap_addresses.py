@@ -46,7 +46,7 @@ def _judge(view: View) -> Iterator[Clue]:
         if match and line.host is not None:
             published.setdefault(line.host, (match[2], line))
     failures = view.sightings(_FAILED.name)
-    yield from _between_hosts(published, reached=bool(view.sightings(_COMPLETE.name)))
+    yield from _between_hosts(published, reached=view.has(_COMPLETE.name))
     if failures:
         yield from _behind_the_first(view)
         yield from _loopback(published, view.sightings(_RANKS.name))

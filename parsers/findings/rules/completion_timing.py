@@ -70,8 +70,8 @@ def _queue_was_answered(view: View) -> bool:
 def _long_after_init(view: View, first: Sighting) -> bool:
     """More than a minute passed by the clock since the last initialisation."""
     failure = _clock(first)
-    starts = [_clock(line) for line in view.sightings(_INIT.name)]
-    last = next((start for start in reversed(starts) if start is not None), None)
+    starts = map(_clock, reversed(view.sightings(_INIT.name)))
+    last = next((start for start in starts if start is not None), None)
     if failure is None or last is None:
         return False
     return (failure - last).total_seconds() > START_S

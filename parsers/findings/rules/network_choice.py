@@ -31,9 +31,9 @@ _INTER_NODE = Watch("inter-node", r"via NET/|failed ?: |retrying")
 
 
 def _judge(view: View) -> Iterator[Clue]:
-    sockets = view.sightings(_SOCKET.name)
-    if not sockets:
+    if not view.has(_SOCKET.name):
         return
+    sockets = view.sightings(_SOCKET.name)
     if _is_intra_node(view):
         for entry in (
             "ib-not-detected",
@@ -45,8 +45,8 @@ def _judge(view: View) -> Iterator[Clue]:
         return
     family = view.context.family
     on_rdma_fabric = family is not None and family.data_path is DataPath.VERBS
-    intended = on_rdma_fabric or bool(view.sightings(_RDMA_SETTING.name))
-    in_use = bool(view.sightings(_RDMA.name))
+    intended = on_rdma_fabric or view.has(_RDMA_SETTING.name)
+    in_use = view.has(_RDMA.name)
     off = view.sightings(_OFF.name)
     if off and (on_rdma_fabric or in_use):
         yield from _clues("ib-disabled-by-env", off)
@@ -60,9 +60,9 @@ def _judge(view: View) -> Iterator[Clue]:
 
 def _is_intra_node(view: View) -> bool:
     """Channels were made, all of them inside one host: no network carries data."""
-    lines = view.sightings(_INTRA_NODE.name)
-    hosts = {line.host for line in lines} - {None}
-    return bool(lines) and len(hosts) < 2 and not view.sightings(_INTER_NODE.name)
+    if view.has(_INTER_NODE.name) or not view.has(_INTRA_NODE.name):
+        return False
+    return len({line.host for line in view.sightings(_INTRA_NODE.name)} - {None}) < 2
 
 
 def _clues(entry: str, lines: tuple[Sighting, ...]) -> Iterator[Clue]:

@@ -26,7 +26,7 @@ _READY = Watch("ready", r"- Init COMPLETE|Connected all (?:rings|trees)")
 
 
 def _judge(view: View) -> Iterator[Clue]:
-    if not view.sightings(_READY.name):
+    if not view.has(_READY.name):
         return
     for requested, use, entry in (
         (_REQUESTED_SHARP, _SHARP, "sharp-not-enabled"),

@@ -1,0 +1,94 @@
+"""A diagnosis of many texts, each worked out and packed where it was searched, is that of the same
+texts as they are."""
+
+from __future__ import annotations
+
+import pickle
+import random
+
+import pytest
+
+from busbw.model import Evidence
+from busbw.parsers.findings import catalogue
+from busbw.parsers.findings.catalogue import Weight
+from busbw.parsers.findings.diagnose import all_rules, condensed, diagnose, search_patterns
+from busbw.parsers.findings.evidence import EvidenceSet, Fact, PackedHits, Text
+from busbw.parsers.logs.scan import Hit, Line, Scanner
+
+_SCANNER = Scanner(search_patterns())
+
+
+def _lines() -> list[str]:
+    """What the catalogue and the rules give as examples."""
+    lines = [
+        line
+        for entry in catalogue.load().entries
+        for signal in entry.signals
+        for line in signal.matches
+    ]
+    for rule in all_rules():
+        lines += [each.text for each in rule.fires]
+        lines += rule.silent
+    return lines
+
+
+_LINES = _lines()
+
+
+def _texts(seed: int, count: int) -> list[Text]:
+    rng = random.Random(seed)
+    texts = []
+    for number in range(count):
+        lines = [line.rstrip("\n") for line in rng.choices(_LINES, k=rng.randint(0, 12))]
+        for rank in range(rng.choice((0, 0, 3))):
+            prefix = f"n{number}:{100 + rank}:7 [{rank}] NCCL INFO "
+            for _ in range(4):
+                channel, end = rng.randrange(3), rng.choice(("", "/GDRDMA"))
+                lines.append(f"{prefix}Channel 0{channel}/0 : {rank}[0] -> 1[1] via NET/IB/0{end}")
+            lines.append(f"{prefix}Using network IB")
+        content = "\n".join((*lines, "")).encode()
+        scan = _SCANNER.scan([content])
+        texts.append(Text(f"{number}.log", scan.hits, scan.lines))
+    return texts
+
+
+@pytest.mark.parametrize("seed", range(80))
+def test_condensed_texts_are_diagnosed_as_they_are(seed: int) -> None:
+    texts = _texts(seed, 1 + seed % 20)
+    travelled = pickle.loads(pickle.dumps(tuple(map(condensed, texts))))
+
+    assert diagnose(EvidenceSet(travelled)) == diagnose(EvidenceSet(tuple(texts)))
+
+
+def test_a_fact_about_a_line_counts_for_a_condensed_text() -> None:
+    text = "gpu1:41:42 [0] misc/x.cc:1 NCCL WARN some words that nobody has in a table\n"
+    scan = _SCANNER.scan([text.encode()])
+    plain = Text("a.log", scan.hits, scan.lines)
+    source = next(
+        signal.source
+        for entry in catalogue.load().entries
+        for signal in entry.signals
+        if signal.source.startswith("preflight:") and signal.weight is Weight.WEAK
+    )
+    fact = Fact(source, (("status", "fail"),), Evidence("a.log", 1, "x"))
+    unmapped = "unmapped-message"
+
+    with_fact = diagnose(EvidenceSet((plain,), (fact,)))
+
+    assert unmapped in {each.id for each in diagnose(EvidenceSet((plain,))).findings}
+    assert unmapped not in {each.id for each in with_fact.findings if each.evidence[0].line_no}
+    assert diagnose(EvidenceSet((condensed(plain),), (fact,))) == with_fact
+
+
+def test_packed_hits_are_the_hits() -> None:
+    hits = (
+        Hit("b", "gpu1:4", 3, (Line(1, "one"), Line(7, "seven", ("eight", "nine")))),
+        Hit("a", None, 1, (Line(1, "one"),)),
+        Hit("b", "gpu2:4", 1, (Line(9, "nïne �"),)),
+    )
+
+    packed = pickle.loads(pickle.dumps(PackedHits(hits)))
+
+    assert tuple(packed) == hits
+    assert (len(packed), packed[1], packed[1:]) == (3, hits[1], hits[1:])
+    assert [packed.has(pattern) for pattern in "abc"] == [True, True, False]
