@@ -25,6 +25,8 @@ CAUSES = {
         "[  901.0] [drm:gfx_v9_4_3_ring [amdgpu]] *ERROR* ring comp_1.2.0 test failed (-110)\n",
     ),
     "gpu-xid-reset-required": (
+        "Unable to determine the device handle for GPU 0000:4b:00.0: GPU requires reset\n",
+        "    GPU Recovery Action                   : Drain and Reset\n",
         "[  950.0] amdgpu 0000:c3:00.0: amdgpu: GPU mode1 reset failed\n",
         "[  951.0] amdgpu 0000:c3:00.0: amdgpu: RAS Intr triggered, device disabled!!\n",
     ),
@@ -48,6 +50,7 @@ CAUSES = {
         " unhealthy devices amd.com/gpu, which is unexpected\n",
     ),
     "scheduler-node-configuration": (
+        "  99 gpu train bob PD 0:00 4 (launch failed requeued held)\n",
         "slurmstepd: error: spank: required plugin tmpdir.so: task_init() failed with rc=-1\n",
     ),
     "container-start-failed": (
@@ -58,10 +61,47 @@ CAUSES = {
         "w-3  train  Evicted  gpu-07  Pod The node had condition: [DiskPressure].\n",
         'Evicted: Usage of EmptyDir volume "scratch" exceeds the limit "20Gi".\n',
     ),
-    "host-memory-exhausted": ("w-3  train  Evicted  The node had condition: [MemoryPressure].\n",),
+    "host-memory-exhausted": (
+        "ptxas: page allocation failure: order:5, mode:0x40cc0(GFP_KERNEL)\n",
+        "w-3  train  Evicted  The node had condition: [MemoryPressure].\n",
+    ),
     "thread-limit": ("Warning  Evicted  The node was low on resource: pids.\n",),
     "gpu-busy": ("RuntimeError: synStatus=20 [Device already acquired] Device acquire failed.\n",),
     "clocksource-slow": ("[ 31.0] clocksource: Switched to clocksource acpi_pm\n",),
+    "gpu-device-access": (
+        "Failed to initialize NVML: Insufficient Permissions\n",
+        "Unable to open /dev/kfd read-write: Permission denied\n",
+    ),
+    "gpu-power-cable": (
+        "Unable to determine the device handle for GPU 0000:4b:00.0: Insufficient External Power\n",
+    ),
+    "gpu-fell-off-bus": ("exporter: GPU 3 had XID error: 79\n",),
+    "nvlink-error-xid": ("exporter: GPU 3 had XID error: 74\n",),
+    "dcgm-health-failure": (
+        "'nvidia.com/gpu' device marked unhealthy: GPU-7540a9b3\n",
+        'level=info msg="gpuid[2] is set to unhealthy for cper"\n',
+    ),
+    "gpu-missing": ("Reason=gres/gpu count changed (8 -> 6) [slurm@2026-05-01T10:00:00]\n",),
+    "cumem-unsupported": (
+        "n1:9:9 [3] init.cc:431 NCCL WARN Cuda failure 'operation not supported'\n",
+    ),
+    "cuda-mps-failed": ("CUDA error: MPS server is not ready to accept new MPS client requests\n",),
+    "node-rebooted": (
+        "slurmctld: error: Node n12 unexpectedly rebooted boot_time=1717 last response=1718\n",
+        "[ 4711.0] Kernel panic - not syncing: hung_task: blocked tasks\n",
+    ),
+    "scheduler-request-refused": (
+        "  99 gpu train bob PD 0:00 4 (AssocGrpGRES)\n",
+        "  99 gpu train bob PD 0:00 4 (DependencyNeverSatisfied)\n",
+    ),
+    "scheduler-auth-failed": (
+        "slurmctld: error: Security violation, REQUEST_PING RPC from uid=64030\n",
+    ),
+    "neighbour-table-full": ("neighbour: arp_cache: neighbor table overflow!\n",),
+    "io-straggler": (
+        'XFS (nvme3n1): metadata I/O error in "xfs_imap" at daddr 0x8 len 1 error 5\n',
+        "OSError: [Errno 108] Cannot send after transport endpoint shutdown: '/lustre/x'\n",
+    ),
     "rdma-netns-mismatch": ("n_gids_found=0\n", "rdma_bind_addr: No such device\n"),
     "p2p-mapping-failed": (
         "qemu-kvm: 0000:4f:00.0: PCI peer-to-peer transactions on BARs are not supported.\n",
@@ -91,6 +131,8 @@ def test_a_message_leads_to_its_cause(scanner: Scanner, cause: str, text: str) -
         " {'GPU': 1.0} * 8 (PACK): 0 pending placement groups\n",
         "n_gids_found=16\n",
         "[  0.9] clocksource: Switched to clocksource tsc\n",
+        "  99 gpu train bob PD 0:00 4 (Priority)\n",
+        "    GPU Recovery Action                   : None\n",
     ],
 )
 def test_a_good_start_names_no_cause(scanner: Scanner, text: str) -> None:
