@@ -16,6 +16,7 @@ import statistics
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from busbw.model import (
     Blame,
@@ -28,22 +29,31 @@ from busbw.model import (
     Status,
 )
 from busbw.parsers.blame.chance import deviations_for, student
-from busbw.parsers.blame.columns import Columns
+from busbw.parsers.blame.columns import (
+    Columns,
+    View,
+    against_pair,
+    by_ends,
+    least_loss,
+    steadiness,
+)
 from busbw.parsers.blame.constants import (
     CLEAN_ITERATIONS,
     COST,
     DISTANCE,
     FEWEST_UNSTEADY,
     LEAST_LOSS,
-    LEAST_UNSTEADY,
     OFTEN,
 )
 from busbw.parsers.blame.explain import Account, Explainer, Explanation, Suspicion, tested_parts
-from busbw.parsers.blame.levels import Level, against_pair, good_level, least_loss, levels
+from busbw.parsers.blame.levels import Level, good_level, levels
 from busbw.parsers.blame.parts import Fabric, loads
 from busbw.parsers.blame.sharing import SharedUplink, shared_uplinks
 from busbw.parsers.nccl_tests.groups import GroupSample
 from busbw.units import format_bandwidth
+
+if TYPE_CHECKING:
+    from busbw.parsers.blame.columns import Flags
 
 EVIDENCE = 12
 """Groups quoted for one suspect; the slowest first."""
@@ -152,63 +162,66 @@ def _solve(samples: tuple[GroupSample, ...], fabric: Fabric) -> BlameOutcome:
         why = _NO_PAIRS if samples else ""
         return BlameOutcome((), None, LEAST_LOSS, (), why, levels=all_levels)
     columns = Columns(all_levels, dict(fabric.leaf_of))
-    speed = _explained_speeds(all_levels, columns, fabric)
+    speed = _explained_speeds(columns, fabric)
     speed, shared = _without_shared(speed, all_levels, fabric)
     speed = _shown_by_own(speed, all_levels)
-    at = _calm_at(all_levels, speed.flagged)
-    steady = steadiness(all_levels)
-    calm = tuple(steady[index] for index in at)
-    steadily = Explainer(calm, fabric, columns.chosen(at, calm), average=True)
-    flicker = _shown_by_own(steadily.explain(), calm)
+    unsteady = steadiness(columns)
+    calm = unsteady.some(_calm_at(all_levels, speed.flagged))
+    steadily = Explainer(columns.seen(calm), fabric, average=True).explain()
+    flicker = _shown_by_own(_placed(steadily, calm), all_levels)
     suspected = [(each, _blame(each, all_levels, speed)) for each in speed.flagged]
     for suspicion in flicker.flagged:
-        if _often(suspicion, calm):
-            suspected.append((suspicion, _unsteady(suspicion, calm, all_levels)))
+        if _often(suspicion, calm, all_levels):
+            suspected.append((suspicion, _unsteady(suspicion, unsteady, all_levels)))
     still_open = [suspicion for suspicion, _ in suspected if suspicion.alike]
     still_open += speed.open
     still_open += (dataclasses.replace(each, unsteady=True) for each in flicker.open)
     suspected_names: set[str] = set()
     for suspicion in (*still_open, *(suspicion for suspicion, _ in suspected)):
         suspected_names.update(suspicion.account.part.names)
+    tolerance = _tolerance(columns)
     inseparable = _inseparable([blame for _, blame in suspected])
     suspected.sort(key=_worst_first)
     return BlameOutcome(
         blames=tuple(blame for _, blame in suspected),
         reference_gb_s=_reference(pairs),
-        tolerance=_tolerance(pairs),
+        tolerance=tolerance,
         cleared=_cleared(pairs, suspected_names),
         inseparable=inseparable,
         flagged=tuple(suspicion.account.part for suspicion, _ in suspected),
         open=tuple(still_open),
         levels=all_levels,
         explained=_explained(speed.flagged, all_levels),
-        visible_loss=_visible_loss(pairs),
+        visible_loss=min(1.0, max(tolerance, _proved_loss(columns))),
         across=_across(pairs, fabric),
         shared=shared,
         accounts=tuple(suspicion.account for suspicion, _ in suspected),
     )
 
 
-def _explained_speeds(
-    all_levels: tuple[Level, ...], columns: Columns, fabric: Fabric
-) -> Explanation:
+def _explained_speeds(columns: Columns, fabric: Fabric) -> Explanation:
     """The rails against the others of their pairs first, where the noise is least; then everything,
     with what these explain."""
-    contrasts = against_pair(all_levels, fabric)
-    at, own = tuple(contrasts), tuple(contrasts.values())
+    contrasts = against_pair(columns, hashed=fabric.hashed)
+    own = Explainer(columns.seen(contrasts), fabric, rails=True).explain()
+    rails = _placed(own, contrasts)
+    speed = Explainer(columns, fabric).explain(rails.flagged)
+    named = {suspicion.account.part for suspicion in (*speed.flagged, *speed.open)}
+    more = tuple(each for each in rails.open if each.account.part not in named)
+    return Explanation(speed.flagged, (*speed.open, *more))
+
+
+def _placed(explanation: Explanation, view: View) -> Explanation:
+    """With the positions of what it explains among all levels."""
 
     def placed(suspicion: Suspicion) -> Suspicion:
-        account = suspicion.account
-        explained = tuple(at[index] for index in account.explained)
-        return dataclasses.replace(
-            suspicion, account=dataclasses.replace(account, explained=explained)
-        )
+        explained = tuple(view.at[list(suspicion.account.explained)].tolist())
+        account = dataclasses.replace(suspicion.account, explained=explained)
+        return dataclasses.replace(suspicion, account=account)
 
-    rails = Explainer(own, fabric, columns.chosen(at, own), rails=True).explain()
-    speed = Explainer(all_levels, fabric, columns).explain(tuple(map(placed, rails.flagged)))
-    named = {suspicion.account.part for suspicion in (*speed.flagged, *speed.open)}
-    more = tuple(placed(each) for each in rails.open if each.account.part not in named)
-    return Explanation(speed.flagged, (*speed.open, *more))
+    return Explanation(
+        tuple(map(placed, explanation.flagged)), tuple(map(placed, explanation.open))
+    )
 
 
 def _shown_by_own(explanation: Explanation, all_levels: tuple[Level, ...]) -> Explanation:
@@ -281,39 +294,17 @@ def _calm_at(all_levels: tuple[Level, ...], flagged: tuple[Suspicion, ...]) -> t
     return tuple(i for i, level in enumerate(all_levels) if known.isdisjoint(level.sample.nodes))
 
 
-def steadiness(all_levels: tuple[Level, ...]) -> tuple[Level, ...]:
-    """The levels with, in place of speed, the share of iterations that kept it, compared
-    with that of the steadier half."""
-    if not all_levels:
-        return ()
-    ranked = sorted(level.dips for level in all_levels)
-    usual = statistics.fmean(ranked[: (len(ranked) + 1) // 2])
-    share = max(usual, statistics.fmean(ranked[: max(1, len(ranked) * 3 // 4)]))
-    shares = []
-    for level in all_levels:
-        noise = math.sqrt(share * (1 - share) / max(len(level.sample.busbw_gb_s), 1))
-        shares.append(
-            dataclasses.replace(
-                level,
-                ratio=min(1.0, (1 - level.dips) / (1 - share)),
-                noise=max(LEAST_UNSTEADY, noise),
-                expected=1.0,
-            )
-        )
-    return tuple(shares)
-
-
-def _often(suspicion: Suspicion, calm: tuple[Level, ...]) -> bool:
+def _often(suspicion: Suspicion, calm: View, all_levels: tuple[Level, ...]) -> bool:
     """Enough of its groups are unsteady, and not in one launch alone."""
     groups, part = suspicion.account.explained, suspicion.account.part
-    if len(groups) < FEWEST_UNSTEADY or len({calm[i].launch for i in groups}) < 2:
+    if len(groups) < FEWEST_UNSTEADY or len({all_levels[i].launch for i in groups}) < 2:
         return False
     # The names of other parts are no nodes'; what many groups share must stand out from its like
     # already.
     loading = 0
-    for level in calm:
-        on_rail = part.rail in (None, level.sample.rail)
-        loading += on_rail and set(part.names) <= set(level.sample.nodes)
+    for index in calm.at.tolist():
+        sample = all_levels[index].sample
+        loading += part.rail in (None, sample.rail) and set(part.names) <= set(sample.nodes)
     return len(groups) >= OFTEN * loading
 
 
@@ -357,35 +348,53 @@ def _reference(pairs: list[Level]) -> float:
     return rails * statistics.median(level.reference_gb_s for level in pairs)
 
 
-def _tolerance(pairs: list[Level]) -> float:
+def _tolerance(columns: Columns) -> float:
     """Smallest loss of a node that its launches would have added up to flag it, in 97 of
     100 cases."""
-    count = _launches_of_a_node(pairs)
-    noise = statistics.median(level.noise for level in pairs)
+    import numpy as np
+
+    between = _are_between_nodes(columns)
+    count = _launches_of_a_node(columns, between)
+    noise = float(np.median(columns.noise[between]))
     return max(
-        least_loss(tuple(pairs)),
+        least_loss(columns),
         noise * (math.sqrt(COST[ComponentKind.NODE] / count) + 2 / math.sqrt(count)),
     )
 
 
-def _visible_loss(pairs: list[Level]) -> float:
+def _proved_loss(columns: Columns) -> float:
     """Smallest loss of a node that is proved in half of all cases, with as much as is known of the
-    noise; never less than what its launches add up to."""
-    worst = max(pairs, key=lambda level: level.noise**2 * level.common)
-    rails = len({level.sample.rail for level in pairs})
-    noise = statistics.median(level.noise for level in pairs)
-    error = noise * math.sqrt(worst.common + (1 - worst.common) / rails)
-    error /= math.sqrt(_launches_of_a_node(pairs))
-    proved = student(deviations_for(tested_parts(pairs)), worst.freedom) * error
-    return min(1.0, max(_tolerance(pairs), proved))
+    noise."""
+    import numpy as np
+
+    between = _are_between_nodes(columns)
+    at = np.flatnonzero(between)
+    worst = at[(columns.noise[at] ** 2 * columns.common[at]).argmax()]
+    rails = len(np.unique(columns.rail[at]))
+    common = float(columns.common[worst])
+    noise = float(np.median(columns.noise[at]))
+    error = noise * math.sqrt(common + (1 - common) / rails)
+    error /= math.sqrt(_launches_of_a_node(columns, between))
+    return student(deviations_for(tested_parts(columns, at)), int(columns.freedom[worst])) * error
 
 
-def _launches_of_a_node(pairs: list[Level]) -> float:
-    launches: dict[str, set[int]] = {}
-    for level in pairs:
-        for node in level.sample.nodes:
-            launches.setdefault(node, set()).add(level.launch)
-    return statistics.median(len(positions) for positions in launches.values())
+def _are_between_nodes(columns: Columns) -> Flags:
+    """The groups over the network; those over NVLink where no network was measured."""
+    import numpy as np
+
+    if columns.network.any():
+        return columns.network
+    return np.array([len(level.sample.nodes) > 1 for level in columns.levels])
+
+
+def _launches_of_a_node(columns: Columns, between: Flags) -> float:
+    import numpy as np
+
+    ends, at = by_ends(columns, between)
+    nodes = ends // columns.step
+    pairs = np.unique(nodes * columns.launches + columns.launch[at])
+    _, launches = np.unique(pairs // columns.launches, return_counts=True)
+    return float(np.median(launches))
 
 
 def _cleared(pairs: list[Level], suspected: set[str]) -> tuple[str, ...]:
@@ -478,18 +487,14 @@ def _blame(suspicion: Suspicion, all_levels: tuple[Level, ...], speed: Explanati
     )
 
 
-def _unsteady(
-    suspicion: Suspicion, calm: tuple[Level, ...], all_levels: tuple[Level, ...]
-) -> Blame:
+def _unsteady(suspicion: Suspicion, steady: View, all_levels: tuple[Level, ...]) -> Blame:
     """A part that is fast in most iterations and stumbles in too many: `capacity` is what is left
     of the time."""
     account = suspicion.account
-    own = [calm[i] for i in account.explained]
-    by_sample = {id(level.sample): level for level in all_levels}
-    real = [by_sample[id(level.sample)] for level in own]
-    reference = statistics.median(level.reference_gb_s for level in real)
-    steady_share = statistics.median(level.ratio for level in own)
-    worst = sorted(real, key=lambda level: -level.dips)[:EVIDENCE]
+    own = [all_levels[i] for i in account.explained]
+    reference = statistics.median(level.reference_gb_s for level in own)
+    steady_share = statistics.median(steady.ratio[list(account.explained)].tolist())
+    worst = sorted(own, key=lambda level: -level.dips)[:EVIDENCE]
     return Blame(
         component=account.part,
         state=BlameState.INTERMITTENT,

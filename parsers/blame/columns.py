@@ -7,13 +7,25 @@ rail.
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self
 
 from busbw.model import Component, ComponentKind
-from busbw.parsers.blame.constants import EVEN, MOST, ROUGH, WASTE
-from busbw.parsers.blame.levels import Level
+from busbw.parsers.blame.constants import (
+    DEVIATIONS,
+    EVEN,
+    FEWEST_RAILS,
+    FEWEST_TO_DIFFER,
+    LEAST_LOSS,
+    LEAST_UNSTEADY,
+    MOST,
+    ROUGH,
+    SUSPICIOUS,
+    WASTE,
+)
+from busbw.parsers.blame.levels import Level, good_level, noise_of, of_good_ones
 from busbw.parsers.blame.parts import loads
 
 if TYPE_CHECKING:
@@ -51,6 +63,32 @@ class Members:
         return Members(self.part[kept], self.at[kept], self.together[kept], self.others[kept])
 
 
+@dataclass(frozen=True, slots=True)
+class View:
+    """Levels by their positions, with the numbers of another way to look at them: those of `Level`."""
+
+    at: Positions
+    ratio: Numbers
+    noise: Numbers
+    expected: Numbers
+    common: Numbers
+    freedom: Positions
+
+    def some(self, kept: Sequence[int]) -> View:
+        """Those at these places."""
+        import numpy as np
+
+        own = np.array(kept, dtype=np.int64)
+        return View(
+            self.at[own],
+            self.ratio[own],
+            self.noise[own],
+            self.expected[own],
+            self.common[own],
+            self.freedom[own],
+        )
+
+
 class Columns:
     """The levels of a run side by side."""
 
@@ -59,12 +97,25 @@ class Columns:
         import numpy as np
 
         samples = [level.sample for level in levels]
-        self._set_numbers(levels)
+        self.levels = tuple(levels)
+        everything = np.arange(len(levels))
+        self._set_numbers(
+            View(
+                everything,
+                ratio=np.array([level.ratio for level in levels]),
+                noise=np.array([level.noise for level in levels]),
+                expected=np.array([level.expected for level in levels]),
+                common=np.array([level.common for level in levels]),
+                freedom=np.array([level.freedom for level in levels], dtype=np.int64),
+            )
+        )
         self.launch = np.array([level.launch for level in levels], dtype=np.int64)
         self.launches = 1 + int(self.launch.max(initial=-1))
         """Numbers that launches may have: 0 to this one less 1."""
         self.crosses = np.array([level.crosses for level in levels], dtype=bool)
         self.network = np.array([sample.over_network for sample in samples], dtype=bool)
+        self.couple = self.network & np.array([len(sample.nodes) == 2 for sample in samples])
+        """It is a pair of nodes."""
         self.kind = np.where(self.network, 1 + self.crosses, 0)
         """Which of KINDS."""
         self.busy = np.array([sample.busy for sample in samples], dtype=bool)
@@ -72,12 +123,12 @@ class Columns:
         rails = [-1 if sample.rail is None else sample.rail for sample in samples]
         self.rail = np.array(rails, dtype=np.int64)
         """-1 = all."""
-        self._step = 2 + int(self.rail.max(initial=-1))
+        self.step = 2 + int(self.rail.max(initial=-1))
         """Codes of one name."""
         self.nodes: dict[str, int] = {}
         """Node → its number."""
-        self.pair = np.zeros(len(levels), dtype=np.int64)
-        """Of each level: its launch and its nodes, of whatever rail."""
+        self.group = np.zeros(len(levels), dtype=np.int64)
+        """Of each level: the number of its nodes."""
         self._numbers: dict[_Name, int] = {}
         plane = self._numbers.setdefault((ComponentKind.RAIL_PLANE, ()), 0)
         alike: dict[tuple[tuple[str, ...], str, int, bool], list[int]] = {}
@@ -92,15 +143,17 @@ class Columns:
         groups: dict[tuple[str, ...], int] = {}
         for (nodes, _, _, _), indices in alike.items():
             at = np.array(indices, dtype=np.int64)
-            self.pair[at] = groups.setdefault(nodes, len(groups))
+            self.group[at] = groups.setdefault(nodes, len(groups))
             ends += ((at, self.nodes.setdefault(node, len(self.nodes))) for node in nodes)
             for load in loads(samples[indices[0]], leaf, leaves):
                 if load.part.rail is None:
                     name = load.part.kind, load.part.names
                     number = self._numbers.setdefault(name, len(self._numbers))
                     loading.append((at, number, load.share))
-        self.pair += self.launch * len(groups)
+        self.pair = self.group + self.launch * len(groups)
+        """Of each level: its launch and its nodes, of whatever rail."""
         self._names = tuple(self._numbers)
+        self._parts: dict[int, Component] = {}
         places: dict[str, int] = {}
         own = [places.setdefault(leaf.get(node, ""), len(places)) for node in self.nodes]
         self.place = np.array(own, dtype=np.int64)
@@ -112,14 +165,12 @@ class Columns:
         self._set_entries(loading)
         self._set_counts()
 
-    def _set_numbers(self, levels: Sequence[Level]) -> None:
+    def _set_numbers(self, view: View) -> None:
         import numpy as np
 
-        self.ratio = np.array([level.ratio for level in levels])
-        self.noise = np.array([level.noise for level in levels])
-        self.expected = np.array([level.expected for level in levels])
-        self.common = np.array([level.common for level in levels])
-        self.predicted = np.ones(len(levels))
+        self.ratio, self.noise, self.expected = view.ratio, view.noise, view.expected
+        self.common, self.freedom = view.common, view.freedom
+        self.predicted = np.ones(len(view.at))
         """What the parts explained so far leave of each."""
 
     def _set_entries(self, loading: Sequence[tuple[Positions, int, float]]) -> None:
@@ -134,7 +185,7 @@ class Columns:
         on_rails = np.array([kind is not ComponentKind.INTRA_NODE for kind in kinds])
         whole = np.array([kind is not ComponentKind.RAIL_PLANE for kind in kinds])
         railed = on_rails[number] & (self.rail[at] >= 0)
-        code = number * self._step
+        code = number * self.step
         codes = np.concatenate([code[whole[number]], (code + 1 + self.rail[at])[railed]])
         both = np.concatenate([np.flatnonzero(whole[number]), np.flatnonzero(railed)])
         order = np.lexsort((at[both], codes))
@@ -151,13 +202,13 @@ class Columns:
         )
         self._rails_of_pair = count[place] - 1.0
         _, place, count = np.unique(
-            place * self._step + self.rail + 1, return_inverse=True, return_counts=True
+            place * self.step + self.rail + 1, return_inverse=True, return_counts=True
         )
         self._same_of_pair = count[place] - 1.0
         kinds = [kind in _UPLINKS for kind, _ in self._names]
         self._filled = np.array(kinds, dtype=bool)
-        number = self.code // self._step
-        once = np.flatnonzero((self.code % self._step == 0) & self._filled[number])
+        number = self.code // self.step
+        once = np.flatnonzero((self.code % self.step == 0) & self._filled[number])
         # A pair loads all rails alike, also those of which nothing was recorded.
         pairs = number[once] * (1 + int(self.pair.max(initial=0))) + self.pair[self.at[once]]
         _, first = np.unique(pairs, return_index=True)
@@ -169,18 +220,20 @@ class Columns:
         self._sums = sums.reshape(len(self._names), self.launches)
         """By name and launch: groups' bytes."""
 
-    def chosen(self, positions: Sequence[int], levels: Sequence[Level]) -> Self:
-        """These levels alone, with other numbers; the codes and the launches stay."""
+    def seen(self, view: View) -> Self:
+        """Its levels alone, with its numbers; the codes and the launches stay."""
         import numpy as np
 
         some = type(self).__new__(type(self))
-        kept = np.array(positions, dtype=np.int64)
-        some._set_numbers(levels)
-        some.launches, some._step = self.launches, self._step
+        kept = view.at
+        some._set_numbers(view)
+        some.levels = tuple(self.levels[index] for index in kept.tolist())
+        some.launches, some.step = self.launches, self.step
         some.nodes, some.place = self.nodes, self.place
-        some._numbers, some._names = self._numbers, self._names
-        for name in ("launch", "crosses", "network", "kind", "busy", "rail", "pair"):
+        some._numbers, some._names, some._parts = self._numbers, self._names, self._parts
+        for name in ("launch", "crosses", "network", "kind", "busy", "rail", "couple"):
             setattr(some, name, getattr(self, name)[kept])
+        some.pair, some.group = self.pair[kept], self.group[kept]
         place = np.full(len(self.ratio), -1)
         place[kept] = np.arange(len(kept))
         ends = place[self.end_at] >= 0
@@ -193,19 +246,22 @@ class Columns:
 
     def part(self, code: int) -> Component:
         """By its code."""
-        number, rail = divmod(code, self._step)
-        kind, names = self._names[number]
-        if rail and kind is ComponentKind.NODE:
-            kind = ComponentKind.RAIL
-        return Component(kind, names, rail - 1 if rail else None)
+        part = self._parts.get(code)
+        if part is None:
+            number, rail = divmod(code, self.step)
+            kind, names = self._names[number]
+            if rail and kind is ComponentKind.NODE:
+                kind = ComponentKind.RAIL
+            part = self._parts[code] = Component(kind, names, rail - 1 if rail else None)
+        return part
 
     def code_of(self, part: Component) -> int:
         """Of a part that is loaded; -1 = no level loads any like it."""
         kind = ComponentKind.NODE if part.kind is ComponentKind.RAIL else part.kind
         number = self._numbers.get((kind, part.names), -1)
-        if number < 0 or (part.rail is not None and part.rail + 2 > self._step):
+        if number < 0 or (part.rail is not None and part.rail + 2 > self.step):
             return -1
-        return number * self._step + (0 if part.rail is None else part.rail + 1)
+        return number * self.step + (0 if part.rail is None else part.rail + 1)
 
     def loading(self, code: int) -> Positions:
         """The levels that load the part."""
@@ -239,7 +295,7 @@ class Columns:
         part = np.repeat(np.arange(len(wanted)), count)
         entry = np.arange(len(part)) + np.repeat(first - (count.cumsum() - count), count)
         at = self.at[entry]
-        number, rail = np.divmod(wanted, self._step)
+        number, rail = np.divmod(wanted, self.step)
         filled = self._filled[number]
         if each:
             filled &= ~np.array(each, dtype=bool)
@@ -323,22 +379,106 @@ def misfit(short: Numbers, most: Numbers) -> Numbers:
     return squared
 
 
-def medians_high(keys: Positions, values: Numbers) -> list[float]:
-    """The higher median of the values of each key.
+def _joined(arrays: Sequence[Positions]) -> Positions:
+    import numpy as np
 
-    >>> import numpy as np
-    >>> medians_high(np.array([0, 2, 0, 2, 2]), np.array([1.0, 5.0, 2.0, 4.0, 6.0]))
-    [2.0, 5.0]
+    return np.concatenate(arrays) if arrays else np.zeros(0, dtype=np.int64)
+
+
+def by_ends(columns: Columns, chosen: Flags) -> tuple[Positions, Positions]:
+    """(which rail of which node, which level), once for each node of each of these levels."""
+    ends = chosen[columns.end_at]
+    at = columns.end_at[ends]
+    return columns.end_node[ends] * columns.step + columns.rail[at] + 1, at
+
+
+def least_loss(columns: Columns, *, hashed: bool = False) -> float:
+    """Smallest loss that is called slow: rails of good nodes differ from each other too, by the
+    spread of their medians over all launches.
+
+    `hashed`: groups that leave their leaf differ by the luck of their flows, and do not count.
     """
+    kept = columns.couple & ~columns.crosses if hashed else columns.couple
+    keys, at = by_ends(columns, kept)
+    # The higher median: with two launches one bad partner must not make a rail look bad.
+    middles = _medians_high(keys, columns.ratio[at])
+    scatter = of_good_ones(middles) if len(middles) >= FEWEST_TO_DIFFER else 0.0
+    return max(LEAST_LOSS, DEVIATIONS * scatter)
+
+
+def against_pair(columns: Columns, *, hashed: bool) -> View:
+    """The rails of pairs, each compared with the others of its pair in the same launch.
+
+    What a launch does to all rails of a pair, be it noise or a neighbour's load, does not show here;
+    nor does what a rail loses on all nodes. No level = that is noisier, and says nothing that the
+    levels do not. Where flows collide across leaves, only those inside are compared.
+    """
+    import numpy as np
+
+    chosen = columns.couple & (columns.rail >= 0)
+    if hashed:
+        chosen &= ~columns.crosses
+    at = np.flatnonzero(chosen)
+    _, pair, count = np.unique(columns.pair[at], return_inverse=True, return_counts=True)
+    usual = np.array(_medians_high(pair, columns.ratio[at]))[pair] if len(at) else columns.ratio[at]
+    kept = (count[pair] >= FEWEST_RAILS) & (usual > 0)
+    at, usual = at[kept], usual[kept]
+    whole = columns.expected[at]
+    # What limits all rails of the pair hides a rail that carries as much.
+    slow = 1.0 - usual > SUSPICIOUS * columns.noise[at]
+    expected = whole * np.where(slow, usual, 1.0)
+    ratio = columns.ratio[at] / usual
+    like = 2 * columns.rail[at] + columns.crosses[at]
+    for key in np.unique(like):
+        own = like == key
+        # Where a neighbour limits the others of its pair, a rail with a dead end has room to spare.
+        free = own & (expected == whole)
+        good = good_level(ratio[free if free.any() else own].tolist())
+        ratio[own] = ratio[own] / good if good > 0 else 1.0
+    levels = [columns.levels[index] for index in at.tolist()]
+    noise = noise_of(
+        [level.sample for level in levels], ratio.tolist(), columns.crosses[at].tolist()
+    )
+    if noise.deviation > statistics.median(columns.noise[at].tolist() or [0.0]):
+        at = at[:0]
+    own = slice(len(at))
+    scatter = np.array([level.scatter for level in levels])[own]
+    return View(
+        at,
+        ratio=ratio[own],
+        noise=np.maximum(noise.deviation, scatter),
+        expected=expected[own],
+        common=np.full(len(at), noise.common),
+        freedom=np.full(len(at), noise.freedom),
+    )
+
+
+def steadiness(columns: Columns) -> View:
+    """In place of the speed, the share of iterations that kept it, compared with that of the
+    steadier half."""
+    import numpy as np
+
+    ranked = sorted(level.dips for level in columns.levels)
+    usual = statistics.fmean(ranked[: (len(ranked) + 1) // 2])
+    share = max(usual, statistics.fmean(ranked[: max(1, len(ranked) * 3 // 4)]))
+    dips = np.array([level.dips for level in columns.levels])
+    iterations = np.array([len(level.sample.busbw_gb_s) for level in columns.levels])
+    noise = np.sqrt(share * (1 - share) / np.maximum(iterations, 1))
+    return View(
+        np.arange(len(dips)),
+        ratio=np.minimum(1.0, (1 - dips) / (1 - share)),
+        noise=np.maximum(LEAST_UNSTEADY, noise),
+        expected=np.ones(len(dips)),
+        common=columns.common,
+        freedom=columns.freedom,
+    )
+
+
+def _medians_high(keys: Positions, values: Numbers) -> list[float]:
+    """The higher median of the values of each key."""
     import numpy as np
 
     order = np.lexsort((values, keys))
     _, first, count = np.unique(keys[order], return_index=True, return_counts=True)
     middles: list[float] = values[order][first + count // 2].tolist()
     return middles
-
-
-def _joined(arrays: Sequence[Positions]) -> Positions:
-    import numpy as np
-
-    return np.concatenate(arrays) if arrays else np.zeros(0, dtype=np.int64)

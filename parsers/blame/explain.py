@@ -21,8 +21,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from busbw.model import Component, ComponentKind
-from busbw.parsers.blame.chance import Chance, Counting, deviations_for, pair_of, student
-from busbw.parsers.blame.columns import Columns, Members, misfit
+from busbw.parsers.blame.chance import Chance, Counting, deviations_for, student
+from busbw.parsers.blame.columns import Columns, Members, least_loss, misfit
 from busbw.parsers.blame.constants import (
     ALIKE,
     ALWAYS,
@@ -42,7 +42,6 @@ from busbw.parsers.blame.constants import (
     STANDS_OUT,
     SUSPICIOUS,
 )
-from busbw.parsers.blame.levels import Level, least_loss
 from busbw.parsers.blame.parts import Fabric
 from busbw.parsers.blame.thin import thin_losses
 
@@ -81,13 +80,15 @@ def _means(by_launch: dict[int, list[float]]) -> list[float]:
     return [statistics.fmean(by_launch[launch]) for launch in sorted(by_launch)]
 
 
-def tested_parts(levels: Sequence[Level]) -> float:
-    """Nodes, pairs and their rails that the groups test; looking again after each launch counts for
-    as many more as the logarithm of the launches."""
-    nodes = {node for level in levels for node in level.sample.nodes}
-    pairs = {level.sample.nodes for level in levels}
-    rails = 1 + max((level.sample.rail or 0 for level in levels), default=0)
-    launches = {level.launch for level in levels}
+def tested_parts(columns: Columns, at: Positions) -> float:
+    """Nodes, pairs and their rails that these groups test; looking again after each launch counts
+    for as many more as the logarithm of the launches."""
+    import numpy as np
+
+    nodes = np.unique(columns.end_node[columns.flags(at)[columns.end_at]])
+    pairs = np.unique(columns.group[at])
+    rails = 1 + max(0, int(columns.rail[at].max(initial=0)))
+    launches = np.unique(columns.launch[at])
     return (len(nodes) + len(pairs)) * (1 + rails) * (1.0 + math.log(max(len(launches), 1)))
 
 
@@ -188,6 +189,11 @@ class _Trials:
     explains: Flags
     """By group."""
 
+    def explained(self, row: int) -> Positions:
+        """Its groups that it explains."""
+        groups = slice(self.ends[row], self.ends[row + 1])
+        return self.at[groups][self.explains[groups]]
+
 
 def _medians(rows: Positions, values: Numbers) -> list[float]:
     """The median of each row."""
@@ -206,18 +212,18 @@ class Explainer:
 
     def __init__(
         self,
-        levels: tuple[Level, ...],
-        fabric: Fabric,
         columns: Columns,
+        fabric: Fabric,
         *,
         average: bool = False,
         rails: bool = False,
     ) -> None:
-        """`columns`: of these levels. `average`: what is bad shows in some of its groups by chance, so
+        """`average`: what is bad shows in some of its groups by chance, so
         that a part is also taken for what all its groups show together. `rails`: each rail is
         compared with the others of its pair, so that only what has one rail shows."""
+        import numpy as np
+
         self._average, self._of_rails = average, rails
-        self._levels = levels
         self._fabric = fabric
         self._leaf = dict(fabric.leaf_of)
         self._leaves = len(set(self._leaf.values()))
@@ -226,14 +232,14 @@ class Explainer:
         self._counting = Counting(self._columns)
         self._chance: Chance | None = None
         """Of what is explained by now; None = not counted yet."""
-        self._open = max(OPEN, 2.0 * math.log(max(len(levels), 1)))
+        self._open = max(OPEN, 2.0 * math.log(max(len(columns.ratio), 1)))
         self._parts = self._suspicious()
         self._members = self._telling(self._parts)
         """Of these parts."""
         self._accounts: dict[int, Account | None] = {}
         """By code, as long as none of its groups is explained; None = nothing that matters."""
-        self._least = least_loss(levels, hashed=fabric.hashed)
-        self._tested = tested_parts(levels)
+        self._least = least_loss(columns, hashed=fabric.hashed)
+        self._tested = tested_parts(columns, np.arange(len(columns.ratio)))
 
     def explain(self, known: tuple[Suspicion, ...] = ()) -> Explanation:
         """Take part after part, the most telling first, until none is worth its cost; then look for
@@ -272,7 +278,7 @@ class Explainer:
         self._predict(flagged)
         suspicions = []
         predicted = self._columns.predicted.tolist()
-        for loss in thin_losses(self._levels, predicted, self._leaf):
+        for loss in thin_losses(self._columns.levels, predicted, self._leaf):
             account = Account(
                 loss.part,
                 capacity=1.0 - loss.share,
@@ -347,7 +353,7 @@ class Explainer:
                 self._accounts[code] = None
                 if most >= self._open:
                     asked.append(code)
-        self._accounts |= self._accounts_of(asked)
+        self._accounts |= self._accounts_of(asked, worth=True)
         candidates = []
         for account in self._accounts.values():
             if account is None or account.part in known:
@@ -396,7 +402,7 @@ class Explainer:
             return 0.0
         rails = max(self._rails, 1)
         if part.kind is ComponentKind.RAIL_PLANE:
-            return len(self._levels) / rails
+            return len(self._columns.ratio) / rails
         leaves = [Component(ComponentKind.LEAF, (name,)) for name in part.names]
         columns = self._columns
         groups: float = min(len(columns.loading(columns.code_of(leaf))) for leaf in leaves)
@@ -442,12 +448,15 @@ class Explainer:
         code = self._columns.code_of(part)
         return self._accounts_of([code])[code]
 
-    def _accounts_of(self, codes: Sequence[int]) -> dict[int, Account | None]:
+    def _accounts_of(
+        self, codes: Sequence[int], *, worth: bool = False
+    ) -> dict[int, Account | None]:
         """What speaks for and against each of these parts, beyond what is explained already; None =
         nothing for it.
 
         How much a part carries is taken from the groups that are slow or, for an average, from all
-        of its groups, whichever explains more.
+        of its groups, whichever explains more. `worth`: None as well for what its numbers allow
+        neither to flag nor to suspect.
         """
         if not codes:
             return {}
@@ -458,9 +467,17 @@ class Explainer:
         best: list[Account | None] = [None] * len(codes)
         trials = self._trials([parts[i] for i, _ in asked], members)
         if trials is not None:
+            # What being bad at times costs counts against a flag, not against another launch.
+            flickers = ~trials.steady & trials.clean.any(axis=1)
+            enough = trials.weight + FLICKER * flickers >= self._open
+            enough &= 1.0 - trials.ratio >= max(LEAST_LOSS, self._least / 2)
+            done: set[int] = set()
             for row in (-trials.gain).argsort(kind="stable").tolist():
                 i, of_each = asked[int(trials.part[row])]
-                if best[i] is None:
+                if i in done or not self._shows(parts[i], trials, row):
+                    continue
+                done.add(i)
+                if enough[row] or not worth:
                     best[i] = self._accounted(parts[i], trials, row, of_each=of_each)
         return dict(zip(codes, best, strict=True))
 
@@ -478,8 +495,8 @@ class Explainer:
         # One row for each capacity, with all the groups of its part.
         rows = len(part)
         row = np.repeat(np.arange(rows), count[part])
-        start: Positions = first[part] - (count[part].cumsum() - count[part])
-        group = start[row] + np.arange(len(row))
+        start = first[part] - (count[part].cumsum() - count[part])
+        group = (start[row] + np.arange(len(row))).astype(np.int64)
         own = members.some(group)
         at, slow = own.at, slow[group]
         predicted = columns.predicted[at]
@@ -551,24 +568,22 @@ class Explainer:
             capacities += sorted(levels)
         return np.array(which, dtype=np.int64), np.array(capacities)
 
-    def _accounted(
-        self, part: Component, trials: _Trials, row: int, *, of_each: bool
-    ) -> Account | None:
-        """As an account; None = it explains no group or, of what many share, only such as leave
-        their leaf."""
+    def _shows(self, part: Component, trials: _Trials, row: int) -> bool:
+        """It explains a group; what many share, not only such as leave their leaf."""
+        # What gains nothing in the launches of its slow groups has no group to show.
+        explained = trials.explained(row)
+        shared = part.kind in (ComponentKind.LEAF, ComponentKind.RAIL_PLANE)
+        return len(explained) > 0 and not (shared and self._only_across(part, explained))
+
+    def _accounted(self, part: Component, trials: _Trials, row: int, *, of_each: bool) -> Account:
+        """As an account."""
         import numpy as np
 
-        launch, busy_at = self._columns.launch, self._columns.busy
-        groups = slice(trials.ends[row], trials.ends[row + 1])
-        at = trials.at[groups]
-        explained = at[trials.explains[groups]]
-        if not len(explained):
-            # What gains nothing in the launches of its slow groups has no group to show.
-            return None
+        at = trials.at[trials.ends[row] : trials.ends[row + 1]]
         slow_in = tuple(np.flatnonzero(trials.gained[row]).tolist())
         clean_in = tuple(np.flatnonzero(trials.clean[row]).tolist())
-        busy = set(launch[at[busy_at[at]]].tolist())
-        account = Account(
+        busy = set(self._columns.launch[at[self._columns.busy[at]]].tolist())
+        return Account(
             part,
             capacity=float(trials.capacity[row]),
             ratio=float(trials.ratio[row]),
@@ -576,21 +591,20 @@ class Explainer:
             weight=float(trials.weight[row]),
             slow_in=slow_in,
             clean_in=() if trials.steady[row] else clean_in,
-            explained=tuple(explained.tolist()),
+            explained=tuple(trials.explained(row).tolist()),
             busy_in=tuple(each for each in slow_in if each in busy),
             good_when_free=len(set(clean_in) - busy),
             of_each=of_each,
         )
-        shared = part.kind in (ComponentKind.LEAF, ComponentKind.RAIL_PLANE)
-        return None if shared and self._only_across(account) else account
 
-    def _only_across(self, account: Account) -> bool:
+    def _only_across(self, part: Component, explained: Sequence[int] | Positions) -> bool:
         """What is slow with it leaves its leaf, and what stays inside is not: so are uplinks."""
+        import numpy as np
+
         crosses = self._columns.crosses
-        if not crosses[list(account.explained)].all():
+        if not crosses[np.array(explained, dtype=np.int64)].all():
             return False
-        code = self._columns.code_of(account.part)
-        return not crosses[self._columns.loading(code)].all()
+        return not crosses[self._columns.loading(self._columns.code_of(part))].all()
 
     def _now(self) -> Chance:
         """What is slow by chance, of what is explained by now."""
@@ -605,9 +619,10 @@ class Explainer:
             return False
         shared = account.part.kind in _SHARED
         fewest = LAUNCHES_OF_SHARED if shared else 2
-        explained = [self._levels[i] for i in account.explained]
+        explained = [self._columns.levels[i] for i in account.explained]
         of_nodes = account.part.kind in _INSIDE_LEAVES
-        if of_nodes and self._only_across(account) and self._is_of_way(account):
+        across = of_nodes and self._only_across(account.part, account.explained)
+        if across and self._is_of_way(account):
             return False
         slow, clean = len(account.slow_in), len(account.clean_in)
         if shared and slow < ALWAYS * (slow + clean):
@@ -650,33 +665,33 @@ class Explainer:
     def _proved(self, account: Account) -> bool:
         """Its groups lie further below what is predicted without it than chance makes any part of
         so many lie, in so many launches: each launch of a pair is one measurement."""
-        pairs: dict[tuple[int, tuple[str, ...]], list[float]] = defaultdict(list)
-        worst: dict[tuple[int, tuple[str, ...]], Level] = {}
+        import numpy as np
+
+        columns = self._columns
+        losses: dict[int, list[float]] = defaultdict(list)
+        last: dict[int, int] = {}
         members = self._shown_by(account)
-        limited = self._columns.least(members, account.capacity)
-        slower = members.at[limited < self._columns.predicted[members.at]]
-        for index, predicted in zip(
-            slower.tolist(), self._columns.predicted[slower].tolist(), strict=True
-        ):
-            level = self._levels[index]
-            if account.intermittent and level.launch not in account.slow_in:
-                continue
-            pairs[pair_of(level)].append(predicted - level.ratio)
-            worst[pair_of(level)] = level
-        if not pairs:
+        limited = columns.least(members, account.capacity)
+        slower = members.at[limited < columns.predicted[members.at]]
+        if account.intermittent:
+            slower = slower[np.isin(columns.launch[slower], account.slow_in)]
+        if not len(slower):
             return False
-        variance = 0.0
-        for pair, losses in pairs.items():
-            level = worst[pair]
-            own = level.common + (1.0 - level.common) / len(losses)
-            variance += level.noise**2 * own
-        variance /= len(pairs)
-        error = math.sqrt(variance / len(pairs))
-        loss = statistics.fmean(map(statistics.fmean, pairs.values()))
-        freedom = min(level.freedom for level in worst.values())
+        lost = columns.predicted[slower] - columns.ratio[slower]
+        pairs = columns.pair[slower].tolist()
+        for index, pair, loss in zip(slower.tolist(), pairs, lost.tolist(), strict=True):
+            losses[pair].append(loss)
+            last[pair] = index
+        at = list(last.values())
+        common = columns.common[at]
+        own = common + (1.0 - common) / np.array([len(losses[pair]) for pair in last])
+        variance = float((columns.noise[at] ** 2 * own).mean())
+        error = math.sqrt(variance / len(at))
+        mean = statistics.fmean(map(statistics.fmean, losses.values()))
+        freedom = int(columns.freedom[at].min())
         launches = len(account.slow_in) + len(account.clean_in)
         tested = self._tested * math.comb(launches, len(account.slow_in))
-        return loss >= student(deviations_for(tested), freedom) * error
+        return mean >= student(deviations_for(tested), freedom) * error
 
     def _stands_out(self, account: Account) -> float:
         """How far what many groups share lies below its like from launch to launch."""
@@ -703,17 +718,18 @@ class Explainer:
         own = {i for i, portion in portions.items() if portion < halfway}
         only = part.kind is ComponentKind.LEAF_PAIR and self._leaves == 2
         across = part.kind in _UPLINKS and not only
-        scale = statistics.median(level.reference_gb_s for level in self._levels)
+        levels = self._columns.levels
+        scale = statistics.median(level.reference_gb_s for level in levels) if only else 1.0
         ours: dict[int, list[float]] = defaultdict(list)
         theirs: dict[int, list[float]] = defaultdict(list)
-        for index, level in enumerate(self._levels):
+        for index, level in enumerate(levels):
             hashed = self._fabric.hashed and level.crosses
             if len(level.sample.nodes) == 1 or hashed or portions.get(index, 0.0) >= halfway:
                 continue
             same_rail = part.rail in (None, level.sample.rail)
             of_rail = same_rail or part.kind is ComponentKind.RAIL_PLANE
             like = of_rail and (level.crosses or not across)
-            value = level.ratio
+            value = float(self._columns.ratio[index])
             if only:
                 # Launches in which all leave their leaf have no peers of their own: then what
                 # counts is what was measured.

@@ -9,16 +9,16 @@ launch has enough groups, inside the launch: a cluster that drifts is slow for e
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 import statistics
-from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from busbw.model import Medium
 from busbw.parsers.blame.constants import (
-    DEVIATIONS,
     DIP,
     DISTANCE,
     DRIFT,
@@ -27,13 +27,9 @@ from busbw.parsers.blame.constants import (
     FEWEST_GOOD,
     FEWEST_GROUPS,
     FEWEST_PEERS,
-    FEWEST_RAILS,
-    FEWEST_TO_DIFFER,
-    LEAST_LOSS,
     LEAST_NOISE,
     PRIOR,
     STEPS,
-    SUSPICIOUS,
     USUAL_NOISE,
 )
 from busbw.parsers.blame.parts import Fabric, crossing, narrowest
@@ -156,23 +152,29 @@ class Noise:
     """Degrees of freedom of the deviation."""
 
 
-def _noise(samples: tuple[GroupSample, ...], ratio: dict[int, float], least: float) -> Noise:
-    """The noise of a class, from the ratios of all its groups.
+def noise_of(samples: Sequence[GroupSample], ratios: list[float], crosses: list[bool]) -> Noise:
+    """The noise of these groups of one class, by their ratios.
 
     Rails of one pair differ by what is their own in a launch. A few bad parts do not move the median
     of such differences.
     """
+    ratio = dict(enumerate(ratios))
+    return _noise(samples, ratio, _from_launch_to_launch(samples, ratio, dict(enumerate(crosses))))
+
+
+def _noise(samples: Sequence[GroupSample], ratio: dict[int, float], least: float) -> Noise:
+    """The same, never less than what is known already."""
     rails: dict[tuple[str, tuple[str, ...]], list[float]] = {}
     for index in sorted(ratio, key=lambda index: samples[index].rail or 0):
         sample = samples[index]
         rails.setdefault((_launch(sample), sample.nodes), []).append(ratio[index])
     count = len(rails)
     # The scatter of few groups is easily too small: as many as `PRIOR` of usual ones are added.
-    measured = max(_of_good_ones(ratio.values()), least)
+    measured = max(of_good_ones(ratio.values()), least)
     variance = (count * measured**2 + PRIOR * USUAL_NOISE**2) / (count + PRIOR)
     own = _of_steps(rails.values())
     deviation = max(LEAST_NOISE, math.sqrt(variance))
-    if not samples[next(iter(ratio))].over_network:
+    if ratio and not samples[next(iter(ratio))].over_network:
         repeated = between_launches((samples[i].nodes, value) for i, value in ratio.items())
         deviation = max(deviation, repeated)
     return Noise(
@@ -194,7 +196,7 @@ def _of_steps(series: Iterable[list[float]]) -> float | None:
     return (1.4826 * statistics.median(steps)) ** 2 / 2
 
 
-def _of_good_ones(ratios: Iterable[float]) -> float:
+def of_good_ones(ratios: Iterable[float]) -> float:
     """Standard deviation of good groups, by those above the good level: what is bad, or slow by
     chance, lies below it and is no noise of theirs."""
     near = [value for value in ratios if 0.8 < value < 1.2] or [1.0]
@@ -205,7 +207,7 @@ def _of_good_ones(ratios: Iterable[float]) -> float:
 
 
 def _from_launch_to_launch(
-    samples: tuple[GroupSample, ...], ratio: dict[int, float], crosses: dict[int, bool]
+    samples: Sequence[GroupSample], ratio: dict[int, float], crosses: dict[int, bool]
 ) -> float:
     """Standard deviation by what the groups of one node differ by from launch to launch.
 
@@ -301,7 +303,8 @@ def _of_class(
         by_launch.setdefault(_launch(samples[index]), []).append(index)
     steady: dict[int, tuple[float, float, float]] = {}
     for launched in by_launch.values():
-        steady |= _steadied(samples, launched)
+        series = tuple(samples[index].busbw_gb_s for index in launched)
+        steady |= zip(launched, _steadied(series), strict=True)
     crosses = {
         index: samples[index].over_network and crossing(samples[index].nodes, leaf)
         for index in members
@@ -358,72 +361,18 @@ def _of_class(
     return of_class
 
 
-def against_pair(levels: tuple[Level, ...], fabric: Fabric) -> dict[int, Level]:
-    """The rails of pairs, each compared with the others of its pair in the same launch: position
-    among `levels` → such a level. What a launch does to all rails of a pair, be it noise or a neighbour's
-    load, does not show here; nor does what a rail loses on all nodes. Empty = that is noisier, and says
-    nothing that the levels do not. Where flows collide across leaves, only those
-    inside are compared.
-    """
-    pairs: dict[tuple[int, tuple[str, ...]], list[int]] = {}
-    for index, level in enumerate(levels):
-        sample = level.sample
-        of_pair = sample.over_network and len(sample.nodes) == 2
-        if sample.rail is not None and of_pair and not (fabric.hashed and level.crosses):
-            pairs.setdefault((level.launch, sample.nodes), []).append(index)
-    ratio: dict[int, float] = {}
-    expected: dict[int, float] = {}
-    for members in pairs.values():
-        usual = statistics.median_high(levels[i].ratio for i in members)
-        if len(members) < FEWEST_RAILS or usual <= 0:
-            continue
-        for i in members:
-            ratio[i] = levels[i].ratio / usual
-            # What limits all rails of the pair hides a rail that carries as much.
-            slow = 1.0 - usual > SUSPICIOUS * levels[i].noise
-            expected[i] = levels[i].expected * (usual if slow else 1.0)
-    like: dict[tuple[int | None, bool], list[int]] = {}
-    for i in ratio:
-        like.setdefault((levels[i].sample.rail, levels[i].crosses), []).append(i)
-    for members in like.values():
-        # Where a neighbour limits the others of its pair, a rail with a dead end has room to spare.
-        free = [i for i in members if expected[i] == levels[i].expected] or members
-        usual = good_level(ratio[i] for i in free)
-        for i in members:
-            ratio[i] = ratio[i] / usual if usual > 0 else 1.0
-    if not ratio:
-        return {}
-    samples = tuple(level.sample for level in levels)
-    crosses = {i: levels[i].crosses for i in ratio}
-    noise = _noise(samples, ratio, _from_launch_to_launch(samples, ratio, crosses))
-    if noise.deviation > statistics.median(levels[i].noise for i in ratio):
-        return {}
-    return {
-        i: replace(
-            levels[i],
-            ratio=value,
-            noise=max(noise.deviation, levels[i].scatter),
-            common=noise.common,
-            freedom=noise.freedom,
-            expected=expected[i],
-        )
-        for i, value in sorted(ratio.items())
-    }
-
-
-def _steadied(
-    samples: tuple[GroupSample, ...], launched: list[int]
-) -> dict[int, tuple[float, float, float]]:
+@functools.lru_cache(maxsize=1024)
+def _steadied(series: tuple[tuple[float, ...], ...]) -> tuple[tuple[float, float, float], ...]:
     """(level in GB/s, noise of the level as a share of it, share of dips) of each group of a
-    launch, without what all groups had in common."""
+    launch, without what all groups had in common. `series`: the iterations of each."""
     import numpy as np
 
     steady: dict[int, tuple[float, float, float]] = {}
     by_count: dict[int, list[int]] = {}
-    for index in launched:
-        by_count.setdefault(len(samples[index].busbw_gb_s), []).append(index)
+    for index, busbw_gb_s in enumerate(series):
+        by_count.setdefault(len(busbw_gb_s), []).append(index)
     for count, members in by_count.items():
-        values = np.array([samples[index].busbw_gb_s for index in members])
+        values = np.array([series[index] for index in members])
         cut = count // 4
         if len(members) >= FEWEST_PEERS:
             shape = _shares(
@@ -443,7 +392,7 @@ def _steadied(
             members, level.tolist(), noise.tolist(), dips.tolist(), strict=True
         ):
             steady[index] = (numbers[0], numbers[1] if count > 2 else 0.0, numbers[2])
-    return steady
+    return tuple(steady[index] for index in range(len(series)))
 
 
 def _shares(values: np.ndarray, wholes: np.ndarray) -> np.ndarray:
@@ -513,23 +462,3 @@ def _across_leaves(
             for index in launched:
                 expected[index] *= min(level, 1.0)
     return expected
-
-
-def least_loss(levels: tuple[Level, ...], *, hashed: bool = False) -> float:
-    """Smallest loss that is called slow: rails of good nodes differ from each other too, by the
-    spread of their medians over all launches.
-
-    `hashed`: groups that leave their leaf differ by the luck of their flows, and do not count.
-    """
-    ratios: dict[tuple[str, int | None], list[float]] = {}
-    for level in levels:
-        of_pair = len(level.sample.nodes) == 2 and level.sample.over_network
-        if not of_pair or (hashed and level.crosses):
-            continue
-        for node in level.sample.nodes:
-            ratios.setdefault((node, level.sample.rail), []).append(level.ratio)
-    # The higher median: with two launches one bad partner must not make a rail look bad.
-    scatter = 0.0
-    if len(ratios) >= FEWEST_TO_DIFFER:
-        scatter = _of_good_ones(statistics.median_high(values) for values in ratios.values())
-    return max(LEAST_LOSS, DEVIATIONS * scatter)

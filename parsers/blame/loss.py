@@ -86,7 +86,7 @@ def findings(pairs: tuple[PairTraffic, ...], fabric: Fabric) -> tuple[Finding, .
     if not all_levels:
         return ()
     columns = Columns(all_levels, dict(fabric.leaf_of))
-    flagged = Explainer(all_levels, fabric, columns).explain().flagged
+    flagged = Explainer(columns, fabric).explain().flagged
     return tuple(_finding(suspicion, all_levels) for suspicion in flagged)
 
 

@@ -56,6 +56,15 @@ def _without_chance() -> Any:
     return mock.patch.object(chance.Chance, "bounds", bounds)
 
 
+def _without_pairs() -> Any:
+    whole = columns.against_pair
+
+    def nothing(*args: Any, **options: Any) -> columns.View:
+        return whole(*args, **options).some(())
+
+    return mock.patch.object(blame, "against_pair", nothing)
+
+
 def _always(owner: Any, name: str, value: Any) -> Any:
     return mock.patch.object(owner, name, mock.Mock(return_value=value))
 
@@ -74,7 +83,7 @@ PARTS = {
     "plausible alternatives only": lambda: _always(Explainer, "_plausible", True),
     "a way that slows each flow": lambda: mock.patch.object(explain, "_OF_EACH", ()),
     "thin losses": lambda: _always(explain, "thin_losses", ()),
-    "a rail against its pair": lambda: _always(blame, "against_pair", {}),
+    "a rail against its pair": _without_pairs,
     "shared uplinks": lambda: _always(blame, "shared_uplinks", ()),
     "waste of full uplinks": lambda: mock.patch.object(columns, "WASTE", 0.0),
     "rails merged into their node": lambda: mock.patch.object(
