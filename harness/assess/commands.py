@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 from busbw.assess import placeholders
@@ -35,6 +35,7 @@ _RDMA = (
 )
 _RDMA_PROGRAMS = frozenset(_RDMA.split())
 """Programs that say nothing of a fabric without RDMA."""
+_ON_NODE = "ssh NODE "
 _SHELL = re.compile(r"[*?|;&<>$`'\"(){}~\[\]]")
 
 
@@ -47,9 +48,8 @@ def _completed(finding: Finding, plan: RunPlan) -> Finding:
     only = _only_node(finding, plan.cluster)
 
     def all_of(texts: Iterable[str], node: Node | None = only) -> tuple[str, ...]:
-        known = placeholders.known(finding, plan, node)
-        own = (known.fill(text) for text in texts if _fits_fabric(text, plan))
-        return tuple(_on(text, node, plan) for text in own)
+        own = (text for text in texts if _fits_fabric(text, plan))
+        return tuple(_whole(text, finding, node, plan) for text in own)
 
     return replace(
         finding,
@@ -65,11 +65,23 @@ def _completed(finding: Finding, plan: RunPlan) -> Finding:
     )
 
 
+def _whole(text: str, finding: Finding, node: Node | None, plan: RunPlan) -> str:
+    """One command with every word that the run knows. What several nodes need, each in the same
+    words, stands there for the first of them."""
+    others: tuple[str, ...] = ()
+    if node is None and text.startswith(_ON_NODE) and placeholders.left_in(text) == {"NODE"}:
+        nodes = [each for each in plan.cluster.nodes if each.name in finding.where]
+        node = nodes[0] if nodes else None
+        others = tuple(each.name for each in nodes[1:])
+    whole = _on(placeholders.known(finding, plan, node).fill(text), node, plan)
+    return f"{whole}   # the same on {fold(others)}" if others else whole
+
+
 def _fits_fabric(text: str, plan: RunPlan) -> bool:
     """Whether its program knows the fabric at all."""
     family = plan.profile.family
     has_rdma = family is None or family.data_path is not DataPath.SOCKETS
-    return has_rdma or text.removeprefix("ssh NODE ").partition(" ")[0] not in _RDMA_PROGRAMS
+    return has_rdma or text.removeprefix(_ON_NODE).partition(" ")[0] not in _RDMA_PROGRAMS
 
 
 def _only_node(finding: Finding, cluster: Cluster) -> Node | None:
@@ -109,19 +121,35 @@ def reaching(findings: tuple[Finding, ...], cluster: Cluster) -> tuple[Finding, 
     """Findings of no run, as of a hung job: each command that asks or changes one machine with the
     node on which it runs. Of several nodes they stand behind it: a process id of one means another
     process on the next."""
-    return tuple(_reaching(finding, cluster) for finding in findings)
+
+    def on(text: str, names: tuple[str, ...]) -> str:
+        nodes = [node for node in cluster.nodes if node.name in names]
+        return _through(text, nodes[0], cluster) if len(nodes) == 1 else _behind(text, names)
+
+    names = tuple(node.name for node in cluster.nodes)
+    return tuple(_placed(finding, names, on) for finding in findings)
 
 
-def _reaching(finding: Finding, cluster: Cluster) -> Finding:
-    named = {place.split()[0] for place in finding.where if place}
-    nodes = [node for node in cluster.nodes if node.name in named]
+def naming(findings: tuple[Finding, ...], names: tuple[str, ...]) -> tuple[Finding, ...]:
+    """The same where nothing says how the nodes of these names are reached, as in answers that
+    somebody collected: the node stands behind each command."""
+    return tuple(_placed(finding, names, _behind) for finding in findings)
+
+
+def _behind(text: str, names: tuple[str, ...]) -> str:
+    each = ", each with its own" if len(names) > 1 else ""
+    return f"{text}   # on {fold(names)}{each}"
+
+
+def _placed(
+    finding: Finding, names: tuple[str, ...], on: Callable[[str, tuple[str, ...]], str]
+) -> Finding:
+    places = {place.split()[0] for place in finding.where if place}
+    named = tuple(name for name in names if name in places)
 
     def whole(text: str) -> str:
-        if not nodes or text.partition(" ")[0] not in _OF_A_NODE:
-            return text
-        if len(nodes) > 1:
-            return f"{text}   # on {fold(node.name for node in nodes)}, each with its own"
-        return _through(text, nodes[0], cluster)
+        is_of_node = named and text.partition(" ")[0] in _OF_A_NODE
+        return on(text, named) if is_of_node else text
 
     fixes = (replace(fix, commands=tuple(map(whole, fix.commands))) for fix in finding.fixes)
     return replace(

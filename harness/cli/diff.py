@@ -66,9 +66,14 @@ def _earlier(args: argparse.Namespace, now: ComparableRun) -> tuple[ComparableRu
             )
         return found
     root = args.run.resolve().parent
-    found = tuple(
-        _read(each) for each in accepted.accepted_runs(root) if each.run.run_id != now.run_id
-    )
+    known = accepted.accepted_runs(root)
+    found = tuple(_read(each) for each in known if each.run.run_id != now.run_id)
+    if known and not found:
+        raise UsageError(
+            f"{now.run_id} is the only accepted run: there is no later one to compare with it",
+            seen=f"no other run is accepted in {root}",
+            next_step="measure again, then busbw diff; or name two runs: busbw diff A B",
+        )
     if not found:
         raise UsageError(
             f"nothing to compare {now.run_id} with",

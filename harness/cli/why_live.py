@@ -208,7 +208,7 @@ def offline(args: argparse.Namespace, directory: str) -> int:
 
     path = Path(directory)
     evidence = offline.evidence(path, offline.load(path))
-    answer = judged(path, directory, evidence, None, redact=args.redact)
+    answer = judged(path, directory, evidence, None, redact=args.redact, elsewhere=True)
     _print(args, answer)
     return live_exit_status(answer.verdict)
 
@@ -283,18 +283,30 @@ def sample(
 
 
 def judged(
-    path: Path, directory: str, evidence: StallEvidence, cluster: Cluster | None, *, redact: bool
+    path: Path,
+    directory: str,
+    evidence: StallEvidence,
+    cluster: Cluster | None,
+    *,
+    redact: bool,
+    elsewhere: bool = False,
 ) -> LiveAnswer:
     """The verdict on what lies in `path`, shown as `directory`; where names are redacted, the list
     of them is kept beside the evidence. `cluster`: how its nodes are reached, for the commands; None
-    = they are run on the node itself."""
+    = they are run on the node itself, or, `elsewhere`, nothing says how it is reached."""
     from busbw.parsers.stall.judge import judge
 
     verdict = judge(evidence)
-    if cluster is not None and not redact:
+    if (cluster is not None or elsewhere) and not redact:
         from busbw.assess import commands
 
-        verdict = replace(verdict, findings=commands.reaching(verdict.findings, cluster))
+        names = tuple(each.node for each in evidence.nodes)
+        placed = (
+            commands.naming(verdict.findings, names)
+            if cluster is None
+            else commands.reaching(verdict.findings, cluster)
+        )
+        verdict = replace(verdict, findings=placed)
     if redact:
         from busbw.reports.redact import Redactor, names_file
         from busbw.store import run_directory

@@ -181,13 +181,16 @@ def _answer(members: list[CheckResult]) -> Answer:
 def _summary(
     table: dict[str, dict[str, Status]], probed: int, nodes: int, checks: tuple[CheckResult, ...]
 ) -> str:
-    clean = sum(set(row.values()) == {Status.PASS} for row in table.values())
+    applied = {name for name, row in table.items() if set(row.values()) != {Status.SKIPPED}}
+    clean = sum(set(table[name].values()) == {Status.PASS} for name in applied)
     of = "" if probed == nodes else f" of {nodes}"
     text = (
-        f"{phrases.count(len(table), 'check')} on {phrases.count(probed, 'node')}{of}: {clean} pass"
-        " everywhere"
+        f"{phrases.count(len(applied), 'check')} on {phrases.count(probed, 'node')}{of}: {clean} pass"
+        " on every node"
     )
     counts = Counter(check.status for check in checks)
-    del counts[Status.PASS]
-    others = [f"{counts[s]:,} × {phrases.LABELS[s]}" for s in phrases.SEVERITY if counts[s]]
+    shown = [s for s in phrases.SEVERITY if s not in (Status.PASS, Status.SKIPPED)]
+    others = [f"{counts[s]:,} × {phrases.LABELS[s]}" for s in shown if counts[s]]
+    if len(applied) < len(table):
+        others.append(f"{phrases.count(len(table) - len(applied), 'check')} not applicable")
     return "; ".join(filter(None, (text, ", ".join(others)))) + "."

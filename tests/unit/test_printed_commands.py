@@ -165,6 +165,13 @@ def test_a_command_of_a_hung_job_says_on_which_node_it_runs(
     assert reached.fixes[0].commands == whole
 
 
+def test_a_command_for_answers_that_were_collected_names_the_node_behind_it() -> None:
+    steps = (Fix("Continue it", ("kill -CONT 7", "srun -n 1 x"), "app-owner"),)
+    finding = Finding("stall-rank-stopped", Status.FAIL, "stopped", ("n1",), (), fixes=steps)
+    (named,) = commands.naming((finding,), ("n1", "n2"))
+    assert named.fixes[0].commands == ("kill -CONT 7   # on n1", "srun -n 1 x")
+
+
 def test_a_plan_keeps_the_words_that_name_its_nodes_and_no_password() -> None:
     made = new_plan(
         RunOptions(

@@ -327,7 +327,8 @@ def test_equal_nodes_are_folded_and_the_odd_one_stands_out() -> None:
     text = rendered("failing")
     section = text[text.index('<section id="preflight"') : text.index('<section id="not-checked"')]
     assert (
-        "10 checks on 16 nodes: 7 pass everywhere; 1 × fail, 2 × unknown, 2 × warning." in section
+        "10 checks on 16 nodes: 7 pass on every node; 1 × fail, 2 × unknown, 2 × warning."
+        in section
     )
     assert re.findall(r'<th scope="col">(gpu[^ <]+)', section) == [
         "gpu-[000-001,003-004,006-008,010-013]",
