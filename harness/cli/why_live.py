@@ -300,9 +300,8 @@ def judged(
     if (cluster is not None or elsewhere) and not redact:
         from busbw.assess import commands
 
-        names = tuple(each.node for each in evidence.nodes)
         placed = (
-            commands.naming(verdict.findings, names)
+            commands.naming(verdict.findings, tuple(each.node for each in evidence.nodes))
             if cluster is None
             else commands.reaching(verdict.findings, cluster)
         )

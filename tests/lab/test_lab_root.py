@@ -114,6 +114,18 @@ def test_locked_memory_is_unlimited_or_the_lab_says_that_it_is_not(
     assert (on_node(lab4, "node1", "ulimit -l").out == "unlimited\n") is not refused
 
 
+def test_a_change_below_etc_stays_on_its_node_or_the_lab_says_that_it_does_not(
+    lab4: LabState, on_node: Run
+) -> None:
+    own = Path("/etc/busbw-lab-trial")
+    if any("/etc" in what for what in lab4.cannot):
+        return
+    on_node(lab4, "node1", f"touch {own}")
+    seen = [on_node(lab4, name, f"ls {own} || true").out for name in ("node1", "node2")]
+    assert seen == [f"{own}\n", ""]
+    assert not own.exists()
+
+
 def test_nodes_log_in_to_each_other_without_questions(lab4: LabState, on_node: Run) -> None:
     seen = on_node(lab4, "node1", "for i in 2 3 4; do ssh node$i hostname; done")
     assert (seen.exit_status, seen.out) == (0, "node2\nnode3\nnode4\n")

@@ -16,6 +16,11 @@ if mount -t sysfs sysfs /sys; then
 else
     touch /run/node/refused/sysfs
 fi
+# What root changes below /etc on a node stays there. A plain user may not write to this machine's /etc at all.
+if [ -z "$uid" ]; then
+    mkdir /run/node/etc /run/node/etc.work
+    mount -t overlay -o lowerdir=/etc,upperdir=/run/node/etc,workdir=/run/node/etc.work etc /etc || touch /run/node/refused/etc
+fi
 if [ -d /run/node/hardware ]; then . "${0%/*}/hardware.sh"; fi
 mount --bind /run/lab/hosts /etc/hosts
 mount --bind /run/lab/passwd /etc/passwd
