@@ -116,6 +116,43 @@ class Chance:
                 bounds[each, kind] = min(MOST, -2.0 * math.log(share))
         return bounds
 
+    def coincidence(
+        self, members: Positions, slow: Positions, rail: int | None, depth: float
+    ) -> float:
+        """Probability that a part meets as many slow groups by chance, if all that are as slow for no
+        other known reason could have fallen on any group.
+
+        Args:
+            members: the groups that load the part. slow: those of them that speak against it.
+            rail: of the part; None = the rails of a pair in a launch count once.
+            depth: share of what was predicted that it leaves.
+        """
+        import numpy as np
+
+        columns = self.columns
+        events = columns.pair
+        if rail is not None:
+            events = events * (1 + columns.rail.max()) + columns.rail
+        alike = columns.network == columns.network[slow[0]]
+        anywhere = alike & (columns.predicted >= 1.0)
+        anywhere[members] = True
+        unlucky = alike & (self.achieved <= depth + CLOSE * (1.0 - depth))
+        unlucky[slow] = True
+        count = [len(np.unique(events[some])) for some in (anywhere, unlucky, members, slow)]
+        return _at_least(count[3], count[2], count[1] / count[0])
+
+
+def _at_least(hits: int, tries: int, chance: float) -> float:
+    """Probability of so many hits or more.
+
+    >>> round(_at_least(2, 16, 1 / 32), 3)
+    0.088
+    """
+    return math.fsum(
+        math.comb(tries, n) * chance**n * (1.0 - chance) ** (tries - n)
+        for n in range(hits, tries + 1)
+    )
+
 
 class Counting:
     """Counts what is slow by chance; again after each explanation."""

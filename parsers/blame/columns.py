@@ -263,6 +263,12 @@ class Columns:
             return -1
         return number * self.step + (0 if part.rail is None else part.rail + 1)
 
+    def like(self, part: Component) -> int:
+        """How many parts are of its kind."""
+        kind = ComponentKind.NODE if part.kind is ComponentKind.RAIL else part.kind
+        names = sum(kind is each for each, _ in self._names)
+        return names if part.rail is None else names * (self._step - 1)
+
     def loading(self, code: int) -> Positions:
         """The levels that load the part."""
         first, last = self.code.searchsorted([code, code + 1])

@@ -26,6 +26,7 @@ from busbw.parsers.blame.columns import Columns, Members, least_loss, misfit
 from busbw.parsers.blame.constants import (
     ALIKE,
     ALWAYS,
+    COINCIDENCE,
     COST,
     ENOUGH_OF_SHARED,
     FEWEST_SHARE,
@@ -645,7 +646,19 @@ class Explainer:
                 fewest = LAUNCHES_OF_HASHED_PATH
         if len(slow_in) < fewest or not self._proved(account):
             return False
-        return not shared or self._stands_out(account) >= 0
+        if shared:
+            return self._stands_out(account) >= 0
+        return not (account.intermittent and self._is_coincidence(account))
+
+    def _is_coincidence(self, account: Account) -> bool:
+        """Some part would be bad as often if what is slow for no known reason fell anywhere."""
+        import numpy as np
+
+        columns, part = self._columns, account.part
+        members = columns.loading(columns.code_of(part))
+        slow = np.array(account.explained, dtype=np.int64)
+        by_chance = self._now().coincidence(members, slow, part.rail, account.ratio)
+        return columns.like(part) * by_chance > COINCIDENCE
 
     def _is_of_way(self, account: Account) -> bool:
         """What leaves its leaf is slow with it, as much is slow without it, or all of that always

@@ -17,7 +17,7 @@ from busbw.parsers.blame.explain import student
 from busbw.parsers.blame.parts import Fabric
 from busbw.parsers.nccl_tests.groups import GroupSample
 from busbw.survey.adapt import MOST_ALONE, SurveyLimits, again_alone, choose
-from busbw.survey.schedule import Round, alone
+from busbw.survey.schedule import Round, alone, circle
 
 TESTS = Path(__file__).parents[1]
 sys.path.insert(0, str(TESTS))
@@ -358,3 +358,23 @@ def test_what_a_loaded_machine_measured_names_who_was_slowed_and_nobody_else(
     outcome = blame.solve(samples, leaves)
     assert {b.component.label for b in outcome.blames} == named
     assert all(not b.also for b in outcome.blames)
+
+
+@pytest.mark.parametrize(("launches", "unlucky"), [(12, (3, 8)), (16, (5, 11)), (14, (4, 9, 13))])
+def test_stalls_of_pairs_that_have_one_node_in_common_by_chance_accuse_nobody(
+    launches: int, unlucky: tuple[int, ...]
+) -> None:
+    """Of eight nodes: two stalls have a node in common in half of all cases."""
+    nodes = tuple(f"node{i}" for i in range(1, 9))
+    rng = random.Random(7)
+    samples = []
+    for number in range(launches):
+        for pair in circle(nodes, number)[0]:
+            left = 0.54 if number in unlucky and "node5" in pair else 1.0
+            for rail in range(4):
+                values = tuple(10 * left * rng.gauss(1, 0.02) for _ in range(10))
+                artefact = f"raw/cases/{number}/result.json"
+                samples.append(
+                    GroupSample(pair, 1 << 20, values, artefact, launch=str(number), rail=rail)
+                )
+    assert blame.solve(tuple(samples), Fabric()).blames == ()
