@@ -267,7 +267,7 @@ class Columns:
         """How many parts are of its kind."""
         kind = ComponentKind.NODE if part.kind is ComponentKind.RAIL else part.kind
         names = sum(kind is each for each, _ in self._names)
-        return names if part.rail is None else names * (self._step - 1)
+        return names if part.rail is None else names * (self.step - 1)
 
     def loading(self, code: int) -> Positions:
         """The levels that load the part."""
