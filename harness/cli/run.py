@@ -356,6 +356,8 @@ def _no_slurm(seen: str) -> LaunchError:
 
 
 DEFAULT_PLAYBOOK = "day-one"
+PLAYBOOKS = ("quick", "day-one", "firmware-ci", "provider-acceptance", "soak")
+"""From the shortest to the longest; written out, since `--help` reads no file."""
 _INSISTS = 3
 """Signals after which a run stops without cleaning up."""
 
@@ -367,7 +369,7 @@ def register(parser: argparse.ArgumentParser) -> None:
         nargs="?",
         default=DEFAULT_PLAYBOOK,
         metavar="PLAYBOOK",
-        help=f"name or file (default {DEFAULT_PLAYBOOK})",
+        help=f"{', '.join(PLAYBOOKS)}, or a file (default {DEFAULT_PLAYBOOK})",
     )
     nodes = parser.add_argument_group("nodes")
     options.add_nodes(nodes)

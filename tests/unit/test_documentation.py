@@ -16,6 +16,7 @@ import pytest
 import yaml
 
 from busbw import cli
+from busbw.cli.run import PLAYBOOKS
 from busbw.lab.persona_faults import FAULTS
 from busbw.launch.choose import launchers
 from busbw.parsers.findings import catalogue
@@ -64,6 +65,12 @@ def test_links_lead_to_files_that_are_there(page: Path) -> None:
 def test_every_page_can_be_found_from_the_readme() -> None:
     text = (ROOT / "README.md").read_text(encoding="utf-8")
     assert [page.name for page in PAGES[1:] if f"docs/{page.name}" not in text] == []
+
+
+def test_the_readme_and_the_help_name_every_playbook() -> None:
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    known = {path.stem for path in (ROOT / "playbooks").glob("*.yaml")}
+    assert set(re.findall(r"^\| `([a-z-]+)`", text, re.MULTILINE)) == known == set(PLAYBOOKS)
 
 
 def test_every_command_that_stands_in_the_documentation_is_taken_by_the_command_line() -> None:
