@@ -4,6 +4,7 @@ changed?"""
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -44,6 +45,8 @@ def run(args: argparse.Namespace) -> int:
     from busbw.reports import compare
 
     now = _past(args.run)
+    if not now.numbers:
+        raise _without_numbers(now.run_id, args.run.resolve().parent)
     found = diff(now, _earlier(args, now))
     if args.json:
         sys.stdout.write(dump_json(found))
@@ -51,6 +54,20 @@ def run(args: argparse.Namespace) -> int:
         lines = compare.lines(found)
         sys.stdout.write("".join(f"{line}\n" for line in (lines[-1:] if args.quiet else lines)))
     return EXIT_STATUS[found.status]
+
+
+def _without_numbers(run_id: str, root: Path) -> UsageError:
+    """The error for a check, or for a run that ended before its first number."""
+    folders = (path for path in root.iterdir() if not path.is_symlink())
+    measured = sorted(path for path in folders if (path / "raw" / "cases").is_dir())
+    step = "busbw run, then busbw diff"
+    if measured:
+        step = f"the last run that measured: busbw diff {os.path.relpath(measured[-1])}"
+    return UsageError(
+        f"{run_id} measured nothing: there is nothing to compare",
+        seen="a check, or a run that ended before its first number",
+        next_step=step,
+    )
 
 
 def _earlier(args: argparse.Namespace, now: ComparableRun) -> tuple[ComparableRun, ...]:

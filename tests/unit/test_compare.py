@@ -12,6 +12,7 @@ from types import SimpleNamespace
 import pytest
 
 from busbw import assess
+from busbw.cli import diff as diff_command
 from busbw.compare import comparable, earlier
 from busbw.compare.comparable import diff
 from busbw.model import RunResult, Status
@@ -288,3 +289,19 @@ def test_a_number_that_was_measured_otherwise_says_how_and_a_run_without_numbers
         lines(diff(run("now", 371.0, regime=dataclasses.replace(REGIME, nodes=8)), GOOD))
     )
     assert "next: busbw baseline accept RUN" in text
+
+
+def test_a_check_is_not_compared_and_the_last_run_that_measured_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("20261101-quick", "20261102-quick", "20261103-check"):
+        (tmp_path / name / "raw").mkdir(parents=True)
+        if name.endswith("quick"):
+            (tmp_path / name / "raw" / "cases").mkdir()
+    monkeypatch.chdir(tmp_path)
+    error = diff_command._without_numbers("20261103-check", tmp_path)
+    assert error.lines() == (
+        "error: 20261103-check measured nothing: there is nothing to compare",
+        "seen: a check, or a run that ended before its first number",
+        "next: the last run that measured: busbw diff 20261102-quick",
+    )
