@@ -140,9 +140,10 @@ _PARTS = (
 """In order: the first part that is named counts."""
 _NO_STATE = (
     r"\b(?:docker0|virbr\d|veth\w*|cni\d|flannel\S*|cali\w*|br-\w+|usb\w*|idrac|ilo|lo):? "
-    r"|^\[ *\d+\.\d+\]|\bNCCL \w|\bUCX +[A-Z]|libfabric:|\bkernel: "
+    r"|^\[ *\d+\.\d+\]|\bNCCL \w|\bUCX +[A-Z]|libfabric:|\bkernel: |available: False, us(?:ed|ing)"
 )
-"""Interfaces that carry nothing of a job, and lines of a log: what they tell may be over."""
+"""Interfaces that carry nothing of a job, lines of a log: what they tell may be over, and Lightning's
+list of the accelerators that it does not need."""
 _OWN: Mapping[str, tuple[str, ...]] = {
     r"not ?ready|down\*": ("node-unreachable",),
     r"crashloopbackoff": ("container-start-failed",),

@@ -39,6 +39,7 @@ def test_a_bad_state_points_at_its_part(line: str, heading: str, first: str) -> 
         ("[0] NCCL INFO Check P2P Type isAllDirectP2p 0 directMode 0", ""),
         ("errors: 0, failed: 0", ""),
         ("Retry on failure: enabled", ""),
+        ("TPU available: False, using: 0 TPU cores", ""),
     ],
 )
 def test_good_states_and_features_say_nothing(line: str, heading: str) -> None:
