@@ -65,7 +65,9 @@ def _is_given_twice(lines: tuple[Sighting, ...]) -> bool:
 
 def _joined(*ranks: int) -> str:
     """Lines of a job of four ranks."""
-    return "".join(f"initializing ddp: GLOBAL_RANK: {rank}, MEMBER: {rank + 1}/4\n" for rank in ranks)
+    return "".join(
+        f"initializing ddp: GLOBAL_RANK: {rank}, MEMBER: {rank + 1}/4\n" for rank in ranks
+    )
 
 
 _BARRIER = (

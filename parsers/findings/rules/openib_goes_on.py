@@ -35,8 +35,6 @@ RULE = Rule(
     ),
     watches=(_WARNING, _WORK),
     judge=_judge,
-    fires=(
-        Fires(_TEXT + _ROWS, (("openib-noise", "strong"), ("openib-btl-fails", "excludes"))),
-    ),
+    fires=(Fires(_TEXT + _ROWS, (("openib-noise", "strong"), ("openib-btl-fails", "excludes"))),),
     silent=(_TEXT, _ROWS + _TEXT),
 )
