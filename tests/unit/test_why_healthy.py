@@ -13,6 +13,7 @@ FIXTURES = Path(__file__).parents[1] / "fixtures" / "healthy"
 TEXTS = sorted(FIXTURES.glob("*.txt"))
 MENTIONED = {
     "dmesg-boot.txt": {"mlx5-access-reg-noise"},
+    "mpirun-chatter.txt": {"openib-noise"},
     "nccl-2.18-efa.txt": {"ofi-version-lookup-noise"},
     "nccl-2.24-two-jobs.txt": {"ras-port-noise"},
     "nccl-2.30-sockets-two-nodes.txt": {

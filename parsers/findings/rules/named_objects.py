@@ -36,8 +36,10 @@ _FAILURES = tuple(
 _HARMLESS = (Role.NOTE, Role.SETTING, Role.STATE)
 _NCCL = re.compile(r"NCCL WARN ")
 """NCCL's messages have a vocabulary of their own, which knows what they mean."""
-_SOURCE = re.compile(r"\b[\w./-]+\.(?:cc|cpp|cu|c|h|hpp|py):\d+\]?")
-"""Where in its sources a writer printed the line: the name of a file is no object."""
+_SOURCE = re.compile(
+    r"\b[\w./-]+\.(?:cc|cpp|cu|c|h|hpp|py):\d+\]?|\b\w+(?:\.\w+)+\(|\b\w+(?:::~?\w+)+"
+)
+"""Where in its sources a writer printed the line, and code (`a.b(`, `A::b`): names are no objects."""
 _SURE = (Weight.STRONG, Weight.CERTAIN)
 
 
