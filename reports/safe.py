@@ -38,6 +38,8 @@ def visible(text: str) -> str:
     >>> visible("a\\x1b[2Jb\\x9b\\u202ec"), visible("two\\r\\nlines")
     ('a␛[2Jb⟨U+009B⟩⟨U+202E⟩c', 'two␍\\nlines')
     """
+    if text.isascii() and text.isprintable():
+        return text
     return _INVISIBLE.sub(lambda match: f"⟨U+{ord(match[0]):04X}⟩", text.translate(_PICTURES))
 
 

@@ -36,7 +36,7 @@ from busbw.parsers.findings import catalogue
 from busbw.parsers.logs import HEAD_BYTES, Document, Format, failure_lines, nccl_debug, node_tools
 from busbw.parsers.logs.failure_lines import FailureLine
 from busbw.parsers.logs.formats import formats_for, line_formats
-from busbw.parsers.logs.scan import Pattern, Scan, scanner_of
+from busbw.parsers.logs.scan import Pattern, Scan, Scanner, scanner_of
 from busbw.parsers.nccl_tests.table import KIND
 from busbw.reports import phrases
 from busbw.reports.safe import csv_cell, one_line
@@ -117,7 +117,7 @@ class _Lines:
     def scan(self) -> Scan:
         """One search for all of them."""
         reading = self.source.open()
-        scan = scanner_of(_patterns()).scan(reading)
+        scan = _scanner().scan(reading)
         self.problem = reading.problem
         return scan
 
@@ -125,6 +125,11 @@ class _Lines:
         """Of one format. Raises UnknownLayout as `Format.read`."""
         line_format = line_formats()[name]
         return line_format.document_of(self.scan.of(line_format.patterns))
+
+
+@functools.cache
+def _scanner() -> Scanner:
+    return scanner_of(_patterns())
 
 
 @functools.cache

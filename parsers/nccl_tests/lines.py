@@ -76,6 +76,8 @@ _PREFIXES = re.compile(
 )
 _MAY_BEGIN = re.compile(r"""\s*(?:[\[({<>+"'`•:A-Z]|\d{1,6}:|\d{4}-\d\d|\d+\t|[-*] |\S*[:|-])""")
 """Cheap test: a line that does not begin like this has no prefix."""
+_NCCL_LINE = re.compile(r"(?!INFO|DEBUG|WARNING)[A-Za-z][\w.-]*:\d+:\d+ \[-?\d+\] ")
+"""A line that NCCL logged without anything in front of it: no prefix is like this."""
 _DEEPEST = 5
 _INVISIBLE = {0: None, 0x200B: None, 0xFEFF: None, 0xA0: " ", 0x202F: " ", 0x3000: " ", 0x2212: "-"}
 
@@ -86,6 +88,8 @@ def split_prefix(line: str) -> Prefixed:
     A space behind a tag stays: one line does not show whether the launcher added it, and columns
     only need to be alike in all lines.
     """
+    if _NCCL_LINE.match(line):
+        return Prefixed("", line)
     position = 0
     tags: list[str] = []
     for _ in range(_DEEPEST):

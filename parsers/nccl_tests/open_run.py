@@ -50,7 +50,12 @@ class Run:
 
     def set(self, **changes: object) -> None:
         """Replaces fields of `facts`."""
-        self.facts = replace(self.facts, **changes)  # type: ignore[arg-type]  # dataclasses.replace cannot type a field by its name
+        # As `dataclasses.replace`, in half its time: this runs for ten lines of each table.
+        facts = object.__new__(RunFacts)
+        for name in RunFacts.__slots__:
+            value = changes[name] if name in changes else getattr(self.facts, name)
+            object.__setattr__(facts, name, value)
+        self.facts = facts
 
     def device_lists(self) -> int:
         """How many processes say that they are the first one: device lists that name the same

@@ -163,6 +163,7 @@ def has_header_part(text: str) -> bool:
     return "type" in text and _HEADER_PART.search(text) is not None
 
 
+@functools.lru_cache(maxsize=64)
 def parse_header(text: str) -> Layout | None:
     """The layout a header line declares; None = it is none, or it is cut before its first
     measurement column."""
@@ -214,10 +215,10 @@ def _whole_blocks(columns: list[Column], blocks: int) -> int:
 def with_placements(layout: Layout, line: str) -> Layout:
     """The layout with each block's placement as the line above the header gives it (`out-of-place …
     in-place`)."""
-    names = re.findall(r"out-of-place|in-place", line)
-    if len(names) != layout.blocks:
+    in_place = tuple(name == "in-place" for name in re.findall(r"out-of-place|in-place", line))
+    if len(in_place) != layout.blocks or in_place == layout.in_place:
         return layout
-    return replace(layout, in_place=tuple(name == "in-place" for name in names))
+    return replace(layout, in_place=in_place)
 
 
 def with_units(layout: Layout, line: str) -> Layout:
@@ -336,7 +337,13 @@ class PlainRows:
             and (layout.is_bare or len(starts) == len(set(layout.in_place)) == 2)
         )
         self._starts = tuple(starts) if is_usual else ()
-        self._at = {name: place for place, name in enumerate(front)}
+        self.reads_any = layout.is_bare or layout.blocks > 1
+        """False = of such a table every row is read cell by cell: it may have lost its second half."""
+        self._front = len(set(front))
+        at = {name: place for place, name in enumerate(front)}
+        # No column of these is the first one, so that 0 = it is not there.
+        self._count_at, self._type_at = at.get("count", 0), at.get("type", 0)
+        self._redop_at, self._root_at = at.get("redop", 0), at.get("root", 0)
         self._last = block[3] if len(block) > 3 else ""
         self._slacks: dict[tuple[int, int, int], Slack] = {}
         self._one_block: tuple[PlainRows, ...] = ()
@@ -349,29 +356,29 @@ class PlainRows:
         if match is None or text[match.end() :].strip():
             return self._row_of_one_block(text, line_no)
         cells = match.groups()
-        measured = [self._measurement(cells, start) for start in self._starts]
-        size_bytes, count = int(cells[0]), int(cells[1]) if "count" in self._at else 0
-        if None in measured or size_bytes < count:
+        size_bytes, count = int(cells[0]), int(cells[1]) if self._count_at else 0
+        if size_bytes < count:
             return None
-        by_placement = dict(zip(self.layout.in_place, measured, strict=True))
-        out_of_place, in_place = by_placement.get(False), by_placement.get(True)
-        redop = cells[self._at["redop"]] if "redop" in self._at else None
-        root = int(cells[self._at["root"]]) if "root" in self._at else -1
+        values: dict[bool, Measurement] = {}
+        slacks: dict[bool, Slack] = {}
+        for start, in_place in zip(self._starts, self.layout.in_place, strict=True):
+            measured = self._measurement(cells, start)
+            if measured is None:
+                return None
+            values[in_place], slacks[in_place] = measured
+        redop = cells[self._redop_at] if self._redop_at else None
+        root = int(cells[self._root_at]) if self._root_at else -1
         row = BenchmarkRow(
             size_bytes,
             count,
-            cells[2] if "type" in self._at else "",
+            cells[2] if self._type_at else "",
             None if redop == "none" else redop,
             root if root >= 0 else None,
-            None if out_of_place is None else out_of_place[0],
-            None if in_place is None else in_place[0],
+            values.get(False),
+            values.get(True),
             line_no,
         )
-        return PrintedRow(
-            row,
-            None if out_of_place is None else out_of_place[1],
-            None if in_place is None else in_place[1],
-        )
+        return PrintedRow(row, slacks.get(False), slacks.get(True))
 
     def _row_of_one_block(self, text: str, line_no: int) -> PrintedRow | None:
         """A row under two blocks that fills one of them, as mscclpp-test's do: which one shows in
@@ -379,7 +386,7 @@ class PlainRows:
         cells = [match.end() for match in _TOKEN.finditer(text)]
         columns = [column for column in self.layout.columns if column.name in ("size", "time")]
         edges = [column.edge for column in columns if column.edge is not None]
-        front = len(self._at)
+        front = self._front
         if not self._one_block or len(edges) != 3 or len(cells) <= front:
             return None
         size, *times = edges
@@ -601,6 +608,9 @@ def half_unit(printed: str) -> float:
 
 def _last_digit(printed: str) -> int:
     """The power of ten that the last digit of a printed number stands for: -2 in `96.41`."""
+    if "e" not in printed:
+        point = printed.find(".")
+        return point + 1 - len(printed) if point >= 0 else 0
     mantissa, _, exponent = printed.partition("e")
     point = mantissa.find(".")
     decimals = len(mantissa) - 1 - point if point >= 0 else 0

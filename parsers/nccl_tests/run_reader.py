@@ -16,9 +16,11 @@ from busbw.parsers.nccl_tests.around_tables import (
     AVERAGE,
     CONFIG,
     FAILURE,
+    FAILURE_WORDS,
     LOG_HOST,
     NCCL_VERSION,
     NOTE,
+    NOTE_WORDS,
     NRANKS,
     OUT_OF_BOUNDS,
     REDUCED,
@@ -186,11 +188,9 @@ class RunReader:
             return False
         if run.phase not in (Phase.HEADER, Phase.ROWS):
             return False
-        if run.layout.blocks < 2 and not run.layout.is_bare:
-            return False
         if run.plain is None or run.plain.layout is not run.layout:
             run.plain = PlainRows(run.layout)
-        printed = run.plain.row(line.text, line.number)
+        printed = run.plain.row(line.text, line.number) if run.plain.reads_any else None
         if printed is None:
             return False
         run.phase, run.is_table = Phase.ROWS, True
@@ -354,9 +354,9 @@ class RunReader:
         if "# error:" in text and run is not None:
             run.set(last_error=text.partition("# error:")[2].strip() or None)
         quoted = Quoted(line.number, text)
-        if run is not None and NOTE.search(text):
+        if run is not None and any(map(text.__contains__, NOTE_WORDS)) and NOTE.search(text):
             run.set(notes=(*run.facts.notes, quoted)[:MOST_QUOTED])
-        if FAILURE.search(text):
+        if any(map(text.__contains__, FAILURE_WORDS)) and FAILURE.search(text):
             if run is None:
                 self.failures = (*self.failures, quoted)[:MOST_QUOTED]
             else:
