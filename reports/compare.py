@@ -11,7 +11,7 @@ from busbw.model.history import Change, ContrastShift, Number, NumberShift, RunD
 from busbw.parsers.stats.regression import FLOOR
 from busbw.reports import phrases
 from busbw.reports.safe import one_line
-from busbw.units import format_bandwidth, format_size
+from busbw.units import format_bandwidth, format_size, format_time_us
 
 _SIGNS = {Change.SLOWER: "✖", Change.FASTER: "▲", Change.SAME: "✓", Change.INCONCLUSIVE: "?"}
 _VERDICTS = {Status.FAIL: "SLOWER", Status.UNKNOWN: "INCONCLUSIVE", Status.PASS: "NO REGRESSION"}
@@ -88,7 +88,7 @@ def _name(number: Number) -> str:
 
 def _headline(diff: RunDiff) -> str:
     """The number that changed most in the direction of the verdict, and why it decides nothing
-    where it does not."""
+    where it does not. Of a latency it is the change of what the same launches would carry."""
     wanted = {Status.FAIL: Change.SLOWER, Status.UNKNOWN: Change.INCONCLUSIVE}.get(diff.status)
     named = [(_name(each.number), _share(each), each.shift) for each in diff.shifts]
     for contrast in diff.contrasts:
@@ -124,8 +124,13 @@ def _reasons(diff: RunDiff) -> dict[str, str]:
 def _number(each: NumberShift, reasons: dict[str, str]) -> str:
     name, shift = _name(each.number), each.shift
     before, now = format_bandwidth(each.before_gb_s), format_bandwidth(each.now_gb_s)
+    share = _share(each)
+    times_us = each.times_us()
+    if times_us is not None:
+        before, now = map(format_time_us, times_us)
+        share = times_us[1] / times_us[0]
     counted = f"  n={shift.launches[0]}/{shift.launches[1]}"
-    return f"{_columns(name, before, now, _share(each), shift, reasons)}{counted}"
+    return f"{_columns(name, before, now, share, shift, reasons)}{counted}"
 
 
 def _treated(each: ContrastShift) -> str:

@@ -146,9 +146,11 @@ def _failures(lines: _Lines, documents: Sequence[Document]) -> tuple[FailureLine
     left to the reader of NCCL's log, which knows their roles; what the catalogue calls harmless or
     a condition is no failure."""
     quoted = "\n".join(problem for each in documents for problem in each.problems)
+    quoted_lines = {number for each in documents for number in each.quoted}
     failures = []
     for line in failure_lines.lines_in(lines.scan.of(failure_lines.patterns())):
-        is_judged = "NCCL WARN " in line.text or line.text.strip() in quoted
+        is_quoted = line.line_no in quoted_lines or line.text.strip() in quoted
+        is_judged = is_quoted or "NCCL WARN " in line.text
         if not is_judged and not catalogue.is_no_failure(line.text):
             failures.append(line)
     return tuple(failures)

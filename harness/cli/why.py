@@ -62,9 +62,8 @@ class Reading:
     gaps: tuple[str, ...] = ()
     """Results and outputs of tools, outside runs, of which a part is missing, and which part; runs
     whose verdict is UNKNOWN."""
-
-
-_BLANK = ": the text is empty"
+    is_blank: bool = False
+    """No text has a line; a dump that says of no rank that it waits is not blank."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +86,8 @@ class _TextReading:
     text: Text | None
     records: _Records
     problems: tuple[str, ...]
+    is_blank: bool = False
+    """It is a text without a line."""
 
 
 def read(names: Sequence[str]) -> Reading:
@@ -139,7 +140,8 @@ def read(names: Sequence[str]) -> Reading:
         if result.verdict is Status.UNKNOWN:
             gaps.append(f"run {result.run_id}: {result.headline}")
     evidence = EvidenceSet(tuple(texts), tuple(all_facts), tuple(faults))
-    return Reading(evidence, tuple(problems), tuple(findings), tuple(gaps))
+    is_blank = all(reading.is_blank for reading in readings if reading.text is not None)
+    return Reading(evidence, tuple(problems), tuple(findings), tuple(gaps), is_blank)
 
 
 def _run_texts(name: str) -> list[intake.Source]:
@@ -205,8 +207,8 @@ def read_one(source: intake.Source) -> _TextReading:
         problems.append(gap)
         records = replace(records, gaps=(*records.gaps, gap))
     if not scan.first_line:
-        problems.append(f"{source.name}{_BLANK}")
-        return _TextReading(Text(source.name, ()), records, tuple(problems))
+        problems.append(f"{source.name}: the text is empty")
+        return _TextReading(Text(source.name, ()), records, tuple(problems), is_blank=True)
     return _TextReading(Text(source.name, scan.hits, scan.lines), records, tuple(problems))
 
 
@@ -712,7 +714,7 @@ def _diagnose(args: argparse.Namespace) -> int:
             seen="\n".join(reading.problems),
             next_step="give a log, a directory of logs, a table or a run",
         )
-    if not reading.evidence.facts and all(_is_blank(text.artefact, reading) for text in texts):
+    if not reading.evidence.facts and reading.is_blank:
         verb = "is" if len(args.what) == 1 else "are"
         raise ReadError(
             f"{', '.join(args.what)} {verb} empty: nothing to diagnose",
@@ -733,11 +735,6 @@ def _diagnose(args: argparse.Namespace) -> int:
     sys.stdout.write(text)
     is_partial = bool(reading.gaps) or any(map(_is_empty, args.what))
     return exit_status(diagnosis) or (3 if is_partial else 0)
-
-
-def _is_blank(name: str, reading: Reading) -> bool:
-    """A text without a line; a dump that says of no rank that it waits is none."""
-    return f"{name}{_BLANK}" in reading.problems
 
 
 def _is_empty(name: str) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import statistics
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from busbw.compare import ab
 from busbw.model import CaseOutcome, CheckResult, RunResult, Status
@@ -92,7 +92,7 @@ def of_parts(parts: Parts, accepted: Decision | None = None) -> ComparableRun:
 
 def _numbers(launches: list[CaseOutcome]) -> tuple[Number, ...]:
     """By case and size; the groups of a survey are not among the launches."""
-    values: dict[tuple[str, str, str, int, str], list[float]] = {}
+    values: dict[tuple[str, str, str, int, str], list[tuple[float, float]]] = {}
     for launch in launches:
         case, table = launch.case, launch.results[-1]
         # Wrong data has no bandwidth.
@@ -105,8 +105,12 @@ def _numbers(launches: list[CaseOutcome]) -> tuple[Number, ...]:
                 continue
             options = f"{flags} {row.type} {row.redop or ''}".strip()
             key = (case.family, case.collective.value, case.purpose, row.size_bytes, options)
-            values.setdefault(key, []).append(side.busbw_gb_s)
-    return tuple(Number(*key, tuple(busbw_gb_s)) for key, busbw_gb_s in values.items())
+            values.setdefault(key, []).append((side.busbw_gb_s, side.time_us))
+    numbers = []
+    for key, measured in values.items():
+        busbw_gb_s = tuple(busbw for busbw, _ in measured)
+        numbers.append(Number(*key, busbw_gb_s, tuple(time_us for _, time_us in measured)))
+    return tuple(numbers)
 
 
 _UNANSWERED = (Status.UNKNOWN, Status.SKIPPED)
@@ -195,6 +199,7 @@ def diff(now: ComparableRun, earlier: tuple[ComparableRun, ...]) -> RunDiff:
     against = tuple(each for each, why in reasons if not why)
     numbers = [(number, _before(number, against)) for number in now.numbers]
     shifts = _shifts(numbers)
+    shifts = tuple(_with_times(shift, against) for shift in shifts)
     contrasts = tuple(_contrast(each, against, len(now.contrasts)) for each in now.contrasts)
     return RunDiff(
         now,
@@ -231,6 +236,18 @@ def _shifts(numbers: list[tuple[Number, Runs]]) -> tuple[NumberShift, ...]:
         now_gb_s = statistics.median(number.busbw_gb_s)
         shifts.append(NumberShift(number, before_gb_s, now_gb_s, shift))
     return tuple(shifts)
+
+
+def _with_times(shift: NumberShift, against: tuple[ComparableRun, ...]) -> NumberShift:
+    same = key(shift.number)
+    numbers = [number for run in against for number in run.numbers if key(number) == same]
+    before = [time_us for number in numbers for time_us in number.times_us]
+    now = shift.number.times_us
+    return replace(
+        shift,
+        before_us=statistics.median(before) if before else None,
+        now_us=statistics.median(now) if now else None,
+    )
 
 
 def _contrast(now: Contrast, against: tuple[ComparableRun, ...], comparisons: int) -> ContrastShift:

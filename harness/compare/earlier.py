@@ -17,7 +17,7 @@ from busbw.parsers.findings.catalogue import filled
 from busbw.store import artefacts
 from busbw.store.plan import RunPlan
 from busbw.store.run_directory import RunDir
-from busbw.units import format_bandwidth, format_size
+from busbw.units import format_bandwidth, format_size, format_time_us
 
 FILE = "accepted.json"
 _MOST_RUNS = 20
@@ -212,4 +212,7 @@ def _evidence(shifts: list[NumberShift]) -> tuple[Evidence, ...]:
 def _named(each: NumberShift) -> str:
     number = f"{each.number.collective} {format_size(each.number.size_bytes)}"
     now, before = format_bandwidth(each.now_gb_s), format_bandwidth(each.before_gb_s)
+    times_us = each.times_us()
+    if times_us is not None:
+        before, now = map(format_time_us, times_us)
     return f"{number} {now}, accepted {before}"

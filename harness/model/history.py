@@ -47,6 +47,8 @@ class Number:
     """What of the command line changes the number: `-n 20 -w 5 -c 1 float sum`."""
     busbw_gb_s: tuple[float, ...]
     """Out of place, one per launch."""
+    times_us: tuple[float, ...] = ()
+    """Of the same launches: what a case for latency is about."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,6 +127,15 @@ class NumberShift:
     """Median over the launches of all runs it is compared with; None = none of them measured it."""
     now_gb_s: float
     shift: Shift
+    before_us: float | None = None
+    """Median of their times; None = none is known."""
+    now_us: float | None = None
+
+    def times_us(self) -> tuple[float, float] | None:
+        """Before and now, of a case that measures latency; None = its bandwidth is what counts."""
+        if self.number.purpose != "latency" or not self.before_us or self.now_us is None:
+            return None
+        return self.before_us, self.now_us
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,6 +33,9 @@ class Document:
     faults: tuple[str, ...] = ()
     """Those of `problems` that make the result bad whether complete or not (wrong data, an error
     the text reports): exit status 1."""
+    quoted: frozenset[int] = frozenset()
+    """Numbers of the lines that `problems` quote, in other words or cut: nobody else needs to show
+    them."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -149,7 +149,8 @@ def document_of(scan: Scan) -> Document:
         ranks = ", ".join(map(str, log.behind))
         lines.append(("behind", f"ranks {ranks} had enqueued less than the others"))
     problems = (*faults, *scan.problems)
-    return Document("watchdog", (log,), tuple(lines), not scan.problems, problems, faults)
+    quoted = frozenset(event.line_no for event in log.events if event.kind in _FAULTS)
+    return Document("watchdog", (log,), tuple(lines), not scan.problems, problems, faults, quoted)
 
 
 def log_of(scan: Scan) -> WatchdogLog:

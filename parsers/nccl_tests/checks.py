@@ -74,6 +74,12 @@ def result_of(facts: RunFacts) -> BenchmarkResult:
     )
 
 
+def quoted_lines(facts: RunFacts) -> frozenset[int]:
+    """Numbers of the lines that the problems of the run quote."""
+    listed = (*facts.torn[:_LISTED], *facts.not_finite[:_LISTED], *facts.notes[:_LISTED])
+    return frozenset(line.line_no for line in (*listed, *facts.failures))
+
+
 def _nccl_version(facts: RunFacts) -> str | None:
     if facts.nccl_versions:
         return facts.nccl_versions[0]

@@ -247,7 +247,7 @@ def guess_layout(text: str, hosts: tuple[str, ...] = ()) -> Layout | None:
     if len(cells) % 4 == 1:
         front.append("root")
         cells = cells[1:]
-    if len(cells) not in (4, 8, 16):
+    if len(cells) not in (4, 8, 16) or _is_root(cells[0]):
         return None
     has_errors = any(re.fullmatch(r"\de[-+]00|\de-\d+", cell) for cell in cells[3::4])
     block = ["time", "algbw", "busbw", "error" if has_errors else "wrong"]
@@ -259,6 +259,12 @@ def guess_layout(text: str, hosts: tuple[str, ...] = ()) -> Layout | None:
     if _take(text, end, Column("timestamp"), None, hosts) is not None:
         columns.append(Column("timestamp"))
     return Layout(tuple(columns), (False, True)[:blocks])
+
+
+def _is_root(cell: str) -> bool:
+    """Whether what stands where a time should is a root: a cell behind it is missing. Times have
+    decimals below 10 ms."""
+    return _ROOT.fullmatch(cell) is not None and int(cell) < 10_000
 
 
 def find_row(text: str, layout: Layout | None, hosts: tuple[str, ...] = ()) -> Cells | None:

@@ -30,8 +30,9 @@ from busbw.errors import UnknownLayout
 from busbw.model.benchmark import BenchmarkResult, BenchmarkRow
 from busbw.parsers.logs import Document, Format
 from busbw.parsers.logs.scan_literals import Marks
-from busbw.parsers.nccl_tests.checks import result_of
+from busbw.parsers.nccl_tests.checks import quoted_lines, result_of
 from busbw.parsers.nccl_tests.lines import candidates
+from busbw.parsers.nccl_tests.run_facts import RunFacts
 from busbw.parsers.nccl_tests.runs import runs_of
 from busbw.units import format_bandwidth, format_size
 
@@ -58,9 +59,14 @@ def parse(text: str | bytes | Iterable[bytes]) -> tuple[BenchmarkResult, ...]:
     """
     if isinstance(text, str):
         text = text.encode("utf-8", "surrogateescape")
-    chunks = _WithHead([text] if isinstance(text, bytes) else text)
-    results = tuple(result_of(facts) for facts in runs_of(candidates(chunks)))
-    if not results:
+    return tuple(map(result_of, _runs([text] if isinstance(text, bytes) else text)))
+
+
+def _runs(text: Iterable[bytes]) -> tuple[RunFacts, ...]:
+    """What is printed of each run. Raises UnknownLayout as `parse` does."""
+    chunks = _WithHead(text)
+    runs = runs_of(candidates(chunks))
+    if not runs:
         raise UnknownLayout(
             "no nccl-tests table in this text: no column names, no data row and no footer",
             seen=chunks.first_line() or "(empty)",
@@ -69,7 +75,7 @@ def parse(text: str | bytes | Iterable[bytes]) -> tuple[BenchmarkResult, ...]:
                 " launcher's error has no table"
             ),
         )
-    return results
+    return runs
 
 
 class _WithHead:
@@ -90,8 +96,10 @@ class _WithHead:
         return self.head.split(b"\n", 1)[0][:200].decode("utf-8", "replace").strip()
 
 
-def document(results: tuple[BenchmarkResult, ...]) -> Document:
-    """All runs of one text as one document."""
+def document(
+    results: tuple[BenchmarkResult, ...], quoted: frozenset[int] = frozenset()
+) -> Document:
+    """All runs of one text as one document; quoted: numbers of the lines that problems quote."""
     problems: list[str] = []
     faults: list[str] = []
     summary: list[tuple[str, str]] = []
@@ -108,6 +116,7 @@ def document(results: tuple[BenchmarkResult, ...]) -> Document:
         not apart and all(result.complete for result in results),
         (*filter(None, [apart]), *problems),
         tuple(faults),
+        quoted,
     )
 
 
@@ -171,7 +180,9 @@ def looks_like(head: bytes) -> float:
 
 def read(chunks: Iterable[bytes]) -> Document:
     """The text as a document. Raises UnknownLayout as `parse` does."""
-    return document(parse(chunks))
+    runs = _runs(chunks)
+    quoted = frozenset[int]().union(*map(quoted_lines, runs))
+    return document(tuple(map(result_of, runs)), quoted)
 
 
 FORMAT = Format("nccl-tests", "nccl-tests table", looks_like, read, embedded=True)

@@ -54,6 +54,20 @@ def test_a_result_gives_its_regime_its_numbers_over_launches_and_its_machine() -
     assert comparable.machine_changes(seen, seen) == ()
 
 
+def test_a_latency_case_is_compared_in_times() -> None:
+    def small(name: str, *times_us: float) -> ComparableRun:
+        busbw_gb_s = tuple(0.015 / time_us for time_us in times_us)
+        number = Number("lat", "all_reduce", "latency", 8, "-n 20", busbw_gb_s, times_us)
+        return run(name, numbers=(number,))
+
+    before = tuple(small(f"good-{n}", 20.0 + n / 10, 20.1, 20.2) for n in range(3))
+    printed = lines(diff(small("now", 31.0, 31.1, 31.2), before))
+
+    (row,) = (line for line in printed if "n=" in line and "all_reduce 8 B" in line)
+    assert row.split()[4:9] == ["20.1", "µs", "31.1", "µs", "+54.7%"]
+    assert "GB/s" not in row
+
+
 def test_a_slower_run_is_reported_with_the_change_of_the_machine_that_coincides() -> None:
     now = run(
         "now",

@@ -231,3 +231,44 @@ def test_a_failure_beside_a_good_table_stands_beside_it_and_decides(
     document = json.loads(out)
     assert (status, document["kind"], document["complete"]) == (1, "nccl-tests", True)
     assert "open-mpi" in [other["kind"] for other in document["also"]]
+
+
+_RUN = (
+    "# nThread 1 nGpus 1 minBytes 8 maxBytes 134217728 step: 2(factor) warmup iters: 5 iters: 20"
+    " agg iters: 1 validation: 1 graph: 0\n"
+    "#       size         count      type   redop    root     time   algbw   busbw #wrong     time"
+    "   algbw   busbw #wrong\n"
+    "     8388608       2097152     float     sum      -1    96.41   87.01  163.14       0"
+    "    95.88   87.49  164.05       0\n"
+    "node-a: Test NCCL failure common.cu:958 'unhandled system error {}'\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("prefix", "words"), [("[1,0]<stdout>:", ""), ("", "x " * 200)], ids=["prefix", "cut"]
+)
+def test_an_error_is_shown_once_where_its_quote_differs_from_its_line(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, prefix: str, words: str
+) -> None:
+    log = tmp_path / "run.log"
+    text = _RUN.format(words)
+    log.write_text("".join(f"{prefix}{line}\n" for line in text.splitlines()))
+
+    status, out, _ = read(capsys, str(log))
+
+    assert (status, out.count("Test NCCL failure")) == (3, 1)
+
+
+def test_a_message_of_the_watchdog_is_shown_once(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    log = tmp_path / "rank3.log"
+    log.write_text(
+        "[rank3]:[E311 10:00:01.123 ProcessGroupNCCL.cpp:616] [Rank 3] Watchdog caught collective"
+        " operation timeout: WorkNCCL(SeqNum=5, OpType=ALLREDUCE, NumelIn=1, NumelOut=1,"
+        " Timeout(ms)=600000) ran for 600123 milliseconds before timing out.\n"
+    )
+
+    status, out, _ = read(capsys, str(log))
+
+    assert (status, out.count("BAD")) == (1, 1)

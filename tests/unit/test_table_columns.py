@@ -94,3 +94,18 @@ def test_two_ranks_share_a_device_only_where_its_domain_is_printed(bus: str, sha
     )
     (result,) = table.parse(head + composed())
     assert any("share device" in problem for problem in result.problems) == shared
+
+
+@pytest.mark.parametrize("root", ["-1", "0", "3"])
+def test_a_letter_for_a_count_does_not_move_the_columns_where_no_names_stand_above(
+    root: str,
+) -> None:
+    row = (
+        f"     8388608       2097152     float     sum      {root}    96.41   87.01  163.14       5"
+        "    95.88   87.49  164.05       O\n"
+    )
+    whole = row.replace("8388608 ", "16777216").replace(" O\n", " 0\n")
+    (result,) = table.parse(whole + row + END.format("166.07"))
+
+    assert [(each.line_no, each.out_of_place.time_us) for each in result.rows] == [(1, 96.41)]
+    assert any("part of a row is missing: line 2" in problem for problem in result.problems)

@@ -9,6 +9,7 @@ import bases
 import pytest
 
 from busbw.cli import main
+from busbw.cli.why import read
 from busbw.parsers.findings import catalogue
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"
@@ -320,6 +321,17 @@ def test_a_run_that_is_unknown_is_never_told_as_fine(
     assert "UNKNOWN: no line reports a failure, but the evidence is incomplete" in out
     run_id = json.loads(base.files["plan.json"])["run_id"]
     assert f"  missing     run {run_id}: " in out
+
+
+def test_a_text_is_blank_by_its_lines_and_not_by_what_is_said_of_it(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    blank = write(tmp_path, "blank.log", "\n \n")
+    dump = str(FIXTURES / "flight_recorder" / "healthy-rank0.pickle")
+
+    assert [read([blank]).is_blank, read([blank, dump]).is_blank] == [True, False]
+    status, _, err = why(capsys, blank, dump)
+    assert (status, "nothing to diagnose" in err) == (0, False)
 
 
 def test_a_dump_that_shows_no_rank_that_waits_is_not_called_empty(
