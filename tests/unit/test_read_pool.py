@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
 
@@ -42,6 +43,21 @@ def test_several_processes_read_what_one_reads_in_the_same_order(
     monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {0, 1})
     for read in (read_texts.read_one, why.read_one):
         assert read_each(read, sources, worth_bytes=0) == tuple(read(source) for source in sources)
+
+
+def test_the_largest_files_are_read_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for number, size in enumerate((10, 400, 20, 300)):
+        (tmp_path / f"{number}.log").write_text("x" * size)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {0, 1})
+    began = read_each(when, intake.expand([str(tmp_path)]), worth_bytes=0)
+    assert max(began[1], began[3]) <= min(began[0], began[2])
+
+
+def when(source: intake.Source) -> int:
+    """Reads a text slowly, and gives when that began."""
+    began = time.monotonic_ns()
+    time.sleep(0.5)
+    return began
 
 
 def test_few_bytes_are_read_by_this_process(sources: tuple[intake.Source, ...]) -> None:
