@@ -108,6 +108,7 @@ def verdict_lines(result: RunResult, run_dir: str | None = None) -> tuple[Line, 
         lines += _others(list(findings))
     elif findings:
         lines += _first(findings[0], result.headline)
+        lines += [Line(f"FOLLOWS  {text}") for text in _numbers_behind(findings)]
         others = [each for each in findings[1:] if each.id not in findings[0].explains]
         lines += _others(others)
     lines += _layers(findings)
@@ -116,6 +117,16 @@ def verdict_lines(result: RunResult, run_dir: str | None = None) -> tuple[Line, 
     place = run_dir or usual
     shown = [replace(line, text=one_line(line.text.replace(usual, place))) for line in lines]
     return (*shown, Line(one_line(lead.last_line(result, place)), unbroken=True))
+
+
+def _numbers_behind(findings: tuple[Finding, ...]) -> list[str]:
+    """What was compared with accepted runs and follows from the first finding: whoever asked for
+    that comparison wants its numbers, too."""
+    return [
+        f"{phrases.title(each)}   [{each.id}]"
+        for each in findings[1:]
+        if each.id == "slower-than-accepted" and each.id in findings[0].explains
+    ]
 
 
 def _criteria(result: RunResult) -> list[Line]:

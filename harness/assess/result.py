@@ -62,6 +62,7 @@ from busbw.parsers.blame.layer_breakdown import RailLink
 from busbw.parsers.blame.loss import PairTraffic
 from busbw.parsers.blame.parts import Fabric
 from busbw.parsers.findings.catalogue import filled
+from busbw.parsers.findings.explain import with_followers
 from busbw.parsers.findings.gpu_words import finding_for, gpus_of
 from busbw.parsers.logs.json_values import loaded, mapping
 from busbw.parsers.nccl_tests.groups import GroupSample
@@ -136,7 +137,13 @@ def derive(run: RunDir) -> RunResult:
         checks,
         cases,
         judged.comparisons,
-        (*judged.findings, *_change_findings(plan, diff, raw.accepted_runs), *interleaved.findings),
+        with_followers(
+            (
+                *judged.findings,
+                *_change_findings(plan, diff, raw.accepted_runs),
+                *interleaved.findings,
+            )
+        ),
         (*judged.uncovered, *earlier.uncovered(diff), *interleaved.uncovered),
         _not_run(raw),
         measuring=measuring,

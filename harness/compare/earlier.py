@@ -94,7 +94,8 @@ def findings(diff: RunDiff | None) -> tuple[Finding, ...]:
     if not slower:
         return ()
     worst = min(slower, key=lambda each: each.shift.ratio or 1.0)
-    more = f" and {len(slower) - 1} more numbers" if len(slower) > 1 else ""
+    others = len(slower) - 1
+    more = f"; so {'is' if others == 1 else 'are'} {others} more of the numbers" if others else ""
     finding = Finding(
         id="slower-than-accepted",
         status=Status.FAIL,

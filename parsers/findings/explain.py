@@ -8,7 +8,7 @@ only where something is wrong.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from busbw.model import Confidence, Finding, Status, worst
@@ -64,10 +64,10 @@ def explain(
         # None of the rest is sure.
         for each in rest[:MOST_POSSIBLE]:
             findings.append(replace(each, status=Status.WARN, required=False))
-    return _with_followers(findings)
+    return with_followers(findings)
 
 
-def _with_followers(findings: list[Finding]) -> tuple[Finding, ...]:
+def with_followers(findings: Sequence[Finding]) -> tuple[Finding, ...]:
     """Each with those of the others that only say the same less closely, or follow from it: the
     entry of its id names them, they are no worse, and they name no other node. It counts as
     required where one of them does."""

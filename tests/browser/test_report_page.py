@@ -251,6 +251,18 @@ def test_a_narrow_screen_scrolls_down_only(browser: Any, pages: Path, name: str)
     assert page.evaluate("document.documentElement.scrollWidth") <= 400
 
 
+def test_a_table_that_goes_on_beyond_the_edge_of_a_narrow_screen_shows_a_shadow_there(
+    browser: Any, pages: Path
+) -> None:
+    page = browser.open(address(pages, "failing"), width=420)
+    table = "document.querySelector('#judgement .scroll')"
+    assert page.evaluate(f"{table}.scrollWidth > {table}.clientWidth")
+    style = f"getComputedStyle({table})"
+    # Two covers that travel with the content, over two shadows that stay at the edges.
+    assert page.evaluate(f"{style}.backgroundAttachment") == "local, local, scroll, scroll"
+    assert page.evaluate(f"{style}.backgroundImage").count("linear-gradient") == 4
+
+
 def test_curves_keep_their_colours_where_styles_and_scripts_are_forbidden(
     browser: Any, pages: Path
 ) -> None:

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
 from busbw.model import Confidence, Evidence, Finding, Fix, Status
+from busbw.parsers import verdict
 from busbw.parsers.findings import catalogue
 from busbw.parsers.findings.catalogue import filled
-from busbw.parsers.findings.explain import MOST_POSSIBLE, explain
+from busbw.parsers.findings.explain import MOST_POSSIBLE, explain, with_followers
 
 ANSWER = "raw/nodes/node3/0001-preflight.out"
 OUTPUT = "raw/cases/all-reduce/stderr.txt"
@@ -126,3 +129,13 @@ def test_what_a_narrower_check_says_more_closely_follows_from_it_and_counts_thro
     assert (narrow.explains, narrow.required) == (("cross.rate",), True)
     _, other = told(own=(replace(whole, where=("node3",)), port))
     assert (other.explains, other.required) == ((), False)
+
+
+@pytest.mark.parametrize("cause", ["slow-node", "slow-rail", "slow-link", "narrow-uplinks"])
+def test_what_is_slow_leads_and_the_accepted_numbers_follow_from_it(cause: str) -> None:
+    slow = Finding(cause, Status.FAIL, "node3 is slow", ("node3",), (), effect=0.3)
+    changed = Finding("slower-than-accepted", Status.FAIL, "-40 %", (), (), effect=0.4)
+    alone, behind = with_followers((changed, slow))
+    assert (alone.explains, behind.explains) == ((), ("slower-than-accepted",))
+    (first, second) = verdict.decide((), (), (), (alone, behind), ()).findings
+    assert (first.id, second.id) == (cause, "slower-than-accepted")
