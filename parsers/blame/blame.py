@@ -1,9 +1,9 @@
 """Which part of a cluster makes groups slow: one model over all groups of a run, and over those of
 earlier ones.
 
-A group runs at the slowest of the parts that it loads (`blame_parts`), as seen against its peers
-(`blame_levels`); the fewest parts that explain all slow groups are flagged (`blame_explain`), each
-with the groups that speak against it. What other parts would explain as well is said, and then no
+A group runs at the slowest of the parts that it loads (`parts`), as seen against its peers
+(`levels`); the fewest parts that explain all slow groups are flagged (`explain`), each with the
+groups that speak against it. What other parts would explain as well is said, and then no
 single one is named alone. Two things are judged this way: how fast a group was, and how steady,
 since a link that loses packets or comes and goes is fast most of the time.
 """
@@ -48,7 +48,7 @@ from busbw.parsers.blame.constants import (
 from busbw.parsers.blame.explain import Account, Explainer, Explanation, Suspicion, tested_parts
 from busbw.parsers.blame.levels import Level, good_level, levels
 from busbw.parsers.blame.parts import Fabric, loads
-from busbw.parsers.blame.sharing import SharedUplink, shared_uplinks
+from busbw.parsers.blame.uplinks import SharedUplink, shared_uplinks
 from busbw.parsers.nccl_tests.groups import GroupSample
 from busbw.units import format_bandwidth
 
@@ -156,19 +156,23 @@ def _loads_any(sample: GroupSample, parts: Mapping[Component, None], fabric: Fab
 
 
 def _solve(samples: tuple[GroupSample, ...], fabric: Fabric) -> BlameOutcome:
+    """Levels, the parts they load, what explains them, what of it is flagged and what stays open."""
     all_levels = levels(_largest(samples), fabric)
     pairs = _between_nodes(all_levels)
     if not pairs:
         why = _NO_PAIRS if samples else ""
         return BlameOutcome((), None, LEAST_LOSS, (), why, levels=all_levels)
     columns = Columns(all_levels, dict(fabric.leaf_of))
+    # First how fast the groups were.
     speed = _explained_speeds(columns, fabric)
     speed, shared = _without_shared(speed, all_levels, fabric)
     speed = _shown_by_own(speed, all_levels)
+    # Then how steady, of those that no slow part touches.
     unsteady = steadiness(columns)
     calm = unsteady.some(_calm_at(all_levels, speed.flagged))
     steadily = Explainer(columns.seen(calm), fabric, average=True).explain()
     flicker = _shown_by_own(_placed(steadily, calm), all_levels)
+    # What is flagged, and what is not known of it.
     suspected = [(each, _blame(each, all_levels, speed)) for each in speed.flagged]
     for suspicion in flicker.flagged:
         if _often(suspicion, calm, all_levels):

@@ -27,17 +27,10 @@ from busbw.parsers.blame.constants import (
     HEALTHY_ACCUSED,
     MOST,
     SUSPICIOUS,
-    UNSEEN,
 )
-from busbw.parsers.blame.levels import Level
 
 if TYPE_CHECKING:
     from busbw.parsers.blame.columns import Columns, Flags, Numbers, Positions
-
-
-def pair_of(level: Level) -> tuple[int, tuple[str, ...]]:
-    """The launch and the nodes, of whatever rail."""
-    return level.launch, level.sample.nodes
 
 
 def student(deviations: float, repeats: int) -> float:
@@ -108,7 +101,8 @@ class Chance:
         others = (np.array(self.count) - own).tolist()
         bounds = np.empty((rows, kinds))
         for each, depth in enumerate(depths):
-            unseen = UNSEEN * 10 ** (-(1.0 - depth) / DECADE)
+            # One that nobody saw, by Laplace's rule, and less of one the more it loses.
+            unseen = 10 ** (-(1.0 - depth) / DECADE)
             for kind in KINDS:
                 slow_by_chance = bisect.bisect_right(self.ranked[kind], enough[each])
                 seen = slow_by_chance - own_slow[each][kind]

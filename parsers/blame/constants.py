@@ -64,13 +64,10 @@ SUSPICIOUS = 2.5
 ALWAYS = 0.75
 """Share of its launches in which a part must be slow to be taken for always slow. Source: goal, parts
 that are bad in half of their launches are found apart from it."""
-UNSEEN = 1.0
-"""Slow groups put down to chance where none was seen, of those that lose next to nothing. Source:
-arithmetic, Laplace's rule."""
 DECADE = 0.2
-"""Loss by which such groups become ten times rarer: one in three at 10 %, three in a thousand at
-50 %. Among few groups a small loss must be seen often to be flagged; among thousands, where chance
-would have shown, twice is enough. Source: ablation."""
+"""Loss by which groups that are slow by chance, though none was seen, become ten times rarer: one in
+three at 10 %, three in a thousand at 50 %. Among few groups a small loss must be seen often to be
+flagged; among thousands, where chance would have shown, twice is enough. Source: ablation."""
 CLOSE = 1 / 3
 """A group counts as slow as the part in question if it lost two thirds as much. Source: assumption;
 the ablation changed no end."""

@@ -44,7 +44,7 @@ from busbw.parsers.blame.constants import (
     SUSPICIOUS,
 )
 from busbw.parsers.blame.parts import Fabric
-from busbw.parsers.blame.thin import thin_losses
+from busbw.parsers.blame.uplinks import thin_losses
 
 if TYPE_CHECKING:
     from busbw.parsers.blame.columns import Flags, Numbers, Positions

@@ -104,27 +104,6 @@ def _paths(sample: GroupSample, share: float) -> list[tuple[tuple[str, str], flo
     return [((min(a, b), max(a, b)), share) for a, b in couples]
 
 
-def hops(sample: GroupSample) -> tuple[tuple[str, str], ...]:
-    """The two ends of each path that the group uses."""
-    return tuple(ends for ends, _ in _paths(sample, 1.0))
-
-
-def ways(sample: GroupSample, leaf: dict[str, str]) -> set[tuple[str, ...]]:
-    """The leaves that a hop of the group leaves, and the two leaves that each such hop joins.
-
-    >>> pair = GroupSample(("a", "b"), 1 << 20, (1.0,), "")
-    >>> sorted(ways(pair, {"a": "leaf1", "b": "leaf2"})), ways(pair, {"a": "leaf1", "b": "leaf1"})
-    ([('leaf1',), ('leaf1', 'leaf2'), ('leaf2',)], set())
-    """
-    joined: set[tuple[str, ...]] = set()
-    if crossing(sample.nodes, leaf) or len(sample.nodes) > 2:
-        for (a, b), _ in _paths(sample, 1.0):
-            here, there = leaf.get(a), leaf.get(b)
-            if here is not None and there is not None and here != there:
-                joined |= {(here,), (there,), (min(here, there), max(here, there))}
-    return joined
-
-
 def _of_leaves(
     sample: GroupSample, leaves: int, leaf: dict[str, str], of_path: float
 ) -> list[Load]:
