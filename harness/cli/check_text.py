@@ -12,7 +12,7 @@ from busbw.assess import commands
 from busbw.assess.headline import check_headline, sensitivity
 from busbw.checks import CONNECT
 from busbw.inventory import fold
-from busbw.model import CheckResult, Finding, Status
+from busbw.model import CheckResult, Finding, Fix, Status
 from busbw.model.links import LinkTable
 from busbw.model.topology import Topology
 from busbw.parsers.findings import catalogue
@@ -306,18 +306,21 @@ def _steps(check: CheckResult, where: tuple[str, ...], plan: RunPlan | None) -> 
     entry = catalogue.load().by_id.get(check.check_id)
     if entry is None or check.status is Status.UNKNOWN:
         return []
-    fixes = catalogue.fixes(entry.id, gpus=gpus_of((check,)), NODE=check.node)
+    gpus = gpus_of((check,))
+    fixes = catalogue.fixes(entry.id, gpus=gpus)
     finding = Finding(check.check_id, check.status, check.seen, where, (), fixes=fixes)
-    finding = finding_for(catalogue.filled(finding, NODE=check.node), gpus_of((check,)))
+    finding = finding_for(catalogue.filled(finding), gpus)
     own = tuple(text for text in finding.verify if text != _AGAIN)
     finding = replace(finding, verify=own)
     if plan is not None:
         finding = commands.completed((finding,), plan)[0]
+    # What the plan leaves open is shown for the node whose answer is shown.
+    steps = catalogue.with_values((*finding.fixes, Fix("", finding.verify)), NODE=check.node)
     lines = []
-    for number, fix in enumerate(finding.fixes, 1):
+    for number, fix in enumerate(steps[:-1], 1):
         lines.append(_detail("" if number > 1 else "do", phrases.fix_step(number, fix)))
         lines += [Line(f"{'':19}{command}", unbroken=True) for command in fix.commands]
-    for number, command in enumerate(finding.verify):
+    for number, command in enumerate(steps[-1].commands):
         lines.append(Line(f"      {'' if number else 'verify':<9} {command}", unbroken=True))
     return lines
 

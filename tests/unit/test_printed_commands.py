@@ -400,3 +400,14 @@ def test_no_command_that_stops_a_machine_is_printed_without_that_machine() -> No
         if command.startswith(stops)
     ]
     assert bare == [], "pasted as it stands it would stop the machine of the person who reads it"
+
+
+def test_a_step_that_several_nodes_need_stands_there_for_the_first_of_them() -> None:
+    step = Fix("Raise it", ("ssh NODE 'systemctl daemon-reload'", "docker run x"), "root")
+    finding = Finding("os.limits.nofile", Status.WARN, "20000", ("n1", "n2", "n3"), (), "", (step,))
+    cluster = Cluster((Node("n1"), Node("n2"), Node("n3")), "n1", "-w n[1-3]")
+    (done,) = commands.completed((finding,), plan(cluster=cluster))
+    assert done.fixes[0].commands == (
+        "ssh n1 'systemctl daemon-reload'   # the same on n[2-3]",
+        "docker run x",
+    )
