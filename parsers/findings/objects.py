@@ -155,7 +155,7 @@ OBJECTS = (
         "any=build-no-network!",
     ),
     _object(
-        r"getaddrinfo|gaierror|EAI_[A-Z]+|gethostby\w+|nodename nor servname|C-ares"
+        r"(?<!rdma_)getaddrinfo|gaierror|EAI_[A-Z]+|gethostby\w+|nodename nor servname|C-ares"
         r"|name or service not known|name resolution|no such host|could not resolve(?! (?:the )?(?:linux )?kernel)"
         r"|\blook\w* ?up (?:address|host|server|peer)|host ?name lookup|\bunknown host\b|\bDNS\b"
         r"|(?:resolve|look up|translate|find an?|find|get) (?:\w+ ){0,3}(?:host|address|peer)\b"
@@ -300,7 +300,7 @@ OBJECTS = (
         r"cu(?:da)?Ipc\w+|hipIpc\w+|IpcMem\w*|peer (?:access|mapping)|\bp2p\b",
         "any=p2p-mapping-failed!",
     ),
-    _object(r"multicast|\bNVLS\b|cuMulticast\w+", "any=nvls-bind-failure!"),
+    _object(r"multicast(?! join)|\bNVLS\b|cuMulticast\w+", "any=nvls-bind-failure!"),
     # Memory.
     _object(
         r"\bpinned\b|cuda(?:Malloc)?Host\w*|cuMemHostAlloc|hipHostMalloc|hostRegister",
@@ -389,7 +389,16 @@ OBJECTS = (
         "any=gid-index-forced!",
     ),
     _object(
-        r"port state|\bport \d+ (?:is|state)|no active port|active port",
+        r"\bGIDs?\b.{0,60}no (?:associated )?net(?:work )?_?(?:dev|interface)",
+        "any=rdma-netns-mismatch! said=rdma-netns-mismatch!",
+    ),
+    _object(
+        r"\bno (?:\w+ ){0,2}GIDs?\b|(?:suitable|valid|usable|RoCE ?v2|IPv4) GIDs?\b",
+        "any=gid-rocev1-or-no-ipv4 said=gid-rocev1-or-no-ipv4",
+    ),
+    _object(r"\bno active ports?\b", "any=ib-port-down said=ib-port-down"),
+    _object(
+        r"port state|\bport \d+ (?:is|state)|active port",
         "failed,missing,invalid=ib-port-down",
     ),
     _object(

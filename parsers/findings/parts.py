@@ -20,7 +20,7 @@ KINDS: Mapping[str, re.Pattern[str]] = {
     kind: re.compile(words, re.IGNORECASE)
     for kind, words in {
         "name": r"name or service not known|\bgai error|could not resolve|temporary failure in name"
-        r"|getaddrinfo|unknown host|no such host|dns resolution|can(?:no|')t resolve|nodename nor"
+        r"|(?<!rdma_)getaddrinfo|unknown host|no such host|dns resolution|can(?:no|')t resolve|nodename nor"
         r"|unable to (?:get|find) (?:host )?address for",
         "full": r"no space left|quota exceeded|disk (?:is )?full|ENOSPC",
         "memory": r"out of memory|\b(?:can ?not|could ?n[o']t|failed to|unable to|couldn't) allocate"
@@ -111,7 +111,7 @@ PARTS = (
         r"|ceph\w*|scsi|weka\w*|fuse|s3fs|gcsfuse|filesystem|file system)\b|/dev/sd[a-z]",
         "full=disk-full any=io-straggler",
     ),
-    _part(r"\bnvls\b|multicast", "any=nvls-bind-failure"),
+    _part(r"\bnvls\b|multicast(?! join)", "any=nvls-bind-failure"),
     _part(r"custom_all_?reduce|peer access|\bp2p\b|IpcMemHandle", "any=p2p-mapping-failed"),
     _part(
         r"\bamdgpu\b|\bkfd\b",

@@ -16,7 +16,7 @@ from busbw.parsers.findings.evidence import Clue, View
 from busbw.parsers.findings.rules import Fires, Rule, Watch
 
 _NAMES = (
-    "NCCL_SOCKET_IFNAME|NCCL_IB_GID_INDEX|NCCL_TOPO_FILE|NCCL_BUFFSIZE|NCCL_P2P_NET_CHUNKSIZE"
+    "NCCL_SOCKET_IFNAME|NCCL_IB_(?:GID_INDEX|ADDR_RANGE|ADDR_FAMILY|ROCE_VERSION_NUM|PKEY)|NCCL_TOPO_FILE|NCCL_BUFFSIZE|NCCL_P2P_NET_CHUNKSIZE"
     "|NCCL_NET_PLUGIN|UCX_NET_DEVICES|UCX_TLS|GLOO_SOCKET_IFNAME"
 )
 _SETTING = Watch(
@@ -28,7 +28,7 @@ _FAILURE = Watch(
     "failure",
     r"NCCL WARN |ncclSystemError|ncclInternalError|Last error:|srun: error: |UCX +ERROR |Test NCCL"
     r" failure \S+ 'internal error"
-    r"|btl_tcp\S*\]",
+    r"|btl_tcp\S*\]|net_ib(?:/\w+)?\.cc:\d+ (?:\(\w+\) )?-> [1-9]",
 )
 
 
@@ -48,10 +48,11 @@ _PAIRS = (
         "socket-ifname-mismatch",
     ),
     _Pair(
-        "NCCL_IB_GID_INDEX",
-        r"ibv_(?:modify_qp|query_gid|create_ah)|status=\S*12\b|error 12\b",
+        "NCCL_IB_(?:GID_INDEX|ADDR_RANGE|ADDR_FAMILY|ROCE_VERSION_NUM)",
+        r"ibv_(?:modify_qp|query_gid|create_ah)|status=\S*12\b|error 12\b|net_ib\S*:\d+ .*-> ",
         "gid-index-forced",
     ),
+    _Pair("NCCL_IB_PKEY", r"ibv_modify_qp|status=\S*12\b|error 12\b", "ib-pkey-mismatch"),
     _Pair("NCCL_BUFFSIZE|CHUNKSIZE", r"ibv_reg|alloc|register", "buffsize-chunk-tuned"),
     _Pair(
         "NCCL_NET_PLUGIN",
@@ -88,6 +89,11 @@ RULE = Rule(
             "a:1:2 [0] NCCL INFO NCCL_SOCKET_IFNAME set by environment to eth2\n"
             "a:1:2 [0] NCCL WARN socketStartConnect: Connect to 10.0.0.9<5> failed\n",
             (("socket-ifname-mismatch", "weak"), ("socket-ifname-mismatch", "weak")),
+        ),
+        Fires(
+            "a:1:2 [0] NCCL INFO NCCL_IB_ADDR_RANGE set by environment to 10.9.0.0/16\n"
+            "a:1:2 [0] NCCL INFO transport/net_ib.cc:301 -> 2\n",
+            (("gid-index-forced", "weak"), ("gid-index-forced", "weak")),
         ),
         Fires(
             "srun -n 16 --mpi=pmix_v5 ./all_reduce_perf\n"
