@@ -30,12 +30,12 @@ except ImportError:
 else:
     _IS_HERE = True
 
-_MOST_EVENTS = 500_000
-"""After so many matches of literals that are no longer looked for, a database without them pays: it
-takes 0.1 s."""
-_MOST_MISSES = 500_000
+_MOST_EVENTS = 100_000
+"""After so many matches of literals that are no longer looked for, a database without them pays: each
+takes 0.4 µs and as long again to be found, a new database 0.03 s of `read` and 0.25 s of `why`."""
+_MOST_MISSES = 150_000
 """After so many lines that had a literal and did not match, it pays to search whole branches: a
-miss takes 1 µs, a new database 0.25 s."""
+miss takes 1 to 2 µs."""
 _MISSES = 500
 _MISSES_PER_HIT = 4
 """From both on, the lines of a branch are found by the whole branch."""
@@ -71,9 +71,6 @@ class LiteralFinder:
         self.whole = _whole_from_start(branches)
         self.branches = branches
         self.databases: dict[frozenset[int], _Database] = {}
-        self.never: tuple[_Database | None, frozenset[int], list[frozenset[int]]]
-        self.never = None, frozenset(), []
-        """What `_numbers` gave last."""
         self.hits: Counter[int] = Counter()
         self.misses: Counter[int] = Counter()
         """How many candidates of a branch matched, or did not, where its literals were looked
@@ -105,19 +102,11 @@ class LiteralFinder:
         database = self.databases.get(never)
         if database is None:
             database = self._next_best(never)
-        return database.lines(text, self._numbers(database, never))
+        return database.lines(text, never)
 
     def candidates(self, line: bytes) -> Iterable[int]:
         """As `Finder`."""
         return self.lines(line, frozenset()).of_branch
-
-    def _numbers(self, database: _Database, never: frozenset[int]) -> list[frozenset[int]]:
-        """The branches for each number in a database, without those of the expressions in
-        `never`."""
-        if self.never[0] is not database or self.never[1] != never:
-            unwanted = {each.number for each in self.branches if each.index in never}
-            self.never = database, never, [each - unwanted for each in database.numbers]
-        return self.never[2]
 
     def _next_best(self, never: frozenset[int]) -> _Database:
         """The database for these expressions, if it pays; else the one that finds least of what is
@@ -203,16 +192,32 @@ class _Database:
                 literals.setdefault(literal, set()).add(each.number)
         self.always = frozenset(always)
         """What every line is a candidate for."""
+        self.branches = branches
         self.numbers = [frozenset(each) for each in (*literals.values(), *texts.values())]
         """Number of an expression in the database → branches."""
+        self.wanted: dict[frozenset[int], list[frozenset[int]]] = {}
+        """The same without the branches of some expressions."""
         expressions = [*map(_as_expression, literals), *texts]
         flags = [hyperscan.HS_FLAG_CASELESS] * len(literals) + [_whole_flags()] * len(texts)
         # What was learnt from one text is seldom learnt again.
         build = _compiled if never or len(expressions) < _MANY_EXPRESSIONS else _built
         self.database = build(expressions, flags) if expressions else None
 
-    def lines(self, text: bytes, branches: list[frozenset[int]]) -> Candidates:
+    def _without(self, never: frozenset[int]) -> list[frozenset[int]]:
+        """The branches for each number, without those of the expressions in `never`."""
+        known = self.wanted.get(never)
+        if known is not None:
+            return known
+        if len(self.wanted) >= _MOST_DATABASES:
+            self.wanted.clear()
+        unwanted = {each.number for each in self.branches if each.index in never}
+        wanted = [each if each.isdisjoint(unwanted) else each - unwanted for each in self.numbers]
+        self.wanted[never] = wanted
+        return wanted
+
+    def lines(self, text: bytes, never: frozenset[int]) -> Candidates:
         """The lines with a match, for each branch: those of each number."""
+        branches = self._without(never)
         matches = _matches(self.database, text) if self.database is not None else []
         lines: dict[int, bytes] = {}
         of_branch: dict[int, list[int]] = {}
