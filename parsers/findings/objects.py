@@ -84,7 +84,8 @@ _WORDS: Mapping[str, str] = {
 }
 """Kind of failure → words, the most telling kind first."""
 
-_NUMBER_BEFORE = r"(?:errno|error(?: code)?|err|rc|ret|status|code|os error)\W{0,3}"
+_NUMBER_BEFORE = r"(?:errno|error(?: code)?|(?<!seq_)(?<!timeout_)(?<!retry_)err|rc|ret|status|code|os error)\W{0,3}"
+"""Names of counters (`packet_seq_err 12`) are none."""
 
 
 @functools.cache

@@ -84,6 +84,7 @@ def test_the_object_nearest_to_the_failure_counts() -> None:
         "training stopped at step 10",
         "NVRM version: NVIDIA UNIX x86_64 Kernel Module 535.161.08 Release Build",
         "link mlx5_0/1 packet_seq_err 0 local_ack_timeout_err 0 rnr_nak_retry_err 0",
+        "link mlx5_0/1 packet_seq_err 12 local_ack_timeout_err 2 rnr_nak_retry_err 13",
         "modprobe nvidia_peermem",
         "System call (e.g. socket, malloc) or external library call failed",
     ],
