@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from busbw import codec, intake
-from busbw.cli.pool import rarely_collected, read_each
+from busbw.cli.pool import WORTH_WORKERS, rarely_collected, read_each
 from busbw.errors import ReadError, UnknownLayout, UsageError
 from busbw.model import (
     Confidence,
@@ -46,7 +46,8 @@ _LINES = ("nccl-debug", "open-mpi", "slurm", "watchdog", "node-tools")
 """Formats whose lines the catalogue's own expressions find, and tools that `_tool_facts` reads:
 reading them as well would add nothing here."""
 _MANY = 16
-"""Texts from which on the memory of what was found in them counts."""
+"""Texts from which on the memory of what was found in them counts, where they are large: packing
+costs 1 ms a text."""
 _RUN_TEXTS = (".out", ".err", ".log", ".txt")
 
 
@@ -102,7 +103,8 @@ def read(names: Sequence[str]) -> Reading:
     for name in names:
         sources += _run_texts(name) if name in runs else intake.expand([name])
     # Names tell texts apart in a diagnosis, so that two of one name are not worked on apart.
-    are_many = len(sources) >= _MANY and len({each.name for each in sources}) == len(sources)
+    is_much = sum(source.path.stat().st_size for source in sources) >= WORTH_WORKERS
+    are_many = is_much and len({each.name for each in sources}) == len(sources) >= _MANY
     readings = read_each(_read_condensed if are_many else read_one, sources)
     results = [_run_result(run) for run in runs]
 

@@ -123,11 +123,18 @@ class PackedHits(Sequence[Hit]):
 def _packed(value: Any) -> bytes:
     # Plain values of our own making, unpacked by the same program: marshal is twice as fast as
     # pickle.
-    return zlib.compress(marshal.dumps(value), 1)
+    plain = marshal.dumps(value)
+    return _PLAIN + plain if len(plain) < _SMALL else zlib.compress(plain, 1)
 
 
 def _unpacked(packed: bytes) -> Any:
-    return marshal.loads(zlib.decompress(packed))
+    return marshal.loads(packed[1:] if packed[:1] == _PLAIN else zlib.decompress(packed))
+
+
+_PLAIN = b"\0"
+"""What no compressed data begins with."""
+_SMALL = 600
+"""Bytes that are not worth the 20 µs of a compressor's start."""
 
 
 @dataclass(frozen=True, slots=True)
