@@ -5,9 +5,11 @@ from __future__ import annotations
 
 import pickle
 import random
+from pathlib import Path
 
 import pytest
 
+from busbw.cli import why
 from busbw.model import Evidence
 from busbw.parsers.findings import catalogue
 from busbw.parsers.findings.catalogue import Weight
@@ -58,6 +60,23 @@ def test_condensed_texts_are_diagnosed_as_they_are(seed: int) -> None:
     travelled = pickle.loads(pickle.dumps(tuple(map(condensed, texts))))
 
     assert diagnose(EvidenceSet(travelled)) == diagnose(EvidenceSet(tuple(texts)))
+
+
+def test_the_command_condenses_many_large_texts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rng = random.Random(7)
+    for number in range(16):
+        lines = [line.rstrip("\n") for line in rng.choices(_LINES, k=5)]
+        (tmp_path / f"{number}.log").write_text("\n".join((*lines, "")), encoding="utf-8")
+    plain = why.read([str(tmp_path)]).evidence
+    monkeypatch.setattr(why, "WORTH_WORKERS", 0)
+
+    packed = why.read([str(tmp_path)]).evidence
+
+    assert {text.clues is None for text in plain.texts} == {True}
+    assert {text.clues is None for text in packed.texts} == {False}
+    assert diagnose(packed) == diagnose(plain)
 
 
 def test_a_fact_about_a_line_counts_for_a_condensed_text() -> None:
