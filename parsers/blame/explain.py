@@ -26,6 +26,7 @@ from busbw.parsers.blame.columns import Columns, Members, least_loss, misfit
 from busbw.parsers.blame.constants import (
     ALIKE,
     ALWAYS,
+    CLOSE,
     COINCIDENCE,
     COST,
     ENOUGH_OF_SHARED,
@@ -625,6 +626,8 @@ class Explainer:
         across = of_nodes and self._only_across(account.part, account.explained)
         if across and self._is_of_way(account):
             return False
+        if of_nodes and self._is_of_leaf(account):
+            return False
         slow, clean = len(account.slow_in), len(account.clean_in)
         if shared and slow < ALWAYS * (slow + clean):
             # Neighbours load a leaf or its uplinks for some minutes.
@@ -671,9 +674,29 @@ class Explainer:
         others = self._columns.others_across(members.at, account.slow_in, account.part.rail)
         if others and statistics.median(others) <= halfway:
             return True
-        crosses = self._columns.crosses[members.at]
-        across = set(self._columns.launch[members.at[crosses]].tolist())
-        return bool(account.clean_in) and across.isdisjoint(account.clean_in)
+        columns = self._columns
+        crossing = members.at[columns.crosses[members.at]]
+        # Slow for what else is known is not good.
+        good = crossing[columns.ratio[crossing] > halfway]
+        return bool(account.clean_in) and set(columns.launch[good].tolist()).isdisjoint(
+            account.clean_in
+        )
+
+    def _is_of_leaf(self, account: Account) -> bool:
+        """It is slow inside its leaf alone, where every pair of others is slow, too."""
+        columns, part = self._columns, account.part
+        if columns.crosses[list(account.explained)].any():
+            return False
+        leaf = Component(ComponentKind.LEAF, (self._leaf.get(part.names[0], ""),), part.rail)
+        own = set(columns.loading(columns.code_of(part)).tolist())
+        enough = 1.0 - CLOSE * (1.0 - account.ratio)
+        others: dict[tuple[str, ...], list[float]] = defaultdict(list)
+        for index in columns.loading(columns.code_of(leaf)).tolist():
+            if index not in own and not columns.crosses[index]:
+                others[columns.levels[index].sample.nodes].append(float(columns.ratio[index]))
+        return bool(others) and all(
+            statistics.median(ratios) <= enough for ratios in others.values()
+        )
 
     def _proved(self, account: Account) -> bool:
         """Its groups lie further below what is predicted without it than chance makes any part of

@@ -235,3 +235,30 @@ def test_two_faults_on_one_leaf_do_not_pass_for_chance_where_uplinks_hide_them(
     """Across narrow uplinks nothing shows of them, so that each is slow in half of its launches."""
     own = points("8x4", kind, noise, "develop")
     assert BENCH.trial(case(own[40 % len(own)], 40)).end == "right"
+
+
+@pytest.mark.parametrize(
+    ("kind", "noise", "index"),
+    [
+        ("dead", "group", 700),
+        ("node", "real", 720),
+        ("none", "real", 731),
+        ("flaky", "real", 731),
+        ("leaf", "real", 780),
+        ("cable", "real", 790),
+        ("cable", "static", 801),
+        ("cable", "static", 811),
+    ],
+)
+def test_fleets_in_which_a_good_part_was_once_named_accuse_nobody(
+    kind: str, noise: str, index: int
+) -> None:
+    """By stalls that met in one node, by few launches inside the leaves, a node for its leaf, a rail
+    for the cable of its flows."""
+    own = points("8x4", kind, noise, "held-out")
+    assert BENCH.trial(case(own[index % len(own)], index)).end != "wrong"
+
+
+def test_a_survey_whose_first_pairs_lose_anything_from_nothing_to_half_ends() -> None:
+    own = points("8x4", "leaf", "real", "held-out")
+    assert BENCH.trial(case(own[700 % len(own)], 700)).launches < BENCH.MOST_LAUNCHES
