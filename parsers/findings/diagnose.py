@@ -381,8 +381,8 @@ def diagnose(evidence: EvidenceSet, context: Context | None = None) -> Diagnosis
         if clue.symptom in own:
             own[clue.symptom].append((origin, clue))
     bases = tuple(_basis(each, own[each.id]) for each in findings)
-    gpus = _gpus_seen(evidence)
-    findings = tuple(_in_words_of(gpus, each) for each in findings)
+    if _gpus_seen(evidence) is Gpus.AMD:
+        findings = tuple(map(_in_words_of_amd, findings))
     return Diagnosis(findings, notes, unexplained, healthy, only_words, bases)
 
 
@@ -556,9 +556,9 @@ def _gpus_seen(evidence: EvidenceSet) -> Gpus:
     return Gpus.AMD if is_amd else Gpus.NVIDIA
 
 
-def _in_words_of(gpus: Gpus, finding: Finding) -> Finding:
-    own = replace(finding, fixes=catalogue.fixes(finding.id, gpus=gpus))
-    return gpu_words.finding_for(own, gpus)
+def _in_words_of_amd(finding: Finding) -> Finding:
+    own = replace(finding, fixes=catalogue.fixes(finding.id, gpus=Gpus.AMD))
+    return gpu_words.finding_for(own, Gpus.AMD)
 
 
 def _fabrics_absent(evidence: EvidenceSet) -> frozenset[str]:
