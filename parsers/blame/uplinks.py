@@ -195,17 +195,20 @@ def thin_losses(
         predicted: what the flagged parts leave of each level; such groups say nothing here.
     """
     lost = _lost(levels, predicted, leaf)
+    only = len(set(leaf.values())) == 2
+    crossed = {index: _parts(levels[index], leaf, only=only) for index in lost}
     thin: list[ThinLoss] = []
     while len(thin) < MOST_THIN:
         known = {index for loss in thin for index in loss.groups}
-        parts = _by_part(levels, {i: x for i, x in lost.items() if i not in known}, leaf)
+        left = {index: each for index, each in lost.items() if index not in known}
+        parts = _by_part(levels, left, crossed)
         proved = [means for means in parts if _proved(means, parts)]
         if not proved:
             break
         best = max(proved, key=lambda means: (means.explains, means.part.label))
         enough = NEARLY * best.explains
         alike = tuple(m.part for m in parts if m is not best and m.explains >= enough)
-        groups = [i for i in lost if i not in known and best.part in _parts(levels[i], leaf)]
+        groups = [index for index in left if best.part in crossed[index]]
         error = _error(best, parts)
         thin.append(
             ThinLoss(
@@ -262,14 +265,18 @@ def _lost(
             inside.setdefault((leaf.get(levels[i].sample.nodes[0], ""), rail), []).append(lost)
     own = {key: statistics.median(values) for key, values in inside.items()}
     noise = _noise(inside.values())
+    taken_off: dict[tuple[tuple[str, int], ...], _Lost] = {}
     found = {}
     for i, lost in across.items():
         rail = levels[i].sample.rail or 0
-        ends = [(leaf.get(node, ""), rail) for node in levels[i].sample.nodes]
-        taken_off = statistics.fmean(own.get(end, 0.0) for end in ends)
-        counts = [len(inside.get(end, ())) for end in ends]
-        variance = math.pi / 2 * noise**2 * sum(1 / max(1, count) for count in counts)
-        found[i] = _Lost(lost - taken_off, math.sqrt(variance) / len(ends))
+        ends = tuple((leaf.get(node, ""), rail) for node in levels[i].sample.nodes)
+        if ends not in taken_off:
+            counts = [len(inside.get(end, ())) for end in ends]
+            variance = math.pi / 2 * noise**2 * sum(1 / max(1, count) for count in counts)
+            share = statistics.fmean(own.get(end, 0.0) for end in ends)
+            taken_off[ends] = _Lost(share, math.sqrt(variance) / len(ends))
+        of_rail = taken_off[ends]
+        found[i] = _Lost(lost - of_rail.share, of_rail.doubt)
     return found
 
 
@@ -287,21 +294,22 @@ def _noise(families: Iterable[list[float]]) -> float:
     return spread(apart) if apart else 0.0
 
 
-def _parts(level: Level, leaf: dict[str, str]) -> tuple[Component, ...]:
+def _parts(level: Level, leaf: dict[str, str], *, only: bool) -> tuple[Component, ...]:
+    """What a group across leaves crosses. `only`: there are two leaves."""
     ends = sorted(leaf[node] for node in level.sample.nodes)
     way = Component(ComponentKind.LEAF_PAIR, tuple(ends), level.sample.rail)
-    if len(set(leaf.values())) == 2:
+    if only:
         return (way,)
     uplinks = [Component(ComponentKind.UPLINK, (end,), level.sample.rail) for end in ends]
     return (way, *uplinks)
 
 
 def _by_part(
-    levels: Sequence[Level], lost: dict[int, _Lost], leaf: dict[str, str]
+    levels: Sequence[Level], lost: dict[int, _Lost], crossed: dict[int, tuple[Component, ...]]
 ) -> tuple[_Means, ...]:
     own: dict[Component, dict[int, list[_Lost]]] = {}
     for index, each in lost.items():
-        for part in _parts(levels[index], leaf):
+        for part in crossed[index]:
             own.setdefault(part, {}).setdefault(levels[index].launch, []).append(each)
     found = []
     for part, launches in own.items():
@@ -313,15 +321,14 @@ def _by_part(
 
 
 def _proved(means: _Means, parts: tuple[_Means, ...]) -> bool:
-    like = [each for each in parts if each.part.kind is means.part.kind]
-    if len(means.launches) < LAUNCHES_OF_SHARED or len(like) < FEWEST_PARTS:
-        return False
     share = means.share
     agree = sum(loss > AGREES * share for loss in means.losses)
-    differ = spread(each.share for each in like)
-    if means.calm < LEAST_SHARE or agree < ALWAYS * len(means.losses):
+    if len(means.launches) < LAUNCHES_OF_SHARED or agree < ALWAYS * len(means.losses):
         return False
-    if share < DEVIATIONS * differ:
+    if means.calm < LEAST_SHARE:
+        return False
+    like = [each for each in parts if each.part.kind is means.part.kind]
+    if len(like) < FEWEST_PARTS or share < DEVIATIONS * spread(each.share for each in like):
         return False
     count = sum(len(each.losses) for each in like)
     needed = student(deviations_for(len(parts)), max(2, round(EFFICIENCY * count)))
