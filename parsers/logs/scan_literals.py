@@ -30,10 +30,10 @@ except ImportError:
 else:
     _IS_HERE = True
 
-_MOST_EVENTS = 100_000
+_MOST_EVENTS = 400_000
 """After so many matches of literals that are no longer looked for, a database without them pays: each
 takes 0.4 µs and as long again to be found, a new database 0.03 s of `read` and 0.25 s of `why`."""
-_MOST_MISSES = 150_000
+_MOST_MISSES = 400_000
 """After so many lines that had a literal and did not match, it pays to search whole branches: a
 miss takes 1 to 2 µs."""
 _MISSES = 500
