@@ -651,7 +651,8 @@ class Explainer:
             return False
         if shared:
             return self._stands_out(account) >= 0
-        return not (account.intermittent and self._is_coincidence(account))
+        # What is bad in most of its launches is more than a few stalls that met in it.
+        return slow > clean or not self._is_coincidence(account)
 
     def _is_coincidence(self, account: Account) -> bool:
         """Some part would be bad as often if what is slow for no known reason fell anywhere."""
