@@ -168,6 +168,12 @@ _KEYS = (
 _PAYLOADS = ("jsonPayload", "_source", "result", "body")
 """Objects in which it stands, in records of Google Cloud Logging, Elasticsearch, Splunk,
 OpenTelemetry."""
+_REASONS = ("error", "err", "reason", "cause", "exception", "stderr")
+"""Fields beside the line in which programs that log in JSON say why."""
+_INNER = (*_REASONS, "message", "msg")
+"""The same, in an object inside the record: an event that the program handles."""
+_DEEPEST = 4
+"""Objects inside objects that are looked at."""
 _NO_OBJECT = re.compile(rb"[ \t\r\n]*[^ \t\r\n{\x00\x80-\xff]")
 """JSON that is UTF-8 without a mark and is no object. Asking this takes a tenth of the time of an
 attempt to read it."""
@@ -227,9 +233,26 @@ def _text_of(line: bytes) -> bytes | None:
 
 
 def message_of(record: dict[str, object]) -> str | None:
-    """The line inside a collector's record; None = there is none."""
+    """The line inside a collector's record, with what its other fields say of an error; None =
+    there is none.
+
+    >>> message_of({"msg": "no start", "error": "no device"})
+    'no start: no device'
+    """
     for values in (record, *(mapping(record.get(key)) for key in _PAYLOADS)):
         for key in (*_KEYS, "stringValue"):
             if isinstance(value := values.get(key), str):
-                return value
+                reasons = [text for text in _reasons(record, _REASONS) if text not in value]
+                return ": ".join((value.rstrip("\n"), *reasons)) if reasons else value
     return None
+
+
+def _reasons(
+    record: dict[str, object], keys: tuple[str, ...], depth: int = _DEEPEST
+) -> Iterator[str]:
+    """What the fields of these names say, each in one line, and those of objects inside."""
+    for key, value in record.items():
+        if isinstance(value, str) and value and key in keys:
+            yield " ".join(value.split())
+        elif depth and isinstance(value, dict):
+            yield from _reasons(mapping(value), _INNER, depth - 1)

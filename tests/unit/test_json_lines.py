@@ -72,6 +72,17 @@ def test_what_is_no_wrapped_log_is_given_as_it_is(data: bytes) -> None:
     assert b"".join(unwrapped(data[at : at + 3] for at in range(0, len(data), 3))) == data
 
 
+def test_what_a_program_says_of_an_error_in_other_fields_is_part_of_its_line() -> None:
+    data = (
+        b'{"level":"error","msg":"start failed","error":"no such device\\nat a.go:7"}\n'
+        b'{"msg":"event","event":{"health":{"message":"GPU lost","node":"n3"}}}\n'
+        b'{"msg":"gone: no route","err":"no route"}\n'
+    )
+    assert b"".join(unwrapped([data])) == (
+        b"start failed: no such device at a.go:7\nevent: GPU lost\ngone: no route\n"
+    )
+
+
 @pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be", "utf-16", "utf-8-sig"])
 def test_utf_16_is_known_with_and_without_its_mark(tmp_path: Path, encoding: str) -> None:
     assert documents(tmp_path, LOG.encode(encoding)) == documents(tmp_path, LOG.encode())
