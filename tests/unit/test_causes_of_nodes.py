@@ -66,7 +66,10 @@ CAUSES = {
         "w-3  train  Evicted  The node had condition: [MemoryPressure].\n",
     ),
     "thread-limit": ("Warning  Evicted  The node was low on resource: pids.\n",),
-    "gpu-busy": ("RuntimeError: synStatus=20 [Device already acquired] Device acquire failed.\n",),
+    "gpu-busy": (
+        "[rank3]: RuntimeError: cuCtxCreate failed: CUDA_ERROR_DEVICE_UNAVAILABLE\n",
+        "RuntimeError: synStatus=20 [Device already acquired] Device acquire failed.\n",
+    ),
     "clocksource-slow": ("[ 31.0] clocksource: Switched to clocksource acpi_pm\n",),
     "gpu-device-access": (
         "Failed to initialize NVML: Insufficient Permissions\n",
@@ -76,7 +79,10 @@ CAUSES = {
         "Unable to determine the device handle for GPU 0000:4b:00.0: Insufficient External Power\n",
     ),
     "gpu-fell-off-bus": ("exporter: GPU 3 had XID error: 79\n",),
-    "nvlink-error-xid": ("exporter: GPU 3 had XID error: 74\n",),
+    "nvlink-error-xid": (
+        "[rank3]: RuntimeError: cuStreamSynchronize failed: CUDA_ERROR_NVLINK_UNCORRECTABLE\n",
+        "exporter: GPU 3 had XID error: 74\n",
+    ),
     "dcgm-health-failure": (
         "'nvidia.com/gpu' device marked unhealthy: GPU-7540a9b3\n",
         'level=info msg="gpuid[2] is set to unhealthy for cper"\n',
@@ -87,6 +93,7 @@ CAUSES = {
     ),
     "cuda-mps-failed": ("CUDA error: MPS server is not ready to accept new MPS client requests\n",),
     "node-rebooted": (
+        "Warning  Rebooted  12s  kubelet  Node gpu-7 has been rebooted, boot id: 5f1c\n",
         "slurmctld: error: Node n12 unexpectedly rebooted boot_time=1717 last response=1718\n",
         "[ 4711.0] Kernel panic - not syncing: hung_task: blocked tasks\n",
     ),
@@ -105,6 +112,24 @@ CAUSES = {
     "rdma-netns-mismatch": ("n_gids_found=0\n", "rdma_bind_addr: No such device\n"),
     "p2p-mapping-failed": (
         "qemu-kvm: 0000:4f:00.0: PCI peer-to-peer transactions on BARs are not supported.\n",
+    ),
+    "gpu-ecc-uncorrectable": (
+        "[rank3]: RuntimeError: cuMemcpyDtoH failed: CUDA_ERROR_ECC_UNCORRECTABLE\n",
+    ),
+    "build-arch-unsupported": (
+        "[rank3]: RuntimeError: cuModuleLoad failed: CUDA_ERROR_NO_BINARY_FOR_GPU\n",
+    ),
+    "cuda-driver-too-old": (
+        "[rank3]: RuntimeError: cuInit failed: CUDA_ERROR_COMPAT_NOT_SUPPORTED_ON_DEVICE\n",
+    ),
+    "certificate-rejected": (
+        "error: the server has asked for the client to provide credentials\n",
+    ),
+    "scheduler-unreachable": (
+        "The connection to the server 10.9.8.7:6443 was refused - did you specify the right host or port?\n",
+    ),
+    "cuda-oom": (
+        "[rank3]: RuntimeError: cuMemAlloc failed: CUDA_ERROR_OUT_OF_MEMORY: out of memory\n",
     ),
 }
 
