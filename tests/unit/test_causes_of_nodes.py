@@ -62,6 +62,7 @@ CAUSES = {
         'Evicted: Usage of EmptyDir volume "scratch" exceeds the limit "20Gi".\n',
     ),
     "host-memory-exhausted": (
+        "systemd[1]: slurmd.service: Failed with result 'oom-kill'.\n",
         "ptxas: page allocation failure: order:5, mode:0x40cc0(GFP_KERNEL)\n",
         "w-3  train  Evicted  The node had condition: [MemoryPressure].\n",
     ),
@@ -87,7 +88,10 @@ CAUSES = {
         "'nvidia.com/gpu' device marked unhealthy: GPU-7540a9b3\n",
         'level=info msg="gpuid[2] is set to unhealthy for cper"\n',
     ),
-    "gpu-missing": ("Reason=gres/gpu count changed (8 -> 6) [slurm@2026-05-01T10:00:00]\n",),
+    "gpu-missing": (
+        "GpuCount  True   GpuMissing   Expected 8 GPUs, found 7\n",
+        "Reason=gres/gpu count changed (8 -> 6) [slurm@2026-05-01T10:00:00]\n",
+    ),
     "cumem-unsupported": (
         "n1:9:9 [3] init.cc:431 NCCL WARN Cuda failure 'operation not supported'\n",
     ),
@@ -130,6 +134,21 @@ CAUSES = {
     ),
     "cuda-oom": (
         "[rank3]: RuntimeError: cuMemAlloc failed: CUDA_ERROR_OUT_OF_MEMORY: out of memory\n",
+    ),
+    "ib-port-down": (
+        'infiniband health=Unhealthy reason="not enough LinkUp ports, only 7 LinkUp out of 8"\n',
+    ),
+    "nccl-segfault": (
+        "[ 71.2] traps: python[4711] general protection fault ip:7f sp:7f error:0 in libnccl.so.2\n",
+    ),
+    "ib-sm-unstable": ("systemd[1]: opensmd.service: Failed with result 'exit-code'.\n",),
+    "imex-mnnvl-failure": ("systemd[1]: nvidia-imex.service: Failed with result 'exit-code'.\n",),
+    "pcie-aer-errors": ("{1}[Hardware Error]:  Error 0, type: fatal   section_type: PCIe error\n",),
+    "host-hardware-error": (
+        " 1f | 11/26/2026 | 08:00:00 | Fan FAN_7 | Lower Non-recoverable going low  | Asserted\n",
+    ),
+    "kernel-module-not-loaded": (
+        'modprobe.go:52] "modprobe: ERROR: ctx=0x7f path=/lib/modules/6.1/drm_exec.ko.zst error=No such file or directory"\n',
     ),
 }
 
