@@ -50,6 +50,7 @@ CAUSES = {
         " unhealthy devices amd.com/gpu, which is unexpected\n",
     ),
     "scheduler-node-configuration": (
+        "gres/gpu count repor slurm     2026-04-14T06:39:53 gpu-[1-4]\n",
         "  99 gpu train bob PD 0:00 4 (launch failed requeued held)\n",
         "slurmstepd: error: spank: required plugin tmpdir.so: task_init() failed with rc=-1\n",
     ),
@@ -97,6 +98,7 @@ CAUSES = {
     ),
     "cuda-mps-failed": ("CUDA error: MPS server is not ready to accept new MPS client requests\n",),
     "node-rebooted": (
+        "Node unexpectedly re slurm     2026-04-14T06:39:53 gpu-1\n",
         "Warning  Rebooted  12s  kubelet  Node gpu-7 has been rebooted, boot id: 5f1c\n",
         "slurmctld: error: Node n12 unexpectedly rebooted boot_time=1717 last response=1718\n",
         "[ 4711.0] Kernel panic - not syncing: hung_task: blocked tasks\n",
