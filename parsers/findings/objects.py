@@ -84,8 +84,8 @@ _WORDS: Mapping[str, str] = {
 }
 """Kind of failure → words, the most telling kind first."""
 
-_NUMBER_BEFORE = r"(?:errno|error(?: code)?|(?<!seq_)(?<!timeout_)(?<!retry_)err|rc|ret|status|code|os error)\W{0,3}"
-"""Names of counters (`packet_seq_err 12`) are none."""
+_NUMBER_BEFORE = r"(?:errno|error(?: code)?|(?<!seq_)(?<!timeout_)(?<!retry_)err|rc|ret|status|(?<!ret)code|os error)\W{0,3}"
+"""Names of counters (`packet_seq_err 12`) are none, nor is NCCL's own result (`retcode 2`)."""
 
 
 @functools.cache
@@ -215,7 +215,7 @@ OBJECTS = (
     _object(
         r"execv\w*|executable(?: file)?|\$PATH|\bcommand(?= not found)|step EXEC"
         r"|failed to (?:execute|spawn)"
-        r"|unable to exec\w*|: stat /\S+\.sh|\benv: |/bin/\S+|\./[\w./-]+|\bexec\b",
+        r"|unable to exec\w*|: stat /\S+\.sh|\benv: |/bin/(?!\S*\bld(?:\.\w+)?: )\S+|\./[\w./-]+|\bexec\b",
         "missing=executable-missing! denied,invalid=executable-missing",
     ),
     _object(

@@ -455,3 +455,45 @@ def test_an_error_of_ibverbs_that_is_not_about_memory_is_no_memory_limit(scanner
 )
 def test_a_failure_of_a_neighbour_of_nccl_is_not_passed_over(scanner: Scanner, line: str) -> None:
     assert ask(scanner, f"{line}\n").findings
+
+
+@pytest.mark.parametrize(
+    ("lines", "first"),
+    [
+        (
+            (
+                "mlx5_core 0000:1a:00.0: Port module event[error]: module 1, Cable error, High Temperature",
+                "mlx5_core 0000:1a:00.0 ens4f0np0: Link down",
+            ),
+            "transceiver-hot",
+        ),
+        (
+            (
+                "[gpu7][Mar 02 10:15:31 126872][RDMA_SR][47][error] - Error event: RDMA_CM_EVENT_UNREACHABLE, error: 1",
+                "[gpu7:0:47 unique id 7] ERROR No Aggregation Manager (sharp_am) detected in sharp_create_job.",
+            ),
+            "sharp-init-failure",
+        ),
+        (
+            (
+                "/home/kim/.bashrc: line 3: mpiexec: command not found",
+                "declare -x HOME=\"/home/kim\"",
+            ),
+            "shell-startup-noise",
+        ),
+        (("/usr/bin/ld: cannot find -lpmi", "collect2: error: ld returned 1 exit status"), "build-mpi-missing"),
+        (
+            (
+                "E0304 11:20:00.074718   91 client.cpp:444] Transfer failed for task3",
+                "E0304 11:20:00.085733   91 store_py.cpp:367] Get operation failed with error: TRANSFER_FAIL",
+            ),
+            "kv-transfer-failed",
+        ),
+        (("MIOpen Error: sqlite_db.cpp:80: error of the SQLite database: locking protocol",), "io-straggler"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)  # fmt: skip
+def test_what_a_line_states_stands_before_what_follows_from_it(
+    scanner: Scanner, lines: tuple[str, ...], first: str
+) -> None:
+    assert ask(scanner, "\n".join(lines)).findings[0].id == first

@@ -87,6 +87,8 @@ def test_the_object_nearest_to_the_failure_counts() -> None:
         "link mlx5_0/1 packet_seq_err 12 local_ack_timeout_err 2 rnr_nak_retry_err 13",
         "modprobe nvidia_peermem",
         "System call (e.g. socket, malloc) or external library call failed",
+        "newd: failed to execute operation Send of rank 4, retcode 2",
+        "/usr/bin/ld: cannot find -lnew",
     ],
 )
 def test_a_try_a_choice_and_a_success_name_nothing(line: str) -> None:
