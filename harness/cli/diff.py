@@ -45,7 +45,7 @@ def run(args: argparse.Namespace) -> int:
     from busbw.reports import compare
 
     now = _past(args.run)
-    if not now.numbers:
+    if not now.numbers and not _measured(args.run):
         raise _without_numbers(now.run_id, args.run.resolve().parent)
     found = diff(now, _earlier(args, now))
     if args.json:
@@ -56,16 +56,19 @@ def run(args: argparse.Namespace) -> int:
     return EXIT_STATUS[found.status]
 
 
+def _measured(run: Path) -> bool:
+    return (run / "raw" / "cases").is_dir()
+
+
 def _without_numbers(run_id: str, root: Path) -> UsageError:
-    """The error for a check, or for a run that ended before its first number."""
-    folders = (path for path in root.iterdir() if not path.is_symlink())
-    measured = sorted(path for path in folders if (path / "raw" / "cases").is_dir())
+    """The error for a check, or for a run that ended before its first case."""
+    measured = sorted(path for path in root.iterdir() if not path.is_symlink() and _measured(path))
     step = "busbw run, then busbw diff"
     if measured:
         step = f"the last run that measured: busbw diff {os.path.relpath(measured[-1])}"
     return UsageError(
         f"{run_id} measured nothing: there is nothing to compare",
-        seen="a check, or a run that ended before its first number",
+        seen="a check, or a run that ended before its first case",
         next_step=step,
     )
 

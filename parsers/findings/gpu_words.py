@@ -11,8 +11,12 @@ import re
 from collections.abc import Iterable
 from dataclasses import replace
 from enum import StrEnum
+from typing import TYPE_CHECKING
 
-from busbw.model import CheckResult, Finding, Fix
+from busbw.model import Finding, Fix
+
+if TYPE_CHECKING:
+    from busbw.model import CheckResult
 
 
 class Gpus(StrEnum):

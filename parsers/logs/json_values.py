@@ -242,7 +242,8 @@ def message_of(record: dict[str, object]) -> str | None:
     for values in (record, *(mapping(record.get(key)) for key in _PAYLOADS)):
         for key in (*_KEYS, "stringValue"):
             if isinstance(value := values.get(key), str):
-                reasons = [text for text in _reasons(record, _REASONS) if text not in value]
+                said = " ".join(value.split())
+                reasons = [text for text in _reasons(record, _REASONS) if text not in said]
                 return ": ".join((value.rstrip("\n"), *reasons)) if reasons else value
     return None
 

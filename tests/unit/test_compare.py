@@ -316,6 +316,6 @@ def test_a_check_is_not_compared_and_the_last_run_that_measured_is_named(
     error = diff_command._without_numbers("20261103-check", tmp_path)
     assert error.lines() == (
         "error: 20261103-check measured nothing: there is nothing to compare",
-        "seen: a check, or a run that ended before its first number",
+        "seen: a check, or a run that ended before its first case",
         "next: the last run that measured: busbw diff 20261102-quick",
     )

@@ -62,7 +62,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         result = RUNS.healthy().result
         for number in (1, 2):
             run = folder / "past" / f"2026110{number}-000000-day-one"
-            (run / "raw").mkdir(parents=True)
+            (run / "raw" / "cases").mkdir(parents=True)
             RunDir(run).write_raw("plan.json", plan)
             (run / "run.json").write_text(
                 dump_json(

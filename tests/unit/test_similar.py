@@ -81,9 +81,15 @@ def test_a_text_of_another_field_is_not_looked_up() -> None:
 
 
 def test_a_crash_is_looked_up_by_its_frames() -> None:
-    crash = "!! Segfault encountered !!\n  in cuMemCreate\n  in ncclCuMemHostEnable()\n"
+    crash = "!! Segfault encountered !!\n  in cuMemCreate\n"
     diagnosis = answer(crash + "  in initOnceFunc\n  in ncclCommInitRank\n")
     assert diagnosis.by_words
+    assert diagnosis.findings[0].id == "nccl-segfault"
+
+
+def test_a_crash_is_named_by_the_function_that_asks_for_memory_of_the_host() -> None:
+    crash = "!! Segfault encountered !!\n  in cuMemCreate\n  in ncclCuMemHostEnable()\n"
+    diagnosis = answer(crash + "  in initOnceFunc\n  in ncclCommInitRank\n")
     assert diagnosis.findings[0].id == "cumem-host-numa"
 
 
