@@ -329,6 +329,10 @@ OBJECTS = (
         r"|symmetric heap",
         "memory=cuda-oom!",
     ),
+    _object(
+        r"\bHBM\d?\w?\b|\bVRAM\b|\b(?:model|weights?) load\w*|\bload\w* (?:of )?(?:the )?(?:model|weights)",
+        "memory=cuda-oom",
+    ),
     # Limits of the system.
     _object(
         r"inodes?|\bdisk\b|storage|/tmp\b|\bwrite\b|writing|\bfile ?system\b|space left",
@@ -386,7 +390,7 @@ OBJECTS = (
         " missing=gid-index-forced memory=memlock-limit",
     ),
     _object(
-        r"\bs?gid\b(?!_index=).{0,20}ind\w+|query_gid|\bGID (?:index|table)",
+        r"\bs?gid\b(?!_index=| add\b).{0,20}ind\w+|query_gid|\bGID (?:index|table)",
         "any=gid-index-forced!",
     ),
     _object(

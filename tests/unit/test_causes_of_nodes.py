@@ -80,7 +80,10 @@ CAUSES = {
     "gpu-power-cable": (
         "Unable to determine the device handle for GPU 0000:4b:00.0: Insufficient External Power\n",
     ),
-    "gpu-fell-off-bus": ("exporter: GPU 3 had XID error: 79\n",),
+    "gpu-fell-off-bus": (
+        "exporter: GPU 3 had XID error: 79\n",
+        "4b:00.0 3D controller: NVIDIA Corporation GH100 [H100 SXM5 80GB] (rev ff)\n",
+    ),
     "nvlink-error-xid": (
         "[rank3]: RuntimeError: cuStreamSynchronize failed: CUDA_ERROR_NVLINK_UNCORRECTABLE\n",
         "exporter: GPU 3 had XID error: 74\n",
@@ -91,6 +94,7 @@ CAUSES = {
     ),
     "gpu-missing": (
         "GpuCount  True   GpuMissing   Expected 8 GPUs, found 7\n",
+        "HIP Error - probe.cpp:9: 'hipErrorNoDevice'\n",
         "Reason=gres/gpu count changed (8 -> 6) [slurm@2026-05-01T10:00:00]\n",
     ),
     "cumem-unsupported": (
@@ -136,6 +140,7 @@ CAUSES = {
     ),
     "cuda-oom": (
         "[rank3]: RuntimeError: cuMemAlloc failed: CUDA_ERROR_OUT_OF_MEMORY: out of memory\n",
+        "launcher: out of memory while loading weights\n",
     ),
     "ib-port-down": (
         'infiniband health=Unhealthy reason="not enough LinkUp ports, only 7 LinkUp out of 8"\n',
@@ -143,7 +148,28 @@ CAUSES = {
     "nccl-segfault": (
         "[ 71.2] traps: python[4711] general protection fault ip:7f sp:7f error:0 in libnccl.so.2\n",
     ),
-    "ib-sm-unstable": ("systemd[1]: opensmd.service: Failed with result 'exit-code'.\n",),
+    "ib-sm-unstable": (
+        "systemd[1]: opensmd.service: Failed with result 'exit-code'.\n",
+        "ProblemType: Crash\nPackage: opensm 3.3\nSignal: 6\n",
+        " #3 0x0000560 in fill_tables (mgr=0x1)\n  at osm_ucast_ftree.c:99\n",
+    ),
+    "nic-driver-start-failed": (
+        "[ 4.1] bnxt_en 0000:41:00.0: QPLIB: cmdq[0x3]=0xb status 0x3\n"
+        "[ 4.2] bnxt_en 0000:41:00.0 bnxt_re1: Failed to create HW QP\n",
+        "[ 4.3] infiniband irdma0: Couldn't open port 1\n",
+        "[ 4.4] mlx5_core 0000:41:00.0: cmd_work_handler:9:(pid 7): failed to allocate command entry\n",
+        "[ 4.5] mlx5_2, 1: ipoib_intf_alloc failed -12\n",
+        "[ 4.6] infiniband mlx5_3: add_roce_gid GID add failed port=1 index=3\n",
+    ),
+    "cxi-resources-exhausted": ("start failed on nid001: no free VNIs left in the allocator\n",),
+    "mpi-setting-rejected": (
+        "MPICH ERROR: Unable to use a NIC_POLICY of 'GPU'.\n"
+        "MPIDI_CRAY_ofi_get_nic_index(90)....: OFI invalid value for environment variable\n",
+    ),
+    "mpi-component-missing": (
+        "[n1:9] coll:ibm:bcast: GPU awareness in PAMI requested. It is not safe to defer to another component.\n"
+        "[n1:9] *** MPI_ERR_UNSUPPORTED_OPERATION: operation not supported\n",
+    ),
     "imex-mnnvl-failure": ("systemd[1]: nvidia-imex.service: Failed with result 'exit-code'.\n",),
     "pcie-aer-errors": ("{1}[Hardware Error]:  Error 0, type: fatal   section_type: PCIe error\n",),
     "host-hardware-error": (
@@ -179,6 +205,8 @@ def test_a_message_leads_to_its_cause(scanner: Scanner, cause: str, text: str) -
         "[  0.9] clocksource: Switched to clocksource tsc\n",
         "  99 gpu train bob PD 0:00 4 (Priority)\n",
         "    GPU Recovery Action                   : None\n",
+        "4b:00.0 3D controller: NVIDIA Corporation GH100 [H100 SXM5 80GB] (rev a1)\n",
+        "[ 4.6] infiniband mlx5_3: add_roce_gid port=1 index=3\n",
     ],
 )
 def test_a_good_start_names_no_cause(scanner: Scanner, text: str) -> None:

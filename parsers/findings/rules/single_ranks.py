@@ -2,7 +2,11 @@
 
 A row that moved data (algbw above 0) at busbw 0.00 has one rank, since the factor of every
 collective is 0 for one. One such run may be meant; several processes that are each rank 0 of 1 are
-not.
+not. A process of a wider communicator joined its run: frameworks make communicators of one rank too,
+where a dimension of their parallelism is 1.
+
+Headers of nccl-tests that follow each other are of several processes: of a build with MPI only rank
+0 prints one.
 """
 
 from __future__ import annotations
@@ -11,7 +15,7 @@ import re
 from collections.abc import Iterator
 
 from busbw.parsers.findings.catalogue import Weight
-from busbw.parsers.findings.evidence import Clue, View
+from busbw.parsers.findings.evidence import Clue, Sighting, View
 from busbw.parsers.findings.rules import Fires, Rule, Watch
 
 _TYPES = r"(?:u?int\d{1,2}|half|float|double|bfloat16|f8e\dm\d)\s"
@@ -24,16 +28,17 @@ _ROW = Watch(
     rf".{{0,90}}{_TYPES}",
 )
 _ALONE = Watch("alone", r"\brank 0 nranks 1 ")
-_HEADER = Watch(
-    "header",
-    r"^.{0,60}# +(?:nccl-tests version|Collective test starting)|^.{0,60}# nThread \d+ nGpus",
-)
+_WIDER = Watch("wider", r"\brank \d+ nranks (?!1 )\d+ ")
+_HEADER = Watch("header", r"^.{0,60}# nThread \d+ nGpus")
+_LIST = Watch("list", r"^.{0,60}# Using devices")
 _RANK = Watch("rank", r"# +Rank +\d+ .*Pid +\d+ on ")
 _RANK_NUMBER = re.compile(r"# +Rank +(\d+) ")
 
 
 def _judge(view: View) -> Iterator[Clue]:
     rows, alone = view.sightings(_ROW.name), view.sightings(_ALONE.name)
+    if view.sightings(_WIDER.name):
+        alone = ()
     zeros = []
     for line in view.sightings(_RANK.name):
         match = _RANK_NUMBER.search(line.text)
@@ -51,6 +56,17 @@ def _judge(view: View) -> Iterator[Clue]:
     elif several:
         for line in (*alone[:2], *zeros[:2]):
             yield line.clue("no-mpi-build", Weight.STRONG, "nccl-log")
+    else:
+        for line in _repeated_headers(view):
+            yield line.clue("no-mpi-build", Weight.STRONG, "nccl-tests")
+
+
+def _repeated_headers(view: View) -> Iterator[Sighting]:
+    """Headers directly behind the list of devices of another, which is empty."""
+    lists = {(line.artefact, line.place.line_no) for line in view.sightings(_LIST.name)}
+    for line in view.sightings(_HEADER.name):
+        if (line.artefact, line.place.line_no - 1) in lists:
+            yield line
 
 
 _LINE = (
@@ -58,13 +74,15 @@ _LINE = (
     " 3153426.80    0.00      0\n"
 )
 
+_START = "# nThread 1 nGpus 1 minBytes 8 maxBytes 1024 step: 2(factor) validation: 1\n#\n# Using devices\n"
+
 RULE = Rule(
     name="single-ranks",
     conclusion=(
-        "Rows with data and busbw 0.00, or several processes that are each rank 0 of 1, come "
-        "from processes that did not join one run."
+        "Rows with data and busbw 0.00, several processes that are each rank 0 of 1 and in no wider "
+        "communicator, or headers one behind the other come from processes that did not join one run."
     ),
-    watches=(_ROW, _ALONE, _HEADER, _RANK),
+    watches=(_ROW, _ALONE, _WIDER, _HEADER, _LIST, _RANK),
     judge=_judge,
     fires=(
         Fires(_LINE, (("no-mpi-build", "strong"),)),
@@ -78,8 +96,16 @@ RULE = Rule(
             f" H200\n{_LINE}",
             (("no-mpi-build", "weak"),),
         ),
+        Fires(2 * _START, (("no-mpi-build", "strong"),)),
     ),
     silent=(
+        _START,
+        _START + "#  Rank  0 Group  0 Pid  7 on  n1 device  0 [0x18] H200\n" + _START,
+        (
+            "a:1:1 [0] NCCL INFO comm 0x1 rank 0 nranks 8 cudaDev 0 busId 10 - Init COMPLETE\n"
+            "a:1:1 [0] NCCL INFO comm 0x2 rank 0 nranks 1 cudaDev 0 busId 10 - Init COMPLETE\n"
+            "b:7:7 [0] NCCL INFO comm 0x3 rank 0 nranks 1 cudaDev 0 busId 20 - Init COMPLETE\n"
+        ),
         "a:1:1 [0] NCCL INFO comm 0x1 rank 0 nranks 1 cudaDev 0 busId 200010 - Init COMPLETE\n",
         (
             "     1048576        262144     float     sum      -1    61.20   17.13   32.13       0 "
