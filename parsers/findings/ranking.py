@@ -16,7 +16,8 @@
    does a notice where another line says what failed.
 6. Then by confidence; causes before states, settings, secondary errors and notes; a line that
    states a reason before one that does not. Of what is
-   only possible: a reason in words of its own first, a guess at the cause after what it guesses
+   only possible: a strong sign in a launcher's or a peer's words before weak signs; a reason in
+   words of its own first, a guess at the cause after what it guesses
    at; then by number of lines; earlier lines first. Between guesses from one line the one that
    was the cause in more labelled cases.
 7. Last, what is not decided is possible at most: a general failure (`Catalogue.general`) that lines
@@ -515,6 +516,7 @@ def _order(candidate: _Candidate) -> tuple[object, ...]:
         bool(candidate.explained_by),
         -_SURE[candidate.confidence],
         candidate.share is not None,
+        is_guess and not _is_noticed_cause(candidate),
         _ROLES[role],
         line_role,
         candidate.is_guess_at_cause,
@@ -525,6 +527,15 @@ def _order(candidate: _Candidate) -> tuple[object, ...]:
         -candidate.symptom.cases if is_guess else 0,
         _SEVERITIES[candidate.symptom.severity or Severity.INFO],
         candidate.symptom.id,
+    )
+
+
+def _is_noticed_cause(candidate: _Candidate) -> bool:
+    """A strong sign of a cause that is only possible, for nobody but a launcher or a peer says it."""
+    return (
+        candidate.symptom.role is Role.CAUSE
+        and candidate.is_strong()
+        and candidate.line_role() is LineRole.CONSEQUENCE
     )
 
 

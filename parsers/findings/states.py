@@ -44,8 +44,9 @@ CONDITION = (
     r"\b(?P<good>Ready|Healthy|Available|Active|Online|LinkUp)\W{1,4}False\b"
     r"|\b(?P<bad>\w*(?:Pressure|Unavailable|Deadlock|Corrupt\w*|ReadonlyFilesystem|Problem"
     r"|Unhealthy|Down|Failure|Hang|Error))\W{1,4}True\b"
+    r"|^\W*(?P<problem>[A-Z]\w+)\s+True\s(?=.*\b\w+Has(?:Issues?|Problems?|Errors?|Failed)\b)"
 )
-"""A condition whose name says whether true or false is bad."""
+"""A condition whose name, or whose reason, says whether true or false is bad."""
 _NO_VALUES = r"\bN/A(?:\W+N/A){4}\b"
 """A row without values, where the rows beside it have some."""
 SUBJECT = (
@@ -222,5 +223,7 @@ def _of_condition(condition: re.Match[str], line: str) -> tuple[str, ...]:
     if condition["good"]:
         rest = line[: condition.start()] + line[condition.end() :]
         return _causes("gone", rest) or ("node-unreachable",)
+    if condition["problem"]:
+        return _causes("failed", condition["problem"])
     name = condition["bad"].lower()
     return next((entries for word, entries in _CONDITIONS.items() if word in name), ())

@@ -291,3 +291,12 @@ def test_a_general_failure_drops_no_condition_and_leaves_it_likely() -> None:
     crash, weak = clue("crash", 2, Weight.STRONG), clue("slow", 1)
     assert set(ended(known, crash, weak)) == {("crash", "possible"), ("slow", "possible")}
     assert ended(known, crash, replace(weak, weight=Weight.STRONG))[0] == ("slow", "likely")
+
+
+def test_a_strong_sign_that_only_a_launcher_reports_stands_before_weak_ones(
+    known: Catalogue,
+) -> None:
+    weak = clue("slow-disk", 1, text="could not find the index")
+    noticed = clue("other", 2, Weight.STRONG, text="step 7 was cancelled")
+    assert order(known, weak, noticed) == [("other", "possible"), ("slow-disk", "possible")]
+    assert order(known, weak, replace(noticed, weight=Weight.WEAK))[0] == ("slow-disk", "possible")

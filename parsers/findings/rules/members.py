@@ -8,6 +8,7 @@ lines as ranks, some ranks twice and others never: those were given out twice.
 
 from __future__ import annotations
 
+import math
 import re
 from collections import Counter
 from collections.abc import Iterator
@@ -18,14 +19,16 @@ from busbw.parsers.findings.rules import Fires, Rule, Watch
 
 _MEMBER = Watch("member", r"\bMEMBER: \d{1,6}/\d{1,6}\b", distinct=True)
 _JOINING = Watch("joining", r"GLOBAL_RANK: \d+, MEMBER: \d+/\d+")
-_WAITING = Watch("waiting", r"store based barrier .*\(world_size=\d+, worker_count=\d+")
+_WAITING = Watch(
+    "waiting", r"store based barrier .*\(world_size=\d+, (?:worker_count|num_workers_joined)=\d+"
+)
 _COMPLETE = Watch(
     "complete",
     r"All distributed processes registered|Starting with \d+ processes"
     r"|Completed store-based barrier",
 )
 _NUMBERS = re.compile(r"MEMBER: (\d+)/(\d+)")
-_COUNT = re.compile(r"world_size=(\d+), worker_count=(\d+)")
+_COUNT = re.compile(r"world_size=(\d+), \w+=(\d+)")
 
 
 def _judge(view: View) -> Iterator[Clue]:
@@ -39,8 +42,15 @@ def _judge(view: View) -> Iterator[Clue]:
     for line in missing:
         count = _COUNT.search(line.text)
         if count is None or int(count[2]) < int(count[1]):
-            yield line.clue("rendezvous-failed", Weight.WEAK, "torch")
+            if count is None or _may_be_whole_nodes(int(count[2]), int(count[1])):
+                yield line.clue("rendezvous-failed", Weight.WEAK, "torch")
             yield line.clue("rank-not-entering", Weight.WEAK, "torch")
+
+
+def _may_be_whole_nodes(joined: int, size: int) -> bool:
+    """The ranks that are missing may be those of nodes that cannot reach the store. Otherwise some
+    ranks of a node joined and others of it did not: those are not started."""
+    return joined == 1 or math.gcd(joined, size) > 1
 
 
 def _lacks_members(lines: tuple[Sighting, ...]) -> bool:
@@ -87,7 +97,9 @@ RULE = Rule(
     judge=_judge,
     fires=(
         Fires(_joined(0, 1), _ABSENT),
-        Fires(_BARRIER.format(7), _ABSENT),
+        Fires(_BARRIER.format(8), _ABSENT),
+        Fires(_BARRIER.format(1), _ABSENT),
+        Fires(_BARRIER.format(7), (("rank-not-entering", "weak"),)),
         Fires(_joined(0, 1, 0, 1), (("duplicate-rank", "strong"), *_ABSENT)),
     ),
     silent=(
