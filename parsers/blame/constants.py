@@ -114,8 +114,8 @@ PATTERN = 3.0
 as well is a coincidence. Source: test."""
 COINCIDENCE = 0.05
 """Parts that would be bad as often, if slow groups fell anywhere, from which on one that is bad in half
-of its launches or fewer is not named. Source: ablation; without it, two stalls that one node of eight
-has in common name it."""
+of its launches or fewer is not named. Source: test; without it, two stalls that one node of eight has
+in common name it."""
 OPEN = 8.0
 """Misfit, at least, from which on a part is worth another launch: about the most that chance makes
 among so many groups, 2 ln n. Source: arithmetic, of 55 groups."""

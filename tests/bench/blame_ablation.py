@@ -80,6 +80,8 @@ PARTS = {
     "standing out from its like": lambda: _always(Explainer, "_stands_out", 1.0),
     "ways that nodes are not blamed for": lambda: _always(Explainer, "_is_of_way", False),
     "shared parts that come and go": lambda: _always(explain, "_comes_and_goes", False),
+    "nodes that are slow with their leaf": lambda: _always(Explainer, "_is_of_leaf", False),
+    "stalls that met by chance": lambda: _always(Explainer, "_is_coincidence", False),
     "plausible alternatives only": lambda: _always(Explainer, "_plausible", True),
     "a way that slows each flow": lambda: mock.patch.object(explain, "_OF_EACH", ()),
     "thin losses": lambda: _always(explain, "thin_losses", ()),
