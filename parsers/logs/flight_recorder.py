@@ -2,8 +2,9 @@
 Versions 2.0 to 2.10 of the dump.
 
 Fields: `torch/csrc/distributed/c10d/FlightRecorder*` of PyTorch 2.3 to 2.13. The dumps of gloo have
-the same shape, with a group without a name and states that never leave `scheduled`. A dump does not
-say which rank it is of: its file's name does (`rank_of`).
+the same shape, with a group without a name and states that never leave `scheduled`; NCCL's leave it
+only with TORCH_NCCL_ENABLE_TIMING or at the end. A retired entry that did not complete was given up.
+A dump does not say which rank it is of: its file's name does (`rank_of`).
 """
 
 from __future__ import annotations
@@ -262,7 +263,7 @@ def read(chunks: Iterable[bytes]) -> Document:
         for entry in _unfinished(dump):
             text = _unfinished_text(dump, entry)
             problems.append(text)
-            if _is_overdue(dump, entry):
+            if entry.retired or _is_overdue(dump, entry):
                 faults.append(text)
     return Document(
         "flight-recorder",
@@ -337,18 +338,23 @@ def _in_pickles(data: bytes) -> _Dumps:
 
 
 def _unfinished(dump: FlightDump) -> Iterator[FlightEntry]:
-    """Of each group the first operation that had not completed. gloo records no end of any."""
-    if all(entry.state == "scheduled" for entry in dump.entries):
-        return
+    """Of each group the first operation that had not completed."""
     coalesced = {_place(entry) for entry in dump.entries if entry.name.endswith(":coalesced")}
+    # A backend that reports no end (gloo) leaves all it did at `scheduled`, and retires what is over.
+    reporting = {_backend(entry) for entry in dump.entries if entry.state != "scheduled"}
     seen: set[str] = set()
     for entry in dump.entries:
         # The parts of a coalesced operation have no end of their own.
         is_part = _place(entry) in coalesced and not entry.name.endswith(":coalesced")
-        if entry.state == "completed" or entry.retired or is_part or entry.group in seen:
+        is_over = entry.retired and _backend(entry) not in reporting
+        if entry.state == "completed" or is_over or is_part or entry.group in seen:
             continue
         seen.add(entry.group)
         yield entry
+
+
+def _backend(entry: FlightEntry) -> str:
+    return entry.name.split(":", 1)[0]
 
 
 def _place(entry: FlightEntry) -> tuple[str, int | None, int | None]:
@@ -359,6 +365,11 @@ def _unfinished_text(dump: FlightDump, entry: FlightEntry) -> str:
     names = {group.name: group.description for group in dump.groups}
     group = names.get(entry.group) or entry.group
     sequence = entry.p2p_seq if entry.p2p else entry.collective_seq
+    if entry.retired:
+        return (
+            f"{entry.name} seq {sequence} of group {group} was {entry.state} and was given up before"
+            " it completed: it failed or timed out"
+        )
     late = ""
     if _is_overdue(dump, entry) and entry.timeout_ms is not None:
         late = f", longer than its timeout of {entry.timeout_ms / 1000:g} s"

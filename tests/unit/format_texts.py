@@ -1016,6 +1016,62 @@ COALESCED_DUMP = _dump(
     _entry(2, "scheduled"),
     _entry(2, "completed", profiling_name="nccl:coalesced", input_sizes=[], output_sizes=[], input_dtypes=[], output_dtypes=[]),
 )  # fmt: skip
+
+
+def _of_release(version: str, *entries: dict[str, object]) -> dict[str, object]:
+    """A dump in the layout of an older release: without the fields that came later."""
+    minor = int(version.split(".")[1])
+    later = () if minor >= 10 else ("thread_id", "thread_name")
+    older = [{key: value for key, value in entry.items() if key not in later} for entry in entries]
+    dump = _dump(*older) | {"version": version}
+    library = dump.pop("comm_lib_version")
+    if minor >= 7:
+        dump["nccl_version" if minor < 10 else "comm_lib_version"] = library
+    return dump
+
+
+DUMP_VERSIONS = ("2.3", "2.4", "2.7", "2.10")
+"""Layouts of PyTorch 2.4 to 2.13: `version_val` in NCCLUtils.hpp, later in FlightRecorder.hpp."""
+_UNTIMED = {"time_discovered_started_ns": None, "time_discovered_completed_ns": None}
+"""Without TORCH_NCCL_ENABLE_TIMING no start is recorded: what runs stays `scheduled`."""
+
+
+def _releases() -> Iterator[tuple[str, str, tuple[int, ...], tuple[str, ...]]]:
+    done, hung = _entry(1, "completed"), _entry(2, "scheduled", **_UNTIMED)
+    lost = _entry(2, "started", retired=True)
+    late = _entry(3, "completed", time_created_ns=1783674000000000000 + 601 * 10**9)
+    for version in DUMP_VERSIONS:
+        shown = f"version {version}, "
+        for name, entries, statuses, says in (
+            ("good", (done, done), (OK,), "2 entries"),
+            ("the only operation hangs", (hung,), (INCOMPLETE,), "nccl:all_reduce seq 2 of group dp was scheduled"),
+            ("active ones only", (hung, hung | {"record_id": 3, "collective_seq_id": 3}), (INCOMPLETE,), "seq 2 of group dp"),
+            ("given up", (done, lost), (BAD,), "nccl:all_reduce seq 2 of group dp was started and was given up"),
+            ("given up before it started", (done, hung | {"retired": True}, late), (BAD,), "seq 2 of group dp was scheduled and was given up"),
+        ):  # fmt: skip
+            yield (
+                f"{version}: {name}",
+                json.dumps(_of_release(version, *entries)),
+                statuses,
+                (shown, says),
+            )
+    hook = [
+        _entry(n, "scheduled", **_UNTIMED, retired=True, profiling_name="xccl:all_reduce")
+        for n in (1, 2)
+    ]
+    yield "a backend that reports no end", json.dumps(_dump(*hook)), (OK,), ("2 entries",)
+    gloo = _entry(1, "scheduled", **_UNTIMED, retired=False, profiling_name="gloo:all_reduce")
+    yield (
+        "gloo, an operation that goes on",
+        json.dumps(_dump(gloo)),
+        (INCOMPLETE,),
+        ("gloo:all_reduce seq 1",),
+    )
+    ascend = _of_release("2.4", done, done)
+    ascend["hccl_comm_state"] = ascend.pop("nccl_comm_state")
+    yield "of torch_npu", json.dumps(ascend), (OK,), ("version 2.4, 2 entries",)
+
+
 FLIGHT_RECORDER = Output(
     "flight recorder, JSON",
     json.dumps(HEALTHY_DUMP),
@@ -1033,6 +1089,7 @@ FLIGHT_RECORDER = Output(
         ("durations NaN", json.dumps(_dump(_entry(1, "completed", duration_ms=float("nan")), completed=1)), (OK,), ("1 entries",)),
         ("no entries", json.dumps(_dump(completed=-1)), (OK, INCOMPLETE), ("0 entries",)),
         ("an entry of another type", json.dumps(_dump() | {"entries": "gone"}), NOT_GOOD, ()),
+        *_releases(),
     ),
     with_a_prefix=False,
 )  # fmt: skip
@@ -1230,6 +1287,8 @@ def _pickles() -> Iterator[Case]:
     yield Case("coalesced", pickle.dumps(COALESCED_DUMP, 2), (OK,), ("nccl:coalesced",))
     yield Case("protocol 4", pickle.dumps(HEALTHY_DUMP, 4), (OK,), ("2 entries",))
     yield Case("line ends converted", whole.replace(b"\n", b"\r\n"), (OK, INCOMPLETE), ())
+    for name, text, statuses, shows in _releases():
+        yield Case(name, pickle.dumps(json.loads(text), 2), statuses, shows)
     folder = FIXTURES / "flight_recorder"
     for path in sorted(folder.glob("*.pickle")):
         yield Case(path.name, path.read_bytes(), (OK,), ("version 2.10",))
