@@ -1,7 +1,7 @@
 """Outputs of the newest releases of the tools that `busbw read` knows, each with what must be shown
 of it, and the ways in which such texts arrive damaged.
 
-Those of iperf3 3.21 and PyTorch 2.13 are recorded (tests/fixtures/iperf3, tests/fixtures/flight_recorder);
+Those of iperf3 3.12 and 3.21 and of PyTorch 2.13 are recorded (tests/fixtures/iperf3, tests/fixtures/flight_recorder);
 all others are composed after the sources that `FORMATS` names.
 """
 
@@ -356,6 +356,103 @@ IPERF3_STREAM = Output(
     ),
     cuts=('"event":"end"',),
 )
+
+
+def _iperf3_text(name: str) -> str:
+    return (FIXTURES / "iperf3" / f"3.12-{name}.txt").read_text()
+
+
+IPERF3_TEXT = Output(
+    "iperf3",
+    _iperf3_text("two-streams"),
+    ("sent 0.401 Gb/s, received 0.399 Gb/s", "1 segments sent again"),
+    failed=(
+        ("the server is busy", _iperf3_text("busy"), "the server is busy running a test"),
+        ("the server ended", _iperf3_text("server-ended"), "control socket has closed unexpectedly"),
+        ("the client ended", _iperf3_text("client-ended"), "the client has terminated"),
+        ("interrupted", _iperf3_text("interrupted"), "interrupt - the client has terminated"),
+        ("refused", "iperf3: error - unable to connect to server: Connection refused\n", "Connection refused"),
+        (
+            "refused, of 3.21",
+            "iperf3: error - unable to connect to server - server may have stopped running or use a different port, firewall"
+            " issue, etc.: Connection timed out\n",
+            "Connection timed out",
+        ),
+        (
+            "nothing arrived",
+            re.sub(r"47.8 MBytes   200 Mbits/sec (?= +receiver)", "0.00 Bytes  0.00 bits/sec ", _iperf3_text("tcp")),
+            "nothing arrived at the receiver",
+        ),
+        ("a wrong option", "iperf3: parameter error - test duration valid values are 0 to 86400 seconds\n", "test duration"),
+    ),
+    others=(
+        ("one stream", _iperf3_text("tcp"), (OK,), ("sent 0.2 Gb/s, received 0.2 Gb/s",)),
+        ("both directions", _iperf3_text("bidirectional"), (OK,), ("received 0.2 Gb/s, back sent 0.2 Gb/s, back received 0.2",)),
+        ("UDP", _iperf3_text("udp"), (OK,), ("received 0.39 Gb/s", "2.4574 % of the packets lost")),
+        ("with the server's output", _iperf3_text("with-server"), (OK,), ("received 0.2 Gb/s",)),
+        ("of a server", _iperf3_text("server"), (OK,), ("received 0.399 Gb/s",)),
+        (
+            "with times",
+            "".join(f"Thu Nov 26 11:23:40 2026 {line}\n" for line in _iperf3_text("tcp").splitlines()),
+            (OK,),
+            ("received 0.2 Gb/s",),
+        ),
+        ("in bytes", _iperf3_text("tcp").replace("200 Mbits/sec", "2.50 GBytes/sec"), (OK,), ("received 21.4748 Gb/s",)),
+        ("an interval without traffic", _iperf3_text("tcp").replace("200 Mbits/sec    0 ", "0.00 bits/sec    0 ", 1), (OK,), ("nothing in 1 of 2",)),
+        ("rates nan", _iperf3_text("tcp").replace("200 Mbits/sec", "-nan bits/sec"), NOT_GOOD, ()),
+        ("decimal commas", re.sub(r"(\d)\.(\d)", r"\1,\2", _iperf3_text("tcp")), NOT_GOOD, ()),
+        ("without the receiver's end", _iperf3_text("tcp").split("[  5]   0.00-2.00   sec  47.8 MBytes   200 Mbits/sec     ")[0], NOT_GOOD, ()),
+        ("without the sum", "".join(line for line in _iperf3_text("two-streams").splitlines(True) if "[SUM]" not in line), NOT_GOOD, ()),
+    ),
+    cuts=("sender\n", "[SUM]   0.00-2.01   sec  95.5 MBytes   399 Mbits/sec"),
+)  # fmt: skip
+
+
+# iperf 2.0.13 and 2.2, composed after include/Locale.c
+
+
+_IPERF2_HEAD = (
+    "------------------------------------------------------------\n"
+    "Client connecting to node-b, TCP port 5001\n"
+    "TCP window size:  325 KByte (default)\n"
+    "------------------------------------------------------------\n"
+)
+_IPERF2 = _IPERF2_HEAD + (
+    "[  3] local 192.0.2.1 port 41214 connected with 192.0.2.2 port 5001\n"
+    "[  4] local 192.0.2.1 port 41216 connected with 192.0.2.2 port 5001\n"
+    "[ ID] Interval       Transfer     Bandwidth\n"
+    "[  3]  0.0-10.0 sec  13.6 GBytes  11.7 Gbits/sec\n"
+    "[  4]  0.0-10.0 sec  13.8 GBytes  11.9 Gbits/sec\n"
+    "[SUM]  0.0-10.0 sec  27.4 GBytes  23.5 Gbits/sec\n"
+)
+_IPERF2_SECONDS = _IPERF2_HEAD.replace("TCP", "UDP") + (
+    "[  1] local 192.0.2.1 port 41214 connected with 192.0.2.2 port 5001\n"
+    "[ ID] Interval       Transfer     Bandwidth        Jitter   Lost/Total  Latency\n"
+    "[  1] 0.0000-1.0000 sec  1.16 GBytes  9.96 Gbits/sec   0.003 ms    0/847458 (0%)\n"
+    "[  1] 1.0000-2.0000 sec  1.16 GBytes  9.96 Gbits/sec   0.003 ms 8474/847458 (1%)\n"
+    "[  1] 0.0000-2.0001 sec  2.32 GBytes  9.96 Gbits/sec   0.003 ms 8474/1694916 (0.5%)\n"
+)
+IPERF2 = Output(
+    "iperf",
+    _IPERF2,
+    ("sent 23.5 Gb/s, received 23.5 Gb/s",),
+    failed=(
+        ("refused", "connect failed: Connection refused\n" + _IPERF2_HEAD, "connect failed: Connection refused"),
+        ("refused, of 2.1", "tcp connect failed: Connection refused\n" + _IPERF2_HEAD, "tcp connect failed: Connection refused"),
+        (
+            "no answer to the last datagram",
+            _IPERF2_SECONDS + "[  1] WARNING: did not receive ack of last datagram after 10 tries.\n",
+            "did not receive ack of last datagram",
+        ),
+        ("reset", _IPERF2 + "read failed: Connection reset by peer\n", "read failed: Connection reset"),
+    ),
+    others=(
+        ("seconds of UDP", _IPERF2_SECONDS, (OK,), ("received 9.96 Gb/s", "0.499966 % of the packets lost")),
+        ("without its end", _IPERF2_SECONDS[: _IPERF2_SECONDS.index("[  1] 0.0000-2")], NOT_GOOD, ()),
+        ("one second of it", _IPERF2_SECONDS[: _IPERF2_SECONDS.index("[  1] 1.0000-2")], NOT_GOOD, ()),
+    ),
+    cuts=("11.9 Gbits/sec\n", "connected with 192.0.2.2"),
+)  # fmt: skip
 
 
 # perftest --out_json (linux-rdma/perftest 26.04.17 and the main branch of July 2026)
@@ -1264,7 +1361,7 @@ NCCL_TESTS = Output(
 )  # fmt: skip
 
 NODE_TOOLS = (
-    NVBANDWIDTH, NVBANDWIDTH_TEXT, IPERF3, IPERF3_STREAM, PERFTEST, PERFTEST_TEXT, OSU, IMB, TRANSFERBENCH,
+    NVBANDWIDTH, NVBANDWIDTH_TEXT, IPERF3, IPERF3_STREAM, IPERF3_TEXT, IPERF2, PERFTEST, PERFTEST_TEXT, OSU, IMB, TRANSFERBENCH,
     AMD_SMI, AMD_XGMI, ROCM_SMI,
 )  # fmt: skip
 OUTPUTS = (
