@@ -193,6 +193,7 @@ OPENS = {
     "busbw.parsers.expect.baselines": "tables of the package",
     "busbw.parsers.findings.catalogue": "findings of the package",
     "busbw.parsers.logs.failure_lines": "patterns of the package",
+    "busbw.parsers.findings.things.table": "things of the package",
     "busbw.parsers.vocabulary.messages": "tables of the package",
     "busbw.fabrics.fabric": "tables of the package",
     "busbw.playbook": "playbooks of the package",

@@ -478,7 +478,7 @@ def _by_words(
 ) -> tuple[Finding, ...]:
     """What a failure of the first line's writer amounts to, and the entries that share words with
     the first failures and what stands behind the first one."""
-    from busbw.parsers.findings import parts  # 15 ms that most texts do not need
+    from busbw.parsers.findings.things import sentences  # most texts do not need its table
 
     first = failures[0]
     if not _is_of_field(evidence):
@@ -491,8 +491,10 @@ def _by_words(
     alike = similar.search(first.text, context.seen, near=near)
     scores = {name: score for name, score in alike if score >= least}
     for each in failures:
-        usual = [name for name in parts.guesses(each.text) if _may_be(known, name, context)]
-        for name, worth in zip(usual, parts.WORTH, strict=False):
+        reading = sentences.guess(each.text)
+        causes = reading.entries if reading else ()
+        usual = [name for name in causes if _may_be(known, name, context)]
+        for name, worth in zip(usual, sentences.WORTH, strict=False):
             scores[name] = scores.get(name, 0) + worth
         if usual:
             break

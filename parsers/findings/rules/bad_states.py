@@ -1,15 +1,15 @@
 """A bad state in the output of a tool: which part it is of says what it usually comes from
-(`states`)."""
+(`things`)."""
 
 from __future__ import annotations
 
 from bisect import bisect
 from collections.abc import Iterator
 
-from busbw.parsers.findings import states
 from busbw.parsers.findings.catalogue import Weight
 from busbw.parsers.findings.evidence import Clue, Sighting, View
 from busbw.parsers.findings.rules import Fires, Rule, Watch
+from busbw.parsers.findings.things import states
 
 _KEEP = 64
 _NEAR = 24
@@ -28,8 +28,9 @@ def _judge(view: View) -> Iterator[Clue]:
             if " INFO " in line.text or line.place in seen:
                 continue
             seen.add(line.place)
-            for entry in states.guesses(line.text, _heading(headings, line))[:1]:
-                yield line.clue(entry, Weight.WEAK, "nccl-log")
+            reading = states.read(line.text, _heading(headings, line))
+            if reading is not None:
+                yield line.clue(reading.entries[0], Weight.WEAK, "nccl-log")
 
 
 def _heading(headings: tuple[Sighting, ...], line: Sighting) -> str:

@@ -12,21 +12,12 @@ from dataclasses import replace
 from busbw.parsers.findings.catalogue import Weight
 from busbw.parsers.findings.evidence import Clue, Sighting, View
 from busbw.parsers.findings.rules import Fires, Rule, Watch
+from busbw.parsers.findings.things.table import Certainty, first
 
 _PATH = r"[\w/]+\.(?:cc|h|cu)"
 _CHAIN = Watch("chain", rf"NCCL INFO (?:\[[^\]]*\] )?{_PATH}:\d+ (?:\(\w+\) )?-> [1-9]")
 _MESSAGE = Watch("message", rf"{_PATH}:.*NCCL WARN (?:Cuda|HIP|DOCA) (?:failure|error)")
 _FILE = re.compile(rf"({_PATH}):(?:\d+ (?:\(\w+\) )?->|.*NCCL WARN)")
-_PARTS = (
-    (re.compile(r"\bnvls\.cc|multicast"), "nvls-bind-failure"),
-    (re.compile(r"\bgin|gdaki"), "gin-not-available"),
-    (re.compile(r"coll_net|collnet"), "sharp-init-failure"),
-    (re.compile(r"\bmnnvl"), "imex-mnnvl-failure"),
-    (re.compile(r"\bshm"), "shm-too-small"),
-    (re.compile(r"transport/p2p\.cc"), "p2p-mapping-failed"),
-    (re.compile(r"plugin/"), "plugin-load-failure"),
-)
-"""File of NCCL's sources → what mostly fails there."""
 
 
 def _judge(view: View) -> Iterator[Clue]:
@@ -36,18 +27,10 @@ def _judge(view: View) -> Iterator[Clue]:
         firsts.setdefault(line.process, line)
     for line in firsts.values():
         match = _FILE.search(line.text)
-        entry = _part(match[1]) if match else None
-        if entry is not None:
-            clue = line.clue(entry, Weight.WEAK, "nccl-log")
-            yield replace(clue, span=match.span(1) if match else None)
-
-
-def _part(path: str) -> str | None:
-    """What mostly fails in this file; None = anything may."""
-    for part, entry in _PARTS:
-        if part.search(path):
-            return entry
-    return None
+        thing = match and first(match[1], ("failed", "any"), least=Certainty.POSSIBLE)
+        if match and thing:
+            clue = line.clue(thing.entries[0], Weight.WEAK, "nccl-log")
+            yield replace(clue, span=match.span(1))
 
 
 RULE = Rule(

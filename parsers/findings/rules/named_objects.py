@@ -1,4 +1,4 @@
-"""What a failure says could not be had: the object and the kind of failure (`objects`), whoever
+"""What a failure says could not be had: the thing and what is wrong with it (`things`), whoever
 wrote the line.
 """
 
@@ -47,10 +47,10 @@ def _judge(view: View) -> Iterator[Clue]:
     lines = {line.place: line for watch in _FAILURES for line in view.sightings(watch.name)}
     if not lines:
         return
-    from busbw.parsers.findings import (
-        objects,
-        similar,
-    )  # its table is not needed for a healthy text
+    # Their tables are not needed for a healthy text.
+    from busbw.parsers.findings import similar
+    from busbw.parsers.findings.things import sentences
+    from busbw.parsers.findings.things.table import Certainty
 
     known = load().by_id
     judged: dict[Place, set[str]] = {}
@@ -64,11 +64,11 @@ def _judge(view: View) -> Iterator[Clue]:
         line = lines[place]
         if place in settled or (place in judged and _NCCL.search(line.text)):
             continue
-        reading = objects.read(_SOURCE.sub(" ", stated(line.text)))
+        reading = sentences.read(_SOURCE.sub(" ", stated(line.text)))
         if reading is None or _is_harmless(line.text):
             continue
         for entry in reading.entries:
-            is_sure = reading.is_likely and entry not in judged.get(place, ())
+            is_sure = reading.certainty is Certainty.LIKELY and entry not in judged.get(place, ())
             if is_sure or is_ours or not reading.is_general:
                 weight = Weight.STRONG if is_sure else Weight.WEAK
                 yield line.clue(entry, weight, "nccl-log", places(line.text))

@@ -1,0 +1,1 @@
+"""Things of the field, what is wrong with them, and what that usually comes from."""
