@@ -1,5 +1,6 @@
-"""What AMD's TransferBench prints (1.5x to 1.66): the bandwidth of copies between GPUs, and between
-host and GPU, one test after another; the verdicts of its health check and smoke test.
+"""What AMD's TransferBench prints (1.2x to 1.66): the bandwidth of copies between GPUs, and between
+host and GPU, one test after another; the tables of its presets; the verdicts of its health check and
+smoke test.
 
 Since 1.60 a table has borders, or none (`SHOW_BORDERS=0`), or is CSV; of several ranks each executor
 has its own (src/client/Utilities.hpp of 2026).
@@ -13,6 +14,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from busbw.parsers.tools import Tool
+from busbw.parsers.tools.bandwidth_matrix import Matrix, matrices, shown
 
 _RUN = re.compile(r"^.*\bTransferBench v(\d[^\s)]{0,20})", re.M)
 _TEST = re.compile(r"^[ \t]*Test (\d{1,9}):", re.M)
@@ -24,9 +26,30 @@ _EXECUTOR = re.compile(
 _TRANSFER = re.compile(rf"^[ \t]*Transfer (\d{{1,6}}){_CELLS}([^\n|│,]{{1,200}})", re.M)
 _AGGREGATE = re.compile(rf"^[ \t]*Aggregate \(CPU\){_CELLS}", re.M)
 _BEGIN_OF_TEST = re.compile(r"^[ \t]*Executor: ", re.M)
-_ERROR = re.compile(r"^[ \t]*(\[ERROR\].{1,300})", re.M)
+_ERROR = re.compile(
+    r"^[ \t]*(\[ERROR\].{1,300}|Transfer \d{1,6}: Unexpected .{1,200}|Parsing error: .{1,200})",
+    re.M,
+)
+"""Presets print some errors of a copy without a tag."""
 _VERDICT = re.compile(r"^(Testing [^\n]{1,80}?)[ .]*(PASS|FAIL)\b([^\n]{0,40})", re.M)
+_LONG_VERDICT = re.compile(
+    r"^(Testing [^\n.]{1,80}?)[ ]*\n(?:[ \t].{0,200}\n){1,4096}(PASS|FAIL)\b([^\n]{0,40})", re.M
+)
+"""With VERBOSE=1 each measurement stands between."""
 _SMOKE = re.compile(r"^(?:(\[WARN\] \d+ Tests FAILED)|(All tests passed))", re.M)
+_SMOKE_ROW = re.compile(r"^\|[^|\n]{20,40}\|[ ]+\d\d[ ]+\|[ *.F]{3,60}\|", re.M)
+_NOT_RUN = re.compile(r"^\[WARN\] (healthcheck preset .{1,120})", re.M)
+_PRESET = re.compile(
+    r"^(?:(GPU-\w+ Scaling) benchmark:|(Bytes to transfer): \d+ Local GPU|(Bytes to (?:copy|write|read)): \d+ from GPU"
+    r"|(Executing) \([^)\n]{1,40}\)$|\[(One-To-All|HBM Bandwidth|Schmoo) Related\])",
+    re.M,
+)
+_BEST = re.compile(r"^ Best [ ,].{0,2000}", re.M)
+_AVERAGES = re.compile(r"^Averages \(During [^)\n]{1,20}\):(?:[ \t]+(?:\d+\.\d+|N/A)){4}", re.M)
+_SUMMARY = re.compile(r"^(?:Aggregate bandwidth \((GPU|CPU) Timed\): +(\d+\.\d+) GB/s)", re.M)
+_SWEEP_END = re.compile(
+    r"^(?:Sweep complete|(?:Sweep )?Test limit reached|(?:Sweep )?Time limit exceeded)", re.M | re.I
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +77,11 @@ class TransferTest:
     """Its own words where it failed; "" = none."""
     verdicts: tuple[str, ...] = ()
     """What the health check and the smoke test found, a line each; they print no copies."""
+    tables: tuple[Matrix, ...] = ()
+    """Of the presets that print one."""
+    notes: tuple[str, ...] = ()
+    gaps: tuple[str, ...] = ()
+    """What of a preset is missing."""
 
 
 def parse(text: str) -> tuple[TransferTest, ...]:
@@ -86,6 +114,9 @@ def _run(text: str) -> Iterator[TransferTest]:
         test = _test(int(title[1]) if title else 0, version, body)
         if title or test.executors or test.problem or test.verdicts:
             yield test
+    preset = _preset(text, version)
+    if preset.tables or preset.notes or preset.gaps:
+        yield preset
 
 
 def _test(number: int, version: str | None, body: str) -> TransferTest:
@@ -93,6 +124,7 @@ def _test(number: int, version: str | None, body: str) -> TransferTest:
     transfers = [_transfer(each[5].strip(), each) for each in _TRANSFER.finditer(body)]
     aggregate, error = _AGGREGATE.search(body), _ERROR.search(body)
     verdicts = [f"{each[1].strip()} {each[2]}{each[3]}".strip() for each in _VERDICT.finditer(body)]
+    verdicts += [f"{each[1].strip()} {each[2]}{each[3]}" for each in _LONG_VERDICT.finditer(body)]
     verdicts += [each[0] for each in _SMOKE.finditer(body)]
     return TransferTest(
         number,
@@ -105,14 +137,47 @@ def _test(number: int, version: str | None, body: str) -> TransferTest:
     )
 
 
+def _preset(text: str, version: str | None) -> TransferTest:
+    """What a preset prints for all its tests together."""
+    tables = matrices(text)
+    timed = {each[1]: each[2] for each in _SUMMARY.finditer(text)}
+    best = _BEST.search(text)
+    notes = [f"together {float(rate):g} GB/s ({timer} timed)" for timer, rate in timed.items()]
+    notes += [" ".join(best[0].split())] if best else []
+    gaps = [f"{table.title or 'a table'}: {table.gap}" for table in tables if table.gap]
+    if "All-To-All benchmark" in text and not timed and tables:
+        gaps.append("the all-to-all test is cut off before its sum")
+    if text.count("(GPU-Executor: ") > len(_AVERAGES.findall(text)) and "DST," not in text:
+        gaps.append("the averages of a table are missing")
+    if "Running Uni + Bi transfers" in text and len(tables) < 2:
+        gaps.append("the table of both directions is missing")
+    if _SMOKE_ROW.search(text) and not _SMOKE.search(text):
+        gaps.append("the smoke test is cut off before its result")
+    if "[Sweep Related]" in text and not _SWEEP_END.search(text):
+        gaps.append("the sweep is cut off")
+    gaps += [each[1] for each in _NOT_RUN.finditer(text)]
+    for each in _PRESET.finditer(text):
+        name = next(filter(None, each.groups()))
+        if "Scaling" not in name:
+            gaps.append(f"the table of this preset is not read ({name})")
+        elif best is None:
+            gaps.append("the scaling test is cut off")
+    return TransferTest(
+        0, version, (), (), None, "", (), tables, tuple(notes), tuple(dict.fromkeys(gaps))
+    )
+
+
 def _transfer(name: str, match: re.Match[str]) -> Transfer:
     return Transfer(name, float(match[2]), float(match[3]) * 1e3, int(match[4]))
 
 
 def _lines(test: TransferTest) -> Iterator[str]:
     yield from test.verdicts
+    for table in test.tables:
+        yield from shown(table)
+    yield from test.notes
     rates = [each.bandwidth_gb_s for each in test.transfers or test.executors]
-    if not rates and (test.verdicts or not test.number):
+    if not rates and (test.verdicts or not test.number or test.tables):
         return
     span = f"{min(rates):g} to {max(rates):g} GB/s" if rates else "no copy"
     whole = "" if test.aggregate_gb_s is None else f", together {test.aggregate_gb_s:g} GB/s"
@@ -127,13 +192,22 @@ def _errors(test: TransferTest) -> Iterator[str]:
 
 
 def _gaps(test: TransferTest) -> Iterator[str]:
-    if test.aggregate_gb_s is None and not test.problem and not test.verdicts:
+    yield from test.gaps
+    is_preset = test.tables or test.notes or test.gaps
+    if test.aggregate_gb_s is None and not test.problem and not test.verdicts and not is_preset:
         yield f"TransferBench test {test.number}: the text is cut off before its aggregate"
 
 
 TOOL = Tool(
     name="TransferBench",
-    marks=("TransferBench v", "Aggregate (CPU)", "Executor: "),
+    marks=(
+        "TransferBench v",
+        "Aggregate (CPU)",
+        "Executor: ",
+        "directional copy peak bandwidth GB/s",
+        "bandwidth (GPU Timed)",
+        "All-To-All benchmark",
+    ),
     parse=parse,
     lines=_lines,
     errors=_errors,

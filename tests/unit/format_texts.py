@@ -877,6 +877,162 @@ TRANSFERBENCH = Output(
 )  # fmt: skip
 
 
+_P2P_HEAD = "TransferBench v1.62.00\n[P2P Related]\nP2P_MODE             =            0 : Running Uni + Bi transfers\n\n"
+
+
+def _p2p(
+    way: str, arrows: tuple[str, ...], names: tuple[str, ...] = ("CPU 00", "GPU 00", "GPU 01")
+) -> str:
+    title = f"{way} copy peak bandwidth GB/s [Local read / Remote write] (GPU-Executor: GFX)\n"
+    rows = " SRC+EXE\\DST" + "".join(f"{name:>10}" for name in names) + "\n"
+    for number, name in enumerate(names):
+        for arrow in arrows:
+            cells = "".join(
+                f"{'N/A' if number == at and 'Bi' in way else f'{41 + number + at / 10:.2f}':>10}"
+                for at in range(len(names))
+            )
+            rows += f"{name:>8} {arrow:>3}{cells}\n"
+        rows += "\n"
+    averages = (
+        " CPU->CPU  CPU->GPU  GPU->CPU  GPU->GPU\n"
+        f"Averages (During {way[:5]}):       N/A     41.15     42.50     42.60\n\n"
+    )
+    return title + rows + averages
+
+
+_P2P = (
+    _P2P_HEAD
+    + "Bytes Per Direction 268435456\n"
+    + _p2p("Unidirectional", ("->",))
+    + _p2p("Bidirectional", ("->", "<-", "<->"))
+)
+_A2A_BODY = (
+    "TransferBench v1.62.00\nGPU-GFX All-To-All benchmark:\n==========================\n"
+    "- Copying 268435456 bytes between directly connected pairs of GPUs using 8 CUs (2 Transfers)\n"
+)
+_A2A_SUMS = (
+    "Average   bandwidth (GPU Timed):   49.500 GB/s\nAggregate bandwidth (GPU Timed):   99.000 GB/s\n"
+    "Aggregate bandwidth (CPU Timed):   91.250 GB/s\n"
+)
+_A2A = (
+    _A2A_BODY
+    + "\nSummary: [268435456 bytes per Transfer]\n==========================================================\n"
+    "SRC\\DST  GPU 00     GPU 01        STotal      Actual\n"
+    "GPU 00      N/A     50.000         50.000      50.000\n"
+    "GPU 01   49.000        N/A         49.000      49.000\n\n"
+    "RTotal   49.000     50.000         99.000      49.000      50.000\n\n" + _A2A_SUMS
+)
+_A2A_BORDERS = (
+    _A2A_BODY + "┌---------┬----------------┬---------┬---------┐\n"
+    "│ SRC\\DST │ GPU 00  GPU 01 │  STotal │  Actual │\n├---------┼----------------┼---------┼---------┤\n"
+    "│ GPU 00  │  N/A    50.00  │  50.00  │  50.00  │\n│ GPU 01  │ 49.00    N/A   │  49.00  │  49.00  │\n"
+    "├---------┼----------------┼---------┼---------┤\n│ RTotal  │ 49.00   50.00  │  99.00  │  99.00  │\n"
+    "└---------┴----------------┼---------┼---------┤\n                           │CPU Timed│  91.25  │\n"
+    + _A2A_SUMS
+)
+_P2P_NICS = (
+    "TransferBench v1.66.00\nUnidirectional copy peak bandwidth GB/s (NIC RDMA Using Nearest Device)\n"
+    "│SRC+EXE\\DST │                         │  Rank 00              │  Rank 01              │\n"
+    "│            │ NIC Device              │ mlx5_0     mlx5_1     │ mlx5_0     mlx5_1     │\n"
+    "│            │              Mem Device │   GPU 00     GPU 01   │   GPU 00     GPU 01   │\n"
+    "│    Rank 00 │     mlx5_0       GPU 00 │    47.36      47.31   │    47.31      47.31   │\n"
+    "│            │     mlx5_1       GPU 01 │    47.31      47.35   │    21.02      47.31   │\n"
+    "│    Rank 01 │     mlx5_0       GPU 00 │    47.31      47.31   │    47.36      47.31   │\n"
+    "│            │     mlx5_1       GPU 01 │    47.31      47.31   │    47.31      47.35   │\n"
+    "Summary of top 10 fastest/slowest connection\n"
+)
+_SCALING = (
+    "TransferBench v1.62.00\nGPU-GFX Scaling benchmark:\n==========================\n"
+    "- Copying 268435456 bytes from GPU 0 to other devices\n- All numbers reported as GB/sec\n\n"
+    "NumCUs   CPU00       GPU00       GPU01     \n   1     12.10        30.20       20.11     \n"
+    "   2     24.10        60.20       40.11     \n Best    24.10(  2)   60.20(  2)   40.11(  2)\n"
+)
+_MISMATCH = "Transfer 3: Unexpected mismatch at index 0 of destination 0: Expected   31.00000 Actual:    0.00000\n"
+_SMOKE = (
+    "TransferBench v1.66.00\n| Name                      | Test | DMA | Test | 001 | 304 |\n"
+    "| Copy (H2D)                |  01  | *** |  08  | **. | *** |\n"
+)
+_VERBOSE = (
+    "TransferBench v1.66.00\nTesting unidirectional host to device copy\n"
+    "   GPU 00: Measured  55.02 Limit  48.50\n   GPU 01: Measured  21.02 Limit  48.50\n"
+)
+TRANSFERBENCH_PRESETS = Output(
+    "TransferBench p2p",
+    _P2P,
+    ("2 GPU to GPU, 42.2 to 43.1 GB/s, least GPU 00 to GPU 01", "Bidirectional"),
+    cuts=("GPU 00  ->", "GPU 00 <->"),
+    failed=(
+        ("a2a, data that differ", _A2A_BODY + _MISMATCH, "Unexpected mismatch"),
+        ("p2p, data that differ", _P2P_HEAD + _p2p("Unidirectional", ("->",)) + _MISMATCH, "Unexpected mismatch"),
+        ("health check with measurements", _VERBOSE + "FAIL (1 test(s))\n", "FAIL (1 test(s))"),
+        (
+            "a2a on ranks that differ",
+            "TransferBench v1.66.00\n[ERROR] NIC all-to-all preset can only be run across ranks that are homogenous\n",
+            "homogenous",
+        ),
+        ("scaling of no GPU", "TransferBench v1.62.00\n[ERROR] Cannot execute scaling test with local GPU device 9\n", "GPU device 9"),
+    ),
+    others=(
+        ("a2a", _A2A, (OK,), ("2 GPU to GPU, 49 to 50 GB/s, least GPU 01 to GPU 00", "together 91.25 GB/s (CPU timed)")),
+        ("a2a with borders", _A2A_BORDERS, (OK,), ("2 GPU to GPU, 49 to 50 GB/s",)),
+        (
+            "a2a as CSV",
+            _A2A_BODY + "SRC\\DST ,GPU 00    ,GPU 01       ,STotal     ,Actual\nGPU 00,     N/A  ,  50.000     ,  50.000   ,  50.000\n"
+            "GPU 01,  49.000  ,     N/A     ,  49.000   ,  49.000\n\n" + _A2A_SUMS,
+            (OK,),
+            ("49 to 50 GB/s",),
+        ),
+        ("a2a, cut in its table", _A2A[: _A2A.index("GPU 01   49")], (INCOMPLETE,), ()),
+        ("a2a, cut behind its table", _A2A[: _A2A.index("Average")], (INCOMPLETE,), ()),
+        ("a2a, a value nan", _A2A.replace("49.000        N/A", "  -nan        N/A"), NOT_GOOD, ()),
+        ("p2p_rdma", _P2P_NICS, (OK,), ("12 NIC to NIC, 21.02 to 47.31 GB/s, least Rank 00 mlx5_1 to mlx5_0",)),
+        ("p2p_rdma, cut", _P2P_NICS[: _P2P_NICS.index("│    Rank 01 │     mlx5_0")], (INCOMPLETE,), ()),
+        ("scaling", _SCALING, (OK,), ("Best 24.10( 2) 60.20( 2) 40.11( 2)",)),
+        ("scaling, cut", _SCALING[: _SCALING.index(" Best")], (INCOMPLETE,), ()),
+        ("smoke test, passed", _SMOKE + "\nAll tests passed\n", (OK,), ("All tests passed",)),
+        ("smoke test, cut", _SMOKE, (INCOMPLETE,), ("smoke test is cut off",)),
+        ("health check with measurements, passed", _VERBOSE.replace("21.02", "55.02") + "PASS\n", (OK,), ("PASS",)),
+        (
+            "health check on other GPUs",
+            "TransferBench v1.66.00\n[WARN] healthcheck preset is currently not supported on this hardware\n",
+            (INCOMPLETE,),
+            ("not supported on this hardware",),
+        ),
+        ("sweep", _TRANSFERS.replace("Test 1:", "[Sweep Related]\nTest 1:") + "Sweep complete\n", (OK,), ("test 1: 1 copies",)),
+        ("sweep, cut", _TRANSFERS.replace("Test 1:", "[Sweep Related]\nTest 1:"), (INCOMPLETE,), ("the sweep is cut off",)),
+        (
+            "schmoo, whose table has no end mark",
+            "TransferBench v1.62.00\nBytes to transfer: 268435456 Local GPU: 0 Remote GPU: 1\n"
+            "|------|-------------|\n     1        12.100        12.200        12.300        12.400        12.500        12.600  \n",
+            (INCOMPLETE,),
+            ("not read",),
+        ),
+    ),
+)  # fmt: skip
+_ROCM_BANDWIDTH = (
+    "          RocmBandwidthTest Version: 2.6.0\n\n          Device: 0,  AMD EPYC 9654\n          Device: 1,  AMD Instinct MI300X\n\n"
+    "          Device Access\n\n          D/D       0         1\n\n          0         1         1\n\n          1         1         1\n\n"
+    "          Unidirectional copy peak bandwidth GB/s\n\n          D/D       0           1\n\n          0         N/A         54.9\n\n"
+    "          1         55.1        2410.5\n\n"
+    "          Bidirectional copy peak bandwidth GB/s\n\n          D/D       0           1\n\n          0         N/A         98.2\n\n"
+    "          1         98.3        N/A\n"
+)
+ROCM_BANDWIDTH = Output(
+    "rocm-bandwidth-test",
+    _ROCM_BANDWIDTH,
+    ("Unidirectional: 2 device to device, 54.9 to 55.1 GB/s, least 0 to 1",),
+    cuts=("98.2\n", "0         N/A         5"),
+    failed=(
+        (
+            "data that did not arrive",
+            "          RocmBandwidthTest Version: 2.6.0\n          Data Path Validation\n          D/D       0         1\n"
+            "          0         N/A       PASS\n          1         FAIL      N/A\n",
+            "device 1: FAIL",
+        ),
+    ),
+)
+
+
 # amd-smi and rocm-smi (ROCm/rocm-systems, projects/amdsmi of 2026 and projects/rocm-smi-lib of August 2025)
 
 
@@ -1361,7 +1517,8 @@ NCCL_TESTS = Output(
 )  # fmt: skip
 
 NODE_TOOLS = (
-    NVBANDWIDTH, NVBANDWIDTH_TEXT, IPERF3, IPERF3_STREAM, IPERF3_TEXT, IPERF2, PERFTEST, PERFTEST_TEXT, OSU, IMB, TRANSFERBENCH,
+    NVBANDWIDTH, NVBANDWIDTH_TEXT, IPERF3, IPERF3_STREAM, IPERF3_TEXT, IPERF2, PERFTEST, PERFTEST_TEXT, OSU, IMB,
+    TRANSFERBENCH, TRANSFERBENCH_PRESETS, ROCM_BANDWIDTH,
     AMD_SMI, AMD_XGMI, ROCM_SMI,
 )  # fmt: skip
 OUTPUTS = (
