@@ -289,6 +289,9 @@ _WARNING = re.compile(
     r"NCCL WARN |UCX +(?:WARN|ERROR) |libfabric:.*<(?:warn|critical)>|\bW(?:ARN|ARNING)\b|\[W\d{3}"
 )
 """Lines by which a library warns: it may go on after them."""
+_LIBRARY = re.compile(r"NCCL WARN |UCX +(?:WARN|ERROR) |libfabric:")
+_LONG = 200
+"""Lines behind a warning without a failure, after which it did not stop the run."""
 COMPLETE = r"- ?Init COMPLETE"
 """A communicator is complete: what only prevents one is over."""
 _BEFORE_WORK = frozenset({"build", "launch", "init"})
@@ -349,13 +352,13 @@ def diagnose(evidence: EvidenceSet, context: Context | None = None) -> Diagnosis
     for rule in all_rules():
         clues += rule.judge(view_for(rule, evidence, tuple(clues), context))
         origins += [rule.name] * (len(clues) - len(origins))
-    ends = _run_ends(evidence)
-    clues = [_outlived(clue, ends) for clue in clues]
+    course = _course(evidence)
+    clues = [_outlived(clue, course) for clue in clues]
     harmless = _harmless(known, clues)
     failures = _failures(evidence, harmless, failure_lines.patterns(words=False))
     doubts = failures + _failures(evidence, harmless, failure_lines.patterns(words=True))
-    failures = [line for line in failures if not _is_outlived(line.text, line.place, ends)]
-    doubts = [line for line in doubts if not _is_outlived(line.text, line.place, ends)]
+    failures = [line for line in failures if not _is_outlived(line.text, line.place, course)]
+    doubts = [line for line in doubts if not _is_outlived(line.text, line.place, course)]
     doubts.sort(key=lambda line: line.place)
     faults = tuple(fault for fault in evidence.faults if not catalogue.is_remark(fault.text))
     findings = rank(known, clues, context, complaint=_complaint(evidence), failed=bool(failures))
@@ -403,27 +406,54 @@ def _basis(finding: Finding, clues: Iterable[tuple[str, Clue]]) -> Basis:
     )
 
 
-def _run_ends(evidence: EvidenceSet) -> Mapping[int, tuple[tuple[int, bool], ...]]:
-    """Text → the lines, in order, at which a run completed (True), or another one began."""
-    marks: dict[int, set[tuple[int, bool]]] = {}
+class _Course(NamedTuple):
+    """How one text went on."""
+
+    ends: tuple[tuple[int, bool], ...]
+    """The lines, in order, at which a run completed (True), or another one began."""
+    failures: tuple[int, ...]
+    """The lines that report a failure, in order, without warnings."""
+    lines: int
+
+
+def _course(evidence: EvidenceSet) -> Mapping[int, _Course]:
+    """Text → how it went on."""
+    ends: dict[int, set[tuple[int, bool]]] = {}
     for regex, is_end in ((SUCCESS, True), (BREAK, False)):
         for line in lines_of(evidence, regex):
-            marks.setdefault(line.place.text, set()).add((line.place.line_no, is_end))
-    return {text: tuple(sorted(each)) for text, each in marks.items()}
+            ends.setdefault(line.place.text, set()).add((line.place.line_no, is_end))
+    failures: dict[int, set[int]] = {}
+    for pattern in failure_lines.patterns(words=False):
+        for line in lines_of(evidence, pattern.id):
+            if _WARNING.search(line.text) is None:
+                failures.setdefault(line.place.text, set()).add(line.place.line_no)
+    return {
+        number: _Course(
+            tuple(sorted(ends.get(number, ()))),
+            tuple(sorted(failures.get(number, ()))),
+            text.lines,
+        )
+        for number, text in enumerate(evidence.texts)
+    }
 
 
-def _is_outlived(text: str, place: Place, ends: Mapping[int, tuple[tuple[int, bool], ...]]) -> bool:
-    """A library warned, and its run completed all the same."""
-    if _WARNING.search(text) is None:
+def _is_outlived(text: str, place: Place, courses: Mapping[int, _Course]) -> bool:
+    """Somebody warned, and the run completed all the same; or it went on for long, and nobody but a
+    library of communication warned, which may hang behind its warning while others go on."""
+    if _WARNING.search(text) is None or place.text not in courses:
         return False
-    later = (is_end for line_no, is_end in ends.get(place.text, ()) if line_no > place.line_no)
-    return next(later, False)
+    course = courses[place.text]
+    end = next((is_end for line_no, is_end in course.ends if line_no > place.line_no), None)
+    if end is not None:
+        return end
+    failure = next((line_no for line_no in course.failures if line_no > place.line_no), course.lines)
+    return _LIBRARY.search(text) is None and failure - place.line_no > _LONG
 
 
-def _outlived(clue: Clue, ends: Mapping[int, tuple[tuple[int, bool], ...]]) -> Clue:
+def _outlived(clue: Clue, courses: Mapping[int, _Course]) -> Clue:
     """The clue, weak where its line is a warning that its run outlived."""
     is_sign = clue.weight in (Weight.STRONG, Weight.CERTAIN)
-    if is_sign and _is_outlived(clue.evidence.text, clue.place, ends):
+    if is_sign and _is_outlived(clue.evidence.text, clue.place, courses):
         return replace(clue, weight=Weight.WEAK)
     return clue
 

@@ -488,14 +488,21 @@ def _rivals(known: Catalogue, rival: _Candidate, candidate: _Candidate) -> bool:
 
 
 def _demote_conditions(known: Catalogue, candidates: Mapping[str, _Candidate]) -> None:
-    """A condition that explains nothing is possible at most where a cause is likely that is no
-    general failure: something ended in an error, and a condition ends nothing."""
-    causes = [each for name, each in candidates.items() if name not in known.general]
-    if not any(c.symptom.role is Role.CAUSE and _SURE[c.confidence] for c in causes):
+    """A condition that explains nothing is possible at most where a cause is likely: something
+    ended in an error, and a condition ends nothing. A general failure leaves it likely that
+    something reports as an error."""
+    causes = [
+        name
+        for name, each in candidates.items()
+        if each.symptom.role is Role.CAUSE and _SURE[each.confidence]
+    ]
+    if not causes:
         return
+    is_named = not known.general.issuperset(causes)
     explains = {name for each in candidates.values() for name in each.explained_by}
     for name, candidate in candidates.items():
-        if candidate.symptom.role is Role.STATE and name not in explains:
+        is_told = any(map(_is_report, candidate.clues)) and not is_named
+        if candidate.symptom.role is Role.STATE and name not in explains and not is_told:
             candidate.confidence = Confidence.POSSIBLE
 
 

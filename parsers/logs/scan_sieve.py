@@ -25,6 +25,10 @@ WARN = b" NCCL WARN "
 _TAIL = 4096
 _DASHES = b"-" * 50
 """Open MPI's help messages stand between such lines."""
+_LINE_ENDS = re.compile(rb"\r+(?=\n|\Z)")
+_OVERWRITTEN = re.compile(rb"^[^\n]*\r", re.MULTILINE)
+"""What a terminal shows no more: the earlier states of a progress bar, behind which the failure
+stands in the same line."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +96,7 @@ def _block(raw: bytes, skipping: bool) -> tuple[Block | None, bool]:
     if b"\x1b" in text:
         text = without_escapes_bytes(text)
     if b"\r" in text:
-        text = text.replace(b"\r", b"")
+        text = _OVERWRITTEN.sub(b"", _LINE_ENDS.sub(b"", text))
     if b"\0" in text:
         text = text.replace(b"\0", b"")
     text, long_lines = _cut_long_lines(text.removesuffix(b"\n"))

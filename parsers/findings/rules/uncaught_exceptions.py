@@ -1,0 +1,78 @@
+"""An exception that ends the user's program and that no other sign knows: a mistake in its code, its
+input or its settings, and none of the fabric.
+
+Written against the built-in exceptions of Python 3.13, the messages of PyTorch 2.8 about shapes and
+types, libstdc++'s `std::logic_error` family, and the runtimes of gfortran 14 and Intel Fortran.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from busbw.parsers.findings.catalogue import Role, Weight, load
+from busbw.parsers.findings.evidence import Clue, View
+from busbw.parsers.findings.rules import Fires, Rule, Watch
+
+_FINDING = "program-error"
+_TAGS = r"^(?:\W*(?:rank|default)?\W?\d+\W*:\s*|\([^)]{1,60}\)\s*)*\s*"
+_EXCEPTION = Watch(
+    "exception",
+    _TAGS + r"(?:[\w.]+\.)?(?-i:TypeError|AttributeError|NameError|UnboundLocalError|SyntaxError"
+    r"|IndentationError|IndexError|KeyError|ValueError|AssertionError|ZeroDivisionError"
+    r"|NotImplementedError|RecursionError|UnicodeDecodeError|JSONDecodeError|FileNotFoundError"
+    r"|OverflowError)(?:: |:?\s*$)",
+)
+_TENSORS = Watch(
+    "tensors",
+    r"RuntimeError: (?:mat1 and mat2 shapes|The size of tensor a|Sizes of tensors must match"
+    r"|Expected all tensors to be on|Error\(s\) in loading state_dict|element 0 of tensors does not"
+    r"|Trying to backward|shape '.* is invalid|expected scalar type|Input type \(|stack expects each"
+    r"|Given groups=|one of the variables needed for gradient|The expanded size of the tensor)",
+)
+_RUNTIME = Watch(
+    "runtime",
+    r"Fortran runtime error: |forrtl: severe \((?!174|41|78)|instance of 'std::(?:out_of_range"
+    r"|invalid_argument|logic_error|length_error|domain_error)",
+)
+_WATCHES = (_EXCEPTION, _TENSORS, _RUNTIME)
+_SURE = (Weight.STRONG, Weight.CERTAIN)
+
+
+def _judge(view: View) -> Iterator[Clue]:
+    lines = {line.place: line for watch in _WATCHES for line in view.sightings(watch.name)}
+    if not lines:
+        return
+    known = load().by_id
+    signs = [clue for clue in view.clues if clue.weight is not Weight.EXCLUDES]
+    # A line that another sign reads is that sign's.
+    read = {clue.place for clue in signs}
+    is_other = any(known[each.symptom].role is Role.CAUSE and each.weight in _SURE for each in signs)
+    weight = Weight.WEAK if is_other else Weight.STRONG
+    for place in sorted(lines.keys() - read):
+        yield lines[place].clue(_FINDING, weight, "program")
+
+
+RULE = Rule(
+    name="uncaught-exceptions",
+    conclusion=(
+        "An exception of the program's own code (a wrong type, name, index, value or shape) that no"
+        " other sign reads is the program's own error."
+    ),
+    watches=_WATCHES,
+    judge=_judge,
+    fires=(
+        Fires("KeyError: 'lr'\n", ((_FINDING, "strong"),)),
+        Fires("[rank3]: json.decoder.JSONDecodeError: Extra data\n", ((_FINDING, "strong"),)),
+        Fires(
+            " 3: RuntimeError: mat1 and mat2 shapes cannot be multiplied (8x4 and 8x4)\n",
+            ((_FINDING, "strong"),),
+        ),
+        Fires("Fortran runtime error: End of file\n", ((_FINDING, "strong"),)),
+    ),
+    silent=(
+        "RuntimeError: NCCL error in: ProcessGroupNCCL.cpp:1970, unhandled system error\n",
+        "    raise ValueError(\n",
+        "    except KeyError:\n",
+        "torch.OutOfMemoryError: CUDA out of memory.\n",
+    ),
+)
