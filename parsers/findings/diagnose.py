@@ -290,8 +290,10 @@ _WARNING = re.compile(
 )
 """Lines by which a library warns: it may go on after them."""
 _LIBRARY = re.compile(r"NCCL WARN |UCX +(?:WARN|ERROR) |libfabric:")
-_LONG = 200
-"""Lines behind a warning without a failure, after which it did not stop the run."""
+_EXCEPTION = re.compile(r"(?-i:\b[A-Z]\w*(?:Error|Exception)): ")
+"""Lines by which a program stops, unless something starts it again."""
+_LONG = 100
+"""Lines behind a warning or an exception without a failure, after which it did not stop the run."""
 COMPLETE = r"- ?Init COMPLETE"
 """A communicator is complete: what only prevents one is over."""
 _BEFORE_WORK = frozenset({"build", "launch", "init"})
@@ -353,15 +355,21 @@ def diagnose(evidence: EvidenceSet, context: Context | None = None) -> Diagnosis
         clues += rule.judge(view_for(rule, evidence, tuple(clues), context))
         origins += [rule.name] * (len(clues) - len(origins))
     course = _course(evidence)
-    clues = [_outlived(clue, course) for clue in clues]
+    outlived = {
+        clue.place for clue in clues if _is_outlived(clue.evidence.text, clue.place, course)
+    }
+    clues = [_weak(clue) if clue.place in outlived else clue for clue in clues]
     harmless = _harmless(known, clues)
     failures = _failures(evidence, harmless, failure_lines.patterns(words=False))
     doubts = failures + _failures(evidence, harmless, failure_lines.patterns(words=True))
     failures = [line for line in failures if not _is_outlived(line.text, line.place, course)]
     doubts = [line for line in doubts if not _is_outlived(line.text, line.place, course)]
     doubts.sort(key=lambda line: line.place)
+    signs = clues
+    if failures:  # what ended it is elsewhere
+        signs = [each for each in clues if each.place not in outlived or not _ends(known, each)]
     faults = tuple(fault for fault in evidence.faults if not catalogue.is_remark(fault.text))
-    findings = rank(known, clues, context, complaint=_complaint(evidence), failed=bool(failures))
+    findings = rank(known, signs, context, complaint=_complaint(evidence), failed=bool(failures))
     if not failures:
         findings = _without_past_causes(findings, evidence)
     stated = [each for each in findings if each.confidence is not Confidence.POSSIBLE]
@@ -438,24 +446,32 @@ def _course(evidence: EvidenceSet) -> Mapping[int, _Course]:
 
 
 def _is_outlived(text: str, place: Place, courses: Mapping[int, _Course]) -> bool:
-    """Somebody warned, and the run completed all the same; or it went on for long, and nobody but a
-    library of communication warned, which may hang behind its warning while others go on."""
-    if _WARNING.search(text) is None or place.text not in courses:
+    """Somebody warned, and the run completed all the same; or somebody warned or stopped, and the
+    text went on for long before anything else failed. A library of communication may hang behind
+    its warning while others go on."""
+    course = courses.get(place.text)
+    is_warning = _WARNING.search(text) is not None
+    if course is None or not (is_warning or _EXCEPTION.search(text)):
         return False
-    course = courses[place.text]
     end = next((is_end for line_no, is_end in course.ends if line_no > place.line_no), None)
-    if end is not None:
+    if is_warning and end is not None:
         return end
-    failure = next((line_no for line_no in course.failures if line_no > place.line_no), course.lines)
-    return _LIBRARY.search(text) is None and failure - place.line_no > _LONG
+    failure = next((line_no for line_no in course.failures if line_no > place.line_no), None)
+    if failure is None and is_warning:
+        failure = course.lines
+    is_long = failure is not None and failure - place.line_no > _LONG
+    return is_long and _LIBRARY.search(text) is None
 
 
-def _outlived(clue: Clue, courses: Mapping[int, _Course]) -> Clue:
-    """The clue, weak where its line is a warning that its run outlived."""
+def _weak(clue: Clue) -> Clue:
+    """The clue as no more than a guess."""
     is_sign = clue.weight in (Weight.STRONG, Weight.CERTAIN)
-    if is_sign and _is_outlived(clue.evidence.text, clue.place, courses):
-        return replace(clue, weight=Weight.WEAK)
-    return clue
+    return replace(clue, weight=Weight.WEAK) if is_sign else clue
+
+
+def _ends(known: Catalogue, clue: Clue) -> bool:
+    """It speaks for something that ends a run."""
+    return known.by_id[clue.symptom].role in (Role.CAUSE, Role.SECONDARY)
 
 
 def _without(lines: Iterable[Sighting], findings: Iterable[Finding]) -> list[Sighting]:

@@ -333,7 +333,9 @@ def test_colours_carriage_returns_and_zero_bytes_do_not_hide_a_match() -> None:
 
 def test_what_stands_behind_a_progress_bar_is_found_and_its_earlier_states_are_not() -> None:
     scanner = Scanner((Pattern("end", r"CANCELLED|\b50%"),))
-    bar = b"".join(b"\r %d%% done" % share for share in range(1000)) + b"slurmstepd: CANCELLED\r\r\n"
+    bar = (
+        b"".join(b"\r %d%% done" % share for share in range(1000)) + b"slurmstepd: CANCELLED\r\r\n"
+    )
     (hit,) = scanner.scan([b"start\r\n" + bar + b"50% of it"]).hits
     assert hit.examples == (Line(2, " 999% doneslurmstepd: CANCELLED"), Line(3, "50% of it"))
 

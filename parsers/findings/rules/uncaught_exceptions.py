@@ -14,7 +14,7 @@ from busbw.parsers.findings.evidence import Clue, View
 from busbw.parsers.findings.rules import Fires, Rule, Watch
 
 _FINDING = "program-error"
-_TAGS = r"^(?:\W*(?:rank|default)?\W?\d+\W*:\s*|\([^)]{1,60}\)\s*)*\s*"
+_TAGS = r"^(?:[\w.-]+:\s+)?(?:\W*(?:rank|default)?\W?\d+\W*:\s*|\([^)]{1,60}\)\s*)*\s*"
 _EXCEPTION = Watch(
     "exception",
     _TAGS + r"(?:[\w.]+\.)?(?-i:TypeError|AttributeError|NameError|UnboundLocalError|SyntaxError"
@@ -22,6 +22,12 @@ _EXCEPTION = Watch(
     r"|NotImplementedError|RecursionError|UnicodeDecodeError|JSONDecodeError|FileNotFoundError"
     r"|OverflowError)(?:: |:?\s*$)",
 )
+_INPUT = Watch(
+    "input",
+    _TAGS + r"(?:binascii|yaml|toml|json|pandas|numpy|omegaconf|hydra|pydantic\w*|pickle|struct|csv"
+    r"|configparser|h5py|PIL|sklearn|jsonschema|click)\.[\w.]*(?:Error|Exception)\b",
+)
+"""Exceptions of packages that read input and settings."""
 _TENSORS = Watch(
     "tensors",
     r"RuntimeError: (?:mat1 and mat2 shapes|The size of tensor a|Sizes of tensors must match"
@@ -34,21 +40,31 @@ _RUNTIME = Watch(
     r"Fortran runtime error: |forrtl: severe \((?!174|41|78)|instance of 'std::(?:out_of_range"
     r"|invalid_argument|logic_error|length_error|domain_error)",
 )
-_WATCHES = (_EXCEPTION, _TENSORS, _RUNTIME)
+_FIELD = Watch(
+    "field",
+    r"torch|cuda|nccl|\bgpus?\b|\bmpi|srun:|slurm|vllm|deepspeed|tensorflow|horovod|\[rank\d+\]"
+    r"|rtran runtime|forrtl|instance of 'std::",
+    keep=1,
+)
+"""A job of this field: what a web server's traceback says is not ours to judge."""
+_WATCHES = (_EXCEPTION, _INPUT, _TENSORS, _RUNTIME)
 _SURE = (Weight.STRONG, Weight.CERTAIN)
 
 
 def _judge(view: View) -> Iterator[Clue]:
     lines = {line.place: line for watch in _WATCHES for line in view.sightings(watch.name)}
-    if not lines:
+    ours = {line.place.text for line in view.sightings(_FIELD.name)} if lines else set()
+    if not ours:
         return
     known = load().by_id
     signs = [clue for clue in view.clues if clue.weight is not Weight.EXCLUDES]
     # A line that another sign reads is that sign's.
     read = {clue.place for clue in signs}
-    is_other = any(known[each.symptom].role is Role.CAUSE and each.weight in _SURE for each in signs)
+    is_other = any(
+        known[each.symptom].role is Role.CAUSE and each.weight in _SURE for each in signs
+    )
     weight = Weight.WEAK if is_other else Weight.STRONG
-    for place in sorted(lines.keys() - read):
+    for place in sorted(each for each in lines.keys() - read if each.text in ours):
         yield lines[place].clue(_FINDING, weight, "program")
 
 
@@ -58,13 +74,14 @@ RULE = Rule(
         "An exception of the program's own code (a wrong type, name, index, value or shape) that no"
         " other sign reads is the program's own error."
     ),
-    watches=_WATCHES,
+    watches=(*_WATCHES, _FIELD),
     judge=_judge,
     fires=(
-        Fires("KeyError: 'lr'\n", ((_FINDING, "strong"),)),
+        Fires("srun: error: a: task 0: Exited\nKeyError: 'lr'\n", ((_FINDING, "strong"),)),
         Fires("[rank3]: json.decoder.JSONDecodeError: Extra data\n", ((_FINDING, "strong"),)),
+        Fires("gpu7: [rank9]: binascii.Error: Incorrect padding\n", ((_FINDING, "strong"),)),
         Fires(
-            " 3: RuntimeError: mat1 and mat2 shapes cannot be multiplied (8x4 and 8x4)\n",
+            " 3: torch 2.8\n 3: RuntimeError: mat1 and mat2 shapes cannot be multiplied (8x4 and 8x4)\n",
             ((_FINDING, "strong"),),
         ),
         Fires("Fortran runtime error: End of file\n", ((_FINDING, "strong"),)),
@@ -72,7 +89,8 @@ RULE = Rule(
     silent=(
         "RuntimeError: NCCL error in: ProcessGroupNCCL.cpp:1970, unhandled system error\n",
         "    raise ValueError(\n",
-        "    except KeyError:\n",
+        "KeyError: 'database'\n",
+        "torch\n    except KeyError:\n",
         "torch.OutOfMemoryError: CUDA out of memory.\n",
     ),
 )

@@ -1,0 +1,91 @@
+"""Whole outputs of jobs: what a run outlived is no cause of its end, and the program's own errors are
+named as such."""
+
+from __future__ import annotations
+
+import pytest
+
+from busbw.model import Confidence, Finding
+from busbw.parsers.findings.diagnose import diagnose, search_patterns
+from busbw.parsers.findings.evidence import EvidenceSet, Text
+from busbw.parsers.logs.scan import scanner_of
+
+OPENIB = "WARNING: There was an error initializing an OpenFabrics device.\n"
+TIME_LIMIT = (
+    "slurmstepd: error: *** JOB 42 ON n1 CANCELLED AT 2026-07-10T09:00:00 DUE TO TIME LIMIT ***\n"
+)
+NO_HOST = "[W328 00:09:35.1 socket.cpp:209] [c10d] The hostname of the client socket cannot be retrieved. err=-3\n"
+
+
+def steps(number: int) -> str:
+    return "".join(f"step {step} loss 0.{step}\n" for step in range(number))
+
+
+def findings(text: str) -> tuple[Finding, ...]:
+    scan = scanner_of(search_patterns()).scan([text.encode()])
+    return diagnose(EvidenceSet((Text("job.out", scan.hits, scan.lines),))).findings
+
+
+def ids(text: str) -> list[str]:
+    return [each.id for each in findings(text)]
+
+
+def test_a_warning_before_long_work_does_not_explain_the_time_limit() -> None:
+    first, *rest = findings(OPENIB + steps(300) + TIME_LIMIT)
+    assert (first.id, first.confidence) == ("job-ended-by-scheduler", Confidence.CERTAIN)
+    assert all(each.confidence is Confidence.POSSIBLE for each in rest)
+    assert ids(OPENIB + TIME_LIMIT)[0] == "openib-btl-fails"
+
+
+def test_a_library_may_hang_behind_its_warning_while_others_go_on() -> None:
+    warning = (
+        "gpu1:41:50 [0] NCCL WARN NET/IB : Got completion from peer 10.0.0.2<4> with status=12\n"
+    )
+    assert ids(warning + steps(300) + TIME_LIMIT) == ids(warning + TIME_LIMIT)
+
+
+def test_what_was_outlived_is_no_answer_where_something_else_failed() -> None:
+    assert "name-resolution-failed" in ids(NO_HOST)
+    text = (
+        NO_HOST
+        + steps(300)
+        + "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2 GiB\n"
+    )
+    assert ids(text)[0] == "cuda-oom"
+    assert "name-resolution-failed" not in ids(text)
+
+
+@pytest.mark.parametrize(
+    "last",
+    [
+        "KeyError: 'lr'",
+        "[rank6]: AssertionError",
+        " 3: RuntimeError: mat1 and mat2 shapes cannot be multiplied (8x4 and 8x4)",
+        "gpu7: [rank9]: binascii.Error: Incorrect padding",
+        "Fortran runtime error: End of file",
+    ],
+)
+def test_an_exception_of_the_program_is_its_own_error(last: str) -> None:
+    end = "srun: error: n1: task 3: Exited with exit code 1\n"
+    (first, *_) = findings(f"{steps(5)}Traceback (most recent call last):\n{last}\n{end}")
+    assert (first.id, first.confidence) == ("program-error", Confidence.LIKELY)
+
+
+def test_an_exception_that_another_sign_reads_is_that_ones() -> None:
+    text = "ValueError: Invalid rank 9, should be in the interval [0, 7]\n"
+    assert ids(text)[0] == "framework-api-misuse"
+    assert "program-error" not in ids(text)
+
+
+def test_the_programs_error_is_no_more_than_possible_beside_a_likely_cause() -> None:
+    text = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2 GiB\nKeyError: 'lr'\n"
+    assert ids(text)[0] == "cuda-oom"
+
+
+def test_information_about_a_condition_does_not_lead_over_a_general_failure() -> None:
+    condition = (
+        "n1:7:8 [0] NCCL INFO NET/IB : GPU Direct RDMA Disabled for GPU 0[0] / HCA 0 'mlx5_0'"
+        " (no module or not supported by GPU)\n"
+    )
+    failure = "n2:9:10 [0] NCCL WARN NET/IB : Got completion with error 12, opcode 1, len 0, vendor err 129\n"
+    assert ids(condition + failure)[0].startswith("retry-exceeded")
