@@ -470,7 +470,9 @@ def _weak(clue: Clue) -> Clue:
 
 
 def _ends(known: Catalogue, clue: Clue) -> bool:
-    """It speaks for something that ends a run."""
+    """It speaks for something that ends a run, and says more than the line itself."""
+    if clue.symptom in message_clues.RESTATEMENTS:
+        return False
     return known.by_id[clue.symptom].role in (Role.CAUSE, Role.SECONDARY)
 
 
