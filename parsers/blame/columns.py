@@ -116,6 +116,8 @@ class Columns:
         self.network = np.array([sample.over_network for sample in samples], dtype=bool)
         self.couple = self.network & np.array([len(sample.nodes) == 2 for sample in samples])
         """It is a pair of nodes."""
+        self.alone = np.array([len(sample.nodes) == 1 for sample in samples], dtype=bool)
+        """It is a node by itself."""
         self.kind = np.where(self.network, 1 + self.crosses, 0)
         """Which of KINDS."""
         self.busy = np.array([sample.busy for sample in samples], dtype=bool)
@@ -231,7 +233,7 @@ class Columns:
         some.launches, some.step = self.launches, self.step
         some.nodes, some.place = self.nodes, self.place
         some._numbers, some._names, some._parts = self._numbers, self._names, self._parts
-        for name in ("launch", "crosses", "network", "kind", "busy", "rail", "couple"):
+        for name in ("launch", "crosses", "network", "kind", "busy", "rail", "couple", "alone"):
             setattr(some, name, getattr(self, name)[kept])
         some.pair, some.group = self.pair[kept], self.group[kept]
         place = np.full(len(self.ratio), -1)

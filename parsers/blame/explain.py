@@ -253,7 +253,8 @@ class Explainer:
             # What explains most comes first, even if it is measured too seldom to be flagged:
             # another part must not be flagged in its place.
             (flagged if self._can_flag(best) else suspected).append(best)
-            self._apply(best)
+            for code in self._columns.loaded_by(self._apply(best)):
+                self._accounts.pop(code, None)
         flagged = self._merged(flagged)
         flagged, suspected = self._joined(flagged, suspected)
         thin = self._thin(flagged)
@@ -360,7 +361,8 @@ class Explainer:
         for account in self._accounts.values():
             if account is None or account.part in known:
                 continue
-            if self._can_flag(account) or self._doubtful(account):
+            # Whether it can be flagged takes far longer to tell.
+            if self._doubtful(account) or self._can_flag(account):
                 candidates.append(account)
         possible = [account for account in candidates if not _comes_and_goes(account)]
         for account in sorted(possible or candidates, key=_rank, reverse=True):
@@ -746,36 +748,39 @@ class Explainer:
     def _compared(self, account: Account) -> tuple[dict[int, list[float]], dict[int, list[float]]]:
         """Ratios of the groups of what many share, and of its like, by launch: other rails, other
         leaves, other ways across leaves."""
-        part = account.part
+        import numpy as np
+
+        part, columns = account.part, self._columns
         # Where too few groups shared it to fill it, they say nothing of it.
         members = self._loaded(part, each=account.of_each)
-        limited = self._columns.least(members, account.capacity)
-        portions = dict(zip(members.at.tolist(), limited.tolist(), strict=True))
         halfway = (1.0 + account.ratio) / 2
-        own = {i for i, portion in portions.items() if portion < halfway}
+        filled = columns.least(members, account.capacity) < halfway
+        own = columns.flags(members.at[filled])
         only = part.kind is ComponentKind.LEAF_PAIR and self._leaves == 2
         across = part.kind in _UPLINKS and not only
-        levels = self._columns.levels
-        scale = statistics.median(level.reference_gb_s for level in levels) if only else 1.0
-        ours: dict[int, list[float]] = defaultdict(list)
-        theirs: dict[int, list[float]] = defaultdict(list)
-        for index, level in enumerate(levels):
-            hashed = self._fabric.hashed and level.crosses
-            if len(level.sample.nodes) == 1 or hashed or portions.get(index, 0.0) >= halfway:
-                continue
-            same_rail = part.rail in (None, level.sample.rail)
-            of_rail = same_rail or part.kind is ComponentKind.RAIL_PLANE
-            like = of_rail and (level.crosses or not across)
-            value = float(self._columns.ratio[index])
-            if only:
-                # Launches in which all leave their leaf have no peers of their own: then what
-                # counts is what was measured.
-                value *= level.reference_gb_s / scale
-            if index in own:
-                ours[level.launch].append(value)
-            elif like:
-                theirs[level.launch].append(value)
-        return ours, theirs
+        known = ~columns.alone & ~columns.flags(members.at[~filled])
+        if self._fabric.hashed:
+            known &= ~columns.crosses
+        like = known & ~own
+        if part.rail is not None and part.kind is not ComponentKind.RAIL_PLANE:
+            like &= columns.rail == part.rail
+        if across:
+            like &= columns.crosses
+        values = columns.ratio
+        if only:
+            # Launches in which all leave their leaf have no peers of their own: then what
+            # counts is what was measured.
+            references = [level.reference_gb_s for level in columns.levels]
+            values = values * (np.array(references) / statistics.median(references))
+        return self._by_launch(known & own, values), self._by_launch(like, values)
+
+    def _by_launch(self, chosen: Flags, values: Numbers) -> dict[int, list[float]]:
+        """The values of these levels by their launch."""
+        by_launch: dict[int, list[float]] = defaultdict(list)
+        launches = self._columns.launch[chosen].tolist()
+        for launch, value in zip(launches, values[chosen].tolist(), strict=True):
+            by_launch[launch].append(value)
+        return by_launch
 
     def _doubtful(self, account: Account) -> bool:
         """Worth another launch; what was bad once and good again and again since then has passed,
@@ -787,7 +792,8 @@ class Explainer:
         loss = 1.0 - account.ratio
         return not passed and weight >= self._open and loss >= max(LEAST_LOSS, self._least / 2)
 
-    def _apply(self, account: Account) -> None:
+    def _apply(self, account: Account) -> Positions:
+        """Predict no more of its groups than the part leaves. Returns: the levels that changed."""
         import numpy as np
 
         members = self._loaded(account.part, each=account.of_each)
@@ -797,12 +803,10 @@ class Explainer:
             # One that is known from the rails alone may have been slow in further launches.
             slower &= ~np.isin(self._columns.launch[members.at], account.clean_in)
         changed = members.at[slower]
-        if not len(changed):
-            return
-        self._columns.predicted[changed] = limited[slower]
-        self._chance = None
-        for code in self._columns.loaded_by(changed):
-            self._accounts.pop(code, None)
+        if len(changed):
+            self._columns.predicted[changed] = limited[slower]
+            self._chance = None
+        return changed
 
     def _alike(self, account: Account, flagged: Sequence[Account]) -> tuple[Component, ...]:
         """Parts that, flagged in its place, would leave about the same misfit."""

@@ -195,8 +195,7 @@ def thin_losses(
         predicted: what the flagged parts leave of each level; such groups say nothing here.
     """
     lost = _lost(levels, predicted, leaf)
-    only = len(set(leaf.values())) == 2
-    crossed = {index: _parts(levels[index], leaf, only=only) for index in lost}
+    crossed = _crossed(levels, lost, leaf)
     thin: list[ThinLoss] = []
     while len(thin) < MOST_THIN:
         known = {index for loss in thin for index in loss.groups}
@@ -294,13 +293,28 @@ def _noise(families: Iterable[list[float]]) -> float:
     return spread(apart) if apart else 0.0
 
 
-def _parts(level: Level, leaf: dict[str, str], *, only: bool) -> tuple[Component, ...]:
-    """What a group across leaves crosses. `only`: there are two leaves."""
-    ends = sorted(leaf[node] for node in level.sample.nodes)
-    way = Component(ComponentKind.LEAF_PAIR, tuple(ends), level.sample.rail)
+def _crossed(
+    levels: Sequence[Level], at: Iterable[int], leaf: dict[str, str]
+) -> dict[int, tuple[Component, ...]]:
+    """What each of these groups across leaves crosses."""
+    only = len(set(leaf.values())) == 2
+    parts: dict[tuple[str, str, int | None], tuple[Component, ...]] = {}
+    crossed = {}
+    for index in at:
+        sample = levels[index].sample
+        here, there = sorted(leaf[node] for node in sample.nodes)
+        if (here, there, sample.rail) not in parts:
+            parts[here, there, sample.rail] = _parts(here, there, sample.rail, only=only)
+        crossed[index] = parts[here, there, sample.rail]
+    return crossed
+
+
+def _parts(here: str, there: str, rail: int | None, *, only: bool) -> tuple[Component, ...]:
+    """What a group between two leaves crosses. `only`: there are no more."""
+    way = Component(ComponentKind.LEAF_PAIR, (here, there), rail)
     if only:
         return (way,)
-    uplinks = [Component(ComponentKind.UPLINK, (end,), level.sample.rail) for end in ends]
+    uplinks = [Component(ComponentKind.UPLINK, (end,), rail) for end in (here, there)]
     return (way, *uplinks)
 
 
