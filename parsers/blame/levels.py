@@ -213,19 +213,27 @@ def _from_launch_to_launch(
 
     The few groups of a launch settle its good level themselves, and scatter about that too little.
     A bad node is bad in each of its launches, and makes few of the smaller half of all steps.
+    Where what leaves its leaf differs more than what stays inside, that is no noise of the groups.
     """
     series: dict[tuple[str, int | None, bool], dict[str, float]] = {}
     for index, value in ratio.items():
         for node in samples[index].nodes:
             own = series.setdefault((node, samples[index].rail, crosses[index]), {})
             own[_launch(samples[index])] = value
-    steps: list[float] = []
-    for values in series.values():
+    inside: list[float] = []
+    across: list[float] = []
+    for (_, _, leaves_leaf), values in series.items():
+        steps = across if leaves_leaf else inside
         steps += [abs(after - before) for before, after in itertools.pairwise(values.values())]
-    if len(steps) < FEWEST_ABOVE:
+    if len(inside) + len(across) < FEWEST_ABOVE:
         return 0.0
+    smaller = statistics.quantiles(inside + across, n=4)[0]
+    if len(inside) >= FEWEST_ABOVE:
+        own_smaller, _, own_larger = statistics.quantiles(inside, n=4)
+        # Neighbours load the uplinks, now these and now those, and nothing inside a leaf.
+        smaller = own_smaller if own_larger < smaller else smaller
     # A quarter of the differences of two normal values lies within 0.45 of their deviation.
-    return statistics.quantiles(steps, n=4)[0] / 0.4506
+    return smaller / 0.4506
 
 
 def between_launches(ratios: Iterable[tuple[tuple[str, ...], float]]) -> float:
