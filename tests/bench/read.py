@@ -24,7 +24,6 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parent))
 
 import gen_log
-import gen_varied
 
 _GOALS = {"read": 0.10, "why": 0.08}
 """Of grep's speed."""
@@ -78,6 +77,17 @@ def cost_of(argv: tuple[str, ...]) -> Cost:
     return Cost(usage.ru_utime + usage.ru_stime, wall_s, usage.ru_maxrss / 1024)
 
 
+def written(path: Path, kind: str, mb: float, seed: int) -> str:
+    """Writes a log; its size and shapes. By a process of its own: Linux counts the memory of whoever
+    starts a process as that process's peak (`ru_maxrss`), and shapes take half a gigabyte."""
+    program = Path(__file__).with_name("gen_varied.py")
+    sizes = ("--kind", kind, "--mb", str(mb), "--seed", str(seed))
+    run = subprocess.run(
+        (sys.executable, str(program), str(path), *sizes), stdout=subprocess.PIPE, check=True
+    )
+    return run.stdout.decode().strip()
+
+
 def grep_s(path: Path) -> float:
     """CPU seconds of counting one literal as fast as this machine can."""
     argv = ("grep", "-rcF", "NCCL WARN", *(str(path) for _ in range(_GREPS)))
@@ -121,8 +131,8 @@ def main() -> int:
     for kind in arguments.kinds.split(","):
         with tempfile.TemporaryDirectory(prefix="busbw-bench-") as place:
             path = Path(place) / "log"
-            gen_varied.write(path, kind, round(arguments.mb * 1e6), arguments.seed)
-            print(f"{kind}: {gen_varied.shapes_of(path)}", flush=True)
+            shapes = written(path, kind, arguments.mb, arguments.seed)
+            print(f"{kind}: {shapes}", flush=True)
             if arguments.files > 1 and path.is_file():
                 gen_log.split(path, Path(place) / "logs", arguments.files)
                 path = Path(place) / "logs"

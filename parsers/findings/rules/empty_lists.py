@@ -12,7 +12,7 @@ from busbw.parsers.findings.evidence import Clue, View
 from busbw.parsers.findings.rules import Fires, Rule, Watch
 
 _HEADING = Watch("heading", r"^\s*device\s+node GUID\s*$")
-_DEVICE = Watch("device", r"^\s*[a-z]\w+\s+[0-9a-f]{16}\s*$")
+_DEVICE = Watch("device", r"^\s{0,9}[a-z]\w+\s+[0-9a-f]{16}\s*$")
 _NO_GIDS = Watch("no-gids", r"^\s*n_gids_found=0\s*$")
 
 

@@ -13,9 +13,11 @@ from busbw.parsers.findings.rules import Fires, Rule, Watch
 _DEVICE = Watch(
     "device", r"^.{0,40}#\s+Rank\s+\d+\s+(?:Group\s+\d+\s+)?Pid\s+\d+ on\s+\S+ device", keep=4096
 )
+_TYPE = r"(?:u?int\d*|char|half|float|double|bfloat16|b?fp?\d\d|\w{1,12}e\dm\d\w*)"
+"""Of any word, hyperscan takes as long as for a thousand other expressions."""
 _ROW = Watch(
     "row",
-    r"^.{0,40}\s\d+\s+\d+\s+[a-z]\w+\s+\w+\s+(?:-?\d+\s+)?[\d.]+\s+[\d.]+\s+[\d.]+\s+(?:[\de+.-]+|N/A)\s",
+    rf"^.{{0,40}}\s\d+\s+\d+\s+{_TYPE}\s+\w+\s+(?:-?\d+\s+)?[\d.]+\s+[\d.]+\s+[\d.]+\s+(?:[\de+.-]+|N/A)\s",
     keep=256,
 )
 _ENDED = Watch("ended", r"Avg bus bandwidth|Out of bounds values")
