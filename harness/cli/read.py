@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING
 
 from busbw import intake
 from busbw.cli import write_message
+from busbw.cli.one_pass import OnePass
 from busbw.cli.pool import rarely_collected, read_each
 from busbw.codec.dump import dump_json
 from busbw.errors import UnknownLayout
@@ -36,7 +37,7 @@ from busbw.parsers.findings import catalogue
 from busbw.parsers.logs import HEAD_BYTES, Document, Format, failure_lines, nccl_debug, node_tools
 from busbw.parsers.logs.failure_lines import FailureLine
 from busbw.parsers.logs.formats import formats_for, line_formats
-from busbw.parsers.logs.scan import Pattern, Scan, Scanner, scanner_of
+from busbw.parsers.logs.scan import Pattern, Scanner, scanner_of
 from busbw.parsers.nccl_tests.table import KIND
 from busbw.reports import phrases
 from busbw.reports.safe import csv_cell, one_line
@@ -77,16 +78,17 @@ def read_one(source: intake.Source) -> ReadText:
     binary = intake.is_binary(head)
     documents: list[tuple[Format, Document]] = []
     first_line = damage = ""
-    lines = _Lines(source)
+    lines = OnePass(source, _scanner)
     for entry in formats_for(head, binary=binary):
         if documents and not documents[-1][0].embedded:
             break  # a whole text of one kind: nothing else stands in it
-        reading = lines if entry.name in line_formats() else source.open()
+        is_shared = entry.name == KIND or entry.name in line_formats()
+        reading = lines if is_shared else source.open()
         try:
             if isinstance(reading, intake.Reading):
                 document = entry.read(reading)
             else:
-                document = reading.document(entry.name)
+                document = _of_lines(reading, entry.name)
         except UnknownLayout as error:
             first_line = first_line or error.seen
             damage = damage or reading.problem
@@ -105,26 +107,12 @@ def read_one(source: intake.Source) -> ReadText:
     return ReadText(source.name, title, read, "", failures)
 
 
-class _Lines:
-    """The lines of a text that any format or wording looks for, searched when first needed."""
-
-    def __init__(self, source: intake.Source) -> None:
-        self.source = source
-        self.problem = ""
-        """Why the text was not whole, once it was searched."""
-
-    @functools.cached_property
-    def scan(self) -> Scan:
-        """One search for all of them."""
-        reading = self.source.open()
-        scan = _scanner().scan(reading)
-        self.problem = reading.problem
-        return scan
-
-    def document(self, name: str) -> Document:
-        """Of one format. Raises UnknownLayout as `Format.read`."""
-        line_format = line_formats()[name]
-        return line_format.document_of(self.scan.of(line_format.patterns))
+def _of_lines(lines: OnePass, name: str) -> Document:
+    """The document of one format. Raises UnknownLayout as `Format.read`."""
+    if name == KIND:
+        return lines.table()
+    line_format = line_formats()[name]
+    return line_format.document_of(lines.scan.of(line_format.patterns))
 
 
 @functools.cache
@@ -141,7 +129,7 @@ def _patterns() -> tuple[Pattern, ...]:
     return tuple(patterns.values())
 
 
-def _failures(lines: _Lines, documents: Sequence[Document]) -> tuple[FailureLine, ...]:
+def _failures(lines: OnePass, documents: Sequence[Document]) -> tuple[FailureLine, ...]:
     """The lines of a log that report a failure and that no document quotes. NCCL's own warnings are
     left to the reader of NCCL's log, which knows their roles; what the catalogue calls harmless or
     a condition is no failure."""

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from busbw import codec, intake
+from busbw.cli.one_pass import OnePass
 from busbw.cli.pool import WORTH_WORKERS, rarely_collected, read_each
 from busbw.errors import ReadError, UnknownLayout, UsageError
 from busbw.model import (
@@ -34,6 +35,7 @@ from busbw.parsers.logs import HEAD_BYTES, node_tools
 from busbw.parsers.logs.flight_recorder import of_rank, rank_of
 from busbw.parsers.logs.formats import formats_for
 from busbw.parsers.logs.scan import Scanner
+from busbw.parsers.nccl_tests.table import KIND
 from busbw.reports import phrases
 from busbw.reports.safe import one_line
 from busbw.text import decoded
@@ -188,7 +190,8 @@ def read_one(source: intake.Source) -> _TextReading:
         source = intake.in_memory(source)
         head = intake.head_of(source, HEAD_BYTES)
         binary = intake.is_binary(head)
-        records = _records(source, head, binary=binary)
+        lines = OnePass(source, _scanner)
+        records = _records(source, head, lines, binary=binary)
         if binary and records == _Records():
             if source.problem:
                 problem = f"{source.name}: {source.problem}"
@@ -197,15 +200,14 @@ def read_one(source: intake.Source) -> _TextReading:
             return _TextReading(None, records, (problem,))
         if binary:
             return _TextReading(Text(source.name, ()), records, ())
-        reading = source.open()
-        scan = _scanner().scan(reading)
+        scan = lines.scan
     except (ReadError, UsageError) as error:
         why = f" ({error.seen})" if error.seen else ""
         what = error.what.removeprefix(f"{source.name} ")
         return _TextReading(None, _Records(), (f"{source.name}: {what}{why}",))
     problems = [f"{source.name}: {problem}" for problem in scan.problems]
-    if reading.problem:
-        gap = f"{source.name}: {reading.problem}"
+    if lines.problem:
+        gap = f"{source.name}: {lines.problem}"
         problems.append(gap)
         records = replace(records, gaps=(*records.gaps, gap))
     if not scan.first_line:
@@ -214,14 +216,14 @@ def read_one(source: intake.Source) -> _TextReading:
     return _TextReading(Text(source.name, scan.hits, scan.lines), records, tuple(problems))
 
 
-def _records(source: intake.Source, head: bytes, *, binary: bool) -> _Records:
+def _records(source: intake.Source, head: bytes, lines: OnePass, *, binary: bool) -> _Records:
     """Tables, dumps and reports; what stands in lines is searched for."""
     records: list[object] = []
     faults: list[str] = []
     gaps: list[str] = []
     for reader in formats_for(head, binary=binary, without=_LINES):
         try:
-            document = reader.read(source.open())
+            document = lines.table() if reader.name == KIND else reader.read(source.open())
         except UnknownLayout:
             continue
         records += document.records

@@ -207,13 +207,9 @@ class Scanner:
     def scan(self, chunks: Iterable[bytes]) -> Scan:
         """Search one input, given in chunks of any size. Memory depends on the number of processes
         and patterns, not on the length."""
-        tally = _Tally(self.patterns)
-        for block in blocks(tally.counted(chunks)):
-            tally.begin(block)
-            tally.lines += self._search(block.text, tally)
-        return tally.result()
+        return Search(self, chunks).result()
 
-    def _search(self, text: bytes, tally: _Tally) -> int:
+    def search(self, text: bytes, tally: _Tally) -> int:
         """Have every line of the block booked that matches. Gives how many lines it has."""
         claimed = self._search_wrapped(text, tally)
         lines, of_branch, line_count = self._finder.lines(text, tally.never)
@@ -262,6 +258,37 @@ class Scanner:
                     tally.book_wrapped(branch.index, at, joined)
             claimed.update((at + step, matched) for step in range(count))
         return claimed
+
+
+class Search:
+    """A scan of one input that goes on as somebody else reads that input: whoever iterates over it gets
+    the input in pieces of bounded size, without ANSI sequences, each when it has been searched.
+
+    >>> search = Search(Scanner((Pattern("bad", "ERROR"),)), [b"1\\n\\x1b[31mERROR\\x1b[0m\\n"])
+    >>> list(search), [hit.pattern for hit in search.result().hits]
+    ([b'1\\nERROR\\n'], ['bad'])
+    """
+
+    def __init__(self, scanner: Scanner, chunks: Iterable[bytes]) -> None:
+        self._scanner = scanner
+        self._tally = _Tally(scanner.patterns)
+        self._pieces = self._searched(blocks(self._tally.counted(chunks)))
+
+    def __iter__(self) -> Iterator[bytes]:
+        return self._pieces
+
+    def _searched(self, blocks: Iterable[Block]) -> Iterator[bytes]:
+        for block in blocks:
+            if not block.is_rest:
+                self._tally.begin(block)
+                self._tally.lines += self._scanner.search(block.text, self._tally)
+            yield block.raw
+
+    def result(self) -> Scan:
+        """What was found in all of the input; what nobody read of it is searched now."""
+        for _ in self._pieces:
+            pass
+        return self._tally.result()
 
 
 class _Entry:

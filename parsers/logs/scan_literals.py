@@ -310,8 +310,6 @@ def _compiled(expressions: list[bytes], flags: list[int]) -> hyperscan.Database:
 class MarkedLine(NamedTuple):
     """A line in which expressions match."""
 
-    number: int
-    """In the text, from 0."""
     start: int
     end: int
     """Where it stands in the text, without its line end."""
@@ -325,8 +323,8 @@ class Marks:
     >>> marks = Marks(("algbw", r"Rank\\s+\\d"))
     >>> marks.stand_in(b"# Rank  0"), marks.stand_in(b"ALGBW")
     (True, False)
-    >>> [(line.number, line.marks) for line in marks.lines_in(b"\\nalgbw\\n\\nalgbw Rank 1")]
-    [(1, 1), (3, 3)]
+    >>> [(line.start, line.marks) for line in marks.lines_in(b"\\nalgbw\\n\\nalgbw Rank 1")]
+    [(1, 1), (8, 3)]
     """
 
     def __init__(self, expressions: tuple[str, ...]) -> None:
@@ -371,29 +369,27 @@ class Marks:
         if not _IS_HERE:
             return list(self._by_python(text))
         lines: list[MarkedLine] = []
-        at = counted = start = marks = 0
+        start = marks = 0
         end = -1
         for match in _matches(self._all, text):
             last = (match >> _NUMBER_BITS) - 1
             if last > end:
                 if end >= 0:
-                    lines.append(MarkedLine(at, start, end, marks))
+                    lines.append(MarkedLine(start, end, marks))
                 start = text.rfind(b"\n", 0, last) + 1
-                at += text.count(b"\n", counted, start)
-                counted = start
                 end = text.find(b"\n", last)
                 end = len(text) if end < 0 else end
                 marks = 0
             marks |= 1 << (match & _NUMBER)
         if end >= 0:
-            lines.append(MarkedLine(at, start, end, marks))
+            lines.append(MarkedLine(start, end, marks))
         return lines
 
     def _by_python(self, text: bytes) -> Iterator[MarkedLine]:
         start = 0
-        for at, line in enumerate(text.split(b"\n")):
+        for line in text.split(b"\n"):
             if self._python.search(line):
                 found = (number for number, each in enumerate(self._each) if each.search(line))
                 marks = sum(1 << number for number in found)
-                yield MarkedLine(at, start, start + len(line), marks)
+                yield MarkedLine(start, start + len(line), marks)
             start += len(line) + 1

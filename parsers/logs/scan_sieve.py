@@ -39,6 +39,10 @@ class Block:
     """Clean lines with newlines between them: one line more than it has newlines."""
     long_lines: int
     """Lines that were cut to `LONGEST_LINE`."""
+    raw: bytes
+    """This piece of the input, only without ANSI sequences: all pieces together are the input."""
+    is_rest: bool = False
+    """All of it is of a line that was given already: it has no text."""
 
 
 def blocks(chunks: Iterable[bytes], size_bytes: int = BLOCK_BYTES) -> Iterator[Block]:
@@ -54,13 +58,11 @@ def blocks(chunks: Iterable[bytes], size_bytes: int = BLOCK_BYTES) -> Iterator[B
         while len(buffer) - start > size_bytes:
             end = _border(buffer, start, start + size_bytes)
             block, skipping = _block(buffer[start:end], skipping)
-            if block is not None:
-                yield block
+            yield block
             start = end
     if start < len(buffer):
         block, _ = _block(buffer[start:], skipping)
-        if block is not None:
-            yield block
+        yield block
 
 
 def _border(buffer: bytes, start: int, limit: int) -> int:
@@ -78,29 +80,25 @@ def _border(buffer: bytes, start: int, limit: int) -> int:
     return line_start if line_start > start else end
 
 
-def _block(raw: bytes, skipping: bool) -> tuple[Block | None, bool]:
-    """The block of these bytes (None = they are all of a line given already), and whether they end
-    inside a line.
+def _block(raw: bytes, skipping: bool) -> tuple[Block, bool]:
+    """The block of these bytes, and whether they end inside a line.
 
     `skipping`: they begin inside a line that has been given already.
     """
+    unfinished = not raw.endswith(b"\n")
+    if b"\x1b" in raw:
+        raw = without_escapes_bytes(raw)
     text = raw
     if skipping:
-        newline = raw.find(b"\n")
-        if newline < 0:
-            return None, True
-        text = raw[newline + 1 :]
+        _, newline, text = raw.partition(b"\n")
         if not text:
-            return None, False
-    unfinished = not raw.endswith(b"\n")
-    if b"\x1b" in text:
-        text = without_escapes_bytes(text)
+            return Block(b"", 0, raw, is_rest=True), not newline
     if b"\r" in text:
         text = _OVERWRITTEN.sub(b"", _LINE_ENDS.sub(b"", text))
     if b"\0" in text:
         text = text.replace(b"\0", b"")
     text, long_lines = _cut_long_lines(text.removesuffix(b"\n"))
-    return Block(text, long_lines), unfinished
+    return Block(text, long_lines, raw), unfinished
 
 
 def _cut_long_lines(text: bytes) -> tuple[bytes, int]:

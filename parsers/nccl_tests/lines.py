@@ -226,26 +226,32 @@ def candidates(chunks: Iterable[bytes]) -> Iterator[Line]:
         if b"\x1b" in block:
             block = without_escapes_bytes(block)
         end = block.rfind(b"\n") + 1
-        done = index = 0
-        if not state.has_begun:
-            for line in _worth_reading(block):
-                raw = block[line.start : line.end]
-                if line.start >= end or (
-                    line.marks == _NRANKS and state.counts(number + line.number + 1, raw)
-                ):
-                    continue
-                yield from state.lines(number + line.number + 1, raw)
-                if state.has_begun:
-                    index, done = line.number + 1, line.end + 1
-                    break
+        done = 0
+        for line in () if state.has_begun else _worth_reading(block):
+            if line.start >= end:
+                break
+            raw = block[line.start : line.end]
+            process = _INIT.fullmatch(raw) if line.marks == _NRANKS else None
+            if process is not None and state.counts(process):
+                continue
+            number += block.count(b"\n", done, line.start)
+            done = line.start
+            if process is not None:
+                state.begin_to_count(process, number + 1, raw)
+                continue
+            yield from state.lines(number + 1, raw)
+            if state.has_begun:
+                number, done = number + 1, line.end + 1
+                break
         if state.has_begun and done < end:
             for raw in block[done : end - 1].split(b"\n"):
-                index += 1
+                number += 1
                 if state.in_table and len(raw) < 1000 and _PLAIN_ROW.fullmatch(raw):
-                    yield Line(number + index, "", raw.decode("ascii"), True)
+                    yield Line(number, "", raw.decode("ascii"), True)
                 else:
-                    yield from state.lines(number + index, raw)
-        number += block.count(b"\n")
+                    yield from state.lines(number, raw)
+        else:
+            number += block.count(b"\n", done)
         if end < len(block):
             yield from state.lines(number + 1, block[end:], ended=False)
     if state.has_given:
@@ -255,17 +261,11 @@ def candidates(chunks: Iterable[bytes]) -> Iterator[Line]:
 def _worth_reading(block: bytes) -> Iterator[MarkedLine]:
     """The lines that matter before the first table: decorated ones only where there is something
     under the decoration."""
-    marked = _SPEAKING.lines_in(block)
-    plain = [_plain(block[line.start : line.end]) for line in marked if line.marks == _DECORATION]
-    speaking = {line.number for line in _SPEAKING.lines_in("\n".join(plain).encode())}
-    decorated = 0
-    for line in marked:
+    for line in _SPEAKING.lines_in(block):
         if line.marks != _DECORATION:
             yield line
-            continue
-        if decorated in speaking:
+        elif _SPEAKING.stand_in(_plain(block[line.start : line.end]).encode()):
             yield line
-        decorated += 1
 
 
 def _plain(raw: bytes) -> str:
@@ -282,6 +282,18 @@ def _unescaped(line: str) -> str:
     return line.replace("\\r\\n", "\n").replace("\\n", "\n").replace("\\t", "\t")
 
 
+class _Counted:
+    """Lines of one process that say the same number of ranks."""
+
+    __slots__ = ("number", "raw", "times")
+
+    def __init__(self, number: int, raw: bytes) -> None:
+        self.number = number
+        """Of the first of them."""
+        self.raw = raw
+        self.times = 1
+
+
 class _State:
     """Where in a text its lines stand."""
 
@@ -294,24 +306,27 @@ class _State:
         """Something of a table was seen: from here on every line is read."""
         self.has_given = False
         """A line was given: until then there is nothing that the numbers of ranks could belong to."""
-        self._counted: dict[tuple[bytes, bytes], tuple[int, bytes, int]] = {}
-        """Number and text of the first line of a process with a number of ranks, and how many."""
+        self._counted: dict[tuple[bytes, ...], _Counted] = {}
+        """By process and number of ranks."""
 
-    def counts(self, number: int, raw: bytes) -> bool:
-        """Takes an `Init COMPLETE` that says what such lines of its process said before."""
-        match = _INIT.fullmatch(raw)
-        if match is None:
+    def counts(self, process: re.Match[bytes]) -> bool:
+        """Takes an `Init COMPLETE` (a match of `_INIT`) that says what such lines of its process said
+        before."""
+        counted = self._counted.get(process.groups())
+        if counted is None:
             return False
-        key = match.group(1), match.group(2)
-        first, text, times = self._counted.get(key, (number, raw, 0))
-        self._counted[key] = first, text, times + 1
+        counted.times += 1
         return True
+
+    def begin_to_count(self, process: re.Match[bytes], number: int, raw: bytes) -> None:
+        """Takes the first that says so: its number, and the line."""
+        self._counted[process.groups()] = _Counted(number, raw)
 
     def counted(self) -> Iterator[Line]:
         """One line for all that were counted alike since the last other line."""
-        for first, raw, times in self._counted.values():
-            for line in _lines(first, raw.decode("utf-8", "replace"), True, False):
-                yield line._replace(times=times)
+        for each in self._counted.values():
+            for line in _lines(each.number, each.raw.decode("utf-8", "replace"), True, False):
+                yield line._replace(times=each.times)
         self._counted.clear()
 
     def lines(self, number: int, raw: bytes, *, ended: bool = True) -> Iterator[Line]:

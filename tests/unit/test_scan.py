@@ -222,7 +222,8 @@ def test_a_long_varied_log_gives_the_same_with_the_library_and_without_whatever_
 ) -> None:
     """Patterns become common, and branches are searched as a whole: neither may show."""
     monkeypatch.setattr(scan_literals, "_MOST_MISSES", least_misses)
-    monkeypatch.setattr(scan_literals, "_MOST_EVENTS", 1 if least_misses == 0 else 1 << 40)
+    least_events = 0 if least_misses == 0 else 1 << 40
+    monkeypatch.setattr(scan_literals, "_EVENTS_PER_EXPRESSION", least_events)
     rng = random.Random(9)
     lines = [gen_line(rng) for _ in range(9_000)] + lines_of_the_table(7)
     rng.shuffle(lines)

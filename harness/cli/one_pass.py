@@ -1,0 +1,58 @@
+"""One pass over a text for all who look at its lines: the search for expressions, and the reader of
+nccl-tests tables."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+
+from busbw import intake
+from busbw.errors import UnknownLayout
+from busbw.parsers.logs import Document
+from busbw.parsers.logs.scan import Scan, Scanner, Search
+from busbw.parsers.nccl_tests.table import FORMAT
+
+
+class OnePass:
+    """What one text has in its lines; it is read when the first of that is asked for."""
+
+    def __init__(self, source: intake.Source, scanner: Callable[[], Scanner]) -> None:
+        """scanner: makes the scanner, which takes longer than reading a small text."""
+        self.source = source
+        self.scanner = scanner
+        self.problem = ""
+        """Why the text was not whole, once it was read."""
+
+    @property
+    def scan(self) -> Scan:
+        """Where the scanner's expressions match.
+
+        Raises:
+            UsageError, ReadError: as `intake.Source.open`, and as reading does.
+        """
+        return self._read[0]
+
+    def table(self) -> Document:
+        """What stands in it of nccl-tests' tables.
+
+        Raises:
+            UnknownLayout: nothing.
+            UsageError, ReadError: as `scan`.
+        """
+        table = self._read[1]
+        if isinstance(table, UnknownLayout):
+            raise table
+        return table
+
+    @functools.cached_property
+    def _read(self) -> tuple[Scan, Document | UnknownLayout]:
+        reading = self.source.open()
+        search = Search(self.scanner(), reading)
+        table: Document | UnknownLayout
+        try:
+            table = FORMAT.read(search)
+        except UnknownLayout as error:
+            table = error
+        scan = search.result()
+        self.problem = reading.problem
+        return scan, table
