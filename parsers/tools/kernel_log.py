@@ -109,12 +109,15 @@ def _telling_lines(data: bytes) -> Iterator[tuple[int, str]]:
             if _TELLING.stand_in(line.encode("utf-8", "replace")):
                 yield line_no, line
         return
+    first, counted = 1, 0
     for each in _TELLING.lines_in(data):
-        returns = data.count(b"\r", 0, each.start) - data.count(b"\r\n", 0, each.start)
+        before = data[counted : each.start]
+        first += before.count(b"\n") + before.count(b"\r") - before.count(b"\r\n")
+        counted = each.start
         states = data[each.start : each.end].removesuffix(b"\r")
-        for number, piece in enumerate(states.split(b"\r")):  # a progress bar's states are lines
+        for line_no, piece in enumerate(states.split(b"\r"), first):  # a progress bar's states are lines
             if _TELLING.stand_in(piece):
-                yield each.number + 1 + returns + number, decoded(piece)
+                yield line_no, decoded(piece)
 
 
 def _is_boot(event: KernelEvent, data: bytes) -> bool:
