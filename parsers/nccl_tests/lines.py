@@ -262,9 +262,8 @@ def _worth_reading(block: bytes) -> Iterator[MarkedLine]:
     """The lines that matter before the first table: decorated ones only where there is something
     under the decoration."""
     for line in _SPEAKING.lines_in(block):
-        if line.marks != _DECORATION:
-            yield line
-        elif _SPEAKING.stand_in(_plain(block[line.start : line.end]).encode()):
+        is_decorated = line.marks == _DECORATION
+        if not is_decorated or _SPEAKING.stand_in(_plain(block[line.start : line.end]).encode()):
             yield line
 
 

@@ -115,7 +115,9 @@ def _telling_lines(data: bytes) -> Iterator[tuple[int, str]]:
         first += before.count(b"\n") + before.count(b"\r") - before.count(b"\r\n")
         counted = each.start
         states = data[each.start : each.end].removesuffix(b"\r")
-        for line_no, piece in enumerate(states.split(b"\r"), first):  # a progress bar's states are lines
+        for line_no, piece in enumerate(
+            states.split(b"\r"), first
+        ):  # a progress bar's states are lines
             if _TELLING.stand_in(piece):
                 yield line_no, decoded(piece)
 
