@@ -1,5 +1,6 @@
-"""A table of bandwidths from each device to each other one, as AMD's TransferBench and
-rocm-bandwidth-test print it: a row a source, a column a destination."""
+"""A table of bandwidths from each device to each other one, as AMD's TransferBench,
+rocm-bandwidth-test and NVIDIA's p2pBandwidthLatencyTest print it: a row a source, a column a
+destination."""
 
 from __future__ import annotations
 
@@ -7,9 +8,14 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-_TITLE = re.compile(r"\b(?:Uni|Bi|B)directional copy|All-To-All benchmark|^\s*(?:Uni|Bi)\w{0,11}$")
+_TITLE = re.compile(
+    r"\b(?:Uni|Bi|B)directional copy|All-To-All benchmark|Bandwidth .{0,20}Matrix|^\s*(?:Uni|Bi)\w{0,11}$"
+)
 """A lone word is one that is cut off."""
-_HEAD = re.compile(r"^\W{0,12}(?:SRC\S{0,8}DST[^\s,│|]{0,6}|D/D)[ \t]*[│|, \t](.{0,4000})$")
+_OTHER_TABLE = re.compile(
+    r"\bMatrix\b|^\s*(?:Device Access|Device Numa Distance|Data Path Validation)"
+)
+_HEAD = re.compile(r"^\W{0,12}(?:SRC\S{0,8}DST[^\s,│|]{0,6}|D[/\\]D)[ \t]*[│|, \t](.{0,4000})$")
 _DEVICE = re.compile(r"\b(?:[CG]PU ?\d{1,4}|\d{1,4})\b")
 _SUMS = re.compile(r"\b(?:STotal|Actual)\b|\bNIC\(\d+ QP\)")
 _ROW = re.compile(
@@ -64,8 +70,10 @@ def _matrices(lines: list[str]) -> Iterator[Matrix]:
     for number, line in enumerate(lines):
         if _TITLE.search(line):
             title = without_table = line.strip()
+        elif _OTHER_TABLE.search(line):
+            title = ""
         head = _HEAD.match(line)
-        if head is not None and (title or "D/D" not in line):
+        if head is not None and (title or "SRC" in line):
             names = _DEVICE.findall(_SUMS.sub("", head[1]))
             if "Rank" in head[1] or names:
                 without_table = ""
@@ -137,7 +145,7 @@ def shown(matrix: Matrix) -> Iterator[str]:
     kinds: dict[str, list[Copy]] = {}
     for copy in matrix.copies:
         kinds.setdefault(f"{_kind(copy.source)} to {_kind(copy.destination)}", []).append(copy)
-    title = re.sub(r" copy peak bandwidth GB/s| benchmark:?", "", matrix.title)
+    title = re.sub(r" copy peak bandwidth GB/s| benchmark:?| Matrix \(GB/s\)", "", matrix.title)
     for kind, copies in kinds.items():
         least = min(copies, key=lambda copy: copy.gb_s)
         most = max(copy.gb_s for copy in copies)

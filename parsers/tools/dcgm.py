@@ -131,17 +131,18 @@ def parse_diag(text: str) -> tuple[DiagTest, ...]:
     lines = [match for line in text.splitlines() if (match := _ROW.match(line))]
     for match in lines:
         label, value = match[1].strip(), match[2]
-        if label and (result := _RESULT.match(value)):
+        if not label and tests and value.startswith("Fail - GPU"):
+            # A test that passed on other GPUs.
+            last = tests[-1]
+            tests[-1] = DiagTest(last.name, "Fail", value.rstrip())
+        elif label and (result := _RESULT.match(value)):
             tests.append(DiagTest(label, result[1], ""))
         elif tests and label in ("", "Warning", "Error"):
             # Cells are 46 wide and cut inside words: a full cell goes on in the next without a
             # blank.
             last = tests[-1]
-            tests[-1] = DiagTest(
-                last.name,
-                last.result,
-                (last.warning + value.rstrip() if last.warning else value.rstrip()),
-            )
+            parting = "; " if label and last.warning else ""
+            tests[-1] = DiagTest(last.name, last.result, last.warning + parting + value.rstrip())
     return tuple(tests)
 
 

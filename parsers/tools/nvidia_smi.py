@@ -214,10 +214,12 @@ def _errors(block: str) -> tuple[NvlinkErrors, ...]:
 
 
 # What `nvidia-smi topo -m` prints: how each GPU reaches the other GPUs and the NICs (drivers 450
-# to 580), cells parted by tabs.
+# to 580), cells parted by tabs, or by blanks where people pasted it.
 
 _COLUMN = re.compile(r"^(GPU|NIC)\d+$|^(mlx5_|rdmap|bnxt_re|ibp)\S+$")
 _JOINED = re.compile(r"^(NV\d+|PIX|PXB|PHB|NODE|SYS)(NV\d+|PIX|PXB|PHB|NODE|SYS)$")
+_PEER_ROW = re.compile(r"^\s*GPU\d+\s+(?:X\s+)?(?:(?:OK|[CGT]?NS|DR|U)\b\s*(?:X\s*)?)+$")
+"""Of `nvidia-smi topo -p2p`: whether a GPU can reach another one."""
 _WORD = re.compile(r"^(X|NV\d+|PIX|PXB|PHB|NODE|SYS)$")
 
 
@@ -278,23 +280,34 @@ def parse_topology(text: str) -> Topology | None:
     >>> t.rows[0].nics_at("PIX"), t.numa_nodes
     (('NIC0',), ('0',))
     """
-    lines = text.splitlines()
-    start = next(
-        (i for i, line in enumerate(lines) if re.match(r"^\s*\t\s*(?:\x1b\[\d*m)?GPU0\b", line)),
-        None,
-    )
+    lines = [_plain(line) for line in text.splitlines()]
+    start = next((i for i, line in enumerate(lines) if _is_topology(line, lines[i + 1 :])), None)
     if start is None:
         return None
-    head = [cell.strip() for cell in _plain(lines[start]).split("\t")][1:]
+    parting = "\t" if "\t" in lines[start] else r"\t| {2,}"
+    head = [cell.strip() for cell in re.split(parting, lines[start])][1:]
     columns = [cell for cell in head if _COLUMN.match(cell)]
     numa_at = head.index("NUMA Affinity") if "NUMA Affinity" in head else None
     rows = []
     for line in lines[start + 1 :]:
-        cells = [cell.strip() for cell in _plain(line).split("\t")]
-        if cells[0] in columns and cells[0].startswith("GPU"):
+        cells = [cell.strip() for cell in re.split(parting, line.strip(" "))]
+        is_head = len(cells) > 1 and _COLUMN.match(cells[1])
+        if cells[0] in columns and cells[0].startswith("GPU") and not is_head:
             rows.append(_row(cells[0], cells[1:], columns, numa_at))
     gpus = tuple(c for c in columns if c.startswith("GPU"))
     return Topology(gpus, tuple(c for c in columns if not c.startswith("GPU")), tuple(rows))
+
+
+def _is_topology(line: str, below: list[str]) -> bool:
+    """Whether it is the head line. Other tools print such a line too, with other cells below."""
+    if re.match(r"^\s*\t\s*GPU0\b", line):
+        return not (below and _PEER_ROW.match(below[0]))
+    return bool(
+        re.match(r"^ {2,}GPU0\b", line)
+        and below
+        and re.match(r"^ *GPU0 +X\b", below[0])
+        and not _PEER_ROW.match(below[0])
+    )
 
 
 def _row(name: str, cells: list[str], columns: list[str], numa_at: int | None) -> TopologyRow:
@@ -326,6 +339,16 @@ def _plain(line: str) -> str:
     """Without the underline codes that newer drivers print around the head line, also into a
     pipe."""
     return re.sub(r"\x1b\[\d*m", "", line)
+
+
+def parse_peers(text: str) -> tuple[str, ...]:
+    """The rows of `nvidia-smi topo -p2p`, in a line each.
+
+    >>> parse_peers("        GPU0    GPU1\\n GPU0   X       CNS\\n GPU1   CNS     X\\n")
+    ('GPU0: X CNS', 'GPU1: CNS X')
+    """
+    rows = [line.split() for line in map(_plain, text.splitlines()) if _PEER_ROW.match(line)]
+    return tuple(f"{row[0]}: {' '.join(row[1:])}" for row in rows)
 
 
 _HEAD = re.compile(r"NVIDIA-SMI\s+(\S+)\s+Driver Version:\s*(\S+)\s+CUDA Version:\s*(\S+)")
@@ -648,11 +671,17 @@ TOOL = (
     ),
     Tool(
         name="nvidia-smi topo -m",
-        marks=("\tGPU0", "mGPU0"),
+        marks=("\tGPU0", "mGPU0", "  GPU0"),
         parse=one(parse_topology),
         lines=lambda matrix: (f"{len(matrix.gpus)} GPUs, {len(matrix.nics)} NICs",),
         facts=_topology_facts,
         gaps=_torn_rows,
+    ),
+    Tool(
+        name="nvidia-smi topo -p2p",
+        marks=("\tGPU0", "mGPU0", "  GPU0"),
+        parse=parse_peers,
+        lines=lambda row: (row,),
     ),
     Tool(
         name="nvidia-smi nvlink",

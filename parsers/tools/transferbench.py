@@ -45,7 +45,9 @@ _PRESET = re.compile(
     re.M,
 )
 _BEST = re.compile(r"^ Best [ ,].{0,2000}", re.M)
-_AVERAGES = re.compile(r"^Averages \(During [^)\n]{1,20}\):(?:[ \t]+(?:\d+\.\d+|N/A)){4}", re.M)
+_AVERAGES = re.compile(
+    r"^[ \t]*Averages \(During [^)\n]{1,20}\):(?:[ \t]+(?:\d+\.\d+|N/A)){4}", re.M
+)
 _SUMMARY = re.compile(r"^(?:Aggregate bandwidth \((GPU|CPU) Timed\): +(\d+\.\d+) GB/s)", re.M)
 _SWEEP_END = re.compile(
     r"^(?:Sweep complete|(?:Sweep )?Test limit reached|(?:Sweep )?Time limit exceeded)", re.M | re.I

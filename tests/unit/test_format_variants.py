@@ -9,11 +9,16 @@ from pathlib import Path
 
 import pytest
 from format_texts import ALL, FLIGHT_RECORDER, MSCCLPP, NODE_TOOLS, OUTPUTS, RCCL, Case, Output
+from format_texts_benchmarks import BENCHMARK_CASES, BENCHMARKS
 
 from busbw import cli
 
+EVERY = (*ALL, *BENCHMARK_CASES)
 
-@pytest.mark.parametrize(("name", "case"), ALL, ids=[f"{name}: {case.name}" for name, case in ALL])
+
+@pytest.mark.parametrize(
+    ("name", "case"), EVERY, ids=[f"{name}: {case.name}" for name, case in EVERY]
+)
 def test_it_is_read_rightly_or_refused(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str, case: Case
 ) -> None:
@@ -50,6 +55,20 @@ def test_a_failure_is_found_beside_any_other_output(
     for other in NODE_TOOLS:
         for _, failed, says in other.failed[:1]:
             for text in (f"{output.good}\n{failed}", f"{failed}\n{output.good}"):
+                path.write_text(text)
+                capsys.readouterr()
+                assert cli.main(["read", str(path)]) == 1, (other.name, text)
+                assert says in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("output", BENCHMARKS, ids=[output.name for output in BENCHMARKS])
+def test_a_benchmarks_failure_is_found_beside_another_output(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], output: Output
+) -> None:
+    path = tmp_path / "output.txt"
+    for other in (NODE_TOOLS[0], NODE_TOOLS[-1], BENCHMARKS[0], BENCHMARKS[3]):
+        for _, failed, says in output.failed[:1]:
+            for text in (f"{other.good}\n{failed}", f"{failed}\n{other.good}"):
                 path.write_text(text)
                 capsys.readouterr()
                 assert cli.main(["read", str(path)]) == 1, (other.name, text)

@@ -12,6 +12,7 @@ from busbw import cli
 from busbw.errors import UnknownLayout
 from busbw.parsers.logs import Document
 from busbw.parsers.logs.node_tools import MOST_BYTES, read
+from busbw.parsers.tools import dcgm
 
 DOWN = "ibstat: mlx5_1 port 1 is Down"
 IBSTAT = """CA 'mlx5_0'
@@ -203,3 +204,15 @@ def test_a_failed_test_of_dcgm_is_an_error_in_json_too_in_every_document() -> No
     assert told(text % "PASS").faults == ()
     cut = told((text % "PASS")[:-20])
     assert cut.faults == ("dcgmi diag -j: not whole JSON: the document has no end",)
+
+
+def test_a_test_that_failed_on_one_of_eight_gpus_failed() -> None:
+    """dcgmi diag of DCGM 3 prints the GPUs that passed first."""
+    table = (
+        "| GPU Memory                | Pass - GPUs: 1, 2, 3, 4, 5, 6, 7               |\n"
+        "|                           | Fail - GPU: 0                                  |\n"
+        "| Warning                   | GPU 0 Thermal violations totaling 13.3 second  |\n"
+    )
+    (test,) = dcgm.parse_diag(table)
+    assert (test.name, test.result) == ("GPU Memory", "Fail")
+    assert test.warning == "Fail - GPU: 0; GPU 0 Thermal violations totaling 13.3 second"
