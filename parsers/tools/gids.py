@@ -1,5 +1,5 @@
 """What `show_gids` of MLNX_OFED prints: one line per GID with its index, IPv4 address, RoCE version
-and network device."""
+and network device. Its tabs are blanks where people paste it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from busbw.parsers.tools import Tool, ToolFact
 
 _ROW = re.compile(
-    r"^(\S+)[ \t]+(\d+)[ \t]+(\d+)[ \t]+([0-9a-f]{4}(?::[0-9a-f]{4}){7})["
+    r"^[ \t#]*(\w[\w-]*)[ \t]+(\d+)[ \t]+(\d+)[ \t]+([0-9a-f]{4}(?::[0-9a-f]{4}){7})["
     r" \t]*(\d+\.\d+\.\d+\.\d+)?[ \t]+(v1|v2)(?:[ \t]+(\S+))?[ \t]*$",
     re.M,
 )
@@ -54,7 +54,7 @@ def _facts(gids: tuple[Gid, ...]) -> tuple[ToolFact, ...]:
 
 TOOL = Tool(
     name="show_gids",
-    marks=("PORT\tINDEX", "\tv2\t", "\tv1\t"),
+    marks=("PORT\tINDEX", "PORT    INDEX", "n_gids_found", "\tv2\t", "\tv1\t"),
     parse=parse,
     lines=lambda gid: (f"{gid.device} port {gid.port} index {gid.index}: {gid.gid} {gid.version}",),
     facts=_facts,

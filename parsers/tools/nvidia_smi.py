@@ -654,6 +654,7 @@ TOOL = (
         parse=one(parse_table),
         lines=lambda table: (_table_line(table),),
         facts=_table_facts,
+        gaps=lambda table: () if table.gpus else ("nvidia-smi: no row of a GPU below the head",),
     ),
     Tool(
         name="nvidia-smi -L",

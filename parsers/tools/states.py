@@ -73,6 +73,12 @@ def _ports_down(states: tuple[StateLine, ...]) -> Iterator[ToolFact]:
             yield ToolFact("rdma.port_state", (("state", "DOWN"),), state.line)
 
 
+def _netdevs_down(states: tuple[StateLine, ...]) -> Iterator[ToolFact]:
+    for state in states:
+        if state.is_error:
+            yield ToolFact("rdma.port_state", (("state", "DOWN"),), state.line)
+
+
 _NO_SUBJECT = r"^()$(?!)"
 _LOST = r"No devices were found|NVIDIA-SMI has failed|GPU is lost|\bERR!|initialize NVML: "
 _FABRIC_MANAGER = (
@@ -126,6 +132,14 @@ TOOL = (
         r"\)==> ",
         r"Could be |Initialize/|Armed/|^CA: .*\bDown/",
         _ports_down,
+    ),
+    _tool(
+        "ibdev2netdev",
+        (" ==> ",),
+        _NO_SUBJECT,
+        r"^\s*\S+ port \d+ ==> \S+ \(\w+\)",
+        r"\(Down\)",
+        _netdevs_down,
     ),
     _tool(
         "ibping",
