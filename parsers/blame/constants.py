@@ -142,9 +142,6 @@ itself. Source: assumption."""
 LAUNCHES_OF_HASHED_PATH = 5
 """Hashed flows collide at random in each launch: fewer launches do not flag a path that leaves its
 leaf. Source: goal."""
-FEWEST_SHARE = 0.15
-"""Share of its groups, about, that must be slow for it to be looked at. Source: assumption; it saves
-time, the ablation changed no end."""
 STANDS_OUT = 3.0
 """Standard deviations by which it must lie below its like, as both repeat from launch to launch;
 more where few repeats tell the deviation. Source: test, of rails that wander."""

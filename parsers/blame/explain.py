@@ -30,7 +30,6 @@ from busbw.parsers.blame.constants import (
     COINCIDENCE,
     COST,
     ENOUGH_OF_SHARED,
-    FEWEST_SHARE,
     FLICKER,
     LAUNCHES_OF_HASHED_PATH,
     LAUNCHES_OF_SHARED,
@@ -382,8 +381,7 @@ class Explainer:
         return sums.sum(axis=1).tolist(), sums.clip(max=MOST).sum(axis=1).tolist()
 
     def _suspicious(self) -> list[int]:
-        """Parts of suspicious groups whose groups together show enough misfit to matter; shared
-        ones only where enough of their groups do."""
+        """Parts of suspicious groups whose groups together show enough misfit to matter."""
         import numpy as np
 
         columns, slow = self._columns, self._counting.slow
@@ -391,32 +389,9 @@ class Explainer:
         lacking = np.where(shortfalls > SUSPICIOUS, shortfalls, 0.0)
         codes, entry = np.unique(columns.code, return_inverse=True)
         total = np.bincount(entry, weights=(lacking * lacking).clip(max=MOST))
-        count = np.bincount(entry[columns.flags(slow)[columns.at]], minlength=len(codes))
-        enough = np.flatnonzero(total >= OPEN)
-        parts = []
-        for code, own in zip(codes[enough].tolist(), count[enough].tolist(), strict=True):
-            part = columns.part(code)
-            if self._is_candidate(part) and own >= FEWEST_SHARE * self._around(part):
-                parts.append(code)
-        return parts
-
-    def _around(self, part: Component) -> float:
-        """About how many groups a part that many share has; 0 for the others."""
-        if part.kind not in _SHARED:
-            return 0.0
-        rails = max(self._rails, 1)
-        if part.kind is ComponentKind.RAIL_PLANE:
-            return len(self._columns.ratio) / rails
-        leaves = [Component(ComponentKind.LEAF, (name,)) for name in part.names]
-        columns = self._columns
-        groups: float = min(len(columns.loading(columns.code_of(leaf))) for leaf in leaves)
-        if part.kind is ComponentKind.UPLINK:
-            groups /= 2
-        if part.rail is not None:
-            groups /= rails
-        if part.kind is ComponentKind.LEAF_PAIR:
-            groups /= self._leaves
-        return groups
+        loads_slow = np.bincount(entry[columns.flags(slow)[columns.at]], minlength=len(codes)) > 0
+        enough = codes[(total >= OPEN) & loads_slow].tolist()
+        return [code for code in enough if self._is_candidate(columns.part(code))]
 
     def _is_candidate(self, part: Component) -> bool:
         """It may be slow in what these levels compare."""
