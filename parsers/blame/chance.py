@@ -133,19 +133,27 @@ class Chance:
         unlucky = alike & (self.achieved <= depth + CLOSE * (1.0 - depth))
         unlucky[slow] = True
         count = [len(np.unique(events[some])) for some in (anywhere, unlucky, members, slow)]
-        return _at_least(count[3], count[2], count[1] / count[0])
+        return _at_least(count[3], count[2], count[1], count[0])
 
 
-def _at_least(hits: int, tries: int, chance: float) -> float:
-    """Probability of so many hits or more.
+def _at_least(hits: int, drawn: int, slow: int, everything: int) -> float:
+    """Probability that so many or more of the drawn are slow, where so many of everything are (the
+    hypergeometric distribution: no group is slow twice).
 
-    >>> round(_at_least(2, 16, 1 / 32), 3)
-    0.088
+    >>> round(_at_least(2, 8, 2, 32), 3), round(_at_least(4, 10, 4, 40), 4)
+    (0.056, 0.0023)
     """
+    whole = _log_ways(everything, slow)
+    fewest = max(hits, slow + drawn - everything)
     return math.fsum(
-        math.comb(tries, n) * chance**n * (1.0 - chance) ** (tries - n)
-        for n in range(hits, tries + 1)
+        math.exp(_log_ways(drawn, n) + _log_ways(everything - drawn, slow - n) - whole)
+        for n in range(fewest, min(drawn, slow) + 1)
     )
+
+
+def _log_ways(of: int, taken: int) -> float:
+    """The logarithm of `math.comb`, which takes long where thousands of groups are slow."""
+    return math.lgamma(of + 1) - math.lgamma(taken + 1) - math.lgamma(of - taken + 1)
 
 
 class Counting:

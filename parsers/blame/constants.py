@@ -112,7 +112,7 @@ without."""
 PATTERN = 3.0
 """And again for each launch in which it was good: that it was bad just where another part explains it
 as well is a coincidence. Source: test."""
-COINCIDENCE = 0.05
+COINCIDENCE = 0.02
 """Parts that would be bad as often, if slow groups fell anywhere, from which on one that is bad in half
 of its launches or fewer is not named. Source: test; without it, two stalls that one node of eight has
 in common name it."""

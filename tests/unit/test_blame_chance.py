@@ -378,3 +378,15 @@ def test_stalls_of_pairs_that_have_one_node_in_common_by_chance_accuse_nobody(
                     GroupSample(pair, 1 << 20, values, artefact, launch=str(number), rail=rail)
                 )
     assert blame.solve(tuple(samples), Fabric()).blames == ()
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_rail_that_is_bad_in_every_third_launch_is_named_in_four_nodes_of_two_rails(
+    seed: int,
+) -> None:
+    """Of 40 groups four were slow, all of them among the ten of one rail: two times in a thousand."""
+    bad = Culprit("rail", ("n0001",), 0.3, rail=1, every=3)
+    world = World(4, 2, 2, cv=0.02, spikes=0.0, uplinks=2.0, culprits=(bad,), seed=seed)
+    outcome, launches = survey(world)
+    assert [b.component.label for b in outcome.blames if not b.also] == ["n0001 rail 1"]
+    assert launches == 10
