@@ -25,10 +25,6 @@ WARN = b" NCCL WARN "
 _TAIL = 4096
 _DASHES = b"-" * 50
 """Open MPI's help messages stand between such lines."""
-_LINE_ENDS = re.compile(rb"\r+(?=\n|\Z)")
-_OVERWRITTEN = re.compile(rb"^[^\n]*\r", re.MULTILINE)
-"""What a terminal shows no more: the earlier states of a progress bar, behind which the failure
-stands in the same line."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,11 +90,34 @@ def _block(raw: bytes, skipping: bool) -> tuple[Block, bool]:
         if not text:
             return Block(b"", 0, raw, is_rest=True), not newline
     if b"\r" in text:
-        text = _OVERWRITTEN.sub(b"", _LINE_ENDS.sub(b"", text))
+        text = as_shown(text)
     if b"\0" in text:
         text = text.replace(b"\0", b"")
     text, long_lines = _cut_long_lines(text.removesuffix(b"\n"))
     return Block(text, long_lines, raw), unfinished
+
+
+def as_shown(text: bytes) -> bytes:
+    """The lines as a terminal shows them in the end, without the earlier states of a progress bar: the
+    failure stands behind those in the same line. An expression that looks for them takes 15 ms a MB.
+
+    >>> as_shown(b"10%\\r20%\\rKilled\\r\\nok\\r\\r\\n")
+    b'Killed\\nok\\n'
+    """
+    while b"\r\n" in text:
+        text = text.replace(b"\r\n", b"\n")
+    text = text.rstrip(b"\r")
+    kept, copied = [], 0
+    at = text.find(b"\r")
+    while at >= 0:
+        start = text.rfind(b"\n", copied, at) + 1 or copied
+        end = text.find(b"\n", at)
+        end = len(text) if end < 0 else end
+        kept.append(text[copied:start])
+        copied = text.rfind(b"\r", at, end) + 1
+        at = text.find(b"\r", end)
+    kept.append(text[copied:])
+    return b"".join(kept)
 
 
 def _cut_long_lines(text: bytes) -> tuple[bytes, int]:

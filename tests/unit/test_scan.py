@@ -31,6 +31,7 @@ from busbw.parsers.logs.scan_sieve import (
     Branch,
     Finder,
     Sieve,
+    as_shown,
     blocks,
     erased,
     required_literals,
@@ -425,6 +426,14 @@ def test_lines_beyond_what_memory_is_to_hold_are_counted_and_said_not_to_be_kept
     assert (hit.count, [line.line_no for line in hit.examples]) == (5, [1, 2, 3])
     scan = Scanner((Pattern("x", "needle", keep=10),)).scan([b"needle\n" * 5])
     assert scan.problems == ("2 matching lines beyond the first 3 were counted and not kept",)
+
+
+def test_of_each_line_what_a_terminal_shows_in_the_end_is_kept() -> None:
+    rng = random.Random(5)
+    for _ in range(2_000):
+        text = bytes(rng.choices(b"ab\r\n", (3, 3, 2, 2), k=rng.randrange(24)))
+        shown = [line.rstrip(b"\r").split(b"\r")[-1] for line in text.split(b"\n")]
+        assert as_shown(text) == b"\n".join(shown)
 
 
 def test_blocks_do_not_depend_on_how_the_input_was_cut() -> None:
