@@ -51,7 +51,7 @@ from busbw.parsers.findings.line_roles import LineRole, role_of, stated
 from busbw.parsers.findings.ranking import WEIGHTS, channel_of, possible, rank
 from busbw.parsers.findings.rules import Rule, Watch
 from busbw.parsers.logs import failure_lines
-from busbw.parsers.logs.scan import Line, Pattern
+from busbw.parsers.logs.scan import COMMON_LINES, Line, Pattern
 from busbw.text import whole
 
 # From the catalogue's signals to clues: the patterns to search for, their hits, and the facts.
@@ -322,7 +322,8 @@ def _watched() -> Iterator[Pattern]:
     """What rules watch, and the marks of fabrics and GPUs."""
     for watch in (watch for rule in all_rules() for watch in rule.watches):
         name = _pattern_id(watch)
-        yield Pattern(name, watch.regex, watch.keep, watch.distinct, unless=watch.unless)
+        most = 0 if watch.once else COMMON_LINES
+        yield Pattern(name, watch.regex, watch.keep, watch.distinct, most, unless=watch.unless)
     marks = [COMPLETE, gpu_words.AMD_MARK, gpu_words.NVIDIA_MARK]
     for family in families().values():
         marks += (*family.marks, *family.rivals)

@@ -221,7 +221,9 @@ class Scanner:
             index = branch.index
             if claimed:
                 places = [at for at in places if at not in claimed or index not in claimed[at]]
-            if not branch.is_exact:
+            if index in tally.once:
+                places = self._first(branch, places, lines)
+            elif not branch.is_exact:
                 search = branch.regex.search
                 matching = [at for at in places if search(lines[at]) is not None]
                 hits[number] = len(matching)
@@ -239,6 +241,16 @@ class Scanner:
             tally.book(index, places[:1] if index in tally.once else places, lines)
         self._finder.learn(hits, misses)
         return line_count
+
+    def _first(self, branch: Branch, places: list[int], lines: Mapping[int, bytes]) -> list[int]:
+        """The first place whose line counts; [] = none."""
+        unless = self._unless.get(branch.index)
+        for at in places:
+            line = lines[at]
+            is_match = branch.is_exact or branch.regex.search(line) is not None
+            if is_match and (unless is None or unless.search(line) is None):
+                return [at]
+        return []
 
     def _search_wrapped(self, text: bytes, tally: _Tally) -> dict[int, Collection[int]]:
         """Book the wrapped warnings of a block, each as one line. Gives what matched, for the index

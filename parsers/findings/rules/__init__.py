@@ -25,6 +25,8 @@ class Watch:
     """As of a `scan.Pattern`: lines kept of each process."""
     unless: str = ""
     """As of a `scan.Pattern`: a line that matches this as well does not count."""
+    once: bool = False
+    """One such line of a text says it all: behind it few others are looked for."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from busbw.parsers.findings.rules import Fires, Rule, Watch
 _DEVICE = Watch(
     "device", r"^.{0,40}#\s+Rank\s+\d+\s+(?:Group\s+\d+\s+)?Pid\s+\d+ on\s+\S+ device", keep=4096
 )
-_TYPE = r"(?:u?int\d*|char|half|float|double|bfloat16|b?fp?\d\d|\w{1,12}e\dm\d\w*)"
+_TYPE = r"(?:u?int\d*|char|half|float|double|bfloat16|bf16|fp16|fp32|fp64|\w{1,12}_?e\dm\d\w*)"
 """Of any word, hyperscan takes as long as for a thousand other expressions."""
 _ROW = Watch(
     "row",
