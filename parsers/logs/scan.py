@@ -182,6 +182,8 @@ class Scanner:
         self.patterns = tuple(patterns)
         expressions = tuple(pattern.regex for pattern in self.patterns)
         self._branches = _branches_of(expressions)
+        for each in self._branches:
+            each.is_single = self.patterns[each.index].common_after == 0
         self._unless = {
             index: re.compile(pattern.unless.encode(), re.IGNORECASE)
             for index, pattern in enumerate(self.patterns)

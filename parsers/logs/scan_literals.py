@@ -199,6 +199,9 @@ class _Database:
         """The same without the branches of some expressions."""
         expressions = [*map(_as_expression, literals), *texts]
         flags = [hyperscan.HS_FLAG_CASELESS] * len(literals) + [_whole_flags()] * len(texts)
+        for number, found in enumerate(self.numbers):
+            if all(branches[each].is_single and branches[each].is_exact for each in found):
+                flags[number] |= hyperscan.HS_FLAG_SINGLEMATCH
         # What was learnt from one text is seldom learnt again.
         build = _compiled if never or len(expressions) < _MANY_EXPRESSIONS else _built
         self.database = build(expressions, flags) if expressions else None

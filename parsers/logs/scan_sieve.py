@@ -491,6 +491,8 @@ class Branch:
         """Lower case; a matching line contains one of them. () = none is known."""
         self.is_exact = is_exact
         """A line matches if it contains one of them."""
+        self.is_single = False
+        """One matching line of a block is enough."""
 
     @property
     def is_found_by_text(self) -> bool:
