@@ -167,9 +167,12 @@ def test_every_match_of_a_naive_search_is_found_with_its_line_and_process(
 
 
 def every_pattern() -> tuple[Pattern, ...]:
-    """All that `read` and `why` look for; none of it common in so short a log."""
+    """All that `read` and `why` look for, as if every line of it mattered; none of it is common in so
+    short a log."""
+    by_id = {pattern.id: pattern for pattern in (*PATTERNS_OF_LOGS, *search_patterns())}
     return tuple(
-        {pattern.id: pattern for pattern in (*PATTERNS_OF_LOGS, *search_patterns())}.values()
+        dataclasses.replace(pattern, common_after=max(1000, pattern.common_after))
+        for pattern in by_id.values()
     )
 
 
@@ -434,6 +437,17 @@ def test_of_each_line_what_a_terminal_shows_in_the_end_is_kept() -> None:
         text = bytes(rng.choices(b"ab\r\n", (3, 3, 2, 2), k=rng.randrange(24)))
         shown = [line.rstrip(b"\r").split(b"\r")[-1] for line in text.split(b"\n")]
         assert as_shown(text) == b"\n".join(shown)
+
+
+def test_of_what_one_line_says_hardly_any_other_line_is_looked_at() -> None:
+    """A pattern that is common from its first line on; with the library, each block wakes Python once
+    for one literal."""
+    data = b"".join(b"rank%d nccl up\n" % rank for rank in range(40_000))
+    for finder in (LiteralFinder, Sieve):
+        scan = Scanner((Pattern("x", "nccl", keep=1, common_after=0),), finder).scan([data])
+        (hit,) = scan.hits
+        assert (hit.examples[0].text, scan.common) == ("rank0 nccl up", ("x",))
+        assert hit.count < 7_000
 
 
 def test_blocks_do_not_depend_on_how_the_input_was_cut() -> None:
