@@ -91,7 +91,10 @@ def _nearest(line: str, least: Certainty) -> Reading | None:
     places = {
         name: [m.span() for m in told.finditer(line)] for name, told in wrongs.expressions().items()
     }
-    present = [name for name, spans in places.items() if spans]
+    present = []
+    for name, spans in places.items():
+        if spans:
+            present += [name, *wrongs.KINDS_OF.get(name, ())]
     failures = [span for spans in places.values() for span in spans]
     best: tuple[tuple[bool, int, int], Reading] | None = None
     for number in numbers(line):

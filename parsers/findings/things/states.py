@@ -35,7 +35,7 @@ CONDITION = (
     r"|^\W*(?P<problem>[A-Z]\w+)\s+True\s(?=.*\b\w+Has(?:Issues?|Problems?|Errors?|Failed)\b)"
 )
 """A condition whose name, or whose reason, says whether true or false is bad."""
-_NO_VALUES = r"\bN/A(?:\W+N/A){4}\b"
+_NO_VALUES = r"\bN/A(?:[\s,|0]+N/A){4}\b"
 """A row without values, where the rows beside it have some."""
 SUBJECT = (
     r"^\s*(?:[●○×*] )\S+\.service\b|^CA '|^hca_id:|^Infiniband device '|^(?:Settings|Features) for "

@@ -117,6 +117,8 @@ def _thing(
     for keys, text in row.items():
         if keys != "words":
             causes.update(dict.fromkeys(keys.split(), _cause(str(text))))
+    if "any" in causes and causes["any"].certainty is not Certainty.GUESS:
+        causes.setdefault("said", causes["any"])
     return Thing(name, words, causes, is_general)
 
 

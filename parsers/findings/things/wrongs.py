@@ -131,6 +131,8 @@ WRONGS: Mapping[str, Wrong] = {
     "unsupported": Wrong(values=r"not supported|unsupported|skipping|skipped \(unsupported\)"),
 }
 """Name of a wrong → how it is told, the most telling first."""
+KINDS_OF: Mapping[str, tuple[str, ...]] = {"refused": ("silent",), "route": ("silent",)}
+"""Wrong → what it is a kind of, for things without a cause of its own for it."""
 
 VALUES = "|".join(wrong.values for wrong in WRONGS.values() if wrong.values)
 """Every value of a cell that is a bad state."""
@@ -187,14 +189,14 @@ _NUMBERS: tuple[tuple[str, Mapping[int, str]], ...] = (
             getattr(errno, name): name
             for wrong in WRONGS.values()
             for name in wrong.errors.split()
-            if hasattr(errno, name)
+            if getattr(errno, name, 1) > 1
         },
     ),
 )
 """Where a number of a system stands, and its names: CUDA (driver_types.h of 12.8; HIP has the same), the
 statuses of completions (verbs.h of rdma-core 64), those of PSM and NCCL, which other tables know,
 and the C library: a number beside a word for it, or in brackets at the end of a clause. Names of counters
-(`packet_seq_err 12`), of results (`retcode 2`) and exit codes are none."""
+(`packet_seq_err 12`), of results (`retcode 2`) and exit codes are none, and 1 says that it failed, no more."""
 
 
 def with_names(line: str) -> str:
