@@ -10,7 +10,7 @@ from busbw.parsers.tools import Tool
 from busbw.parsers.tools.blocks import runs
 
 _HEAD = re.compile(r"^[ \t]*available: (\d{1,5}) nodes? \(", re.M)
-_CPUS = re.compile(r"^[ \t]*node (\d{1,5}) cpus:([\d ]*)$", re.M)
+_CPUS = re.compile(r"^[ \t]*node (\d{1,5}) cpus:([\d ,-]*)$", re.M)
 _MEMORY = re.compile(r"^[ \t]*node (\d{1,5}) (size|free): (\d{1,15}) MB", re.M)
 _NONE = re.compile(r"^[ \t]*No NUMA (?:support )?available on this system", re.M)
 
@@ -55,13 +55,19 @@ def _machine(text: str) -> Numa | None:
         tuple(
             NumaNode(
                 int(number),
-                len(cpus.split()),
+                _number(cpus),
                 memory.get((number, "size")),
                 memory.get((number, "free")),
             )
             for number, cpus in _CPUS.findall(text)
         ),
     )
+
+
+def _number(cpus: str) -> int:
+    """How many: numbers, or ranges where people shortened them."""
+    ranges = (each.partition("-") for each in cpus.replace(",", " ").split())
+    return sum(int(last or first) - int(first) + 1 for first, _, last in ranges if first.isdigit())
 
 
 def _lines(numa: Numa) -> Iterator[str]:

@@ -241,8 +241,55 @@ TOPOLOGY = Output(
     ),
 )  # fmt: skip
 
+_LSTOPO = (
+    "Machine (1008GB total)\n  Package L#0\n    NUMANode L#0 (P#0 504GB)\n    L3 L#0 (105MB)\n"
+    "      L2 L#0 (2048KB) + L1d L#0 (48KB) + L1i L#0 (32KB) + Core L#0 + PU L#0 (P#0)\n    HostBridge\n      PCIBridge\n"
+    '        PCI 18:00.0 (InfiniBand)\n          Net "ibp24s0"\n          OpenFabrics "mlx5_0"\n'
+)
+LSTOPO = Output(
+    "lstopo",
+    _LSTOPO,
+    ("1 packages, 1 cores, 1 NUMA nodes", "OpenFabrics: mlx5_0"),
+    cuts=("Package L#0\n    NUMA", "(1008GB total)\n  "),
+)
+
+_STREAM = (
+    "STREAM version $Revision: 5.10 $\nFunction    Best Rate MB/s  Avg time     Min time     Max time\n"
+    "Copy:          141867.4     0.169484     0.169172     0.169902\nScale:         142325.9     0.168982     0.168627     0.169334\n"
+    "Add:           143459.4     0.251262     0.250942     0.251731\nTriad:         143444.0     0.251348     0.250969     0.251694\n"
+    "Solution Validates: avg error less than 1.000000e-13 on all three arrays\n"
+)
+STREAM = Output(
+    "STREAM",
+    _STREAM,
+    ("Copy 141867, Scale 142326, Add 143459, Triad 143444 MB/s",),
+    cuts=("0.251694\n", "Add:           143459"),
+    failed=(
+        (
+            "wrong data",
+            _STREAM[: _STREAM.index("Solution")] + "Failed Validation on array a[], AvgRelAbsErr > epsilon (1.000000e-13)\n",
+            "Failed Validation on array a[]",
+        ),
+    ),
+)  # fmt: skip
+
+_SINFO = (
+    "PARTITION AVAIL  TIMELIMIT  NODES  STATE NODELIST\nbatch*       up   infinite      1  drain gpu01\n"
+    "batch*       up   infinite      6   idle gpu[03-08]\n"
+)
+SINFO = Output(
+    "sinfo",
+    _SINFO,
+    ("batch*: 6 idle gpu[03-08]",),
+    cuts=("infinite      6", "up   infinite      1  drain"),
+    failed=(
+        ("nodes that do not respond", _SINFO.replace("idle gpu", "idle* gpu"), "6 idle* gpu[03-08]"),
+        ("nodes that fail", _SINFO.replace("idle", "fail"), "6 fail"),
+    ),
+)  # fmt: skip
+
 BENCHMARKS = (
-    BURN, HPL, HPCG, MLPERF, FABRIC_TESTS, UCX, IBDIAG, NUMA, CUDA_SAMPLES, TOPOLOGY,
+    BURN, HPL, HPCG, MLPERF, FABRIC_TESTS, UCX, IBDIAG, NUMA, CUDA_SAMPLES, TOPOLOGY, LSTOPO, STREAM, SINFO,
 )  # fmt: skip
 BENCHMARK_CASES: tuple[tuple[str, Case], ...] = tuple(
     (output.name, case) for output in BENCHMARKS for case in cases(output)
