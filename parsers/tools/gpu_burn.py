@@ -16,7 +16,7 @@ _RATE = re.compile(r"(-?\d{1,12}) \((\d{1,9}) Gflop/s\)")
 _TESTED = re.compile(r"^Tested (\d{1,5}) GPUs?:", re.M)
 _VERDICT = re.compile(r"^[ \t]*GPU (\d{1,4}): (OK|FAULTY)\b", re.M)
 _DEAD = re.compile(
-    r"^[^\n\r]{0,80}?(No clients are alive!|Couldn't init a GPU test: .{1,200}|Couldn't init CUDA: .{1,200}"
+    r"(No clients are alive!|Couldn't init a GPU test: .{1,200}|Couldn't init CUDA: .{1,200}"
     r"|Failure during compute: .{1,200}|Low mem for result\b.{0,80})",
     re.M,
 )
