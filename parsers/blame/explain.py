@@ -295,13 +295,17 @@ class Explainer:
         return suspicions
 
     def _merged(self, flagged: list[Account]) -> list[Account]:
-        """With a node in place of its rails where all of them are flagged."""
+        """With a node in place of its rails where all of them are flagged, most by themselves and the
+        others as those of a pair that it is in."""
         rails: dict[str, list[Account]] = defaultdict(list)
         for account in flagged:
-            if account.part.kind is ComponentKind.RAIL:
-                rails[account.part.names[0]].append(account)
+            if account.part.kind in (ComponentKind.RAIL, ComponentKind.PAIR):
+                for name in account.part.names:
+                    rails[name].append(account)
         for name, own in rails.items():
-            if len(own) < max(2, self._rails):
+            by_themselves = sum(account.part.kind is ComponentKind.RAIL for account in own)
+            known = {account.part.rail for account in own} - {None}
+            if len(known) < max(2, self._rails) or 2 * by_themselves <= len(known):
                 continue
             others = [account for account in flagged if account not in own]
             self._predict(others)

@@ -269,3 +269,12 @@ def test_neighbours_on_the_uplinks_are_no_noise_of_the_groups_inside_the_leaves(
     launches inside was taken for noise."""
     own = points("32x8", "node", "tenants", "held-out")
     assert BENCH.trial(case(own[2000 % len(own)], 2000)).end == "right"
+
+
+def test_a_node_is_named_in_place_of_its_rails_and_of_pairs_that_it_is_in() -> None:
+    """Neighbours fill the uplinks: two of its rails showed with one partner alone."""
+    own = points("32x8", "node", "real", "held-out")
+    surveyed = case(own[2100 % len(own)], 2100)
+    outcome = BENCH.Survey(surveyed).run()
+    assert [blame.component.label for blame in outcome.blames] == ["n0018"]
+    assert BENCH.judge(surveyed, outcome) in ("right", "suspected")
