@@ -280,7 +280,10 @@ _MOST_FAILURES = 3
 LOW = 0.9
 """Below this share of the expected bandwidth settings count. Published guides call 0.85 a clear
 loss; noise is within 5 %."""
-SUCCESS = r"# Avg bus bandwidth +: *[\d.]|Destroy COMPLETE|RUNNING +OK\b"
+SUCCESS = (
+    r"# Avg bus bandwidth +: *[\d.]|Destroy COMPLETE|RUNNING +OK\b|Process \d+ exits successfully"
+    r"|\[after training is done\]|'train_runtime': |Application shutdown complete"
+)
 """Lines that only work without an error so far prints."""
 BREAK = r"^# nThread \d|^# Collective test starting|: [1-9]\d* FAILED\b"
 """Lines that begin a run, or say that it went wrong: what stands before them is not outlived."""

@@ -89,3 +89,15 @@ def test_information_about_a_condition_does_not_lead_over_a_general_failure() ->
     )
     failure = "n2:9:10 [0] NCCL WARN NET/IB : Got completion with error 12, opcode 1, len 0, vendor err 129\n"
     assert ids(condition + failure)[0].startswith("retry-exceeded")
+
+
+def test_advice_how_to_silence_a_warning_is_no_demand() -> None:
+    text = "Warning: ops are serialized. Silence this by setting the environment variable TORCH_X to 0\n"
+    assert findings(f"[rank3]:[W320 20:48:51.6 ProcessGroupNCCL.cpp:3961] {text}") == ()
+    assert ids("RuntimeError: this requires setting the environment variable CUDA_X to 1\n")
+
+
+def test_a_training_that_ended_outlived_its_warnings() -> None:
+    assert "name-resolution-failed" in ids(NO_HOST)
+    text = NO_HOST + steps(3) + "[INFO] [launch.py:367:main] Process 163158 exits successfully.\n"
+    assert all(each.confidence is Confidence.POSSIBLE for each in findings(text))
