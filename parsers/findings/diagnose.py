@@ -295,6 +295,8 @@ _WARNING = re.compile(
 _LIBRARY = re.compile(r"NCCL WARN |UCX +(?:WARN|ERROR) |libfabric:")
 _EXCEPTION = re.compile(r"(?-i:\b[A-Z]\w*(?:Error|Exception)): ")
 """Lines by which a program stops, unless something starts it again."""
+_STARTERS = frozenset({"mpirun", "launcher"})
+"""Sources of what starts a run: what they complain of is over when the run works."""
 _LONG = 100
 """Lines behind a warning or an exception without a failure, after which it did not stop the run."""
 COMPLETE = r"- ?Init COMPLETE"
@@ -360,7 +362,9 @@ def diagnose(evidence: EvidenceSet, context: Context | None = None) -> Diagnosis
         origins += [rule.name] * (len(clues) - len(origins))
     course = _course(evidence)
     outlived = {
-        clue.place for clue in clues if _is_outlived(clue.evidence.text, clue.place, course)
+        clue.place
+        for clue in clues
+        if _is_outlived(clue.evidence.text, clue.place, course, clue.source in _STARTERS)
     }
     clues = [_weak(clue) if clue.place in outlived else clue for clue in clues]
     harmless = _harmless(known, clues)
@@ -449,22 +453,21 @@ def _course(evidence: EvidenceSet) -> Mapping[int, _Course]:
     }
 
 
-def _is_outlived(text: str, place: Place, courses: Mapping[int, _Course]) -> bool:
-    """Somebody warned, and the run completed all the same; or somebody warned or stopped, and the
-    text went on for long before anything else failed. A library of communication may hang behind
-    its warning while others go on."""
+def _is_outlived(
+    text: str, place: Place, courses: Mapping[int, _Course], is_starter: bool = False
+) -> bool:
+    """Somebody warned, and the run completed all the same; or somebody warned or stopped, or what
+    starts the run complained, and the text went on for long before anything else failed. A library
+    of communication may hang behind its warning while others go on."""
     course = courses.get(place.text)
     is_warning = _WARNING.search(text) is not None
-    if course is None or not (is_warning or _EXCEPTION.search(text)):
+    if course is None or not (is_warning or is_starter or _EXCEPTION.search(text)):
         return False
     end = next((is_end for line_no, is_end in course.ends if line_no > place.line_no), None)
     if is_warning and end is not None:
         return end
-    failure = next((line_no for line_no in course.failures if line_no > place.line_no), None)
-    if failure is None and is_warning:
-        failure = course.lines
-    is_long = failure is not None and failure - place.line_no > _LONG
-    return is_long and _LIBRARY.search(text) is None
+    after = (line_no for line_no in course.failures if line_no > place.line_no)
+    return next(after, course.lines) - place.line_no > _LONG and _LIBRARY.search(text) is None
 
 
 def _weak(clue: Clue) -> Clue:

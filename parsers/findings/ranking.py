@@ -72,6 +72,8 @@ _CHANNEL = re.compile(r"\bChannel (\d+)")
 _MOST_REASONS = 2
 """Of a message that does not say why, guessed at without a sign of their own."""
 _END = "job-ended-by-scheduler"
+_SILENT = 500
+"""Lines at most between what hung a job and what its scheduler says at its end."""
 _STANDS_OUT = 2 / 3
 """Share of the cases from which on one of several reasons in sight is likely."""
 
@@ -390,10 +392,18 @@ def _explain_the_end(candidates: Mapping[str, _Candidate]) -> None:
     for name, cause in candidates.items():
         first, last = cause.first(), end.first()
         is_cause = cause.symptom.role is Role.CAUSE and _SURE[cause.confidence]
-        if name != _END and is_cause and first.text == last.text and first < last:
+        is_near = any(_is_near(clue, last) for clue in cause.clues)
+        if name != _END and is_cause and first.text == last.text and first < last and is_near:
             end.explained_by.append(name)
     if end.explained_by:
         end.confidence = Confidence.POSSIBLE
+
+
+def _is_near(clue: Clue, end: Place) -> bool:
+    """Little was printed between it and the end: a job that hangs is silent. Of what NCCL says one
+    rank may be silent while others go on."""
+    distance = end.line_no - clue.place.line_no
+    return distance <= _SILENT or " NCCL WARN " in clue.evidence.text
 
 
 def _demote_secondary_errors(candidates: Mapping[str, _Candidate]) -> None:

@@ -101,3 +101,20 @@ def test_a_training_that_ended_outlived_its_warnings() -> None:
     assert "name-resolution-failed" in ids(NO_HOST)
     text = NO_HOST + steps(3) + "[INFO] [launch.py:367:main] Process 163158 exits successfully.\n"
     assert all(each.confidence is Confidence.POSSIBLE for each in findings(text))
+
+
+def test_what_starts_the_run_complained_before_the_run_worked() -> None:
+    help_text = "A requested component was not found, or was unable to be opened.  This\n"
+    assert ids(help_text + TIME_LIMIT)[0] == "mpi-component-missing"
+    assert ids(help_text + steps(300) + TIME_LIMIT)[0] == "job-ended-by-scheduler"
+
+
+def test_what_hung_a_job_stands_near_its_end() -> None:
+    cause = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2 GiB\n"
+    assert ids(cause + steps(50) + TIME_LIMIT)[0] == "cuda-oom"
+    assert ids(cause + steps(600) + TIME_LIMIT)[0] == "job-ended-by-scheduler"
+
+
+def test_what_callers_add_to_an_exception_is_no_error_of_its_own() -> None:
+    first = "AssertionError: 64 is not divisible by 6\n"
+    assert "program-error" not in ids(f"{first}[rank0]: AssertionError: 64 when making the model\n")

@@ -59,11 +59,12 @@ def _judge(view: View) -> Iterator[Clue]:
         return
     known = load().by_id
     signs = [clue for clue in view.clues if clue.weight is not Weight.EXCLUDES]
-    # A line that another sign reads is that sign's.
+    causes = [each for each in signs if known[each.symptom].role is Role.CAUSE]
+    # An exception that another sign reads is that sign's, and so is what its callers add to it.
+    if any(each.place in lines for each in causes):
+        return
     read = {clue.place for clue in signs}
-    is_other = any(
-        known[each.symptom].role is Role.CAUSE and each.weight in _SURE for each in signs
-    )
+    is_other = any(each.weight in _SURE for each in causes)
     weight = Weight.WEAK if is_other else Weight.STRONG
     for place in sorted(each for each in lines.keys() - read if each.text in ours):
         yield lines[place].clue(_FINDING, weight, "program")
