@@ -15,7 +15,7 @@ _TITLE = re.compile(
 _OTHER_TABLE = re.compile(
     r"\bMatrix\b|^\s*(?:Device Access|Device Numa Distance|Data Path Validation)"
 )
-_HEAD = re.compile(r"^\W{0,12}(?:SRC\S{0,8}DST[^\s,│|]{0,6}|D[/\\]D)[ \t]*[│|, \t](.{0,4000})$")
+_HEAD = re.compile(r"^\W{0,60}(?:SRC\S{0,8}DST[^\s,│|]{0,6}|D[/\\]D)[ \t]*[│|, \t](.{0,4000})$")
 _DEVICE = re.compile(r"\b(?:[CG]PU ?\d{1,4}|\d{1,4})\b")
 _SUMS = re.compile(r"\b(?:STotal|Actual)\b|\bNIC\(\d+ QP\)")
 _ROW = re.compile(
@@ -23,8 +23,10 @@ _ROW = re.compile(
 )
 _NICS = re.compile(r"^\W{0,60}NIC Device\b(.{0,4000})$")
 _NIC_ROW = re.compile(
-    r"^\W{0,12}(Rank \d{1,6})?[ \t│|,]{1,40}(\S{1,32})[ \t]+[CG]PU ?\d{1,4}[ \t│|,]+(\d.{0,4000})$"
+    r"^\W{0,12}(Rank \d{1,6})?[ \t│|,]{1,40}(?:[CG]PU ?\d{1,4}[ \t│|,]+)?([A-Za-z]\S{0,31})(?:[ \t]+[CG]PU ?\d{1,4})?"
+    r"[ \t│|,]+((?:\d|N/A).{0,4000})$"
 )
+"""The memory device stands behind the NIC, in the all-to-all test of NICs before it."""
 _CELL = re.compile(r"[^\s│|,]+")
 _NUMBER = re.compile(r"\d{1,9}(?:\.\d{1,9})?")
 _SKIPPED = ("N/A", "-")
@@ -75,10 +77,11 @@ def _matrices(lines: list[str]) -> Iterator[Matrix]:
         head = _HEAD.match(line)
         if head is not None and (title or "SRC" in line):
             names = _DEVICE.findall(_SUMS.sub("", head[1]))
-            if "Rank" in head[1] or names:
+            nics = _CELL.findall(head[1].partition("STotal")[0]) if "STotal" in head[1] else []
+            if "Rank" in head[1] or names or nics:
                 without_table = ""
-            if "Rank" in head[1]:
-                yield _of_nics(title, lines[number + 1 :])
+            if "Rank" in head[1] or (nics and not names):
+                yield _of_nics(title, nics, lines[number + 1 :])
             elif names:
                 yield _of_devices(title, names, lines[number + 1 :])
     if without_table:
@@ -109,9 +112,8 @@ def _of_devices(title: str, names: list[str], lines: list[str]) -> Matrix:
     return Matrix(title, tuple(copies.values()), gap)
 
 
-def _of_nics(title: str, lines: list[str]) -> Matrix:
-    """A table whose rows and columns are the NICs of each rank."""
-    nics: list[str] = []
+def _of_nics(title: str, nics: list[str], lines: list[str]) -> Matrix:
+    """A table whose rows and columns are the NICs of each rank; `nics`: [] = named in a line below."""
     copies: list[Copy] = []
     rank, rows, gap = "Rank 00", 0, ""
     for line in lines:
@@ -120,7 +122,7 @@ def _of_nics(title: str, lines: list[str]) -> Matrix:
         if not nics and (found := _NICS.match(line)):
             nics = _CELL.findall(found[1])
         row = _NIC_ROW.match(line)
-        if row is None:
+        if row is None or row[2] not in nics:
             continue
         rank, rows = row[1] or rank, rows + 1
         cells = _CELL.findall(row[3])[: len(nics)]

@@ -941,6 +941,18 @@ _P2P_NICS = (
     "│            │     mlx5_1       GPU 01 │    47.31      47.31   │    47.31      47.35   │\n"
     "Summary of top 10 fastest/slowest connection\n"
 )
+_A2A_NICS = (
+    "TransferBench v1.66.00\nNIC All-To-All benchmark\n========================\n\n--- NIC AllToAll Plane 00 Group 00 (2 NICs) ---\n"
+    "┌---------------------┬---------------┬-----------------┬---------┬---------┐\n"
+    "│ Mem Device          │               │ Rank 00         │         │         │\n"
+    "│                     │               │ GPU 00   GPU 01 │         │         │\n"
+    "├---------------------┼---------------┼-----------------┼---------┼---------┤\n"
+    "│                     │  SRC+EXE\\DST  │ mlx5_0   mlx5_1 │  STotal │  Actual │\n"
+    "│ Rank 00     GPU 00  │        mlx5_0 │  N/A      47.31 │   47.31 │   47.31 │\n"
+    "│             GPU 01  │        mlx5_1 │ 46.02      N/A  │   46.02 │   46.02 │\n"
+    "│                     │        RTotal │ 46.02     47.31 │   93.33 │   93.33 │\n"
+    "└---------------------┴---------------┴-----------------┴---------┴---------┘\n\nAggregate bandwidth (CPU Timed):   90.100 GB/s\n"
+)
 _SCALING = (
     "TransferBench v1.62.00\nGPU-GFX Scaling benchmark:\n==========================\n"
     "- Copying 268435456 bytes from GPU 0 to other devices\n- All numbers reported as GB/sec\n\n"
@@ -986,6 +998,8 @@ TRANSFERBENCH_PRESETS = Output(
         ("a2a, cut behind its table", _A2A[: _A2A.index("Average")], (INCOMPLETE,), ()),
         ("a2a, a value nan", _A2A.replace("49.000        N/A", "  -nan        N/A"), NOT_GOOD, ()),
         ("p2p_rdma", _P2P_NICS, (OK,), ("12 NIC to NIC, 21.02 to 47.31 GB/s, least Rank 00 mlx5_1 to mlx5_0",)),
+        ("nica2a", _A2A_NICS, (OK,), ("2 NIC to NIC, 46.02 to 47.31 GB/s, least Rank 00 mlx5_1 to mlx5_0",)),
+        ("nica2a, cut", _A2A_NICS[: _A2A_NICS.index("│             GPU 01  │  ")], (INCOMPLETE,), ()),
         ("p2p_rdma, cut", _P2P_NICS[: _P2P_NICS.index("│    Rank 01 │     mlx5_0")], (INCOMPLETE,), ()),
         ("scaling", _SCALING, (OK,), ("Best 24.10( 2) 60.20( 2) 40.11( 2)",)),
         ("scaling, cut", _SCALING[: _SCALING.index(" Best")], (INCOMPLETE,), ()),
