@@ -671,8 +671,9 @@ class Suspect:
     evidence: tuple[Evidence, ...]
     ranks: tuple[int, ...] = ()
     nodes: tuple[str, ...] = ()
+    """One that is to blame, or several of which any may be."""
     devices: tuple[str, ...] = ()
-    """Interfaces, ports, GPUs, file systems."""
+    """Interfaces, ports, GPUs, file systems; addresses that no node is known to have."""
     reason: str = ""
     """For the scheduler, when the node is taken out of service."""
     pids: tuple[int, ...] = ()

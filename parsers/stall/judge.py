@@ -9,9 +9,10 @@ connections show, what merely differs from the rest. A rank that waits is never 
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from busbw.model import Confidence, Evidence, Finding, Fix, Status, Unreachable
@@ -31,7 +32,7 @@ from busbw.parsers.stall.evidence import (
 )
 from busbw.parsers.stall.ras import RasView
 from busbw.parsers.stall.recorders import RankDump
-from busbw.parsers.stall.ticket import plain
+from busbw.parsers.stall.ticket import fits_scheduler, plain
 from busbw.parsers.stall.timeline import stalled_since, timeline, watchdog_left
 
 _ORDER = {
@@ -108,7 +109,7 @@ def judge(evidence: StallEvidence) -> StallVerdict:
     elif movement is not None and not any(_stops(fact, job) for fact in facts):
         kind = StallClass.SLOW
         findings = [_slow(movement, facts, job)]
-        findings += [_finding(each, case, suspects) for each in facts]
+        findings += [_finding(each, case, suspects, moves=True) for each in facts]
     elif suspects:
         culprit = suspects[0]
         kind = culprit.kind
@@ -203,7 +204,8 @@ def _suspects(case: _Case) -> Iterator[Suspect]:
     yield from ras.suspects(case.views, job, nodes)
     yield from recorders.suspects_of_running_job(case.dumps, job)
     yield from traces.log_suspects(every, job)
-    yield from network.silent(every, job, unheard)
+    expected = {name for missing in job.missing for name in missing.nodes}
+    yield from network.silent(every, job, unheard, frozenset(expected.intersection(names)))
     yield from network.suspects(every, job)
     yield from traces.stack_suspects(every, job)
     yield from node.ports(job, nodes)
@@ -243,13 +245,25 @@ def _worth_showing(suspects: Sequence[Suspect]) -> list[Suspect]:
     best = suspects[0]
     shown = [best]
     for suspect in suspects[1:]:
-        same = suspect.id == best.id and bool(set(suspect.nodes) & set(best.nodes))
+        same = any(_same_fault(suspect, each) for each in shown)
         if suspect.strength == best.strength and not same:
             shown.append(suspect)
     return shown[:_MOST_FINDINGS]
 
 
-def _finding(suspect: Suspect, case: _Case, suspects: Sequence[Suspect]) -> Finding:
+_CUT_OFF = frozenset(("stall-node-unreachable", "stall-link-down", "stall-network-silent"))
+"""Three views of a node that nothing reaches: ours, its port's, its peers'."""
+
+
+def _same_fault(one: Suspect, other: Suspect) -> bool:
+    """Two sights of one fault on one node."""
+    alike = one.id == other.id or {one.id, other.id} <= _CUT_OFF
+    return alike and bool(set(one.nodes) & set(other.nodes))
+
+
+def _finding(
+    suspect: Suspect, case: _Case, suspects: Sequence[Suspect], *, moves: bool = False
+) -> Finding:
     agreeing = [s for s in suspects if s.source != suspect.source and _same_place(s, suspect)]
     if suspect.id in _CERTAIN or any(s.strength >= Strength.COUNTED for s in agreeing):
         confidence = Confidence.CERTAIN
@@ -265,7 +279,7 @@ def _finding(suspect: Suspect, case: _Case, suspects: Sequence[Suspect]) -> Find
         _where(suspect, case.job),
         (*suspect.evidence, *(s.evidence[0] for s in agreeing[:3] if s.evidence)),
         cause=entry.cause,
-        fixes=_fixes(suspect, case.job),
+        fixes=_fixes(suspect, case, moves=moves),
         verify=entry.verify,
         confidence=confidence,
         effect=1.0,
@@ -287,20 +301,51 @@ def _same_place(one: Suspect, other: Suspect) -> bool:
     return bool(set(one.ranks) & set(other.ranks) or set(one.nodes) & set(other.nodes))
 
 
-def _fixes(suspect: Suspect, job: Job) -> tuple[Fix, ...]:
-    """The catalogue's steps with the names that are known."""
+def _fixes(suspect: Suspect, case: _Case, *, moves: bool = False) -> tuple[Fix, ...]:
+    """The catalogue's steps with the names that are known. No step acts on a node that is not known
+    to be the fault's: of a path, of several places where a rank may be, of an address of nobody.
+    `moves` = the job goes on with this fault: no step ends it or takes its nodes away."""
+    job = case.job
     values = {"REASON": plain(suspect.reason or suspect.title)}
-    if suspect.nodes:
-        values["NODE"] = shlex.quote(",".join(suspect.nodes))
+    known = {*case.by_name, *(each.node for each in case.evidence.unreachable)}
+    if len(suspect.nodes) == 1 and suspect.nodes[0] in known:
+        values["NODE"] = shlex.quote(suspect.nodes[0])
     if suspect.devices:
         values["PLACE"] = shlex.quote(suspect.devices[0])
         values["INTERFACE"] = shlex.quote(suspect.devices[0].partition("/")[0])
-    if suspect.pids:
+    # busbw has ended a launch of its own, and its processes with it.
+    if suspect.pids and job.plan is None:
         values["PID"] = " ".join(map(str, suspect.pids))
     slurm = next((rank.process.variable("SLURM_JOB_ID") for rank in job.ranks), None)
     if slurm:
         values["JOB"] = shlex.quote(slurm)
-    return catalogue.fixes(suspect.id, **values)
+    return tuple(
+        step
+        for fix in catalogue.fixes(suspect.id)
+        if (step := _step(fix, values, job, moves=moves)) is not None
+    )
+
+
+_CAPITALS = re.compile(r"\b(?:NODE|PID|JOB|INTERFACE)\b")
+
+
+def _step(fix: Fix, values: Mapping[str, str], job: Job, *, moves: bool) -> Fix | None:
+    """One step with the commands whose words are all known and that the job's scheduler has; None =
+    none of its commands is left, or it harms a job that moves."""
+    if moves and (fix.disruptive or fix.needs == "scheduler-admin"):
+        return None
+    fitting = [
+        command
+        for command in fix.commands
+        if set(_CAPITALS.findall(command)) <= values.keys()
+        and fits_scheduler(command, job.name, job.ranks)
+    ]
+    if fix.commands and not fitting:
+        return None
+    if "NODE" not in values:
+        fix = replace(fix, summary=fix.summary.replace(", without this node", ""))
+    (whole,) = catalogue.with_values((replace(fix, commands=tuple(fitting)),), **values)
+    return whole
 
 
 def _slow(movement: str, facts: Sequence[Suspect], job: Job) -> Finding:

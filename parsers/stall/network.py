@@ -177,18 +177,26 @@ def connected(nodes: Sequence[NodeEvidence], job: Job) -> bool:
     return False
 
 
-def silent(nodes: Sequence[NodeEvidence], job: Job, unheard: frozenset[str]) -> Iterator[Suspect]:
+def silent(
+    nodes: Sequence[NodeEvidence],
+    job: Job,
+    unheard: frozenset[str],
+    unreachable: frozenset[str] = frozenset(),
+) -> Iterator[Suspect]:
     """The node whose address the others' kernels retransmit to without an answer: most of the
     silent pairs have it at one end.
 
     A kernel answers for a process that is stopped, late or dead: only the route to it, or the
     machine, is silent. That some ranks came one operation further than others before the data
-    stopped is a consequence. `unheard` = nodes that RAS could not reach either: it decides between
-    the two ends.
+    stopped is a consequence. `unheard` = nodes that RAS could not reach either, `unreachable` =
+    nodes where ranks should be that did not answer us: they decide between the two ends. An address
+    that no node is known to have is named, and blames no node.
     """
     pairs, owner = _silent_pairs(nodes, job)
     if not pairs:
         return
+    pairs, owner = _resolved(pairs, owner, nodes, unreachable)
+    unheard |= unreachable
     seen_in = Counter(name for pair in pairs for name in pair)
     most = max(seen_in.values())
     flagged = tuple(sorted(name for name, count in seen_in.items() if count == most))
@@ -205,21 +213,26 @@ def silent(nodes: Sequence[NodeEvidence], job: Job, unheard: frozenset[str]) -> 
     )
     if len(flagged) == 1 and (most > 1 or len(pairs) == 1):
         ports = _ports_at(flagged[0], pairs, nodes)
+        place = f"{flagged[0]} {', '.join(ports)}".strip()
         title = (
-            f"{flagged[0]} {', '.join(ports)} does not answer its neighbours' data: {most} of"
+            f"{place} does not answer its neighbours' data: {most} of"
             f" {len(pairs)} silent pairs have it at one end"
         )
+    known = {node.node for node in nodes} | unreachable
     yield Suspect(
         "stall-network-silent",
         "sockets",
         Strength.FACT,
         title,
         tuple(evidence[:4]),
-        ranks=tuple(rank.rank for rank in job.ranks if rank.node in flagged),
-        nodes=flagged,
-        devices=ports,
+        ranks=tuple(
+            [rank.rank for rank in job.ranks if rank.node in flagged]
+            + [each.rank for each in job.missing if set(each.nodes) <= set(flagged) and each.nodes]
+        ),
+        nodes=flagged if known.issuperset(flagged) else (),
+        devices=ports if known.issuperset(flagged) else flagged,
         reason="its network port does not answer",
-        since_s=_silent_since(pairs),
+        since_s=_silent_since([each for pair, each in pairs.items() if pair & set(flagged)]),
     )
 
 
@@ -285,6 +298,25 @@ def _silent_pairs(
     return pairs, owner
 
 
+def _resolved(
+    pairs: dict[_Pair, list[_Silence]],
+    owner: dict[str, str],
+    nodes: Sequence[NodeEvidence],
+    unreachable: frozenset[str],
+) -> tuple[dict[_Pair, list[_Silence]], dict[str, str]]:
+    """The same with the name of the one node that did not answer in the place of addresses that none
+    of the others has; of two such nodes nothing says which has which address."""
+    if len(unreachable) != 1:
+        return pairs, owner
+    answered = {node.node for node in nodes}
+    (name,) = unreachable
+    owner = owner | {end: name for pair in pairs for end in pair if end not in answered}
+    named: dict[_Pair, list[_Silence]] = defaultdict(list)
+    for pair, each in pairs.items():
+        named[frozenset(owner.get(end, end) for end in pair)] += each
+    return named, owner
+
+
 def _line(node: NodeEvidence, sample: Sample, socket: Socket, owner: dict[str, str]) -> Evidence:
     text = (
         f"{node.node} to {owner.get(socket.peer, socket.peer)} ({socket.local}:{socket.local_port}"
@@ -348,13 +380,14 @@ _Pair = frozenset[str]
 _Silence = tuple[NodeEvidence, Sample, Socket]
 
 
-def _silent_since(pairs: dict[_Pair, list[_Silence]]) -> float | None:
+def _silent_since(pairs: Sequence[list[_Silence]]) -> float | None:
+    """When the last of them still got an answer."""
     times = []
-    for each in pairs.values():
+    for each in pairs:
         for node, sample, socket in each:
-            if sample.at_s and socket.idle_ms:
+            if sample.at_s and socket.idle_ms is not None:
                 times.append(our_time(node, sample.at_s) - socket.idle_ms / 1000)
-    return min(times, default=None)
+    return max(times, default=None)
 
 
 def _ports_at(

@@ -5,8 +5,9 @@ from __future__ import annotations
 
 import datetime
 import shlex
+from collections.abc import Sequence
 
-from busbw.parsers.stall.evidence import StallClass, StallVerdict
+from busbw.parsers.stall.evidence import RankSeen, StallClass, StallVerdict
 
 _NO_DRAIN = frozenset(
     (
@@ -31,6 +32,16 @@ def clock(at_s: float) -> str:
     return datetime.datetime.fromtimestamp(at_s, datetime.UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
 
 
+def fits_scheduler(command: str, job: str, ranks: Sequence[RankSeen]) -> bool:
+    """Whether the scheduler of the job with this name, as far as it is known, has the command."""
+    slurm = job.startswith("slurm")
+    pods = any(rank.process.variable("KUBERNETES_SERVICE_HOST") for rank in ranks)
+    program = command.partition(" ")[0]
+    if program == "kubectl":
+        return not slurm
+    return program != "scontrol" or slurm or not pods
+
+
 def drain_commands(verdict: StallVerdict) -> tuple[str, ...]:
     """The commands that take the culprit's node out of service; () = no node is to blame. Nothing
     runs them here."""
@@ -39,12 +50,11 @@ def drain_commands(verdict: StallVerdict) -> tuple[str, ...]:
         return ()
     node = shlex.quote(verdict.culprit_nodes[0])
     reason = f"busbw {first.id} {plain(verdict.headline)}"[:120]
-    slurm = f'scontrol update nodename={node} state=drain reason="{reason}"'
-    kubernetes = f"kubectl cordon {node}"
-    if verdict.job.startswith("slurm"):
-        return (slurm,)
-    pods = any(rank.process.variable("KUBERNETES_SERVICE_HOST") for rank in verdict.ranks)
-    return (kubernetes,) if pods else (slurm, kubernetes)
+    commands = (
+        f'scontrol update nodename={node} state=drain reason="{reason}"',
+        f"kubectl cordon {node}",
+    )
+    return tuple(each for each in commands if fits_scheduler(each, verdict.job, verdict.ranks))
 
 
 def ticket(verdict: StallVerdict, directory: str) -> str:

@@ -55,6 +55,7 @@ def _peers(nodes: Sequence[NodeEvidence], job: Job) -> Iterator[Suspect]:
             f"the path between {names[0]} and {names[1]} is silent: each has given up on the other"
             " (status 12)"
         )
+    known = {node.node for node in nodes}
     yield Suspect(
         "stall-network-silent",
         "logs",
@@ -62,7 +63,8 @@ def _peers(nodes: Sequence[NodeEvidence], job: Job) -> Iterator[Suspect]:
         title,
         tuple(item for name in names for item in flagged[name].values())[:4],
         ranks=tuple(rank.rank for rank in job.ranks if rank.node in names),
-        nodes=names,
+        nodes=names if known.issuperset(names) else (),
+        devices=() if known.issuperset(names) else names,
         reason="its RDMA port does not answer",
     )
 

@@ -55,7 +55,8 @@ class Socket:
     """Acknowledged and received since it was opened; None = not told."""
     inode: int | None
     idle_ms: int | None
-    """Since data was last sent or received; None = not told."""
+    """Since data last got through: received, acknowledged, or sent with nothing on the way; None =
+    not told. What is sent again and again without an answer does not count."""
     line_no: int
 
 
@@ -112,7 +113,11 @@ def _of_ss(m: re.Match[str], line_no: int) -> Socket:
     rest = m[8]
     timer = re.search(r"timer:\((\w+),[^,]*,(\d+)\)", rest)
     inode = re.search(r"ino:(\d+)", rest)
-    idle = [int(n) for n in re.findall(r"last(?:snd|rcv):(\d+)", rest)]
+    on_the_way = timer is not None and timer[1] == "on"
+    # The kernel renews `lastsnd` with every retransmission, and `lastack` with every answer to a
+    # window probe.
+    last_out = "lastack" if on_the_way else "lastsnd"
+    idle = [int(n) for n in re.findall(rf"(?:lastrcv|{last_out}):(\d+)", rest)]
     moved = [int(n) for n in re.findall(r"bytes_(?:acked|received):(\d+)", rest)]
     moved_bytes = None
     if moved or any(word in rest for word in ("cubic", "bbr", "rto:")):
@@ -125,7 +130,7 @@ def _of_ss(m: re.Match[str], line_no: int) -> Socket:
         peer_port=int(m[7]),
         receive_queue=int(m[2]),
         send_queue=int(m[3]),
-        retries=int(timer[2]) if timer and timer[1] == "on" else 0,
+        retries=int(timer[2]) if timer and on_the_way else 0,
         moved_bytes=moved_bytes,
         inode=int(inode[1]) if inode else None,
         idle_ms=min(idle) if idle else None,

@@ -157,8 +157,10 @@ XID = (
 def socket(local: int, peer: int, inode: int, retries: int = 0, moved: int = 900000) -> str:
     timer = f"timer:(on,12sec,{retries})" if retries else ""
     queue = 65536 if retries else 0
+    # What is sent again renews `lastsnd`.
+    sent_ms = 300 if retries else 40000
     return (
         f"own {100 + local}\n{inode}\nESTAB 0 {queue} 10.0.0.{local}:5000 10.0.0.{peer}:6000"
-        f" {timer} ino:{inode} sk:1 <->\t cubic bytes_acked:{moved} bytes_received:0 lastsnd:40000"
-        " lastrcv:40000\n"
+        f" {timer} ino:{inode} sk:1 <->\t cubic bytes_acked:{moved} bytes_received:0"
+        f" lastsnd:{sent_ms} lastrcv:40000 lastack:40000\n"
     )
