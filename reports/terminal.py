@@ -170,9 +170,20 @@ def unreached(unreachable: tuple[Unreachable, ...]) -> list[Line]:
 def unreachable_by_reason(
     unreachable: tuple[Unreachable, ...],
 ) -> tuple[tuple[Unreachable, ...], ...]:
-    """Unreachable nodes grouped by what was seen, in the order of the first of each."""
-    reasons = dict.fromkeys(u.reason for u in unreachable)
-    return tuple(tuple(u for u in unreachable if u.reason == reason) for reason in reasons)
+    """Unreachable nodes grouped by what was seen, in the order of the first of each. A node's own
+    name or address in the reason makes no difference."""
+    reasons = [_without_own(each) for each in unreachable]
+    return tuple(
+        tuple(u for u, own in zip(unreachable, reasons, strict=True) if own == reason)
+        for reason in dict.fromkeys(reasons)
+    )
+
+
+_ADDRESS = re.compile(r"\b\d+\.\d+\.\d+\.\d+\b|\b[0-9a-f]*:[0-9a-f:]*:[0-9a-f]+\b")
+
+
+def _without_own(each: Unreachable) -> str:
+    return _ADDRESS.sub("NODE", each.reason.replace(each.node, "NODE"))
 
 
 def _first(finding: Finding, headline: str) -> list[Line]:

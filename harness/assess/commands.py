@@ -29,6 +29,19 @@ _PROGRAMS = (
 )
 _OF_A_NODE = frozenset(_PROGRAMS.split())
 """Programs that ask, or change, the machine on which they run."""
+_LOOP = re.compile(r"for \w+ in [^;]+; do ")
+
+
+def _asks_a_node(text: str) -> bool:
+    """Whether it is a command of such a program, and no sentence that begins with «for».
+
+    >>> _asks_a_node("for f in /sys/class/net/*; do cat $f/mtu; done"), _asks_a_node("for the slow node: busbw run")
+    (True, False)
+    """
+    program = text.partition(" ")[0]
+    return program in _OF_A_NODE and (program != "for" or _LOOP.match(text) is not None)
+
+
 _RDMA = (
     "ibdiagnet iblinkinfo ibnetdiscover ibping ibqueryerrors ibstat ibstatus ibv_devinfo mlxlink"
     " perfquery rdma rping show_gids"
@@ -102,8 +115,7 @@ def _shown_node(finding: Finding, needs: str, plan: RunPlan) -> Node | None:
 
 def _on(text: str, node: Node | None, plan: RunPlan) -> str:
     """One command, with what reaches the node that it is about."""
-    program = text.partition(" ")[0]
-    if node is None or program not in _OF_A_NODE or "raw/" in text:
+    if node is None or not _asks_a_node(text) or "raw/" in text:
         return of(text, plan)
     return _through(text, node, plan.cluster)
 
@@ -148,8 +160,7 @@ def _placed(
     named = tuple(name for name in names if name in places)
 
     def whole(text: str) -> str:
-        is_of_node = named and text.partition(" ")[0] in _OF_A_NODE
-        return on(text, named) if is_of_node else text
+        return on(text, named) if named and _asks_a_node(text) else text
 
     fixes = (replace(fix, commands=tuple(map(whole, fix.commands))) for fix in finding.fixes)
     return replace(

@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
+import shlex
 import shutil
 import sys
 import time
@@ -17,7 +19,7 @@ from busbw.codec import dump_json
 from busbw.errors import UsageError
 from busbw.inventory import fold
 from busbw.model import Finding, Unreachable
-from busbw.parsers.stall.evidence import Event, StallClass, StallVerdict
+from busbw.parsers.stall.evidence import Event, StallClass, StallVerdict, ranks_text
 from busbw.parsers.stall.ticket import clock, drain_commands, ticket
 from busbw.reports import phrases, terminal
 from busbw.reports.safe import one_line
@@ -28,7 +30,7 @@ if TYPE_CHECKING:
     from busbw.parsers.stall.evidence import StallEvidence
     from busbw.triage.script import CollectOptions
 
-_EXIT = {StallClass.SLOW: 0, StallClass.NO_JOB: 3}
+_EXIT = {StallClass.MOVING: 0, StallClass.NO_JOB: 3}
 _LIVE_EVIDENCE = 5
 
 
@@ -96,7 +98,7 @@ def live_answer(verdict: StallVerdict, directory: str, collected_s: float | None
         out += _live_finding(finding, verdict, collected_s, first=number == 0)
     out += [line.text for line in terminal.unreached(verdict.unreachable)]
     out += ["", *_watchdog(verdict)] if verdict.watchdog_left_s is not None else []
-    if verdict.timeline and verdict.kind is not StallClass.SLOW:
+    if verdict.timeline and verdict.kind is not StallClass.MOVING:
         out += ["", "last events, all nodes, one clock"]
         out += [f"  {clock(e.at_s)[11:19]}  {e.node:<12}  {e.text}" for e in verdict.timeline[-12:]]
     out += ["", *(f"note: {note}" for note in verdict.notes[:8])] if verdict.notes else []
@@ -145,7 +147,13 @@ def _live_finding(
 ) -> list[str]:
     sign = {0: "▲", 1: "✖", 3: "?"}[live_exit_status(verdict)] if first else " "
     kind = f"{verdict.kind.value.upper()}  " if first else "also  "
-    out = [f"{sign} {kind}{finding.title}   [{finding.id}, {phrases.sure(finding)}]"]
+    place = _place(finding, verdict)
+    # That a job moves, or is not there, has no culprit to be sure of.
+    is_state = first and live_exit_status(verdict) != 1
+    sure = (
+        "" if is_state else f", {phrases.sure(replace(finding, where=(place,) if place else ()))}"
+    )
+    out = [f"{sign} {kind}{finding.title}   [{finding.id}{sure}]"]
     out += [f"  cause     {finding.cause}"] if finding.cause else []
     if first and verdict.since_s is not None:
         ago = ""
@@ -153,7 +161,7 @@ def _live_finding(
             earlier_s = max(0.0, collected_s - verdict.since_s)
             ago = f", {format_duration(earlier_s)} before the samples"
         out.append(f"  since     {clock(verdict.since_s)}{ago}")
-    out += [f"  where     {', '.join(finding.where)}"] if finding.where else []
+    out += [f"  where     {place}"] if place else []
     for item in finding.evidence[:_LIVE_EVIDENCE]:
         out.append(f"  evidence  {phrases.location(item)}  {item.text}")
     for number, fix in enumerate(finding.fixes, 1):
@@ -161,6 +169,22 @@ def _live_finding(
         out += [f"               {command}" for command in fix.commands]
     out += [f"  confirm   {step}" for step in finding.would_settle]
     return out
+
+
+def _place(finding: Finding, verdict: StallVerdict) -> str:
+    """As people say it: `node4 eth0 (ranks 6 and 7)`; empty = no place is named."""
+    known = {*_nodes(verdict), *verdict.culprit_nodes, *verdict.flagged_nodes}
+    known |= {each.node for each in verdict.unreachable}
+    if verdict.kind is StallClass.NO_JOB:
+        known |= set(finding.where)
+    ranks = [each for each in finding.where if each.startswith("rank ")]
+    names = [each for each in finding.where if each in known]
+    parts = [each for each in finding.where if each not in known and each not in ranks]
+    text = " ".join(part for part in (fold(names), ", ".join(parts)) if part)
+    if not ranks:
+        return text
+    who = ranks_text([int(each.removeprefix("rank ")) for each in ranks])
+    return f"{text} ({who})" if text else who
 
 
 def _watchdog(verdict: StallVerdict) -> list[str]:
@@ -174,6 +198,42 @@ def _watchdog(verdict: StallVerdict) -> list[str]:
         f"the framework's watchdog ends the job in about {format_duration(left)}; what is kept here"
         " stays"
     ]
+
+
+_LOOKS = re.compile(r"\bbusbw why --live\b")
+_MEASURES = re.compile(r"\bbusbw (?:run|check)\b")
+
+
+def targeted(
+    verdict: StallVerdict, target: tuple[str, ...], nodes: tuple[str, ...]
+) -> StallVerdict:
+    """The verdict with each command of busbw that it prints for the same job: `target` = the options
+    that chose it, `nodes` = those that name its nodes to the other commands."""
+
+    def whole(text: str) -> str:
+        for pattern, words in ((_LOOKS, target), (_MEASURES, nodes)):
+            given = "".join(f" {shlex.quote(word)}" for word in words)
+            text = pattern.sub(lambda match, given=given: match[0] + given, text)
+        return text
+
+    findings = []
+    for finding in verdict.findings:
+        fixes = (replace(f, commands=tuple(map(whole, f.commands))) for f in finding.fixes)
+        settle = tuple(map(whole, finding.would_settle))
+        findings.append(replace(finding, fixes=tuple(fixes), would_settle=settle))
+    return replace(verdict, findings=tuple(findings))
+
+
+def _target(args: argparse.Namespace, cluster: Cluster) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The user's own options that chose the job, and those that name its nodes."""
+    chosen = (("-i", args.inventory), ("-w", args.nodes), ("-x", args.exclude))
+    nodes = tuple(word for name, value in chosen if value for word in (name, value))
+    job: tuple[str, ...] = ()
+    for name, value in (("--job", args.job), ("--pid", args.pid)):
+        job += (name, str(value)) if value is not None else ()
+    local = ("--local",) if args.local else ()
+    named = nodes or (("-w", fold([node.name for node in cluster.nodes])) if args.job else ())
+    return (*nodes, *job, *local), named
 
 
 def run_live(args: argparse.Namespace) -> int:
@@ -278,7 +338,14 @@ def sample(
     directory = os.path.relpath(run.path)
     here = args.transport == "local"
     evidence = collected.evidence
-    answer = judged(run.path, directory, evidence, None if here else cluster, redact=args.redact)
+    answer = judged(
+        run.path,
+        directory,
+        evidence,
+        None if here else cluster,
+        redact=args.redact,
+        target=_target(args, cluster),
+    )
     return answer, run.path
 
 
@@ -290,13 +357,14 @@ def judged(
     *,
     redact: bool,
     elsewhere: bool = False,
+    target: tuple[tuple[str, ...], tuple[str, ...]] = ((), ()),
 ) -> LiveAnswer:
     """The verdict on what lies in `path`, shown as `directory`; where names are redacted, the list
     of them is kept beside the evidence. `cluster`: how its nodes are reached, for the commands; None
     = they are run on the node itself, or, `elsewhere`, nothing says how it is reached."""
     from busbw.parsers.stall.judge import judge
 
-    verdict = judge(evidence)
+    verdict = targeted(judge(evidence), *target)
     if (cluster is not None or elsewhere) and not redact:
         from busbw.assess import commands
 
@@ -330,9 +398,9 @@ def _print(args: argparse.Namespace, answer: LiveAnswer) -> None:
 
 
 def _watch(args: argparse.Namespace, options: CollectOptions, cluster: Cluster) -> int:
-    """Sample again and again; keep the evidence of the last sample that moved, and of the stall. Ends
-    with the stall, or with the job."""
-    from busbw.parsers.stall.evidence import StallClass
+    """Sample again and again; keep the evidence of the last sample that moved, and of the stall.
+    Waits for a job where none is named; ends with the stall, or with the job. 0 = the job ended, 1 =
+    it is stalled, 3 = there is no such job, or no node was reached."""
     from busbw.units import parse_duration
 
     try:
@@ -342,15 +410,21 @@ def _watch(args: argparse.Namespace, options: CollectOptions, cluster: Cluster) 
             f"--watch {args.watch!r} is no time", seen=str(error), next_step="--watch 10s"
         ) from error
     before: Path | None = None
+    seen = False
     while True:
         began = time.monotonic()
         answer, kept = sample(args, options, cluster)
         verdict = answer.verdict
         write_message(brief(verdict) + "\n")
-        ended = verdict.kind is StallClass.NO_JOB and before is not None
-        if live_exit_status(verdict) == 1 or ended:
+        no_job = verdict.kind is StallClass.NO_JOB
+        seen |= bool(verdict.ranks)
+        none_reached = len(verdict.unreachable) == len(cluster.nodes)
+        named = args.job is not None or args.pid is not None
+        if live_exit_status(verdict) == 1 or (no_job and (seen or named or none_reached)):
             _print(args, answer)
-            return 0 if ended else 1
+            return 0 if no_job and seen else live_exit_status(verdict)
+        if no_job and before is None:
+            write_message("busbw: waiting for a job on these nodes; Ctrl-C ends it\n")
         if before is not None:
             shutil.rmtree(before, ignore_errors=True)
         before = kept

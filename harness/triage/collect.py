@@ -11,8 +11,10 @@ from dataclasses import dataclass, replace
 
 import busbw
 from busbw.errors import UsageError
+from busbw.inventory import fold
 from busbw.model import Answer, Cluster, Command, CommandResult, Node, Unreachable
 from busbw.parsers.stall.evidence import RequestedJob, StallEvidence
+from busbw.reports.terminal import unreachable_by_reason
 from busbw.run.context import Progress
 from busbw.store import artefacts
 from busbw.store.run_directory import RunDir
@@ -117,8 +119,7 @@ def collect(
         deadline_s=connecting_s,
         record=run,
     ) as fleet:
-        for missing in fleet.unreachable:
-            progress("reach", f"{missing.node} not reached: {missing.reason}")
+        tell_unreached(fleet.unreachable, progress)
         chosen = script.spread(tuple(fleet.sessions))
         answers = _send(fleet, tuple(fleet.sessions), options, chosen, boundary, limits.answer_s)
         made = _artefact(
@@ -151,6 +152,16 @@ def collect(
             evidence = offline.evidence(run.path, made)
     artefacts.keep(run, "live.json", made)
     return Collected(made, evidence)
+
+
+def tell_unreached(unreachable: tuple[Unreachable, ...], progress: Progress) -> None:
+    """One line for all nodes with the same reason."""
+    for same in unreachable_by_reason(unreachable):
+        names, reason = fold([each.node for each in same]), same[0].reason
+        if len(same) == 1:
+            progress("reach", f"{names} not reached: {reason}")
+        else:
+            progress("reach", f"{len(same)} nodes not reached: {names}: {reason}")
 
 
 def _send(

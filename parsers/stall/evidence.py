@@ -44,7 +44,7 @@ class StallClass(StrEnum):
     GPU_GONE = "gpu-gone"
     NETWORK = "network"
     HOST = "host"
-    SLOW = "slow-but-moving"
+    MOVING = "moving"
     OUTSIDE = "not-in-nccl"
     UNKNOWN = "cannot-tell"
     NO_JOB = "no-job"

@@ -107,8 +107,8 @@ def judge(evidence: StallEvidence) -> StallVerdict:
         silent = [suspect for suspect in suspects if suspect.source == "reach"]
         findings = [_no_job(case), *(_finding(each, case, suspects) for each in silent)]
     elif movement is not None and not any(_stops(fact, job) for fact in facts):
-        kind = StallClass.SLOW
-        findings = [_slow(movement, facts, job)]
+        kind = StallClass.MOVING
+        findings = [_moves(movement, facts, job)]
         findings += [_finding(each, case, suspects, moves=True) for each in facts]
     elif suspects:
         culprit = suspects[0]
@@ -123,7 +123,7 @@ def judge(evidence: StallEvidence) -> StallVerdict:
     culprit_nodes = culprit.nodes if culprit else ()
     since_s = None
     watchdog_s = None
-    if kind is not StallClass.SLOW:
+    if kind is not StallClass.MOVING:
         since_s = stalled_since(culprit, nodes, job, case.dumps)
         if kind is not StallClass.NO_JOB:
             watchdog_s = watchdog_left(nodes, job, case.dumps, evidence.now_s)
@@ -278,12 +278,25 @@ def _finding(
         suspect.title,
         _where(suspect, case.job),
         (*suspect.evidence, *(s.evidence[0] for s in agreeing[:3] if s.evidence)),
-        cause=entry.cause,
+        cause=_cause(suspect, entry.cause, moves=moves),
         fixes=_fixes(suspect, case, moves=moves),
         verify=entry.verify,
         confidence=confidence,
         effect=1.0,
     )
+
+
+def _cause(suspect: Suspect, usual: str, *, moves: bool) -> str:
+    """The entry's, unless what was seen of a node that did not answer contradicts it."""
+    if suspect.id != "stall-node-unreachable":
+        return usual
+    if any(_MUTE in item.text for item in suspect.evidence):
+        return "Its sshd hangs, or the node is out of memory or stuck: its kernel still accepts connections."
+    return "Only the login to it is known to fail: the job goes on." if moves else usual
+
+
+_MUTE = "accepts TCP"
+"""In the reason why a node was not reached: its kernel answers, its sshd does not."""
 
 
 def _where(suspect: Suspect, job: Job) -> tuple[str, ...]:
@@ -319,19 +332,35 @@ def _fixes(suspect: Suspect, case: _Case, *, moves: bool = False) -> tuple[Fix, 
     slurm = next((rank.process.variable("SLURM_JOB_ID") for rank in job.ranks), None)
     if slurm:
         values["JOB"] = shlex.quote(slurm)
-    return tuple(
-        step
-        for fix in catalogue.fixes(suspect.id)
-        if (step := _step(fix, values, job, moves=moves)) is not None
-    )
+    return _steps(suspect.id, values, case, moves=moves)
+
+
+def _steps(
+    finding_id: str, values: Mapping[str, str], case: _Case, *, moves: bool = False
+) -> tuple[Fix, ...]:
+    """The steps of an entry that a person can take now."""
+    steps = (_step(fix, values, case, moves=moves) for fix in catalogue.fixes(finding_id))
+    return tuple(step for step in steps if step is not None)
+
+
+def _settling(finding_id: str, case: _Case) -> tuple[str, ...]:
+    """What would settle it and was not done."""
+    return tuple(text for text in catalogue.entry(finding_id).settle if _open(text, case))
+
+
+def _open(text: str, case: _Case) -> bool:
+    """Whether it can still be done: stacks are read once, and a launch of our own has ended."""
+    done = case.job.plan is not None or any(each.stacks for each in case.nodes)
+    return not (done and "--stacks" in text)
 
 
 _CAPITALS = re.compile(r"\b(?:NODE|PID|JOB|INTERFACE)\b")
 
 
-def _step(fix: Fix, values: Mapping[str, str], job: Job, *, moves: bool) -> Fix | None:
+def _step(fix: Fix, values: Mapping[str, str], case: _Case, *, moves: bool) -> Fix | None:
     """One step with the commands whose words are all known and that the job's scheduler has; None =
     none of its commands is left, or it harms a job that moves."""
+    job = case.job
     if moves and (fix.disruptive or fix.needs == "scheduler-admin"):
         return None
     fitting = [
@@ -339,6 +368,7 @@ def _step(fix: Fix, values: Mapping[str, str], job: Job, *, moves: bool) -> Fix 
         for command in fix.commands
         if set(_CAPITALS.findall(command)) <= values.keys()
         and fits_scheduler(command, job.name, job.ranks)
+        and _open(command, case)
     ]
     if fix.commands and not fitting:
         return None
@@ -348,27 +378,28 @@ def _step(fix: Fix, values: Mapping[str, str], job: Job, *, moves: bool) -> Fix 
     return whole
 
 
-def _slow(movement: str, facts: Sequence[Suspect], job: Job) -> Finding:
-    entry = catalogue.entry("slow-but-moving")
-    if job.plan is not None:
+def _moves(movement: str, facts: Sequence[Suspect], job: Job) -> Finding:
+    """That it goes on. Whether as fast as it should two samples cannot show; a launch of our own is
+    asked about because it gives no new result."""
+    evidence = (Evidence(job.record, None, movement),)
+    if job.plan is None:
         return Finding(
-            "slow-but-moving",
-            Status.UNKNOWN,
-            "slow, not stalled: data still moves, but no new result",
+            "job-moves",
+            Status.WARN if facts else Status.PASS,
+            "the job makes progress: no stall seen",
             (),
-            (Evidence(job.record, None, movement),),
-            cause=entry.cause,
-            would_settle=entry.settle,
+            evidence,
+            would_settle=catalogue.entry("job-moves").settle,
         )
+    entry = catalogue.entry("slow-but-moving")
     return Finding(
         "slow-but-moving",
-        Status.WARN,
-        "the job is slow, not stalled: it makes progress",
-        tuple(dict.fromkeys(name for fact in facts for name in fact.nodes)),
-        (Evidence(job.record, None, movement),),
+        Status.UNKNOWN,
+        "slow, not stalled: data still moves, but no new result",
+        (),
+        evidence,
         cause=entry.cause,
         would_settle=entry.settle,
-        confidence=Confidence.LIKELY,
     )
 
 
@@ -395,10 +426,10 @@ def _unexplained(case: _Case) -> tuple[StallClass, Finding]:
         (),
         tuple(evidence),
         cause=entry.cause,
-        fixes=catalogue.fixes("stall-unexplained"),
+        fixes=_steps("stall-unexplained", {}, case),
         confidence=Confidence.POSSIBLE,
         also=("size-mismatch", "all-launched-not-completed"),
-        would_settle=entry.settle,
+        would_settle=_settling("stall-unexplained", case),
     )
 
 
@@ -423,7 +454,7 @@ def _outside(case: _Case) -> Finding:
             for each in case.nodes[:4]
         ),
         cause=catalogue.entry("stall-not-in-nccl").cause,
-        fixes=catalogue.fixes("stall-not-in-nccl"),
+        fixes=_steps("stall-not-in-nccl", {}, case),
         confidence=Confidence.LIKELY,
     )
 
@@ -444,7 +475,7 @@ def _no_job(case: _Case) -> Finding:
             "stall-no-job",
             Status.UNKNOWN,
             "no node could be reached, so nothing was looked at",
-            tuple(each.node for each in case.evidence.unreachable[:16]),
+            tuple(each.node for each in case.evidence.unreachable),
             (),
         )
     entry = catalogue.entry("stall-no-job")
@@ -457,7 +488,7 @@ def _no_job(case: _Case) -> Finding:
         "stall-no-job",
         Status.UNKNOWN,
         f"no rank of {name} runs on {_these(len(nodes))}, or its processes may not be read",
-        tuple(each.node for each in nodes[:16]),
+        tuple(each.node for each in nodes),
         _on_each(nodes, "no process with a rank in its environment"),
         cause=entry.cause,
         would_settle=entry.settle,

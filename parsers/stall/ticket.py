@@ -11,7 +11,7 @@ from busbw.parsers.stall.evidence import RankSeen, StallClass, StallVerdict
 
 _NO_DRAIN = frozenset(
     (
-        StallClass.SLOW,
+        StallClass.MOVING,
         StallClass.NO_JOB,
         StallClass.OUTSIDE,
         StallClass.UNKNOWN,

@@ -124,7 +124,7 @@ def standing(state: LabState, tmp_path: Path, job: str) -> Any:
     every rank."""
     for _ in range(10):
         answer = why(state, tmp_path / "runs", "--job", job)
-        if not isinstance(answer, dict) or answer["kind"] != "slow-but-moving":
+        if not isinstance(answer, dict) or answer["kind"] != "moving":
             break
     return answer
 
@@ -144,7 +144,7 @@ def test_a_slurm_job_is_found_by_its_number_and_its_stopped_rank_is_named(
             processes.send(stopped, signal.SIGCONT)
         held = in_head(slurm3, "scontrol", "show", "job", "-o", job).out
     assert (moving["kind"], moving["exit_status"], moving["nodes"]) == (
-        "slow-but-moving",
+        "moving",
         0,
         ["node2", "node3"],
     )

@@ -68,7 +68,7 @@ def test_a_job_that_runs_is_never_called_stalled(lab4: LabState, tmp_path: Path)
         job.await_log("step 5")
         answer = why(lab4, tmp_path / "runs")
     assert (answer["kind"], answer["exit_status"], answer["ranks_found"]) == (
-        "slow-but-moving",
+        "moving",
         0,
         8,
     )
@@ -81,7 +81,7 @@ def test_a_job_on_a_link_slowed_a_thousandfold_is_slow_and_not_stalled(
         job.await_log("step 5")
         faults.slow(healed, NODE, 1e6)
         answer = why(healed, tmp_path / "runs")
-    assert (answer["kind"], answer["exit_status"]) == ("slow-but-moving", 0), answer
+    assert (answer["kind"], answer["exit_status"]) == ("moving", 0), answer
 
 
 def test_a_stopped_rank_is_named_and_those_who_wait_are_not(lab4: LabState, tmp_path: Path) -> None:

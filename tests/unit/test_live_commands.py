@@ -4,13 +4,18 @@ format."""
 
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 from live_answers import NOW, judged, node, nodes, socket
 
+from busbw.cli import why_live
 from busbw.model import Finding, Unreachable
+from busbw.parsers.stall.evidence import NodeEvidence, StallClass
 from busbw.parsers.stall.ticket import drain_commands
+from busbw.triage import collect
 
-SILENT = "connect to 10.77.0.2 port 22: accepts TCP but never sends a banner (waited 5 s)"
+MUTE = "connect to 10.77.0.2 port 22: accepts TCP but never sends a banner (waited 5 s)"
 
 
 def commands(findings: tuple[Finding, ...]) -> list[str]:
@@ -68,3 +73,76 @@ def test_since_is_when_the_last_answer_came_and_not_when_data_was_last_sent_agai
         nodes(n1=node(1, look=socket(1, 2, 71, retries=7)), n2=node(2, look=down)),
     )
     assert found.since_s == pytest.approx(NOW + 5 - 40)
+
+
+def test_a_job_that_moves_is_not_called_slow_and_nothing_ends_it() -> None:
+    def moving(number: int, **more: str) -> NodeEvidence:
+        first = node(number, look=socket(number, (number + 1) % 4, 70, moved=1_000_000))
+        second = node(number, look=socket(number, (number + 1) % 4, 70, moved=9_000_000))
+        return dataclasses.replace(second, samples=(first.samples[0], second.samples[1]))
+
+    found = judged(tuple(map(moving, range(4))))
+    assert (found.kind, found.findings[0].id) == (StallClass.MOVING, "job-moves")
+    assert found.headline == "the job makes progress: no stall seen"
+    assert (found.findings[0].cause, commands(found.findings)) == ("", [])
+    text = why_live.live_answer(found, "runs/x", None)
+    assert "▲ MOVING  the job makes progress: no stall seen   [job-moves]\n" in text
+    beside = judged(tuple(moving(n) for n in (0, 1, 3)), (Unreachable("n2", MUTE),))
+    assert beside.kind is StallClass.MOVING
+    assert [f.id for f in beside.findings] == ["job-moves", "stall-node-unreachable"]
+    assert beside.findings[1].cause.startswith("Its sshd hangs")
+    assert acting(beside.findings) == []
+    assert not any(fix.disruptive for f in beside.findings for fix in f.fixes)
+
+
+def test_what_settles_an_unexplained_stall_comes_first_and_the_end_of_the_job_last() -> None:
+    given = tuple(node(n, look=socket(n, (n + 1) % 4, 70)) for n in range(4))
+    found = judged(given)
+    assert found.kind is StallClass.UNKNOWN
+    first = found.findings[0]
+    assert first.cause.startswith("Not known.")
+    assert first.fixes[0].commands == ("busbw why --live --stacks",)
+    assert [fix.disruptive for fix in first.fixes] == [False, False, True]
+    stack = 'stack 100\nThread 100 (idle): "MainThread"\n    all_reduce (x.py:1)\n'
+    read = judged(
+        tuple(
+            node(n, look=socket(n, (n + 1) % 4, 70), stacks=stack.replace("100", str(100 + n)))
+            for n in range(4)
+        )
+    )
+    assert read.kind is StallClass.UNKNOWN
+    assert not any("--stacks" in text for text in commands(read.findings))
+    assert read.findings[0].would_settle == ()
+
+
+def test_printed_commands_carry_the_options_that_chose_the_nodes() -> None:
+    given = tuple(node(n, look=socket(n, (n + 1) % 4, 70)) for n in range(4))
+    placed = why_live.targeted(judged(given), ("-i", "lab:x y"), ("-i", "lab:x y"))
+    first = placed.findings[0]
+    assert first.fixes[0].commands == ("busbw why --live -i 'lab:x y' --stacks",)
+    assert first.fixes[-1].commands == ("busbw run -i 'lab:x y' --survey",)
+    assert first.would_settle == ("busbw why --live -i 'lab:x y' --stacks",)
+
+
+def test_a_place_is_written_as_people_say_it() -> None:
+    down = "eth0/operstate:down\neth0/carrier:0\n"
+    found = judged(nodes(n2=node(2, look=down)))
+    text = why_live.live_answer(found, "runs/x", None)
+    assert "likely that it is n2 eth0 (rank 2)]" in text
+    assert "\n  where     n2 eth0 (rank 2)\n" in text
+
+
+def test_many_nodes_that_do_not_answer_alike_are_one_line() -> None:
+    names = [f"gpu-{number:03}" for number in range(1, 65)]
+    gone = tuple(Unreachable(name, f"connect to {name} port 22: refused") for name in names)
+    found = judged((), gone)
+    text = why_live.live_answer(found, "runs/x", None)
+    assert text.count("refused") == 1
+    assert "NOT REACHED  gpu-[001-064]: connect to" in text
+    assert "gpu-[001-016]" not in text
+    assert "that it is" not in text.splitlines()[2]
+    lines: list[tuple[str, str]] = []
+    collect.tell_unreached(gone, lambda kind, line: lines.append((kind, line)))
+    assert lines == [
+        ("reach", "64 nodes not reached: gpu-[001-064]: connect to gpu-001 port 22: refused")
+    ]

@@ -12,7 +12,7 @@ from busbw.triage import offline
 
 def test_counts_that_go_on_between_two_answers_are_no_stall() -> None:
     later = ("0xa1", reduces(r0=70, r1=70, r2=69, r3=70))
-    assert told(nodes(n0=asked(ras(SPLIT), ras(later)))) == (StallClass.SLOW, (), ())
+    assert told(nodes(n0=asked(ras(SPLIT), ras(later)))) == (StallClass.MOVING, (), ())
 
 
 def test_the_rank_behind_is_named_by_its_number_in_the_job_and_its_node() -> None:
