@@ -200,7 +200,7 @@ def _watchdog(verdict: StallVerdict) -> list[str]:
     ]
 
 
-_LOOKS = re.compile(r"\bbusbw why --live\b")
+_LOOK = "busbw why --live"
 _MEASURES = re.compile(r"\bbusbw (?:run|check)\b")
 
 
@@ -210,11 +210,11 @@ def targeted(
     """The verdict with each command of busbw that it prints for the same job: `target` = the options
     that chose it, `nodes` = those that name its nodes to the other commands."""
 
+    looks = f"{_LOOK} {shlex.join(target)}".strip()
+    given = "".join(f" {shlex.quote(word)}" for word in nodes)
+
     def whole(text: str) -> str:
-        for pattern, words in ((_LOOKS, target), (_MEASURES, nodes)):
-            given = "".join(f" {shlex.quote(word)}" for word in words)
-            text = pattern.sub(lambda match, given=given: match[0] + given, text)
-        return text
+        return _MEASURES.sub(lambda match: match[0] + given, text.replace(_LOOK, looks))
 
     findings = []
     for finding in verdict.findings:

@@ -407,7 +407,10 @@ def _ranks(state: LabState, target: str) -> tuple[processes.Rank, ...]:
         raise LabError(
             f"no benchmark process {place}",
             seen="no process whose program is named *_perf and that mpirun started",
-            next_step="start a benchmark, and give the fault while it runs",
+            next_step=(
+                "wait until the benchmark prints its first size: busbw run checks the nodes and builds"
+                " it first"
+            ),
         )
     return ranks
 

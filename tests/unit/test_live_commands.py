@@ -9,8 +9,9 @@ import dataclasses
 import pytest
 from live_answers import NOW, judged, node, nodes, socket
 
+from busbw.assess.commands import reaching
 from busbw.cli import why_live
-from busbw.model import Finding, Unreachable
+from busbw.model import Cluster, Finding, Node, Status, Unreachable
 from busbw.parsers.stall.evidence import NodeEvidence, StallClass
 from busbw.parsers.stall.ticket import drain_commands
 from busbw.triage import collect
@@ -146,3 +147,11 @@ def test_many_nodes_that_do_not_answer_alike_are_one_line() -> None:
     assert lines == [
         ("reach", "64 nodes not reached: gpu-[001-064]: connect to gpu-001 port 22: refused")
     ]
+
+
+def test_a_sentence_that_begins_with_for_is_no_command_of_a_node() -> None:
+    settle = ("for the slow link: busbw run", "for f in /sys/a/*; do cat $f; done")
+    finding = Finding("x", Status.FAIL, "t", ("n2",), (), would_settle=settle)
+    (placed,) = reaching((finding,), Cluster((Node("n2"),), "n2", "hosts"))
+    assert placed.would_settle[0] == settle[0]
+    assert placed.would_settle[1].startswith("ssh n2 ")
