@@ -38,7 +38,7 @@ key in that block.
 BETWEEN = """
 ## Between the nodes
 
-`busbw check --links` runs `links.*`, `busbw check --path` runs the others ([fabric.md](fabric.md#the-path-nccl-will-use-busbw-check---path)).
+`busbw check --links` runs `links.*`, `busbw check --path` runs the others ([fabric.md](fabric.md#the-path-nccl-will-use)).
 """
 _FEW = 6
 """Profiles up to which those are named that a check is not for."""

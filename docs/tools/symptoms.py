@@ -102,8 +102,13 @@ def _link(entry: Entry, layer: str) -> str:
 def _link_to(entry_id: str, layer: str) -> str:
     """`layer`: of its page; "" = it stands on the same page."""
     page = f"{layer}.md" if layer else ""
-    # GitHub drops the dots of a heading from its anchor.
+    # GitHub and mkdocs drop the dots of a heading from its anchor.
     return f"{page}#{entry_id.replace('.', '')}"
+
+
+def _link_from(layer: str, entry_id: str, home: dict[str, str]) -> str:
+    """From the page of a layer to an entry. home: id → layer."""
+    return _link_to(entry_id, "" if home[entry_id] == layer else home[entry_id])
 
 
 def _entry(entry: Entry, layer: str, home: dict[str, str]) -> str:
@@ -113,15 +118,11 @@ def _entry(entry: Entry, layer: str, home: dict[str, str]) -> str:
         lines += ["", *(f"- {_sign(signal)}" for signal in entry.signals)]
     lines += ["", *(_step(number, step) for number, step in enumerate(entry.fix, 1))]
     if entry.fixed_as is not None:
-        layer_of = home[entry.fixed_as]
-        target = _link_to(entry.fixed_as, "" if layer_of == layer else layer_of)
+        target = _link_from(layer, entry.fixed_as, home)
         lines += ["", f"Fixed as [{entry.fixed_as}]({target}) is."]
     lines += _codes("Verify", entry.verify) + _codes("To confirm", entry.settle)
     if entry.explains:
-        others = ", ".join(
-            f"[{name}]({'' if home[name] == layer else home[name] + '.md'}#{name})"
-            for name in entry.explains
-        )
+        others = ", ".join(f"[{name}]({_link_from(layer, name, home)})" for name in entry.explains)
         lines += ["", f"Explains: {others}"]
     if entry.reasons:
         lines += ["", "Comes from:", ""]

@@ -27,10 +27,10 @@ from busbw.model import (
     Status,
 )
 from busbw.parsers import tools
-from busbw.parsers.findings import catalogue, message_clues
+from busbw.parsers.findings import catalogue, message_clues, similar
 from busbw.parsers.findings.catalogue import STAGES, Catalogue, Entry, Role, Weight
-from busbw.parsers.findings.diagnose import condensed, diagnose, search_patterns
-from busbw.parsers.findings.evidence import Context, Diagnosis, EvidenceSet, Fact, Text
+from busbw.parsers.findings.diagnose import RATIOS, condensed, diagnose, search_patterns
+from busbw.parsers.findings.evidence import RESULT, Context, Diagnosis, EvidenceSet, Fact, Text
 from busbw.parsers.logs import HEAD_BYTES, node_tools
 from busbw.parsers.logs.flight_recorder import of_rank, rank_of
 from busbw.parsers.logs.formats import formats_for
@@ -67,6 +67,8 @@ class Reading:
     whose verdict is UNKNOWN."""
     is_blank: bool = False
     """No text has a line; a dump that says of no rank that it waits is not blank."""
+    is_known: bool = True
+    """A text is in a known layout, or has a line that was searched for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +82,8 @@ class _Records:
     """What `busbw read` calls bad."""
     gaps: tuple[str, ...] = ()
     """Why `busbw read` calls it incomplete."""
+    is_layout: bool = False
+    """A format read it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +95,8 @@ class _TextReading:
     problems: tuple[str, ...]
     is_blank: bool = False
     """It is a text without a line."""
+    is_known: bool = True
+    """It is in a known layout, or has a line that was searched for."""
 
 
 def read(names: Sequence[str]) -> Reading:
@@ -145,7 +151,8 @@ def read(names: Sequence[str]) -> Reading:
             gaps.append(f"run {result.run_id}: {result.headline}")
     evidence = EvidenceSet(tuple(texts), tuple(all_facts), tuple(faults))
     is_blank = all(reading.is_blank for reading in readings if reading.text is not None)
-    return Reading(evidence, tuple(problems), tuple(findings), tuple(gaps), is_blank)
+    is_known = bool(all_facts or results) or any(reading.is_known for reading in readings)
+    return Reading(evidence, tuple(problems), tuple(findings), tuple(gaps), is_blank, is_known)
 
 
 def _run_texts(name: str) -> list[intake.Source]:
@@ -201,6 +208,7 @@ def read_one(source: intake.Source) -> _TextReading:
         if binary:
             return _TextReading(Text(source.name, ()), records, ())
         scan = lines.scan
+        is_known = bool(scan.hits) or records.is_layout or _has_lines(head)
     except (ReadError, UsageError) as error:
         why = f" ({error.seen})" if error.seen else ""
         what = error.what.removeprefix(f"{source.name} ")
@@ -213,7 +221,16 @@ def read_one(source: intake.Source) -> _TextReading:
     if not scan.first_line:
         problems.append(f"{source.name}: the text is empty")
         return _TextReading(Text(source.name, ()), records, tuple(problems), is_blank=True)
-    return _TextReading(Text(source.name, scan.hits, scan.lines), records, tuple(problems))
+    text = Text(source.name, scan.hits, scan.lines)
+    return _TextReading(text, records, tuple(problems), is_known=is_known)
+
+
+def _has_lines(head: bytes) -> bool:
+    """A format of lines, or a tool, sees its own in it."""
+    own = formats_for(head, binary=False)
+    return any(each.looks_like(head) for each in own if each.name in _LINES) or tools.is_marked(
+        head
+    )
 
 
 def _records(source: intake.Source, head: bytes, lines: OnePass, *, binary: bool) -> _Records:
@@ -221,6 +238,7 @@ def _records(source: intake.Source, head: bytes, lines: OnePass, *, binary: bool
     records: list[object] = []
     faults: list[str] = []
     gaps: list[str] = []
+    is_layout = False
     for reader in formats_for(head, binary=binary, without=_LINES):
         try:
             document = lines.table() if reader.name == KIND else reader.read(source.open())
@@ -228,6 +246,7 @@ def _records(source: intake.Source, head: bytes, lines: OnePass, *, binary: bool
             continue
         records += document.records
         faults += document.faults
+        is_layout = True
         if not document.complete:
             gaps += document.problems[:1]
         if not reader.embedded:
@@ -246,6 +265,7 @@ def _records(source: intake.Source, head: bytes, lines: OnePass, *, binary: bool
         reports,
         (*bad, *outputs.errors),
         tuple(f"{source.name}: {gap}" for gap in (*gaps, *outputs.gaps)),
+        is_layout,
     )
 
 
@@ -307,19 +327,33 @@ _MOST_POSSIBLE = 5
 _EVIDENCE = 4
 _PROBLEMS = 5
 _WIDTH = 200
+_OF_NCCL = re.compile(r"NCCL(?!_)|RCCL|\bnccl[A-Z]")
 _BEFORE = 40
 """Characters shown before ` NCCL WARN ` of a line that is too long to be shown whole."""
 
 
 def exit_status(diagnosis: Diagnosis) -> int:
-    """0 = nothing is wrong and no line looks like a failure, 1 = findings, 3 = a failure for which
-    there is no guess but what shares words with it, or says it again."""
+    """0 = no line looks like a failure, 1 = a cause or a condition is named, also one that is only
+    possible, 3 = a failure for which no cause is named."""
     if any(_is_stated(each) and each.status is not Status.PASS for each in diagnosis.findings):
         return 1
     if not diagnosis.unexplained:
         return 0
-    guesses = () if diagnosis.by_words else diagnosis.findings
-    return 1 if any(each.id not in message_clues.RESTATEMENTS for each in guesses) else 3
+    return 1 if leading_guess(diagnosis) is not None else 3
+
+
+def leading_guess(diagnosis: Diagnosis) -> Finding | None:
+    """The first possible cause of a failure for which nothing is more than possible; None = only
+    entries that share words with a line, or say it again, or settings."""
+    if not diagnosis.unexplained or diagnosis.by_words:
+        return None
+    shown = worth_showing(diagnosis)
+    if any(map(_is_stated, shown)):
+        return None
+    for each in shown:
+        if each.status is Status.FAIL and each.id not in message_clues.RESTATEMENTS:
+            return each
+    return None
 
 
 def _is_stated(finding: Finding) -> bool:
@@ -404,13 +438,17 @@ def answer(diagnosis: Diagnosis, shown: tuple[Finding, ...], reading: Reading) -
     """The diagnosis for people: verdict first, then cause, evidence, fix, what else is possible,
     and what was read."""
     stated, possible = _split(shown)
+    leader = leading_guess(diagnosis)
     consequences = {name for each in stated for name in _explains(each.id)}
-    guesses = [each for each in possible if each.id not in consequences]
+    guesses = [each for each in possible if each.id not in consequences and each is not leader]
     blocks = [_stated_lines(each, possible) for each in stated]
-    if not stated:
-        blocks.append(_nothing(diagnosis, guesses, reading.gaps))
+    if leader is not None:
+        blocks.append(_leading_lines(leader, diagnosis, reading))
+    elif not stated:
+        blocks.append(_nothing(diagnosis, guesses, reading))
     if guesses:
-        blocks.append(_guess_lines(guesses, stated, diagnosis))
+        named = stated if leader is None else [leader]
+        blocks.append(_guess_lines(guesses, named, diagnosis))
     hidden = len(diagnosis.findings) - len(shown)
     if hidden > 0:
         blocks.append([f"{hidden} more: --all"])
@@ -420,7 +458,9 @@ def answer(diagnosis: Diagnosis, shown: tuple[Finding, ...], reading: Reading) -
     return "\n\n".join("\n".join(one_line(line) for line in block) for block in blocks) + "\n"
 
 
-_COMMAND = re.compile(r" {15}(?! )|  (?:verify|confirm) |.{32}to confirm: | {12}(?=\S+ -)")
+_COMMAND = re.compile(
+    r" {15}(?! )|  (?:verify|confirm) |.{32}to confirm: | {12}(?=\S+ -)|  next {8}busbw "
+)
 """A line of `answer` that is there to be copied."""
 _COLUMN = re.compile(r"  \S+ {2,}|\s*")
 """Up to the text of a line: behind a label or an id."""
@@ -465,16 +505,21 @@ def _read_lines(reading: Reading) -> list[str]:
     return out
 
 
-def _nothing(diagnosis: Diagnosis, guesses: list[Finding], gaps: Sequence[str]) -> list[str]:
+def _nothing(diagnosis: Diagnosis, guesses: list[Finding], reading: Reading) -> list[str]:
+    gaps = reading.gaps
     if diagnosis.healthy:
-        return ["nothing wrong: the work completed, and no line reports a problem"]
+        return [
+            "no failure: the work completed, and no line reports a problem",
+            *_not_judged(reading.evidence.facts),
+        ]
     if diagnosis.unexplained:
         first = diagnosis.unexplained[0]
-        settings = "NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,BOOTSTRAP,ENV,NET"
         return [
             "CAUSE not found: something failed, and the evidence does not say why",
-            f"  first line  {phrases.location(first)}  {_cut(first.text)}",
-            f"  next        run again with {settings} and one file per rank, and give all files",
+            # Without a line it is what a reader of the text says: it stands nowhere else.
+            f"  first line  {phrases.location(first)}"
+            f"  {first.text if first.line_no is None else _cut(first.text)}",
+            f"  next        {_more_evidence(reading.evidence.texts)}",
         ]
     if gaps:
         more = f" (and {len(gaps) - 1} more)" if len(gaps) > 1 else ""
@@ -485,18 +530,82 @@ def _nothing(diagnosis: Diagnosis, guesses: list[Finding], gaps: Sequence[str]) 
         ]
     if guesses:
         return ["nothing found; settings and conditions worth a look are listed below"]
+    if not reading.is_known:
+        return [
+            "UNKNOWN: no line is of a kind that busbw knows, so nothing was judged",
+            "  next        give the whole output of the job, or the logs of NCCL, MPI, the scheduler"
+            " and the kernel",
+        ]
     return ["nothing found: no line is a known sign of trouble"]
+
+
+def _not_judged(facts: Iterable[Fact]) -> list[str]:
+    """That nobody compared a measured bandwidth with what the hardware should give."""
+    measured = [fact.record() for fact in facts if fact.source == RESULT]
+    if any(name in values for values in measured for name in RATIOS):
+        return []
+    values = next((values for values in measured if "busbw" in values), None)
+    if values is None:
+        return []
+    busbw, size, nodes = values["busbw"], values.get("max_bytes"), values.get("nodes")
+    at = f" at {size:.0f} B" if isinstance(size, float) else ""
+    known = f" --nodes {nodes:.0f}" if isinstance(nodes, float) else " --nodes <nodes>"
+    known += f" --size {size:.0f}" if isinstance(size, float) else ""
+    return [
+        f"  not judged  bandwidth: busbw {busbw:g} GB/s{at}; whether that is low depends on the"
+        " hardware, which was not compared",
+        "  next        busbw expect --gpu <model> --fabric <profile> --collective <name>"
+        f"{known} --measured {busbw:g}",
+    ]
+
+
+def _more_evidence(texts: Iterable[Text]) -> str:
+    """What would say more, as far as the texts do not have it."""
+    lines = [line.text for text in texts for hit in text.hits for line in hit.examples]
+    if any(" NCCL INFO " in line for line in lines):
+        return (
+            "give the logs of all ranks, one file each, and the kernel logs of the nodes (dmesg -T)"
+        )
+    if any(map(_OF_NCCL.search, lines)):
+        settings = "NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,BOOTSTRAP,ENV,NET"
+        return f"run again with {settings} and one file per rank, and give all files"
+    if any(map(similar.is_of_field, lines)):
+        return "give the whole output of every rank, and the kernel logs of the nodes (dmesg -T)"
+    return (
+        "read what the program itself says there; if a GPU job failed with it, give the whole"
+        " output of that job"
+    )
 
 
 def _stated_lines(finding: Finding, possible: list[Finding]) -> list[str]:
     """A finding that is at least likely, with those of the possible ones that it explains."""
+    consequences = [phrases.entry(each.id) for each in possible if each.id in _explains(finding.id)]
+    return [*_finding_lines(finding, ()), *_labelled("explains", consequences)]
+
+
+def _leading_lines(leader: Finding, diagnosis: Diagnosis, reading: Reading) -> list[str]:
+    """The first possible cause, with the first line that reports a failure where it shows another,
+    and what would say more."""
+    own = {(item.artefact, item.line_no) for item in leader.evidence[:_EVIDENCE]}
+    first = diagnosis.unexplained[0]
+    is_shown = first.line_no is None or (first.artefact, first.line_no) in own
+    others = [] if is_shown else [first]
+    return [
+        *_finding_lines(leader, others),
+        *_labelled_text("open", "the evidence does not show for certain that this is the cause"),
+        *_labelled_text("next", _more_evidence(reading.evidence.texts)),
+    ]
+
+
+def _finding_lines(finding: Finding, before: Iterable[Evidence]) -> list[str]:
+    """before: lines that are shown before its own evidence."""
     sign = phrases.SIGNS[finding.status]
     label = "CAUSE" if finding.status is Status.FAIL else "FOUND"
     evidence = [
-        f"{phrases.location(item)}  {_cut(item.text)}" for item in finding.evidence[:_EVIDENCE]
+        f"{phrases.location(item)}  {_cut(item.text)}"
+        for item in (*before, *finding.evidence[:_EVIDENCE])
     ]
     shown = set(finding.verify).union(*(fix.commands for fix in finding.fixes))
-    consequences = [phrases.entry(each.id) for each in possible if each.id in _explains(finding.id)]
     return [
         f"{sign} {label} ({finding.confidence.value})  {finding.title}   [{finding.id}]",
         f"  {finding.cause}",
@@ -505,7 +614,6 @@ def _stated_lines(finding: Finding, possible: list[Finding]) -> list[str]:
         *_steps(finding.fixes),
         *_labelled("verify", finding.verify),
         *_labelled("confirm", [step for step in finding.would_settle if step not in shown]),
-        *_labelled("explains", consequences),
     ]
 
 
@@ -526,12 +634,16 @@ def _steps(fixes: tuple[Fix, ...]) -> list[str]:
     return _labelled("fix", lines)
 
 
-def _guess_lines(guesses: list[Finding], stated: list[Finding], diagnosis: Diagnosis) -> list[str]:
-    """Title, line and what would confirm it of each; the text of a line only once."""
-    lines = {(item.artefact, item.line_no) for each in stated for item in each.evidence[:_EVIDENCE]}
-    if not stated:
+def _guess_lines(guesses: list[Finding], named: list[Finding], diagnosis: Diagnosis) -> list[str]:
+    """Title, place, line and what would confirm it of each; the text of a line only once.
+
+    named: the findings that are shown in full above them.
+    """
+    lines = {(item.artefact, item.line_no) for each in named for item in each.evidence[:_EVIDENCE]}
+    where = {place for each in named for place in each.where}
+    if not any(map(_is_stated, named)):
         lines |= {(line.artefact, line.line_no) for line in diagnosis.unexplained[:1]}
-    out = ["also possible, not shown by the evidence alone:" if stated else "possible causes:"]
+    out = ["also possible, not shown by the evidence alone:" if named else "possible causes:"]
     if diagnosis.by_words:
         out = ["no known sign; these entries only share words with that line:"]
     for finding in guesses:
@@ -542,6 +654,8 @@ def _guess_lines(guesses: list[Finding], stated: list[Finding], diagnosis: Diagn
             f"  {finding.id:<28}  {finding.title}",
             f"  {'':<28}  {phrases.location(item)}{text}",
         ]
+        if not where.issuperset(finding.where):
+            out.append(f"  {'':<28}  where: {', '.join(finding.where)}")
         out += [f"  {'':<28}  to confirm: {step}" for step in finding.would_settle[:1]]
     return out
 
@@ -660,8 +774,9 @@ def register(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Diagnose, or explain an entry. 0 = nothing found, 1 = findings, 3 = something failed and the
-    evidence does not say why, a result is incomplete, or a file that was named is empty."""
+    """Diagnose, or explain an entry. 0 = nothing found, 1 = a cause or a condition is named, 3 =
+    something failed and no cause is named, a result is incomplete, no text is of a known kind, or a
+    file that was named is empty."""
     if args.live or args.print_script:
         from busbw.cli.why_live import run_live
 
@@ -737,7 +852,7 @@ def _diagnose(args: argparse.Namespace) -> int:
         if sys.stdout.isatty():
             text = broken(text, shutil.get_terminal_size().columns)
     sys.stdout.write(text)
-    is_partial = bool(reading.gaps) or any(map(_is_empty, args.what))
+    is_partial = bool(reading.gaps) or not reading.is_known or any(map(_is_empty, args.what))
     return exit_status(diagnosis) or (3 if is_partial else 0)
 
 

@@ -304,7 +304,18 @@ def _benchmark(artefact: str, tables: Sequence[BenchmarkResult]) -> Fact:
         values += _number(name, min, _planned(tables, settings))
     values += _number("nranks", max, [table.nranks for table in tables])
     values += _number("nodes", max, [table.nodes for table in tables])
-    return Fact(RESULT, tuple(values), Evidence(artefact, None, "nccl-tests"))
+    return Fact(RESULT, tuple(values), _first_wrong(artefact, rows))
+
+
+def _first_wrong(artefact: str, rows: Iterable[BenchmarkRow]) -> Evidence:
+    """The first row with wrong data; of good rows the table as a whole."""
+    for row in rows:
+        for measurement, side in ((row.out_of_place, "out of place"), (row.in_place, "in place")):
+            if measurement is not None and measurement.wrong:
+                wrong = f"{measurement.wrong} wrong elements"
+                text = f"nccl-tests, first at {row.size_bytes} B {side} ({wrong})"
+                return Evidence(artefact, row.line_no, text)
+    return Evidence(artefact, None, "nccl-tests")
 
 
 def _number(

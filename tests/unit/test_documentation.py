@@ -62,6 +62,39 @@ def test_links_lead_to_files_that_are_there(page: Path) -> None:
     assert text.count("\n```") % 2 == 0, "a fence is not closed"
 
 
+ANCHORED = re.compile(r"(?<!!)\[[^\]]+\]\((?!https?://|mailto:)([^)#\s]*)#([^)\s]+)\)")
+HEADING = re.compile(r"^#{1,6} +(.+?) *#*$", re.M)
+
+
+def anchors(page: Path) -> frozenset[str]:
+    """Those of a page's headings that GitHub and mkdocs both give: each drops the characters that
+    are no letters, digits, `_`, `-` or blanks; mkdocs also drops letters beyond ASCII, and makes
+    one hyphen of several."""
+    text = re.sub(r"^```.*?^```$", "", page.read_text(encoding="utf-8"), flags=re.M | re.S)
+    both = set()
+    for heading in HEADING.findall(text):
+        shown = re.sub(r"\[([^\]]+)\]\([^)]*\)", r"\1", heading).replace("`", "")
+        github = re.sub(r"[^\w\- ]", "", shown.lower()).replace(" ", "-")
+        plain = shown.encode("ascii", "ignore").decode()
+        mkdocs = re.sub(r"[-\s]+", "-", re.sub(r"[^\w\s-]", "", plain).strip().lower())
+        both |= {github} & {mkdocs}
+    return frozenset(both)
+
+
+@pytest.mark.parametrize(
+    "page",
+    [*PAGES, *sorted((ROOT / "docs").glob("*/*.md"))],
+    ids=lambda page: str(page.relative_to(ROOT)),
+)
+def test_links_into_a_page_lead_to_a_heading_on_github_and_on_the_site(page: Path) -> None:
+    dead = []
+    for target, anchor in ANCHORED.findall(page.read_text(encoding="utf-8")):
+        file = (page.parent / target).resolve() if target else page
+        if file.suffix == ".md" and anchor not in anchors(file):
+            dead.append(f"{target}#{anchor}")
+    assert not dead, dead
+
+
 def test_every_page_can_be_found_from_the_readme() -> None:
     text = (ROOT / "README.md").read_text(encoding="utf-8")
     assert [page.name for page in PAGES[1:] if f"docs/{page.name}" not in text] == []

@@ -80,7 +80,7 @@ def test_a_successful_log_is_told_as_such_and_ends_with_0(
 ) -> None:
     status, out, _ = why(capsys, write(tmp_path, "good.txt", GOOD))
     assert status == 0
-    assert "nothing wrong: the work completed, and no line reports a problem" in out
+    assert out.startswith("no failure: the work completed, and no line reports a problem\n")
     document = json.loads(why(capsys, str(tmp_path / "good.txt"), "--json")[1])
     assert (document["findings"], document["healthy"], document["unexplained"]) == ([], True, [])
 
@@ -275,18 +275,131 @@ def test_a_guess_says_what_would_settle_it_and_does_not_repeat_the_line(
     log = write(tmp_path, "rank4.log", caught)
     status, out, _ = why(capsys, log)
     lines = out.splitlines()
-    assert (status, lines[0]) == (
-        1,
-        "CAUSE not found: something failed, and the evidence does not say why",
-    )
-    at = next(
-        number for number, line in enumerate(lines) if line.strip().startswith("rank-not-entering ")
-    )
-    assert [line.strip() for line in lines[at + 1 : at + 3]] == [
-        f"{log}:1",
-        "to confirm: ncclras -v   # while it hangs, twice, ten seconds apart",
-    ]
+    title = "✖ CAUSE (possible)  A rank did not enter the collective   [rank-not-entering]"
+    assert (status, lines[0]) == (1, title)
+    assert f"  evidence  {log}:1  {caught.strip()}" in lines
+    assert "ncclras -v   # while it hangs, twice, ten seconds apart" in out
     assert sum("Watchdog caught" in line for line in lines) == 1
+
+
+RETRY = (
+    "gpu-007:42:43 [0] transport/net_ib.cc:1887 NCCL WARN NET/IB : Got completion from peer"
+    " 10.1.0.8<41713> with status=12 opcode=0 len=0 vendor err 129 (Send) hca mlx5_0\n"
+)
+
+
+def test_the_first_possible_cause_of_a_failure_is_shown_in_full(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    log = write(tmp_path, "nccl.log", RETRY)
+    status, out, _ = why(capsys, log)
+    first = json.loads(why(capsys, log, "--json")[1])["findings"][0]
+    assert (status, first["confidence"]) == (1, "possible")
+    lines = out.splitlines()
+    assert lines[0] == f"✖ CAUSE (possible)  {first['title']}   [{first['id']}]"
+    assert lines[1] == f"  {first['cause']}"
+    assert "  where     gpu-007, mlx5_0, peer 10.1.0.8" in lines
+    assert any(line.startswith("  fix       1  ") for line in lines)
+    commands = [command for fix in first["fixes"] for command in fix["run"]]
+    assert all(f"               {command}" in lines for command in (*commands[:2],))
+    assert "  open      the evidence does not show for certain that this is the cause" in lines
+
+
+@pytest.mark.parametrize(
+    ("text", "has_info_advice"),
+    [
+        (RETRY, True),
+        ("gpu-007:42:42 [0] NCCL INFO NET/IB : Using [0]mlx5_0:1/RoCE [RO]\n" + RETRY, False),
+        ("Traceback (most recent call last):\nKeyError: 'learning_rate'\n", False),
+        ("[  12.3] mlx5_core 0000:18:00.0: health poll failed: unknown state\n", False),
+    ],
+)
+def test_more_of_nccl_s_lines_are_asked_for_only_where_they_are_missing(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, text: str, has_info_advice: bool
+) -> None:
+    _, out, _ = why(capsys, write(tmp_path, "x.log", text))
+    assert ("NCCL_DEBUG=INFO" in out) is has_info_advice, out
+
+
+def test_a_failure_without_a_named_cause_is_3_and_one_with_a_possible_cause_1(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    for text in (RETRY, DUPLICATE, "Traceback (most recent call last):\nKeyError: 'rate'\n"):
+        status, out, _ = why(capsys, write(tmp_path, "x.log", text))
+        named = out.startswith("✖ CAUSE (")
+        assert (status, named) in ((1, True), (3, False)), out
+        assert out.startswith("CAUSE not found") is not named
+
+
+def test_a_text_of_no_known_kind_is_unknown_and_not_fine(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    prose = write(tmp_path, "prose.txt", "The sun shone on the hill all day.\nNobody was in.\n")
+    status, out, _ = why(capsys, prose)
+    assert status == 3
+    assert out.startswith("UNKNOWN: no line is of a kind that busbw knows")
+    # Beside a text that is known it changes nothing.
+    assert why(capsys, prose, write(tmp_path, "good.txt", GOOD))[0] == 0
+
+
+def test_a_complete_table_says_that_its_bandwidth_was_not_judged(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    status, out, _ = why(capsys, write(tmp_path, "good.txt", GOOD))
+    assert status == 0
+    assert out.splitlines()[1].startswith(
+        "  not judged  bandwidth: busbw 458.31 GB/s at 1073741824 B"
+    )
+    assert "  next        busbw expect " in out
+    assert "--size 1073741824 --measured 458.31" in out
+
+
+def test_wrong_data_is_cited_with_the_line_of_its_row_and_its_size(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    wrong = GOOD.replace("458.31      0", "458.31     17")
+    log = write(tmp_path, "wrong.txt", wrong)
+    status, out, _ = why(capsys, log)
+    assert status == 1
+    row = "nccl-tests, first at 1073741824 B out of place (17 wrong elements): wrong_count = 17"
+    assert f"{log}:4  {row}" in out
+
+
+ROWS = """\
+# nThread 1 nGpus 1 minBytes 1048576 maxBytes 4194304 step: 2(factor) warmup iters: 1 iters: 5
+#       size         count      type   redop    root     time   algbw   busbw  #wrong     time   algbw   busbw  #wrong
+     1048576        262144     float     sum      -1   292392    0.00    0.01       0   294448    0.00    0.01       0
+     2097152        524288     float     sum      -1   588426    0.00    0.01       0   591358    0.00    0.01       0
+"""
+REFUSED = """\
+WARNING: Open MPI failed to TCP connect to a peer MPI process.  This
+should not happen.
+
+  Local host: node2
+  PID:        253
+  Message:    connect() to 10.77.0.2:1025 failed
+  Error:      Connection refused (111)
+"""
+
+
+def test_a_rank_that_died_after_rows_of_results_is_no_wrong_interface(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    def ids(text: str) -> list[str]:
+        document = json.loads(why(capsys, write(tmp_path, "job.out", text), "--json", "--all")[1])
+        return [finding["id"] for finding in document["findings"]]
+
+    lines = (
+        "[node2][[1,1],2][btl_tcp_endpoint.c:625:mca_btl_tcp_endpoint_start_connect] connect() to"
+        " 10.77.0.2 failed: Connection refused (111)\n"
+        "[node3][[1,1],5][btl_tcp_frag.c:241:mca_btl_tcp_frag_recv] mca_btl_tcp_frag_recv: readv"
+        " failed: Connection reset by peer (104)\n"
+    )
+    for lost in (REFUSED, lines):
+        before, after = ids(lost), ids(ROWS + lost)
+        assert before[0] == "mpi-wrong-interface"
+        assert after[0] == "dead-process"
+        assert "mpi-wrong-interface" not in after
 
 
 def test_what_would_settle_it_is_not_repeated_where_it_is_a_step_of_the_fix(
@@ -340,3 +453,19 @@ def test_a_dump_that_shows_no_rank_that_waits_is_not_called_empty(
     status, out, err = why(capsys, str(FIXTURES / "flight_recorder" / "healthy-rank0.pickle"))
     assert (status, err) == (0, "")
     assert out.startswith("nothing found")
+
+
+def test_the_ranks_that_a_ras_report_lists_behind_are_the_place(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    report = (
+        "  #0-0 (27a0) MISMATCH\n"
+        "    Communicator ranks have different collective operation counts\n"
+        "    6 ranks have launched up to operation 50\n"
+        "    2 ranks have launched up to operation 49\n"
+        "    Rank 0 -- GPU 0 managed by process 41 on node 10.0.0.1\n"
+        "    Rank 5 -- GPU 1 managed by process 42 on node 10.0.0.2\n"
+    )
+    _, out, _ = why(capsys, write(tmp_path, "ras.txt", report))
+    assert "  where     10.0.0.1, 10.0.0.2, rank 0, rank 5\n" in out
+    assert "…" not in out

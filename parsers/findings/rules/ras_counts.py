@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from busbw.parsers.findings.catalogue import Weight
-from busbw.parsers.findings.evidence import Clue, Sighting, View
+from busbw.parsers.findings.evidence import Clue, Place, Sighting, View
 from busbw.parsers.findings.rules import Fires, Rule, Watch
 
 _COUNT = Watch(
@@ -24,6 +24,9 @@ _COUNT = Watch(
 _STATUS = Watch(
     "status", r"\bRank \d+ has status (?:INIT|NOCOMM|UNKNOWN)|\bRank \d+ reported .*error"
 )
+_MEMBER = Watch("member", r"\bRank \d+ -- GPU \d+ managed by process ", keep=64)
+"""A rank of the group whose count stands above it."""
+_RANK = re.compile(r"\bRank (\d+) -- ")
 _LINE = re.compile(
     r"\b(?:Rank (?P<rank>\d+) has|(?P<many>\d+) ranks have) (?:launched up to operation"
     r" (?P<count>\d+)|not launched any operations)"
@@ -46,8 +49,9 @@ def _judge(view: View) -> Iterator[Clue]:
         return
     scattered = len(ranks) > 2
     few_ahead = ranks[max(ranks)] < ranks[min(ranks)]
+    groups = [line for _, _, line in counts]
     for count, match, line in counts:
-        where = _where(match, line)
+        where = _where(match, line) or _members(line, groups, view.sightings(_MEMBER.name))
         if count == min(ranks):
             weight = Weight.WEAK if few_ahead and not scattered else Weight.STRONG
             yield line.clue("rank-not-entering", weight, "ras", where)
@@ -64,13 +68,29 @@ def _where(match: re.Match[str], line: Sighting) -> tuple[str, ...]:
     return tuple(where)
 
 
+def _members(
+    group: Sighting, groups: Sequence[Sighting], lines: Sequence[Sighting]
+) -> tuple[str, ...]:
+    """The ranks and nodes that are listed between the line of a group and that of the next one."""
+    later = [each.place for each in groups if each.place > group.place]
+    end = min(later, default=Place(group.place.text + 1, 0))
+    ranks: list[str] = []
+    nodes: list[str] = []
+    for line in lines:
+        if group.place < line.place < end:
+            ranks += [f"rank {number}" for number in _RANK.findall(line.text)]
+            node = _NODE.search(line.text)
+            nodes += [node[1] or node[2]] if node else []
+    return (*dict.fromkeys(nodes), *ranks)
+
+
 RULE = Rule(
     name="ras-counts",
     conclusion=(
         "Ranks have different operation counts. A few ranks behind did not enter the "
         "collective. A few ahead, or all different, are desynchronised."
     ),
-    watches=(_COUNT, _STATUS),
+    watches=(_COUNT, _STATUS, _MEMBER),
     judge=_judge,
     fires=(
         Fires(
