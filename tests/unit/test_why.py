@@ -459,7 +459,9 @@ def test_the_ranks_that_a_ras_report_lists_behind_are_the_place(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     report = (
-        "  #0-0 (27a0) MISMATCH\n"
+        "  Warnings\n"
+        "  ========\n\n"
+        "  #0-0 (27a079b828ff1a75) MISMATCH\n"
         "    Communicator ranks have different collective operation counts\n"
         "    6 ranks have launched up to operation 50\n"
         "    2 ranks have launched up to operation 49\n"
