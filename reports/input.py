@@ -3,7 +3,6 @@ commands."""
 
 from __future__ import annotations
 
-import statistics
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -18,6 +17,7 @@ from busbw.model import (
     RunResult,
     Status,
 )
+from busbw.parsers.blame.levels import good_level
 from busbw.parsers.nccl_tests.groups import group_samples
 
 # Groups of nodes a run measured to find who is slow, and which of them include a suspect.
@@ -113,14 +113,17 @@ def measured_groups(result: RunResult) -> tuple[Group, ...]:
 
 
 def usual_by_kind(groups: Iterable[Group]) -> dict[Kind, float]:
-    """Kind → median of its groups without a suspect; of all groups where every one includes a suspect."""
+    """Kind → good level of its groups without a suspect; of all groups where every one includes a suspect.
+
+    One node of four is in half of all pairs: their median would lie between slow and good ones.
+    """
     values: dict[Kind, tuple[list[float], list[float]]] = {}
     for group in groups:
         kind = group.kind
         if kind not in values:
             values[kind] = [], []
         values[kind][group.flagged].append(group.busbw_gb_s)
-    return {kind: statistics.median(clean or flagged) for kind, (clean, flagged) in values.items()}
+    return {kind: good_level(clean or flagged) for kind, (clean, flagged) in values.items()}
 
 
 def _groups_of(

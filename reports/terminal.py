@@ -113,9 +113,12 @@ def verdict_lines(result: RunResult, run_dir: str | None = None) -> tuple[Line, 
         lines += _others(others)
     lines += _layers(findings)
     lines += _gaps(result)
-    usual = f"runs/{result.run_id}"
-    place = run_dir or usual
-    shown = [replace(line, text=one_line(line.text.replace(usual, place))) for line in lines]
+    place = run_dir or f"runs/{result.run_id}"
+    # Its commands name the folder that it was made in: it may lie elsewhere by now.
+    made_in = re.compile(rf"(?<!\S)[^\s'\"]*/{re.escape(result.run_id)}(?![\w.-])")
+    shown = [
+        replace(line, text=one_line(made_in.sub(lambda _: place, line.text))) for line in lines
+    ]
     return (*shown, Line(one_line(lead.last_line(result, place)), unbroken=True))
 
 

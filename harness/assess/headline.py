@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from busbw.assess import placeholders
 from busbw.inventory.hostlist import fold
 from busbw.model import (
     BenchmarkRow,
@@ -341,7 +342,11 @@ def not_covered(
     """Everything that was planned and not done, or done without an answer."""
     ran = {launch.artefact.case.id for launch in launches}
     uncovered = [
-        Uncovered(f"case {case.id}", "the run ended before it", f"busbw run --resume {plan.run_id}")
+        Uncovered(
+            f"case {case.id}",
+            "the run ended before it",
+            f"busbw run --resume {placeholders.directory(plan)}",
+        )
         for case in plan.playbook.cases
         if case.id not in ran
     ]

@@ -27,7 +27,7 @@ WORDS: Mapping[str, str] = {
     "PID": r"(?<!\$)\bPID\b",
     "RUN": (
         r"(?<=--resume )RUN\b|\bRUN(?=/)"
-        r"|(?<=busbw why )RUN\b|(?<=busbw expect )RUN\b|(?<=busbw report )RUN\b"
+        r"|(?<=busbw diff )RUN\b|(?<=busbw why )RUN\b|(?<=busbw expect )RUN\b|(?<=busbw report )RUN\b"
     ),
 }
 """What is known → how the catalogue writes it. RUN elsewhere is a run that the reader chooses."""
@@ -75,13 +75,25 @@ def left_in(text: str) -> frozenset[str]:
     return frozenset(name for name, word in _COMPILED.items() if word.search(text))
 
 
+def directory(plan: RunPlan) -> str:
+    """The run's directory, in the folder that was given to the run, from where it was started: `raw/`
+    does not know its place.
+
+    >>> from types import SimpleNamespace as of
+    >>> directory(of(run_id="r", run_words=("quick", "-o", "my runs")))
+    "'my runs/r'"
+    """
+    words = plan.run_words[1:]
+    folder = dict(zip(words[::2], words[1::2], strict=False)).get("-o", "runs")
+    return shlex.quote(f"{folder}/{plan.run_id}")
+
+
 def known(finding: Finding, plan: RunPlan, node: Node | None) -> Known:
     """What the run knows for the commands of one finding. `node`: the one that they ask; None =
     several, or none."""
     names = tuple(each.name for each in plan.cluster.nodes)
     values = {
-        # The folder that runs are made in, if nobody gave another: `raw/` does not know its place.
-        "RUN": f"runs/{plan.run_id}",
+        "RUN": directory(plan),
         "NODES": ",".join(name for name in names if name in _nodes_of(finding)),
         "DEVICE": _named(finding, _DEVICES),
         "BUS_ID": _named(finding, _BUSES).lower(),

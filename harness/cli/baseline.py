@@ -8,7 +8,7 @@ import statistics
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from busbw.cli import options, write_text
+from busbw.cli import options, write_message, write_text
 from busbw.errors import BusbwError, UsageError
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ def _accept(args: argparse.Namespace) -> int:
     from busbw.compare import accepted
     from busbw.model.history import Decision
 
-    directory, past = _past(args.run)
+    directory, past, busy = _past(args.run)
     if past.verdict not in ("PASS", "WARN") and not args.anyway:
         raise UsageError(
             f"run {past.run_id} is {past.verdict}, no baseline for later runs",
@@ -68,6 +68,9 @@ def _accept(args: argparse.Namespace) -> int:
             next_step="accept another run",
         )
     accepted.decide(directory, Decision(now(), getpass.getuser(), args.note))
+    if busy:
+        advice = f"later runs on free CPUs will look faster; busbw baseline revoke {args.run}"
+        write_message(f"busbw: warning: {busy}: {advice}\n")
     write_text(
         f"accepted {past.run_id}: {_regime(past)}, {len(past.numbers) + len(past.contrasts)}"
         " numbers\n"
@@ -99,7 +102,7 @@ def _show(args: argparse.Namespace) -> int:
     from busbw.reports.safe import one_line
     from busbw.units import format_bandwidth, format_size
 
-    directory, past = _past(args.run)
+    directory, past, _ = _past(args.run)
     lines = [f"{past.run_id}  {past.verdict}  {_regime(past)}"]
     for decision in accepted.read(directory):
         word = "revoked" if decision.revoked else "accepted"
@@ -153,14 +156,18 @@ def _list(args: argparse.Namespace) -> int:
     return 0
 
 
-def _past(path: Path) -> tuple[RunDir, ComparableRun]:
+def _past(path: Path) -> tuple[RunDir, ComparableRun, str]:
+    """The run, what other runs see of it, and how busy its CPUs were; empty = they were free."""
     from busbw import assess
     from busbw.compare import accepted, comparable
     from busbw.store import run_directory
 
     directory = run_directory.open_existing(path)
     directory.require_undamaged()
-    return directory, comparable.of_result(assess.derive(directory), accepted.standing(directory))
+    result = assess.derive(directory)
+    busy = (each.title for each in result.findings if each.id == "measured-while-busy")
+    past = comparable.of_result(result, accepted.standing(directory))
+    return directory, past, next(busy, "")
 
 
 def _regime(past: ComparableRun) -> str:

@@ -40,6 +40,10 @@ ASSUMED_GPUS = 8
 """GPUs per node in a dry run where the inventory does not say."""
 
 
+_OUT = Path("runs")
+"""Where run directories are, if nobody gives another folder."""
+
+
 @dataclass(frozen=True, slots=True)
 class RunOptions:
     """What a person asks of a run; each field is the option of that name of `busbw run`."""
@@ -77,7 +81,7 @@ class RunOptions:
     partition: str | None = None
     time: str | None = None
     salloc: tuple[str, ...] = ()
-    out: Path = Path("runs")
+    out: Path = _OUT
     resume: Path | None = None
     replay: Path | None = None
 
@@ -251,6 +255,7 @@ def _run_words(options: RunOptions) -> tuple[str, ...]:
             *(("--sweep", each) for each in options.sweep),
             ("--treatment", options.treatment),
             ("--duration", options.duration),
+            ("-o", None if options.out == _OUT else options.out),
         ),
         *environment,
     )

@@ -40,6 +40,12 @@ USUAL_NOISE = 0.02
 """Of such a group from launch to launch. Source: assumption, a calm fabric."""
 FEWEST_ABOVE = 5
 """Groups above the good level from which on their distances tell the noise. Source: assumption."""
+FEWEST_AT_LEVEL = 2
+"""Groups at each of two levels, where so few lie above that they are told apart by the gap between.
+Source: arithmetic, one alone is no level."""
+CLEAN_GAP = 2.0
+"""Times the range of the values at either of two levels, that the gap between them exceeds. Source:
+test, one slow node of four is in half of all pairs."""
 FEWEST_GOOD = 0.1
 """Share of the groups of a class that are good, at least: with five bad nodes of eight it is a ninth.
 Source: arithmetic."""

@@ -19,11 +19,13 @@ from typing import TYPE_CHECKING
 
 from busbw.model import Medium
 from busbw.parsers.blame.constants import (
+    CLEAN_GAP,
     DIP,
     DISTANCE,
     DRIFT,
     EFFICIENCY,
     FEWEST_ABOVE,
+    FEWEST_AT_LEVEL,
     FEWEST_GOOD,
     FEWEST_GROUPS,
     FEWEST_PEERS,
@@ -202,8 +204,28 @@ def of_good_ones(ratios: Iterable[float]) -> float:
     near = [value for value in ratios if 0.8 < value < 1.2] or [1.0]
     above = [value - 1.0 for value in near if value >= 1.0]
     if len(above) < FEWEST_ABOVE:
-        return spread(near)
+        return spread(_upper_of_two_levels(near))
     return 1.4826 * statistics.median(above)
+
+
+def _upper_of_two_levels(values: list[float]) -> list[float]:
+    """The values of the upper level where they lie at two, else all of them: how far the levels lie
+    apart is what a bad part takes, and no noise of good ones.
+
+    >>> _upper_of_two_levels([0.84, 1.0, 0.85, 1.01])
+    [1.0, 1.01]
+    >>> _upper_of_two_levels([0.84, 1.0, 0.9, 1.05])
+    [0.84, 0.9, 1.0, 1.05]
+    """
+    ranked = sorted(values)
+    gaps = [after - before for before, after in itertools.pairwise(ranked)]
+    if not gaps:
+        return ranked
+    at = 1 + max(range(len(gaps)), key=gaps.__getitem__)
+    lower, upper = ranked[:at], ranked[at:]
+    within = max(lower[-1] - lower[0], upper[-1] - upper[0], LEAST_NOISE)
+    clean = min(len(lower), len(upper)) >= FEWEST_AT_LEVEL and max(gaps) > CLEAN_GAP * within
+    return upper if clean else ranked
 
 
 def _from_launch_to_launch(

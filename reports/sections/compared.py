@@ -9,7 +9,7 @@ from busbw.model import Status
 from busbw.model.history import Change, NumberShift
 from busbw.reports import phrases
 from busbw.reports.input import ReportInput
-from busbw.units import format_size
+from busbw.units import format_size, format_time_us
 
 _STATUS = {
     Change.SLOWER: Status.FAIL,
@@ -78,12 +78,16 @@ def _row(each: NumberShift) -> Row:
         if known
         else shift.reason
     )
+    before, now = phrases.bandwidth(each.before_gb_s), phrases.bandwidth(each.now_gb_s)
+    times_us = each.times_us()
+    if times_us is not None:
+        before, now = map(format_time_us, times_us)
     return Row(
         _STATUS[shift.change],
         shift.change.value,
         f"{each.number.collective} {format_size(each.number.size_bytes)}",
-        phrases.bandwidth(each.before_gb_s),
-        phrases.bandwidth(each.now_gb_s),
+        before,
+        now,
         change,
         f"{shift.launches[0]} / {shift.launches[1]}",
     )

@@ -12,7 +12,17 @@ import pytest
 from busbw import assess
 from busbw.assess import commands, placeholders
 from busbw.fabrics import fabric
-from busbw.model import Cluster, Evidence, Finding, Fix, Node, Status, Uncovered, Unreachable
+from busbw.model import (
+    Cluster,
+    Confidence,
+    Evidence,
+    Finding,
+    Fix,
+    Node,
+    Status,
+    Uncovered,
+    Unreachable,
+)
 from busbw.parsers.findings import catalogue
 from busbw.playbook import load
 from busbw.run import publish
@@ -44,6 +54,24 @@ def plan(**changes: object) -> RunPlan:
         run_words=("quick", "--nccl-tests", "~/nccl-tests"),
     )
     return replace(made, **changes)
+
+
+def test_commands_name_the_folder_that_was_given_to_the_run() -> None:
+    made = plan(run_words=("firmware-ci", "-o", "ciruns"))
+    finding = Finding(
+        id="slower-than-accepted",
+        status=Status.FAIL,
+        title="slower",
+        where=(),
+        evidence=(),
+        confidence=Confidence.CERTAIN,
+    )
+    (whole,) = commands.completed((catalogue.filled(finding),), made)
+    assert whole.fixes[0].commands == ("busbw diff ciruns/r",)
+    assert whole.verify == ("busbw run firmware-ci -i cluster.yaml -p tcp -o ciruns",), (
+        "measured again, and compared then"
+    )
+    assert placeholders.directory(plan()) == "runs/r"
 
 
 @pytest.mark.parametrize(
