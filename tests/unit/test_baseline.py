@@ -16,7 +16,7 @@ from busbw.cli import main
 from busbw.codec import dump_json
 from busbw.compare import accepted, comparable, earlier
 from busbw.errors import RunDirError
-from busbw.model import RunResult, Status
+from busbw.model import Confidence, Finding, RunResult, Status
 from busbw.model.history import ComparableRun, Decision
 from busbw.store.run_directory import RunDir
 
@@ -105,6 +105,21 @@ def test_accepting_keeps_who_when_why_and_showing_reports_it_with_regime_numbers
     assert main(["baseline", "revoke", run, "--note", "recabled"]) == 0
     assert accepted.standing(RunDir(Path(run))) is None
     assert main(["baseline", "revoke", run]) == 2
+
+
+def test_accepting_a_run_on_busy_cpus_warns(
+    tmp_path: Path, results: dict[str, RunResult], capsys: pytest.CaptureFixture[str]
+) -> None:
+    title = "15 of 15 launches ran while others used the CPUs of n1"
+    busy = Finding(
+        "measured-while-busy", Status.WARN, title, ("n1",), (), confidence=Confidence.CERTAIN
+    )
+    run = run_of(tmp_path, results, "20261120-a", findings=(busy,))
+    assert main(["baseline", "accept", run]) == 0
+    assert f"warning: {title}" in capsys.readouterr().err
+    free = run_of(tmp_path, results, "20261121-b", findings=())
+    assert main(["baseline", "accept", free]) == 0
+    assert capsys.readouterr().err == ""
 
 
 def test_a_run_that_failed_is_not_accepted_unless_somebody_insists(
