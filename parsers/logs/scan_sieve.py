@@ -105,7 +105,8 @@ def as_shown(text: bytes) -> bytes:
     >>> as_shown(b"10%\\r20%\\rKilled\\r\\nok\\r\\r\\n")
     b'Killed\\nok\\n'
     """
-    kept, copied = [], 0
+    kept: list[bytes] = []
+    copied = 0
     at = text.find(b"\r")
     while at >= 0:
         start = text.rfind(b"\n", copied, at) + 1 or copied
