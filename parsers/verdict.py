@@ -208,8 +208,8 @@ def sensitivity(samples: tuple[GroupSample, ...], outcome: BlameOutcome) -> tupl
             f" other: {unmet}"
         )
     lines.append(
-        "does not detect: a fault that slows all nodes alike (peers are the reference; no"
-        " contract or earlier run was used)"
+        "does not detect: a fault that slows all nodes alike (the survey compares them with each"
+        " other only)"
     )
     return tuple(lines)
 

@@ -11,7 +11,7 @@ from busbw.inventory.hostlist import LEGAL_NAME, fold
 from busbw.model import Confidence, Evidence, Finding, Fix, Status
 from busbw.parsers.findings import catalogue
 from busbw.reports.safe import one_line
-from busbw.units import format_bandwidth, format_link_rate, format_time_us
+from busbw.units import format_bandwidth, format_link_rate, format_size, format_time_us
 
 if TYPE_CHECKING:
     from busbw.model import Comparison, CriterionResult, Reference
@@ -313,6 +313,14 @@ def is_command(text: str) -> bool:
     if capital or parts[0].endswith((":", ",")):
         return False
     return not any(_PROSE.match(word) for word in parts)
+
+
+def criterion(of: CriterionResult) -> str:
+    """What a criterion measures, with its case where that says more than the collective: a ring."""
+    text = f"{of.collective} {format_size(of.size_bytes)}"
+    if of.case_id.replace("-", "_") == of.collective:
+        return text
+    return f"{text} ({of.case_id})"
 
 
 def limit(of: CriterionResult) -> str:

@@ -11,7 +11,6 @@ from busbw.checks import CONNECT
 from busbw.model import Confidence, CriterionResult, Finding, RunResult, Status, Unreachable
 from busbw.reports import lead, phrases
 from busbw.reports.safe import one_line
-from busbw.units import format_size
 
 _MORE_FINDINGS = 5
 _EVIDENCE = 3
@@ -149,7 +148,7 @@ def _criterion(of: CriterionResult) -> tuple[str, str, str, str, str]:
     else:
         word = "not measured" if of.measured is None else "inconclusive"
     return (
-        f"{of.id} {of.collective} {format_size(of.size_bytes)}",
+        f"{of.id} {phrases.criterion(of)}",
         phrases.limit(of),
         phrases.measured(of),
         str(of.launches),

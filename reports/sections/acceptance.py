@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from busbw.model import CheckResult, CriterionResult, ProviderAnswer, Status
 from busbw.reports import phrases
 from busbw.reports.input import ReportInput
-from busbw.units import format_size
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +119,7 @@ def _criterion(report: ReportInput, each: CriterionResult) -> Criterion:
     )
     return Criterion(
         each.id,
-        f"{each.collective} {format_size(each.size_bytes)}{where}",
+        f"{phrases.criterion(each)}{where}",
         phrases.limit(each),
         phrases.measured(each),
         each.launches,

@@ -7,7 +7,7 @@ import statistics
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
-from busbw.model import BenchmarkRow, CaseOutcome, Comparison, Measurement, RunResult
+from busbw.model import BenchmarkRow, CaseOutcome, Comparison, LaunchRole, Measurement, RunResult
 from busbw.reports import lead, phrases
 from busbw.reports.charts import plot, svg
 from busbw.reports.charts.svg import Drawing
@@ -71,6 +71,8 @@ def sweeps(result: RunResult) -> tuple[Sweep, ...]:
     for outcome in result.cases:
         if outcome.case.purpose not in _TIMED or lead.is_survey(outcome):
             continue
+        if outcome.case.role is LaunchRole.WITHOUT_SUSPECTS:
+            continue  # other nodes: no launch of this curve
         if any(table.rows for table in outcome.results):
             timed.setdefault(outcome.case.collective.value, []).append(outcome)
     return tuple(_sweep(collective, outcomes) for collective, outcomes in timed.items())

@@ -3,7 +3,7 @@ together with the source of its reference."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from busbw.model import CaseOutcome, Comparison, RunResult, Status
@@ -65,26 +65,33 @@ def view(report: ReportInput) -> Judgement | None:
 
 
 def _numbers(result: RunResult) -> tuple[NumberBlock, ...]:
+    contract = result.acceptance.criteria if result.acceptance else ()
+    judge_of = {(each.case_id, each.size_bytes): each.id for each in contract}
     same: dict[tuple[str, str], list[Comparison]] = {}
     for comparison in lead.whole_cluster(result):
         reference = f"{phrases.reference(comparison.reference)}: {comparison.reference.source}"
         same.setdefault((comparison.case_id, reference), []).append(comparison)
     return tuple(
-        NumberBlock(case, reference, tuple(_number(c) for c in own))
+        NumberBlock(case, reference, tuple(_number(c, judge_of) for c in own))
         for (case, reference), own in same.items()
     )
 
 
-def _number(comparison: Comparison) -> NumberRow:
+def _number(comparison: Comparison, judge_of: Mapping[tuple[str, int], str]) -> NumberRow:
+    """judge_of: the contract's criterion for a case and size: beside it nothing passes a number."""
     expected = comparison.reference.busbw_gb_s
+    status, reason = comparison.status, comparison.reason
+    criterion = judge_of.get((comparison.case_id, comparison.size_bytes))
+    if criterion is not None and status is Status.PASS:
+        status, reason = Status.SKIPPED, f"the contract judges it (criterion {criterion}); {reason}"
     return NumberRow(
         format_size(comparison.size_bytes),
-        comparison.status,
+        status,
         _measured(comparison),
         phrases.shown(expected, phrases.bandwidth, "none"),
         phrases.shown(comparison.ratio, phrases.percent),
         phrases.shown(comparison.limit, lambda limit: phrases.bandwidth(limit.value_gb_s)),
-        comparison.reason,
+        reason,
     )
 
 

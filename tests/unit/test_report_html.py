@@ -17,9 +17,19 @@ from types import SimpleNamespace
 import pytest
 
 from busbw.cli import report as report_command
-from busbw.model import CheckResult, Confidence, Evidence, Finding, Status
+from busbw.model import (
+    CheckResult,
+    Comparison,
+    Confidence,
+    Evidence,
+    Finding,
+    LaunchRole,
+    Reference,
+    Status,
+)
 from busbw.parsers.findings import catalogue
 from busbw.reports import ReportInput, html, phrases
+from busbw.reports.sections import curve, judgement
 from busbw.run import publish
 from busbw.store.run_directory import RunDir
 
@@ -413,6 +423,43 @@ def test_the_acceptance_block_shows_limit_interval_and_launches_of_each_criterio
     assert "191.6 GB/s ± 2.35 GB/s" in text
     assert "512 nodes: valid only for the 16 measured" in text
     assert "128 parts of 16 nodes, SHA-256 over their serial numbers" in text
+
+
+def test_beside_a_contract_no_other_reference_passes_its_numbers() -> None:
+    report = RUNS.acceptance()
+    met = report.result.acceptance.criteria[0]
+    peers = Reference("peers", 400.0, "a good pair of nodes")
+    passed = Comparison(
+        met.case_id, met.size_bytes, 184.0, peers, 0.46, Status.PASS, "at least 10 %"
+    )
+    other = replace(passed, size_bytes=met.size_bytes // 2)
+    made = judgement.view(
+        replace(report, result=replace(report.result, comparisons=(passed, other)))
+    )
+    assert made is not None
+    rows = [(row.status, row.reason) for row in made.numbers[0].rows]
+    assert rows == [
+        (Status.SKIPPED, f"the contract judges it (criterion {met.id}); at least 10 %"),
+        (Status.PASS, "at least 10 %"),
+    ]
+
+
+def test_a_launch_without_the_suspects_is_no_point_of_the_curve() -> None:
+    result = RUNS.acceptance().result
+    measured = next(each for each in result.cases if each.case.id == "all-reduce")
+    case = replace(
+        measured.case, id="rest-all-reduce", role=LaunchRole.WITHOUT_SUSPECTS, required=False
+    )
+    rest = replace(measured, case=case)
+    assert curve.sweeps(replace(result, cases=(*result.cases, rest))) == curve.sweeps(result)
+
+
+def test_two_criteria_of_one_collective_are_told_apart_by_their_cases() -> None:
+    (first, *_) = RUNS.acceptance().result.acceptance.criteria
+    plain = replace(first, case_id="all-reduce", collective="all_reduce", size_bytes=8 << 20)
+    ring = replace(plain, case_id="all-reduce-ring")
+    assert phrases.criterion(plain) == "all_reduce 8 MiB"
+    assert phrases.criterion(ring) == "all_reduce 8 MiB (all-reduce-ring)"
 
 
 def test_long_texts_are_cut_and_those_beyond_the_budget_named() -> None:
