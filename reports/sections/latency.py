@@ -26,8 +26,8 @@ class Latency:
     conclusion: str
     picture: Drawing
     cursor: Cursor
-    rows: tuple[tuple[str, str, str], ...]
-    """Size, time out of place, time in place."""
+    rows: tuple[tuple[str, str, str, str], ...]
+    """Case, size, time out of place, time in place."""
 
 
 def view(report: ReportInput) -> tuple[Latency, ...] | None:
@@ -63,7 +63,7 @@ def _latency(sweep: Sweep) -> Latency:
         tuple(f"{format_size(point.size_bytes)}: {format_time_us(time)}" for point, time in timed),
     )
     rows = tuple(
-        (format_size(p.size_bytes), _side_time(p.out_of_place), _side_time(p.in_place))
+        (p.case_id, format_size(p.size_bytes), _side_time(p.out_of_place), _side_time(p.in_place))
         for p in sweep.points
     )
     return Latency(sweep.collective, heading, conclusion, plot.draw_both(chart), cursor, rows)
