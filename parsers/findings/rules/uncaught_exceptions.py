@@ -21,7 +21,9 @@ _EXCEPTION = Watch(
     r"|IndentationError|IndexError|KeyError|ValueError|AssertionError|ZeroDivisionError"
     r"|NotImplementedError|RecursionError|UnicodeDecodeError|JSONDecodeError|FileNotFoundError"
     r"|OverflowError)(?:: |:?\s*$)",
+    unless=r"\bnan\b|\binf\b|not finite|non-?finite|checksum|corrupt",
 )
+"""Numbers that went bad may come from the hardware too."""
 _INPUT = Watch(
     "input",
     _TAGS + r"(?:binascii|yaml|toml|json|pandas|numpy|omegaconf|hydra|pydantic\w*|pickle|struct|csv"
@@ -92,6 +94,7 @@ RULE = Rule(
         "RuntimeError: NCCL error in: ProcessGroupNCCL.cpp:1970, unhandled system error\n",
         "    raise ValueError(\n",
         "KeyError: 'database'\n",
+        "torch\nAssertionError: Rank 3: found NaN in the gradients\n",
         "torch\n    except KeyError:\n",
         "torch.OutOfMemoryError: CUDA out of memory.\n",
     ),
