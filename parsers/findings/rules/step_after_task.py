@@ -19,7 +19,10 @@ _TASK = Watch(
     r"|Out Of Memory|Illegal|Floating)",
 )
 _STEP = Watch("step", r"\*\*\* STEP \S+ ON \S+ CANCELLED AT \S+ \*\*\*")
-_REASON = Watch("reason", r"CANCELLED AT \S+ DUE TO |\*\*\* JOB \S+ ON \S+ CANCELLED AT")
+_REASON = Watch(
+    "reason",
+    r"CANCELLED AT \S+ DUE TO |\*\*\* JOB \S+ ON \S+ CANCELLED AT|srun: forcing job termination",
+)
 
 
 def _judge(view: View) -> Iterator[Clue]:
@@ -53,6 +56,11 @@ RULE = Rule(
         (
             "slurmstepd: error: *** STEP 42.0 ON gpu3 CANCELLED AT 2026-07-10T09:00:00 ***\n"
             "srun: error: gpu4: task 7: Terminated\n"
+        ),
+        (
+            "srun: forcing job termination\n"
+            "slurmstepd: error: *** STEP 42.0 ON gpu3 CANCELLED AT 2026-07-10T09:00:00 ***\n"
+            "srun: error: gpu4: task 7: Killed\n"
         ),
     ),
 )
