@@ -351,9 +351,17 @@ def leading_guess(diagnosis: Diagnosis) -> Finding | None:
     if any(map(_is_stated, shown)):
         return None
     for each in shown:
-        if each.status is Status.FAIL and each.id not in message_clues.RESTATEMENTS:
+        if _is_cause_or_condition(each) and each.id not in message_clues.RESTATEMENTS:
             return each
     return None
+
+
+def _is_cause_or_condition(finding: Finding) -> bool:
+    """Settings are neither; what only runs find is a failure or none."""
+    known = catalogue.load().by_id.get(finding.id)
+    if known is None:
+        return finding.status is Status.FAIL
+    return known.role in (Role.CAUSE, Role.SECONDARY, Role.STATE)
 
 
 def _is_stated(finding: Finding) -> bool:

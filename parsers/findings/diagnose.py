@@ -361,12 +361,13 @@ def diagnose(evidence: EvidenceSet, context: Context | None = None) -> Diagnosis
         clues += rule.judge(view_for(rule, evidence, tuple(clues), context))
         origins += [rule.name] * (len(clues) - len(origins))
     course = _course(evidence)
-    outlived = {
-        clue.place
+    outlived = [
+        _is_outlived(clue.evidence.text, clue.place, course, clue.source in _STARTERS)
         for clue in clues
-        if _is_outlived(clue.evidence.text, clue.place, course, clue.source in _STARTERS)
-    }
-    clues = [_weak(clue) if clue.place in outlived else clue for clue in clues]
+    ]
+    clues = [
+        _weak(clue) if is_over else clue for clue, is_over in zip(clues, outlived, strict=True)
+    ]
     harmless = _harmless(known, clues)
     failures = _failures(evidence, harmless, failure_lines.patterns(words=False))
     doubts = failures + _failures(evidence, harmless, failure_lines.patterns(words=True))
@@ -375,7 +376,11 @@ def diagnose(evidence: EvidenceSet, context: Context | None = None) -> Diagnosis
     doubts.sort(key=lambda line: line.place)
     signs = clues
     if failures:  # what ended it is elsewhere
-        signs = [each for each in clues if each.place not in outlived or not _ends(known, each)]
+        signs = [
+            clue
+            for clue, is_over in zip(clues, outlived, strict=True)
+            if not is_over or not _ends(known, clue)
+        ]
     faults = tuple(fault for fault in evidence.faults if not catalogue.is_remark(fault.text))
     findings = rank(known, signs, context, complaint=_complaint(evidence), failed=bool(failures))
     if not failures:

@@ -8,6 +8,8 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from busbw.text import whole
+
 _TITLE = re.compile(
     r"\b(?:Uni|Bi|B)directional copy|All-To-All benchmark|Bandwidth .{0,20}Matrix|^\s*(?:Uni|Bi)\w{0,11}$"
 )
@@ -158,6 +160,6 @@ def shown(matrix: Matrix) -> Iterator[str]:
 
 
 def _kind(device: str) -> str:
-    if device.isdigit():
+    if whole(device) is not None:
         return "device"
     return device[:3] if device.startswith(("CPU", "GPU")) else "NIC"

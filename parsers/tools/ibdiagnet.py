@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from busbw.parsers.tools import Tool
 from busbw.parsers.tools.blocks import runs
+from busbw.text import whole
 
 _BEGIN = re.compile(r"^Running version: +\"?IBDIAGNET", re.M)
 _TABLE = re.compile(r"^-I- Stage +Warnings +Errors\b", re.M)
@@ -60,15 +61,10 @@ def _run(text: str) -> Fabric | None:
     stages = _STAGE.findall(text, table.end()) if table else []
     return Fabric(
         tuple(
-            Stage(name, _count(warned), _count(failed), note)
-            for name, warned, failed, note in stages
+            Stage(name, whole(warned), whole(failed), note) for name, warned, failed, note in stages
         ),
         tuple(dict.fromkeys(errors)),
     )
-
-
-def _count(text: str) -> int | None:
-    return int(text) if text.isdigit() else None
 
 
 def _lines(run: Fabric) -> Iterator[str]:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from busbw.parsers.tools import Tool
 from busbw.parsers.tools.blocks import runs
+from busbw.text import whole
 
 _HEAD = re.compile(r"^[ \t]*available: (\d{1,5}) nodes? \(", re.M)
 _CPUS = re.compile(r"^[ \t]*node (\d{1,5}) cpus:([\d ,-]*)$", re.M)
@@ -66,8 +67,13 @@ def _machine(text: str) -> Numa | None:
 
 def _number(cpus: str) -> int:
     """How many: numbers, or ranges where people shortened them."""
-    ranges = (each.partition("-") for each in cpus.replace(",", " ").split())
-    return sum(int(last or first) - int(first) + 1 for first, _, last in ranges if first.isdigit())
+    number = 0
+    for each in cpus.replace(",", " ").split():
+        first, _, last = each.partition("-")
+        low, high = whole(first), whole(last or first)
+        if low is not None and high is not None:
+            number += high - low + 1
+    return number
 
 
 def _lines(numa: Numa) -> Iterator[str]:
@@ -80,9 +86,11 @@ def _lines(numa: Numa) -> Iterator[str]:
 
 
 def _gaps(numa: Numa) -> Iterator[str]:
-    whole = [node for node in numa.nodes if node.size_mb is not None and node.free_mb is not None]
-    if len(whole) < numa.available:
-        yield f"numactl -H: {len(whole)} of {numa.available} nodes are there"
+    complete = [
+        node for node in numa.nodes if node.size_mb is not None and node.free_mb is not None
+    ]
+    if len(complete) < numa.available:
+        yield f"numactl -H: {len(complete)} of {numa.available} nodes are there"
 
 
 TOOL = Tool(

@@ -14,7 +14,8 @@ from busbw.parsers.findings.evidence import Clue, View
 from busbw.parsers.findings.rules import Fires, Rule, Watch
 
 _FINDING = "program-error"
-_TAGS = r"^(?:[\w.-]+:\s+)?(?:\W*(?:rank|default)?\W?\d+\W*:\s*|\([^)]{1,60}\)\s*)*\s*"
+_TAGS = r"^ {0,8}(?:[\w.-]{1,64}:\s{1,8})?(?:\[?(?:rank|default)?\d{1,6}\]?:\s{0,8}|\([^)]{1,60}\)\s{0,8})?"
+"""A host's name, a rank or a process, as launchers put them before a line."""
 _EXCEPTION = Watch(
     "exception",
     _TAGS + r"(?:[\w.]+\.)?(?-i:TypeError|AttributeError|NameError|UnboundLocalError|SyntaxError"
