@@ -85,7 +85,7 @@ def test_axe_finds_a_planted_violation(
     ("name", "answers"),
     [
         ("slowed", ("FAIL", "node3", "likely", "24%", "busbw check")),
-        ("stalled", ("FAIL", "node4", "certain", "kill -CONT")),
+        ("stalled", ("FAIL", "node4", "certain", "Ask who sent the signal")),
         ("unreached", ("UNKNOWN", "node2", "look at sshd")),
         ("healthy", ("PASS", "does not detect")),
         ("acceptance", ("INCONCLUSIVE", "1 of 1 criteria met", "≥ 0.006 GB/s", "C1")),
