@@ -472,7 +472,9 @@ def _is_outlived(
     if is_warning and end is not None:
         return end
     after = (line_no for line_no in course.failures if line_no > place.line_no)
-    return next(after, course.lines) - place.line_no > _LONG and _LIBRARY.search(text) is None
+    # What stopped with an error and was followed by no other may be what ended the job.
+    goes_on = course.lines if is_warning or is_starter else place.line_no
+    return next(after, goes_on) - place.line_no > _LONG and _LIBRARY.search(text) is None
 
 
 def _weak(clue: Clue) -> Clue:

@@ -3,8 +3,11 @@ named as such."""
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
+from busbw.cli import main
 from busbw.model import Confidence, Finding
 from busbw.parsers.findings.diagnose import diagnose, search_patterns
 from busbw.parsers.findings.evidence import EvidenceSet, Text
@@ -118,3 +121,10 @@ def test_what_hung_a_job_stands_near_its_end() -> None:
 def test_what_callers_add_to_an_exception_is_no_error_of_its_own() -> None:
     first = "AssertionError: 64 is not divisible by 6\n"
     assert "program-error" not in ids(f"{first}[rank0]: AssertionError: 64 when making the model\n")
+
+
+def test_an_error_that_nothing_failed_behind_is_never_silent(tmp_path: Path) -> None:
+    notes = [f"note {number}" for number in range(150)]
+    path = tmp_path / "job.out"
+    path.write_text("\n".join(["torch on 8 GPUs", "CustomError: the ring did not form", *notes]))
+    assert main(["why", str(path)]) != 0
