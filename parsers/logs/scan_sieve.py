@@ -97,6 +97,10 @@ def _block(raw: bytes, skipping: bool) -> tuple[Block, bool]:
     return Block(text, long_lines, raw), unfinished
 
 
+_REPORTS = (b"rror", b"WARN", b"ailed", b"ailure", b"FATAL", b"atal")
+"""Words of a report that is kept although a progress bar was written over it."""
+
+
 def as_shown(text: bytes) -> bytes:
     """The lines as a terminal shows them in the end, without the earlier states of a progress bar: the
     failure stands behind those in the same line. An expression that looks for them takes 15 ms a MB,
@@ -104,6 +108,8 @@ def as_shown(text: bytes) -> bytes:
 
     >>> as_shown(b"10%\\r20%\\rKilled\\r\\nok\\r\\r\\n")
     b'Killed\\nok\\n'
+    >>> as_shown(b"NCCL WARN no route\\r40%\\n")
+    b'NCCL WARN no route 40%\\n'
     """
     kept: list[bytes] = []
     copied = 0
@@ -113,7 +119,9 @@ def as_shown(text: bytes) -> bytes:
         end = text.find(b"\n", at)
         end = len(text) if end < 0 else end
         line = text[start:end].rstrip(b"\r")
-        kept += (text[copied:start], line[line.rfind(b"\r") + 1 :])
+        states = line.split(b"\r")
+        errors = [state for state in states[:-1] if any(map(state.__contains__, _REPORTS))]
+        kept += (text[copied:start], b" ".join((*errors, states[-1])))
         copied = end
         at = text.find(b"\r", end)
     kept.append(text[copied:])

@@ -128,3 +128,10 @@ def test_an_error_that_nothing_failed_behind_is_never_silent(tmp_path: Path) -> 
     path = tmp_path / "job.out"
     path.write_text("\n".join(["torch on 8 GPUs", "CustomError: the ring did not form", *notes]))
     assert main(["why", str(path)]) != 0
+
+
+def test_a_progress_bar_does_not_hide_the_report_before_it(tmp_path: Path) -> None:
+    warning = "n1:7:9 [0] include/socket.h:1 NCCL WARN Net : Call to connect failed : refused"
+    path = tmp_path / "job.out"
+    path.write_bytes(f"torch\n{warning}\r 40%|#### | 2/5\n".encode())
+    assert main(["why", str(path)]) != 0
