@@ -31,7 +31,7 @@ import numpy as np
 from bench.fabric_sim import Survey, judge
 from sim.fleets import KINDS, NOISES, SIZES, Case, case, design_stated, points, visible
 
-from busbw.parsers.blame import blame, chance, columns, explain, levels
+from busbw.parsers.blame import blame, chance, columns, constants, explain, levels
 from busbw.parsers.blame.columns import KINDS as KINDS_OF_LEVELS
 from busbw.parsers.blame.constants import MOST
 from busbw.parsers.blame.explain import Explainer
@@ -69,6 +69,11 @@ def _always(owner: Any, name: str, value: Any) -> Any:
     return mock.patch.object(owner, name, mock.Mock(return_value=value))
 
 
+def _number(owner: Any, name: str, value: object) -> Any:
+    """A number of the model in the module that uses it."""
+    return lambda: mock.patch.object(owner, name, value)
+
+
 PARTS = {
     "nothing": contextlib.nullcontext,
     "the launch's own level (drift)": lambda: mock.patch.object(levels, "FEWEST_PEERS", 10**9),
@@ -91,6 +96,20 @@ PARTS = {
     "rails merged into their node": lambda: mock.patch.object(
         Explainer, "_merged", lambda self, flagged: flagged
     ),
+    "one end for its slow pairs": lambda: mock.patch.object(
+        Explainer, "_joined", lambda self, flagged, suspected: (flagged, suspected)
+    ),
+    "small leaves that their nodes explain": _number(explain, "SMALL_LEAF", 0),
+    "what has passed": _number(explain, "PASSED", 10**9),
+    "three launches for shared parts": _number(explain, "LAUNCHES_OF_SHARED", 2),
+    "a rail costs more than a node": _number(explain, "ONE_RAIL", 0.0),
+    "a cost for each kind": _number(explain, "COST", dict.fromkeys(constants.COST, 33.0)),
+    "FLICKER": _number(explain, "FLICKER", 0.0),
+    "PATTERN": _number(explain, "PATTERN", 0.0),
+    "larger losses are rarer by chance": _number(chance, "DECADE", 10**9),
+    "rails slow together by chance": _number(chance, "FEWEST_CLUMPS", 10**9),
+    "EVEN below ROUGH": _number(columns, "EVEN", constants.ROUGH),
+    "DRIFT of whole launches": _number(levels, "DRIFT", 1.0),
     "steadiness": lambda: _always(blame, "_calm_at", ()),
     "narrow uplinks by design": lambda: _always(levels, "narrowest", 1.0),
 }

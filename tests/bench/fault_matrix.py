@@ -63,8 +63,8 @@ class Trouble:
     named: tuple[str, ...]
     """What a right answer names; () = nothing."""
     begin: Callable[[LabState], object]
-    at_launch: Callable[[LabState, int], None] | None = None
-    """Called when a launch of the survey begins, with its number from 1."""
+    at_launch: Callable[[LabState, str, int], None] | None = None
+    """Called when one of `launches_begun` begins, with its step and its number from 1."""
     cause: str = ""
     """The finding that a right answer begins with. It hits processes: the launch is lost, and no
     group of it is slow."""
@@ -81,7 +81,7 @@ def trouble(kind: str, rng: random.Random, size: Size) -> Trouble:
     ) -> Callable[[LabState], object]:
         return lambda lab: faults.slow(lab, where, share * RATE_BIT_S, rail_name, toward)
 
-    def flicker(lab: LabState, number: int) -> None:
+    def flicker(lab: LabState, step: str, number: int) -> None:
         if number % 3 == 1:
             faults.slow(lab, node, 0.3 * RATE_BIT_S, name)
         else:
@@ -93,10 +93,10 @@ def trouble(kind: str, rng: random.Random, size: Size) -> Trouble:
         faults.cpu_limit(lab, node, (os.cpu_count() or 1) / size.nodes)
         faults.cpu_load(lab, node, LIMIT_S, 4)
 
-    def signal(fault: Callable[[LabState, str], object]) -> Callable[[LabState, int], None]:
-        def strike(lab: LabState, number: int) -> None:
-            if number == 2:
-                _when_running(lab, number, lambda: fault(lab, node))
+    def signal(fault: Callable[[LabState, str], object]) -> Callable[[LabState, str, int], None]:
+        def strike(lab: LabState, step: str, number: int) -> None:
+            if step == "survey-pairs-2":
+                _when_running(lab, step, lambda: fault(lab, node))
 
         return strike
 
@@ -126,7 +126,21 @@ KINDS = (
 )  # fmt: skip
 
 
-def _when_running(lab: LabState, number: int, strike: Callable[[], object]) -> None:
+def launches_begun(events: str) -> tuple[str, ...]:
+    """The launches over the network that a run has begun, by their steps: pairs, then what confirms a
+    suspect. The last line may be cut: it is still being written."""
+    steps = []
+    for line in events.splitlines():
+        try:
+            step = str(json.loads(line).get("step", ""))
+        except json.JSONDecodeError:
+            continue
+        if step.startswith("survey-") and not step.startswith("survey-alone"):
+            steps.append(step)
+    return tuple(dict.fromkeys(steps))
+
+
+def _when_running(lab: LabState, step: str, strike: Callable[[], object]) -> None:
     """Once that launch's benchmark has printed its ranks: one that dies before has named nobody to
     the launcher either.
 
@@ -136,9 +150,7 @@ def _when_running(lab: LabState, number: int, strike: Callable[[], object]) -> N
     end = time.monotonic() + 30
     while time.monotonic() < end:
         newest = max(jobs.glob("*/"), key=lambda folder: folder.name, default=jobs)
-        if any(
-            b"Rank" in path.read_bytes() for path in newest.glob(f"survey-pairs-{number}/stdout")
-        ):
+        if any(b"Rank" in path.read_bytes() for path in newest.glob(f"{step}/stdout")):
             with contextlib.suppress(BusbwError):
                 strike()
                 return
@@ -215,14 +227,10 @@ def _watch(
         events = latest / "raw" / "events.jsonl"
         if chosen.at_launch is None or latest == before or not events.exists():
             continue
-        told = dict.fromkeys(
-            step
-            for line in events.read_text().splitlines()
-            if (step := json.loads(line).get("step", "")).startswith("survey-pairs-")
-        )
-        if len(told) > seen:
-            seen = len(told)
-            chosen.at_launch(load_lab(lab.name), seen)
+        begun = launches_begun(events.read_text())
+        if len(begun) > seen:
+            seen = len(begun)
+            chosen.at_launch(load_lab(lab.name), begun[-1], seen)
 
 
 def label(component: dict[str, Any]) -> str:
