@@ -279,6 +279,24 @@ def fix_step(number: int, fix: Fix) -> str:
     return f"{number}  {fix.summary}{note}"
 
 
+def labelled(label: str, texts: Iterable[str]) -> list[str]:
+    """Lines under one label, which stands before the first."""
+    return [f"  {'' if number else label:<8}  {text}" for number, text in enumerate(texts)]
+
+
+def labelled_text(label: str, text: str | None) -> list[str]:
+    """One line under its label; none for an empty text."""
+    return labelled(label, [text]) if text else []
+
+
+def steps(fixes: tuple[Fix, ...]) -> list[str]:
+    """The fixes, numbered, each with its commands."""
+    lines = []
+    for number, fix in enumerate(fixes, 1):
+        lines += [fix_step(number, fix), *(f"   {command}" for command in fix.commands)]
+    return labelled("fix", lines)
+
+
 def count(many: int, thing: str, things: str | None = None) -> str:
     """A number with its noun.
 

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from busbw import codec
-from busbw.cli import why
+from busbw.cli import why_reading
 from busbw.model import Confidence, Finding
 from busbw.parsers.findings.diagnose import diagnose
 
@@ -57,7 +57,7 @@ def answer(case: Composed, folder: Path) -> tuple[Finding, ...]:
     """The findings, best first."""
     path = folder / f"{case.id}.txt"
     path.write_text(case.text)
-    return diagnose(why.read([str(path)]).evidence).findings
+    return diagnose(why_reading.read([str(path)]).evidence).findings
 
 
 def marks(case: Composed, findings: tuple[Finding, ...]) -> set[str]:

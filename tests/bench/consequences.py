@@ -16,7 +16,7 @@ import tempfile
 from collections import Counter
 from pathlib import Path
 
-from busbw.cli import why
+from busbw.cli import why_reading
 from busbw.model import Confidence, Finding
 from busbw.parsers.findings import catalogue
 from busbw.parsers.findings.catalogue import Role
@@ -40,7 +40,7 @@ _CAUSES_TOO = {
 def asked(text: str, file: Path) -> tuple[Finding, ...]:
     """The findings of a text, best first."""
     file.write_text(text)
-    return diagnose(why.read([str(file)]).evidence).findings
+    return diagnose(why_reading.read([str(file)]).evidence).findings
 
 
 def consequences(file: Path) -> list[str]:

@@ -37,7 +37,7 @@ from typing import Any
 
 import yaml
 
-from busbw.cli import why
+from busbw.cli import why_reading
 from busbw.parsers.findings import diagnose, message_clues, ranking
 
 FOLDER = Path(__file__).parents[1] / "why_cases"
@@ -400,7 +400,7 @@ def without(module: Any, name: str, stand_in: Any) -> Iterator[None]:
 
 def ablate(folder: Path, rows: Sequence[Row]) -> str:
     """The scores with one part switched off at a time, in this process."""
-    readings = {row["id"]: why.read([str(folder / f"{row['id']}.txt")]) for row in rows}
+    readings = {row["id"]: why_reading.read([str(folder / f"{row['id']}.txt")]) for row in rows}
 
     def score(name: str) -> str:
         grades = []
@@ -419,7 +419,7 @@ def ablate(folder: Path, rows: Sequence[Row]) -> str:
 
 def bases_of(folder: Path, case: str) -> list[list[Any]]:
     """What each answer rests on, in this process: origin, weight, lines, part of the best line."""
-    diagnosis = diagnose.diagnose(why.read([str(text_path(folder, case))]).evidence)
+    diagnosis = diagnose.diagnose(why_reading.read([str(text_path(folder, case))]).evidence)
     return [[b.origin, str(b.weight), b.lines, b.role] for b in diagnosis.bases]
 
 
@@ -428,7 +428,9 @@ def calibration_by_basis(folder: Path, rows: Sequence[Row]) -> str:
     number: Counter[tuple[str, ...]] = Counter()
     right: Counter[tuple[str, ...]] = Counter()
     for row in rows:
-        diagnosis = diagnose.diagnose(why.read([str(text_path(folder, row["id"]))]).evidence)
+        diagnosis = diagnose.diagnose(
+            why_reading.read([str(text_path(folder, row["id"]))]).evidence
+        )
         answers = [
             Answer(f.id, f.confidence.value, f"{f.title}\n{f.cause}") for f in diagnosis.findings
         ]

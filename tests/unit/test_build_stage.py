@@ -25,6 +25,7 @@ from busbw.fabrics import fabric
 from busbw.model import BenchmarkCase, Cluster, Collective, Command, CommandResult, Node, Sizes
 from busbw.parsers.tools.open_mpi import MpiVersion
 from busbw.run import build as stage
+from busbw.run import build_plans
 from busbw.run.context import Context
 from busbw.store import artefacts, own_builds, run_directory
 from busbw.store.plan import SCHEMA, RunPlan
@@ -566,7 +567,7 @@ def test_rccl_tests_are_built_with_hipcc_and_rccl(tmp_path: Path) -> None:
     sources = dataclasses.replace(SOURCES, hip=True)
     kind = node_types.kind(software.parse("n1", ROCM), FACTS, cuda=True)
     with context(tmp_path, Here({"n1": ROCM})) as (ready, _):
-        plan = stage._plan(ready, sources, kind, "/root", "")
+        plan = build_plans.plan_of(ready, sources, kind, "/root", "")
     assert plan.make_args == (
         "MPI=1",
         "MPI_HOME=/usr",
@@ -591,7 +592,7 @@ def test_rccl_tests_are_built_with_hipcc_and_rccl(tmp_path: Path) -> None:
 )
 def test_what_a_node_lacks_for_rccl_tests_is_named(text: str, hip: bool, words: str) -> None:
     kind = node_types.kind(software.parse("n1", text), FACTS, cuda=True)
-    lacking = stage._lacking(kind, "n1", dataclasses.replace(SOURCES, hip=hip))
+    lacking = build_plans.lacking_for_build(kind, "n1", dataclasses.replace(SOURCES, hip=hip))
     assert lacking is not None
     assert lacking.what.startswith(words)
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from busbw.cli import why
+from busbw.cli import why_reading
 from busbw.model import Evidence
 from busbw.parsers.findings import catalogue
 from busbw.parsers.findings.catalogue import Weight
@@ -69,10 +69,10 @@ def test_the_command_condenses_many_large_texts(
     for number in range(16):
         lines = [line.rstrip("\n") for line in rng.choices(_LINES, k=5)]
         (tmp_path / f"{number}.log").write_text("\n".join((*lines, "")), encoding="utf-8")
-    plain = why.read([str(tmp_path)]).evidence
-    monkeypatch.setattr(why, "WORTH_WORKERS", 0)
+    plain = why_reading.read([str(tmp_path)]).evidence
+    monkeypatch.setattr(why_reading, "WORTH_WORKERS", 0)
 
-    packed = why.read([str(tmp_path)]).evidence
+    packed = why_reading.read([str(tmp_path)]).evidence
 
     assert {text.clues is None for text in plain.texts} == {True}
     assert {text.clues is None for text in packed.texts} == {False}

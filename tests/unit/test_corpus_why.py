@@ -8,7 +8,7 @@ from types import ModuleType
 import pytest
 
 from busbw import intake
-from busbw.cli import why
+from busbw.cli import why_reading
 from busbw.model import Confidence
 from busbw.parsers.findings.diagnose import diagnose
 from busbw.parsers.findings.evidence import EvidenceSet
@@ -67,7 +67,7 @@ def test_outputs_of_runs_that_went_well_raise_no_alarm(bench: ModuleType) -> Non
     assert len(healthy) > 20
     loud = []
     for name in healthy:
-        reading = why.read([str(CORPUS / name)])
+        reading = why_reading.read([str(CORPUS / name)])
         stated = [
             finding.id
             for finding in diagnose(reading.evidence).findings
@@ -79,5 +79,5 @@ def test_outputs_of_runs_that_went_well_raise_no_alarm(bench: ModuleType) -> Non
 
 def test_every_text_of_the_corpus_is_answered(tmp_path: Path) -> None:
     for source in intake.expand([str(CORPUS)]):
-        reading = why.read([str(source.path)])
+        reading = why_reading.read([str(source.path)])
         diagnose(EvidenceSet(reading.evidence.texts, reading.evidence.facts))

@@ -16,7 +16,7 @@ import pytest
 import yaml
 
 from busbw import cli
-from busbw.cli.run import PLAYBOOKS
+from busbw.cli.run_options import PLAYBOOKS
 from busbw.lab.persona_faults import FAULTS
 from busbw.launch.choose import launchers
 from busbw.parsers.findings import catalogue

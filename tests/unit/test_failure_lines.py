@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from busbw import codec, intake
-from busbw.cli import read, why
+from busbw.cli import read, why, why_reading
 from busbw.errors import BusbwError
 from busbw.model import Confidence, Status
 from busbw.parsers.findings.diagnose import Diagnosis, diagnose
@@ -40,7 +40,7 @@ def read_status(path: Path) -> int:
 
 
 def diagnosis_of(path: Path) -> Diagnosis:
-    return diagnose(why.read([str(path)]).evidence)
+    return diagnose(why_reading.read([str(path)]).evidence)
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: str(case["id"]))

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from busbw import playbook
 from busbw.checks.software import NodeFacts
-from busbw.cli.run import PMLS
+from busbw.cli.run_options import PMLS
 from busbw.errors import UsageError
 from busbw.fabrics import fabric
 from busbw.fabrics.fabric import MpiOption

@@ -11,7 +11,7 @@ import pytest
 
 from busbw import intake
 from busbw.cli import read as read_texts
-from busbw.cli import why
+from busbw.cli import why_reading
 from busbw.cli.pool import read_each
 from busbw.errors import ReadError, UsageError
 
@@ -41,7 +41,7 @@ def test_several_processes_read_what_one_reads_in_the_same_order(
     sources: tuple[intake.Source, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {0, 1})
-    for read in (read_texts.read_one, why.read_one):
+    for read in (read_texts.read_one, why_reading.read_one):
         assert read_each(read, sources, worth_bytes=0) == tuple(read(source) for source in sources)
 
 

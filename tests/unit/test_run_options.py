@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from busbw import cli, intake
-from busbw.cli import why
+from busbw.cli import why_reading, why_text
 from busbw.errors import UsageError
 from busbw.run import planning
 
@@ -68,7 +68,7 @@ def test_a_log_without_permission_is_named_once_with_the_reason(
     def refuse(source: intake.Source) -> intake.Source:
         raise UsageError(f"{source.name} cannot be read", seen="Permission denied")
 
-    monkeypatch.setattr(why.intake, "in_memory", refuse)
+    monkeypatch.setattr(why_reading.intake, "in_memory", refuse)
 
     assert cli.main(["why", str(log)]) == 3
     assert f"seen: {log}: cannot be read (Permission denied)\n" in capsys.readouterr().err
@@ -105,7 +105,7 @@ def test_an_answer_is_broken_and_indented_on_a_terminal_and_its_commands_are_not
         f"  {'':<28}  to confirm: df -h /dev/shm   # inside the container, while it starts\n"
     )
 
-    assert why.broken(text, 60).splitlines() == [
+    assert why_text.broken(text, 60).splitlines() == [
         "  The key is not installed, or the agent is not forwarded to",
         "  it",
         "  evidence  a.log:1  gpu-01 NCCL WARN a text that is longer",

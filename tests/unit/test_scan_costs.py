@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from busbw.cli import read, why
+from busbw.cli import read, why_reading
 from busbw.parsers.logs.scan import Pattern, Scanner, scanner_of
 from busbw.parsers.logs.scan_literals import LiteralFinder
 
@@ -47,7 +47,7 @@ def in_vain(patterns: tuple[Pattern, ...]) -> dict[str, float]:
 
 
 def test_no_expression_is_asked_of_a_tenth_of_a_varied_log_in_vain() -> None:
-    for patterns in (scanner_of(read._patterns()).patterns, why._scanner().patterns):
+    for patterns in (scanner_of(read._patterns()).patterns, why_reading._scanner().patterns):
         costly = {text: share for text, share in in_vain(patterns).items() if share > MOST_IN_VAIN}
         assert costly == {}
 

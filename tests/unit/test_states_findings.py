@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from busbw import cli
-from busbw.cli import why
+from busbw.cli import why_reading
 from busbw.parsers import tools
 from busbw.parsers.findings.diagnose import diagnose
 from busbw.parsers.tools import states
@@ -19,7 +19,7 @@ TEXTS = sorted((Path(__file__).parents[1] / "fixtures" / "composed_tool_errors")
 
 @pytest.mark.parametrize("path", TEXTS, ids=lambda path: path.stem)
 def test_an_error_of_a_node_tool_is_a_finding(path: Path) -> None:
-    diagnosis = diagnose(why.read([str(path)]).evidence)
+    diagnosis = diagnose(why_reading.read([str(path)]).evidence)
     assert path.name.partition(".")[0] in {each.id for each in diagnosis.findings}
     assert not diagnosis.by_words, "the entry knows the line, and not only its words"
 

@@ -9,7 +9,7 @@ import bases
 import pytest
 
 from busbw.cli import main
-from busbw.cli.why import read
+from busbw.cli.why_reading import read
 from busbw.parsers.findings import catalogue
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"

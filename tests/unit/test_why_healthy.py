@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from busbw.cli import why
+from busbw.cli import why_reading
 from busbw.model import Confidence
 from busbw.parsers.findings.diagnose import Diagnosis, diagnose
 
@@ -31,7 +31,7 @@ that cost bandwidth. A failure of another field is shown, and nothing is guessed
 
 
 def ask(*paths: Path) -> Diagnosis:
-    return diagnose(why.read([str(path) for path in paths]).evidence)
+    return diagnose(why_reading.read([str(path) for path in paths]).evidence)
 
 
 @pytest.mark.parametrize("path", TEXTS, ids=lambda path: path.name)

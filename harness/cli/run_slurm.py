@@ -1,0 +1,93 @@
+"""`busbw run` under Slurm: an allocation of the run's own where none is there."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import subprocess
+import sys
+
+from busbw.cli.run_options import options_of
+from busbw.errors import LaunchError, UsageError
+from busbw.launch.choose import choose
+
+_SLURM_ANSWERS_S = 30.0
+
+
+def become_allocated(args: argparse.Namespace) -> None:
+    """Where an allocation is requested and none is there: start this command over inside `salloc`.
+    Does not return then.
+
+    Raises:
+        UsageError: the options do not say which nodes.
+        LaunchError: there is no salloc on this machine.
+    """
+    from busbw import inventory
+    from busbw.assess import load_plan
+    from busbw.launch import srun
+    from busbw.run import planning
+    from busbw.store.run_directory import open_existing
+
+    if "SLURM_JOB_ID" in os.environ or args.dry_run or args.replay:
+        return
+    if choose(args.launcher).creates_nodes:
+        return
+    options = planning.salloc_options(options_of(args))
+    nodes: tuple[str, ...] = ()
+    if args.resume:
+        plan = load_plan(open_existing(args.resume))
+        planning.enter_lab(plan)
+        options, nodes = options or plan.salloc, tuple(node.name for node in plan.cluster.nodes)
+    if not options and args.node_count is None:
+        return
+    if not args.resume and (args.nodes or args.inventory):
+        nodes = tuple(
+            node.name
+            for node in inventory.resolve(
+                args.inventory, args.nodes, args.exclude, os.environ
+            ).nodes
+        )
+    elif not args.resume and args.exclude:
+        raise UsageError(
+            "-x without -w or -i",
+            seen=f"-x {args.exclude}",
+            next_step=f"--salloc=--exclude={args.exclude}",
+        )
+    argv = srun.salloc(
+        options, nodes, args.node_count, (sys.executable, "-m", "busbw", *sys.argv[1:])
+    )
+    _require_slurm()
+    sys.stdout.flush()
+    # salloc ends with 1 where it gets no allocation, which would read as "measured and failed".
+    failed = str(LaunchError.exit_status)
+    environ = {**os.environ, "SLURM_EXIT_ERROR": failed, "SLURM_EXIT_IMMEDIATE": failed}
+    try:
+        os.execvpe(argv[0], argv, environ)
+    except OSError as error:
+        raise _no_slurm(f"salloc: {error}") from error
+
+
+def _require_slurm() -> None:
+    """A controller of Slurm answers here.
+
+    Raises:
+        LaunchError: none does.
+    """
+    asking = ("sinfo", "--noheader", "--format=%P")
+    try:
+        asked = subprocess.run(
+            asking, capture_output=True, text=True, timeout=_SLURM_ANSWERS_S, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise _no_slurm(f"sinfo: {error}") from error
+    if asked.returncode != 0:
+        lines = asked.stderr.strip().splitlines()
+        raise _no_slurm(lines[-1] if lines else f"sinfo: exit status {asked.returncode}")
+
+
+def _no_slurm(seen: str) -> LaunchError:
+    return LaunchError(
+        "this machine cannot request an allocation",
+        seen=seen,
+        next_step="run busbw on a login node of the Slurm cluster",
+    )

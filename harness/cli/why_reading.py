@@ -1,0 +1,303 @@
+"""What `busbw why` reads: each text searched and read by its formats, and what runs found themselves, as
+evidence for a diagnosis."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from busbw import intake
+from busbw.cli.one_pass import OnePass
+from busbw.cli.pool import WORTH_WORKERS, read_each
+from busbw.errors import ReadError, UnknownLayout, UsageError
+from busbw.model import Evidence, Finding, Status
+from busbw.parsers import tools
+from busbw.parsers.findings.diagnose import condensed, search_patterns
+from busbw.parsers.findings.evidence import EvidenceSet, Fact, Text
+from busbw.parsers.logs import HEAD_BYTES, node_tools
+from busbw.parsers.logs.flight_recorder import of_rank, rank_of
+from busbw.parsers.logs.formats import formats_for
+from busbw.parsers.logs.scan import Scanner
+from busbw.parsers.nccl_tests.table import KIND
+from busbw.text import decoded
+
+if TYPE_CHECKING:
+    from busbw.model import RasReport, RunResult
+    from busbw.parsers.stall.recorders import Progress
+
+
+_LINES = ("nccl-debug", "open-mpi", "slurm", "watchdog", "node-tools")
+"""Formats whose lines the catalogue's own expressions find, and tools that `_tool_outputs` reads:
+reading them as well would add nothing here."""
+_MANY = 16
+"""Texts from which on the memory of what was found in them counts, where they are large: packing
+costs 1 ms a text."""
+_RUN_TEXTS = (".out", ".err", ".log", ".txt")
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """All that was read."""
+
+    evidence: EvidenceSet
+    problems: tuple[str, ...]
+    """What could not be read, or not completely."""
+    findings: tuple[Finding, ...] = ()
+    """Of the runs among the inputs: blame, stalls, failed checks."""
+    gaps: tuple[str, ...] = ()
+    """Results and outputs of tools, outside runs, of which a part is missing, and which part; runs
+    whose verdict is UNKNOWN."""
+    is_blank: bool = False
+    """No text has a line; a dump that says of no rank that it waits is not blank."""
+    is_known: bool = True
+    """A text is in a known layout, or has a line that was searched for."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Records:
+    """What the formats gave for one text, as far as it matters here."""
+
+    facts: tuple[Fact, ...] = ()
+    dumps: tuple[Progress, ...] = ()
+    reports: tuple[tuple[str, RasReport], ...] = ()
+    faults: tuple[Evidence, ...] = ()
+    """What `busbw read` calls bad."""
+    gaps: tuple[str, ...] = ()
+    """Why `busbw read` calls it incomplete."""
+    is_layout: bool = False
+    """A format read it."""
+
+
+@dataclass(frozen=True, slots=True)
+class _TextReading:
+    """What one text gave."""
+
+    text: Text | None
+    records: _Records
+    problems: tuple[str, ...]
+    is_blank: bool = False
+    """It is a text without a line."""
+    is_known: bool = True
+    """It is in a known layout, or has a line that was searched for."""
+
+
+def read(names: Sequence[str]) -> Reading:
+    """Read the inputs, in the order given; directories file by file, a run's directory by its
+    recorded outputs and its result.
+
+    Raises:
+        UsageError: something named is not there, or may not be read.
+    """
+    runs = [name for name in names if (Path(name) / "raw" / "plan.json").is_file()]
+    sources: list[intake.Source] = []
+    for name in names:
+        sources += _run_texts(name) if name in runs else intake.expand([name])
+    # Names tell texts apart in a diagnosis, so that two of one name are not worked on apart.
+    is_much = sum(source.path.stat().st_size for source in sources) >= WORTH_WORKERS
+    are_many = is_much and len({each.name for each in sources}) == len(sources) >= _MANY
+    readings = read_each(_read_condensed if are_many else read_one, sources)
+    results = [_run_result(run) for run in runs]
+
+    texts = []
+    all_facts: list[Fact] = []
+    dumps: list[Progress] = []
+    reports: list[tuple[str, RasReport]] = []
+    faults: list[Evidence] = []
+    problems: list[str] = []
+    gaps: list[str] = []
+    for source, reading in zip(sources, readings, strict=True):
+        if not any(source.path.is_relative_to(run) for run in runs):
+            gaps += reading.records.gaps
+        if reading.text is not None:
+            texts.append(reading.text)
+        all_facts += reading.records.facts
+        dumps += reading.records.dumps
+        reports += reading.records.reports
+        faults += reading.records.faults
+        problems += reading.problems
+    if all_facts or results:
+        from busbw.parsers.findings import facts  # its records take 50 ms to make
+
+        all_facts += facts.node_differences(all_facts)
+    if dumps or reports:
+        from busbw.parsers.findings import stalls
+
+        all_facts += stalls.from_dumps(dumps)
+        all_facts += stalls.from_reports(reports)
+    findings: list[Finding] = []
+    for result in results:
+        all_facts += facts.from_checks(result.checks)
+        all_facts += facts.from_comparisons(result.comparisons)
+        findings += result.findings
+        if result.verdict is Status.UNKNOWN:
+            gaps.append(f"run {result.run_id}: {result.headline}")
+    evidence = EvidenceSet(tuple(texts), tuple(all_facts), tuple(faults))
+    is_blank = all(reading.is_blank for reading in readings if reading.text is not None)
+    is_known = bool(all_facts or results) or any(reading.is_known for reading in readings)
+    return Reading(evidence, tuple(problems), tuple(findings), tuple(gaps), is_blank, is_known)
+
+
+def _run_texts(name: str) -> list[intake.Source]:
+    """What the benchmark, the build and the stalled nodes printed; what busbw and its nodes said to
+    each other is not evidence, and a stream that stayed empty is no lost text."""
+    sources = filter(_is_evidence, intake.expand([str(Path(name) / "raw")]))
+    return [source for source in sources if source.path.stat().st_size]
+
+
+def _is_evidence(source: intake.Source) -> bool:
+    folders = source.path.parts
+    if "nodes" in folders[-3:-1] and "-build." not in source.path.name:
+        return False
+    return source.path.suffix in _RUN_TEXTS and "preflight" not in folders
+
+
+def _run_result(name: str) -> RunResult:
+    from busbw.assess import derive
+    from busbw.store import run_directory
+
+    return derive(run_directory.open_existing(Path(name)))
+
+
+@functools.cache
+def _scanner() -> Scanner:
+    """The scanner of this process: building it takes longer than searching a small file."""
+    return Scanner(search_patterns())
+
+
+def _read_condensed(source: intake.Source) -> _TextReading:
+    """One of many texts."""
+    reading = read_one(source)
+    if reading.text is None:
+        return reading
+    return replace(reading, text=condensed(reading.text))
+
+
+def read_one(source: intake.Source) -> _TextReading:
+    """One text: searched, and read by its formats. A text that cannot be read is a problem, not an
+    end."""
+    try:
+        source = intake.in_memory(source)
+        head = intake.head_of(source, HEAD_BYTES)
+        binary = intake.is_binary(head)
+        lines = OnePass(source, _scanner)
+        records = _records(source, head, lines, binary=binary)
+        if binary and records == _Records():
+            if source.problem:
+                problem = f"{source.name}: {source.problem}"
+                return _TextReading(None, replace(records, gaps=(problem,)), (problem,))
+            problem = f"{source.name}: binary data, not searched as a log"
+            return _TextReading(None, records, (problem,))
+        if binary:
+            return _TextReading(Text(source.name, ()), records, ())
+        scan = lines.scan
+        is_known = bool(scan.hits) or records.is_layout or _has_lines(head)
+    except (ReadError, UsageError) as error:
+        why = f" ({error.seen})" if error.seen else ""
+        what = error.what.removeprefix(f"{source.name} ")
+        return _TextReading(None, _Records(), (f"{source.name}: {what}{why}",))
+    problems = [f"{source.name}: {problem}" for problem in scan.problems]
+    if lines.problem:
+        gap = f"{source.name}: {lines.problem}"
+        problems.append(gap)
+        records = replace(records, gaps=(*records.gaps, gap))
+    if not scan.first_line:
+        problems.append(f"{source.name}: the text is empty")
+        return _TextReading(Text(source.name, ()), records, tuple(problems), is_blank=True)
+    text = Text(source.name, scan.hits, scan.lines)
+    return _TextReading(text, records, tuple(problems), is_known=is_known)
+
+
+def _has_lines(head: bytes) -> bool:
+    """A format of lines, or a tool, sees its own in it."""
+    own = formats_for(head, binary=False)
+    return any(each.looks_like(head) for each in own if each.name in _LINES) or tools.is_marked(
+        head
+    )
+
+
+def _records(source: intake.Source, head: bytes, lines: OnePass, *, binary: bool) -> _Records:
+    """Tables, dumps and reports; what stands in lines is searched for."""
+    records: list[object] = []
+    faults: list[str] = []
+    gaps: list[str] = []
+    is_layout = False
+    for reader in formats_for(head, binary=binary, without=_LINES):
+        try:
+            document = lines.table() if reader.name == KIND else reader.read(source.open())
+        except UnknownLayout:
+            continue
+        records += document.records
+        faults += document.faults
+        is_layout = True
+        if not document.complete:
+            gaps += document.problems[:1]
+        if not reader.embedded:
+            break
+    dumps, reports = _stalls_in(source.name, records)
+    outputs = _ToolOutputs() if binary else _tool_outputs(source, head)
+    measured: tuple[Fact, ...] = ()
+    if records:
+        from busbw.parsers.findings import facts
+
+        measured = facts.from_records(source.name, records)
+    bad = tuple(Evidence(source.name, None, fault) for fault in dict.fromkeys(faults))
+    return _Records(
+        (*measured, *outputs.facts),
+        dumps,
+        reports,
+        (*bad, *outputs.errors),
+        tuple(f"{source.name}: {gap}" for gap in (*gaps, *outputs.gaps)),
+        is_layout,
+    )
+
+
+def _stalls_in(
+    name: str, records: Sequence[object]
+) -> tuple[tuple[Progress, ...], tuple[tuple[str, RasReport], ...]]:
+    """What the records of one text say of ranks that wait: dumps of the flight recorder, and RAS
+    reports that name ranks."""
+    if not records:
+        return (), ()
+    from busbw.model import FlightDump, RasReport  # 15 ms that most texts do not need
+
+    dumps: list[Progress] = []
+    reports = []
+    for record in records:
+        if isinstance(record, FlightDump):
+            if record.rank is None:
+                record = of_rank(record, rank_of(name))
+            from busbw.parsers.stall.recorders import progress  # 30 ms
+
+            dumps += progress(name, record)
+        elif isinstance(record, RasReport) and record.ranks:
+            reports.append((name, record))
+    return tuple(dumps), tuple(reports)
+
+
+@dataclass(frozen=True, slots=True)
+class _ToolOutputs:
+    """What node tools printed into one text."""
+
+    facts: tuple[Fact, ...] = ()
+    errors: tuple[Evidence, ...] = ()
+    gaps: tuple[str, ...] = ()
+
+
+def _tool_outputs(source: intake.Source, head: bytes) -> _ToolOutputs:
+    """The facts, errors and gaps in it: the declaration of each tool says all three."""
+    if not tools.is_marked(head):
+        return _ToolOutputs()
+    text = decoded(intake.head_of(source, node_tools.MOST_BYTES))
+    outputs = tools.read(text)
+    if not outputs:
+        return _ToolOutputs()
+    from busbw.parsers.findings import facts
+
+    return _ToolOutputs(
+        facts.from_outputs(source.name, text, outputs),
+        facts.tool_errors(source.name, text, outputs),
+        tuple(gap for output in outputs for gap in output.gaps),
+    )

@@ -1,0 +1,81 @@
+"""What a diagnosis comes to: which findings are stated, which are worth showing, and the exit status."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from busbw.model import Confidence, Finding, Status
+from busbw.parsers.findings import catalogue, message_clues
+from busbw.parsers.findings.catalogue import Role
+from busbw.parsers.findings.evidence import Diagnosis
+
+_SURER = {Confidence.CERTAIN: 0, Confidence.LIKELY: 1, Confidence.POSSIBLE: 2}
+_MOST_POSSIBLE = 5
+
+
+def exit_status(diagnosis: Diagnosis) -> int:
+    """0 = no line looks like a failure, 1 = a cause or a condition is named, also one that is only
+    possible, 3 = a failure for which no cause is named."""
+    if any(is_stated(each) and each.status is not Status.PASS for each in diagnosis.findings):
+        return 1
+    if not diagnosis.unexplained:
+        return 0
+    return 1 if leading_guess(diagnosis) is not None else 3
+
+
+def leading_guess(diagnosis: Diagnosis) -> Finding | None:
+    """The first possible cause of a failure for which nothing is more than possible; None = only
+    entries that share words with a line, or say it again, or settings."""
+    if not diagnosis.unexplained or diagnosis.by_words:
+        return None
+    shown = worth_showing(diagnosis)
+    if any(map(is_stated, shown)):
+        return None
+    for each in shown:
+        if _is_cause_or_condition(each) and each.id not in message_clues.RESTATEMENTS:
+            return each
+    return None
+
+
+def _is_cause_or_condition(finding: Finding) -> bool:
+    """Settings are neither; what only runs find is a failure or none."""
+    known = catalogue.load().by_id.get(finding.id)
+    if known is None:
+        return finding.status is Status.FAIL
+    return known.role in (Role.CAUSE, Role.SECONDARY, Role.STATE)
+
+
+def is_stated(finding: Finding) -> bool:
+    """It is at least likely."""
+    return finding.confidence is not Confidence.POSSIBLE
+
+
+def with_findings(diagnosis: Diagnosis, run_findings: tuple[Finding, ...]) -> Diagnosis:
+    """The diagnosis with what runs found themselves: the surer first, a run's own before what its
+    texts say."""
+    if not run_findings:
+        return diagnosis
+    # A run's findings carry the causes that the catalogue knows; those are shown with them only.
+    ids = {name for each in run_findings for name in (each.id, *each.also, *each.explains)}
+    others = [each for each in diagnosis.findings if each.id not in ids]
+    ordered = sorted([*run_findings, *others], key=lambda each: _SURER[each.confidence])
+    return replace(diagnosis, findings=tuple(ordered), healthy=False)
+
+
+def worth_showing(diagnosis: Diagnosis) -> tuple[Finding, ...]:
+    """All that is at least likely, and the first of what is possible."""
+    stated, possible = by_certainty(diagnosis.findings)
+    return (*stated, *possible[:_MOST_POSSIBLE])
+
+
+def by_certainty(findings: Iterable[Finding]) -> tuple[list[Finding], list[Finding]]:
+    """Those that are at least likely, and those that are only possible."""
+    stated: list[Finding] = []
+    possible: list[Finding] = []
+    for finding in findings:
+        if is_stated(finding):
+            stated.append(finding)
+        else:
+            possible.append(finding)
+    return stated, possible

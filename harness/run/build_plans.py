@@ -1,0 +1,184 @@
+"""What is built for which nodes: their kinds, what a kind lacks for a build, and the arguments of make."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from busbw import faults
+from busbw.building import node_types
+from busbw.building import recipe as building
+from busbw.building.node_types import Group, NodeKind
+from busbw.building.recipe import Benchmark, BuildPlan
+from busbw.checks import software
+from busbw.checks.software import NodeFacts, Toolchain
+from busbw.errors import BuildError
+from busbw.inventory.hostlist import fold
+from busbw.run.context import Context
+
+ORIGIN = "$ORIGIN"
+"""The loader takes what lies next to the binary."""
+
+
+def groups_to_build_for(
+    context: Context,
+    head: str,
+    nodes: tuple[str, ...],
+    known: Mapping[str, NodeFacts],
+    benchmark: Benchmark,
+) -> tuple[list[Group], list[str]]:
+    """The kinds of nodes that can be built for and launched together, and why others are left out.
+
+    Raises:
+        BuildError: the head lacks what a build takes.
+    """
+    cuda = benchmark.cuda
+    answers = context.fleet.run(dict.fromkeys(nodes, software.command(cuda=cuda)), deadline_s=60)
+    chains = faults.read_each(answers, software.parse)
+    silent = Toolchain(head, None, None, None, None, None, None, None, False, ())
+    kinds = {
+        node: node_types.kind(chains.get(node, silent), known[node], cuda=cuda)
+        for node in nodes
+        if node in chains or node == head
+    }
+    lacks = lacking_for_build(kinds[head], head, benchmark)
+    if lacks is not None:
+        raise lacks
+    groups, problems = (
+        [],
+        [
+            f"{node} does not say what it has to build with: not measured in this run"
+            for node in nodes
+            if node not in kinds
+        ],
+    )
+    for each in node_types.group(kinds, head):
+        missing = lacking_for_build(each.kind, each.builder, benchmark)
+        reason = node_types.incompatible(each.kind, kinds[head]) or (
+            missing.what if missing else ""
+        )
+        if reason:
+            problems.append(f"{fold(each.nodes)}: {reason}: not measured in this run")
+        else:
+            groups.append(each)
+    if len(groups) > 1:
+        context.progress("build", node_types.summary(tuple(groups)))
+    return groups, problems
+
+
+def lacking_for_build(kind: NodeKind, node: str, benchmark: Benchmark) -> BuildError | None:
+    """What a build for this kind fails for; None = nothing."""
+    cuda = benchmark.cuda and not benchmark.hip
+    if kind.mpi_home is None:
+        return BuildError(
+            f"no MPI headers on {node}",
+            seen=(
+                "include/mpi.h is not below the directory of mpirun, $MPI_HOME or the usual places"
+            ),
+            next_step=(
+                "apt-get install libopenmpi-dev, or load the MPI module, or set MPI_HOME for the"
+                " login shell"
+            ),
+        )
+    if benchmark.hip and (kind.rocm_home is None or kind.nccl_library is None):
+        lacking = "ROCm" if kind.rocm_home is None else "RCCL"
+        return BuildError(
+            f"no {lacking} on {node}, which rccl-tests is built with",
+            seen=(
+                "amdgpu with bin/hipcc, include/rccl/rccl.h and lib/librccl.so: not in $ROCM_PATH"
+                " or /opt/rocm"
+            ),
+            next_step=(
+                "install rocm-dev and rccl-dev, or set ROCM_PATH for the login shell, or give"
+                " binaries that are there: --nccl-tests /FOLDER"
+            ),
+        )
+    if cuda and kind.rocm_home is not None:
+        return BuildError(
+            f"{node} has AMD's GPUs, and the sources are nccl-tests, which is CUDA's",
+            seen=f"ROCm {kind.rocm or 'of unknown version'} in {kind.rocm_home}",
+            next_step="--nccl-tests git+https://github.com/ROCm/rccl-tests.git",
+        )
+    if cuda and kind.cuda_home is None:
+        return BuildError(
+            f"no CUDA toolkit on {node}, which nccl-tests is built with",
+            seen="no nvcc on PATH, in $CUDA_HOME or /usr/local/cuda",
+            next_step=(
+                "install the toolkit or load its module for the login shell, or give binaries that"
+                " are there: --nccl-tests /FOLDER"
+            ),
+        )
+    if cuda and (kind.nccl_home is None or kind.nccl_library is None):
+        return BuildError(
+            f"no NCCL on {node}, which nccl-tests is built with",
+            seen=(
+                "include/nccl.h with libnccl.so.2: not in $NCCL_HOME, /usr, /usr/local or a Python"
+                " environment's nvidia/nccl"
+            ),
+            next_step=(
+                "apt-get install libnccl-dev, or pip install nvidia-nccl-cu12, or set NCCL_HOME for"
+                " the login shell"
+            ),
+        )
+    return None
+
+
+def collectives_of(context: Context) -> tuple[str, ...]:
+    return tuple(
+        sorted({str(case.collective) for case in context.plan.playbook.cases} | {"all_reduce"})
+    )
+
+
+def plan_of(
+    context: Context, benchmark: Benchmark, kind: NodeKind, root: str, owner: str
+) -> BuildPlan:
+    make = ("MPI=1", f"MPI_HOME={kind.mpi_home}", *benchmark.make_args)
+    # The loader's own places need no word.
+    path = [] if kind.mpi_home in (None, "/usr") else [f"{kind.mpi_home}/lib"]
+    sources, nccl = benchmark.sources or b"", ("", "", "")
+    if benchmark.hip:
+        make += _rccl_arguments(kind, collectives_of(context))
+        path = [f"{kind.nccl_home}/lib", f"{kind.rocm_home}/lib", *path]
+    elif benchmark.cuda:
+        make += (
+            f"CUDA_HOME={kind.cuda_home}",
+            f"BIN_FILES_LIST={' '.join(collectives_of(context))}",
+        )
+        nccl = (kind.nccl_home or "", kind.nccl_library or "", kind.nccl or "")
+        targets = software.gencode(kind.capabilities)
+        if context.plan.cluster.emulated:
+            # Nothing runs on a GPU there: one target is enough, and the loader takes the stand-ins
+            # that lie beside the binaries.
+            make += ("NVCC_GENCODE=-gencode=arch=compute_90,code=sm_90",)
+            path = [ORIGIN, *path]
+        else:
+            make += (f"NVCC_GENCODE={targets}",) if targets else ()
+            path = [nccl[1].rpartition("/")[0], f"{kind.cuda_home}/lib64", *path]
+    return building.plan(
+        sources, make, repr(kind), root, nccl=nccl, run_path=":".join(path), owner=owner
+    )
+
+
+def _rccl_arguments(kind: NodeKind, collectives: tuple[str, ...]) -> tuple[str, ...]:
+    """What rccl-tests' Makefile takes (ROCm/rccl-tests, src/Makefile of September 2024; newer ones
+    also take the targets). hipify-perl is called without a folder, so that PATH must have it."""
+    home = kind.rocm_home or ""
+    targets = ",".join(kind.capabilities)
+    return (
+        f"ROCM_PATH={home}",
+        f"HIP_HOME={home}",
+        f"NCCL_HOME={kind.nccl_home}",
+        f"CUSTOM_RCCL_LIB={kind.nccl_home}/lib",
+        *((f"GPU_TARGETS={targets}",) if targets else ()),
+        f"BIN_FILES_LIST={' '.join(collectives)}",
+        f"PATH={home}/bin:/usr/local/bin:/usr/bin:/bin",
+    )
+
+
+def versions_of(kind: NodeKind) -> str:
+    if kind.rocm_home is not None:
+        return f": ROCm {kind.rocm}, RCCL {kind.nccl} from {kind.nccl_library}"
+    return (
+        ""
+        if kind.cuda is None
+        else f": CUDA {kind.cuda}, NCCL {kind.nccl} from {kind.nccl_library}"
+    )
