@@ -7,8 +7,10 @@ SKIPPED never counts. A run in which nothing required was measured is UNKNOWN.
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import statistics
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from busbw.model import (
@@ -101,13 +103,37 @@ def of_checks(checks: tuple[CheckResult, ...]) -> tuple[Status, ...]:
     return tuple(statuses)
 
 
-def of_contract(decided: Verdict, acceptance: Acceptance) -> Verdict:
+_MEANWHILE = "Others used the CPUs while it was measured, which alone can make it slow."
+
+
+def less_sure(finding: Finding, slow: Iterable[str], busy: frozenset[str]) -> Finding:
+    """A finding about numbers that fall short: no more than likely where all of them were measured
+    while others used the CPUs.
+
+    Args:
+        slow: the cases of these numbers.
+        busy: the cases that were measured so.
+    """
+    if not busy.issuperset(slow):
+        return finding
+    cause = f"{finding.cause} {_MEANWHILE}".lstrip()
+    sure = Confidence.LIKELY if finding.confidence is Confidence.CERTAIN else finding.confidence
+    return dataclasses.replace(finding, confidence=sure, cause=cause)
+
+
+def of_contract(
+    decided: Verdict, acceptance: Acceptance, busy: frozenset[str] = frozenset()
+) -> Verdict:
     """The verdict of a run that is about a contract: what the contract comes to; a warning beside
-    an accepted one stays."""
+    an accepted one stays. `busy` as in `less_sure`."""
     status = decided.status if acceptance.status is Status.PASS else acceptance.status
     findings = decided.findings
     if acceptance.status is not Status.PASS and not _says(findings, status):
-        findings = (_of_contract(acceptance), *findings)
+        own = _of_contract(acceptance)
+        if acceptance.status is Status.FAIL:
+            missed = [each for each in acceptance.criteria if each.status is Status.FAIL]
+            own = less_sure(own, [each.case_id for each in missed], busy)
+        findings = (own, *findings)
     return Verdict(status, EXIT_STATUS[status], findings, decided.uncovered)
 
 

@@ -111,6 +111,8 @@ def sure(finding: Finding) -> str:
     'possible fault'
     >>> sure(replace(slow, id="slower-than-accepted", where=(), confidence=Confidence.CERTAIN))
     'failure certain; cause not proven'
+    >>> sure(replace(slow, id="slower-than-accepted", where=(), confidence=Confidence.LIKELY))
+    'failure likely; cause not proven'
     >>> sure(replace(slow, id="ssh.connect", status=Status.UNKNOWN, confidence=Confidence.POSSIBLE))
     'possible; not checked on node3'
     """
@@ -130,8 +132,10 @@ def sure(finding: Finding) -> str:
     if place:
         return f"{word} that it is {place}"
     is_unknown = finding.status is Status.UNKNOWN
-    if not is_unknown and finding.confidence is Confidence.CERTAIN and _is_result(finding.id):
-        return "failure certain; cause not proven"
+    is_likely = finding.confidence is Confidence.LIKELY and finding.status is Status.FAIL
+    is_stated = finding.confidence is Confidence.CERTAIN or is_likely
+    if not is_unknown and is_stated and _is_result(finding.id):
+        return f"failure {word}; cause not proven"
     return f"{word} that this is {'why it is unknown' if is_unknown else 'the cause'}"
 
 

@@ -11,11 +11,14 @@ from busbw.checks import CONNECT
 from busbw.model import Confidence, CriterionResult, Finding, RunResult, Status, Unreachable
 from busbw.reports import lead, phrases
 from busbw.reports.safe import one_line
+from busbw.units import format_size
 
 _MORE_FINDINGS = 5
 _EVIDENCE = 3
 _TEXT = 160
 _GAPS = 4
+_SHARP = 0.9
+"""A gate that begins to fail at this share of the number, or above, lets little pass."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +103,7 @@ def verdict_lines(result: RunResult, run_dir: str | None = None) -> tuple[Line, 
     lines = [Line(f"{result.verdict.value}  {result.headline}")]
     if result.emulated:
         lines.append(Line(f"      {result.emulated}"))
+    lines += _gate(result)
     lines += _criteria(result)
     lines += unreached(result.unreachable)
     if findings and result.verdict is Status.PASS:
@@ -119,6 +123,28 @@ def verdict_lines(result: RunResult, run_dir: str | None = None) -> tuple[Line, 
         replace(line, text=one_line(made_in.sub(lambda _: place, line.text))) for line in lines
     ]
     return (*shown, Line(one_line(lead.last_line(result, place)), unbroken=True))
+
+
+def _gate(result: RunResult) -> list[Line]:
+    """The gate that lets most pass, where it lets much pass: what would have failed moves with the
+    noise, and with how far the number is above what is wanted. A contract has its limits, and a
+    failure its evidence."""
+    if result.verdict is Status.FAIL or result.acceptance is not None:
+        return []
+    left = {}
+    for each in lead.whole_cluster(result):
+        outcome = lead.outcome_of(result, each.case_id)
+        if outcome is not None and not outcome.case.required:
+            continue
+        if each.status is Status.PASS and each.threshold_gb_s and each.measured_gb_s:
+            left[each] = each.threshold_gb_s / each.measured_gb_s
+    blindest = min(left, key=lambda each: left[each], default=None)
+    if blindest is None or left[blindest] >= _SHARP:
+        return []
+    number = f"{blindest.case_id} at {format_size(blindest.size_bytes)}"
+    share = phrases.percent(left[blindest])
+    why = f"{phrases.reference(blindest.reference)}: {blindest.reason}"
+    return [Line(f"GATE  {number} fails only below {share} of this run's number ({why})")]
 
 
 def _numbers_behind(findings: tuple[Finding, ...]) -> list[str]:

@@ -10,6 +10,16 @@ _QUOTED = 12
 """Launches that the finding quotes."""
 
 
+def cases(launches: tuple[Launch, ...]) -> frozenset[str]:
+    """The cases of which at least half of the launches ran while others used the CPUs; of a repeated
+    case the first one's id. Their medians may come from that."""
+    loads: dict[str, list[bool]] = {}
+    for launch in launches:
+        load = launch.artefact.load
+        loads.setdefault(launch.artefact.case.family, []).append(load is not None and load.busy)
+    return frozenset(case for case, busy in loads.items() if 2 * sum(busy) >= len(busy))
+
+
 def findings(launches: tuple[Launch, ...], head: str) -> tuple[Finding, ...]:
     """One for all launches of a run; () = the CPUs were free, or nobody knows."""
     loads = {}

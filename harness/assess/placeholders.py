@@ -25,6 +25,7 @@ WORDS: Mapping[str, str] = {
     "GPU": r"<gpu>",
     "BINARY": r"\bBINARY\b",
     "PID": r"(?<!\$)\bPID\b",
+    "CONTRACT": r"(?<=--contract )CONTRACT\b",
     "RUN": (
         r"(?<=--resume )RUN\b|\bRUN(?=/)"
         r"|(?<=busbw diff )RUN\b|(?<=busbw why )RUN\b|(?<=busbw expect )RUN\b|(?<=busbw report )RUN\b"
@@ -83,17 +84,23 @@ def directory(plan: RunPlan) -> str:
     >>> directory(of(run_id="r", run_words=("quick", "-o", "my runs")))
     "'my runs/r'"
     """
+    return shlex.quote(f"{_given(plan, '-o') or 'runs'}/{plan.run_id}")
+
+
+def _given(plan: RunPlan, option: str) -> str:
+    """What an option of the run was given; empty = nothing."""
     words = plan.run_words[1:]
-    folder = dict(zip(words[::2], words[1::2], strict=False)).get("-o", "runs")
-    return shlex.quote(f"{folder}/{plan.run_id}")
+    return dict(zip(words[::2], words[1::2], strict=False)).get(option, "")
 
 
 def known(finding: Finding, plan: RunPlan, node: Node | None) -> Known:
     """What the run knows for the commands of one finding. `node`: the one that they ask; None =
     several, or none."""
     names = tuple(each.name for each in plan.cluster.nodes)
+    contract = _given(plan, "--contract")
     values = {
         "RUN": directory(plan),
+        "CONTRACT": shlex.quote(contract) if contract else "",
         "NODES": ",".join(name for name in names if name in _nodes_of(finding)),
         "DEVICE": _named(finding, _DEVICES),
         "BUS_ID": _named(finding, _BUSES).lower(),

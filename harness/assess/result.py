@@ -140,7 +140,7 @@ def derive(run: RunDir) -> RunResult:
         with_followers(
             (
                 *judged.findings,
-                *_change_findings(plan, diff, raw.accepted_runs),
+                *_change_findings(plan, diff, raw),
                 *interleaved.findings,
             )
         ),
@@ -168,7 +168,7 @@ def derive(run: RunDir) -> RunResult:
             judged.comparisons,
         )
         headline = contract.headline(accepted)
-        decided = verdict.of_contract(decided, accepted)
+        decided = verdict.of_contract(decided, accepted, busy.cases(raw.launches))
     return RunResult(
         schema=SCHEMA,
         run_id=plan.run_id,
@@ -282,7 +282,7 @@ def _judge(run: RunDir, raw: _Raw) -> _Judged:
         ),
         *evidence.findings(raw.damage, raw.launches, raw.reach, raw.preflight, raw.participants),
     )
-    findings += tuple(shortfalls.missed(comparisons, by_case, findings))
+    findings += tuple(shortfalls.missed(comparisons, by_case, findings, busy.cases(raw.launches)))
     caused = diagnosis.with_causes(
         run, plan, raw.launches, raw.answers, checks, comparisons, findings
     )
@@ -325,10 +325,11 @@ def _comparable(raw: _Raw) -> tuple[ComparableRun, ...]:
     )
 
 
-def _change_findings(
-    plan: RunPlan, diff: RunDiff | None, known: tuple[ComparableRun, ...]
-) -> tuple[Finding, ...]:
-    slower = (*earlier.findings(diff), *earlier.unreadable_finding(known))
+def _change_findings(plan: RunPlan, diff: RunDiff | None, raw: _Raw) -> tuple[Finding, ...]:
+    slower = (
+        *earlier.findings(diff, busy.cases(raw.launches)),
+        *earlier.unreadable_finding(raw.accepted_runs),
+    )
     if plan.playbook.repeat is None:
         return slower
     required = frozenset(case.family for case in plan.playbook.cases if case.required)

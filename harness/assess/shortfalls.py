@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 
 from busbw.assess.launches import Launch
 from busbw.model import Comparison, Confidence, Evidence, Finding, Status
+from busbw.parsers import verdict
 from busbw.parsers.findings.catalogue import filled
 from busbw.units import format_bandwidth, format_size
 
@@ -16,10 +17,14 @@ _CONFIDENCE = {Status.WARN: Confidence.POSSIBLE}
 
 
 def missed(
-    comparisons: tuple[Comparison, ...], launches: Mapping[str, Launch], others: tuple[Finding, ...]
+    comparisons: tuple[Comparison, ...],
+    launches: Mapping[str, Launch],
+    others: tuple[Finding, ...],
+    busy: frozenset[str] = frozenset(),
 ) -> Iterator[Finding]:
     """Numbers that fail or decide nothing, as far as none of the `others` says why the run does. A
-    survey's groups are left to blame. `launches`: by case id."""
+    survey's groups are left to blame. `launches`: by case id; `busy`: cases that were measured while
+    others used the CPUs."""
     statuses = {each.status for each in others if each.required}
     if Status.FAIL in statuses:
         return
@@ -31,7 +36,8 @@ def missed(
             place for each in others if each.id == "suspicion-open" for place in each.where
         ]
         cause = f"Not located for sure. Suspected: {', '.join(suspected)}." if suspected else ""
-        yield _finding("number-too-low", Status.FAIL, failed, cause)
+        too_low = _finding("number-too-low", Status.FAIL, failed, cause)
+        yield verdict.less_sure(too_low, [each.case_id for each in failed], busy)
     elif undecided and Status.UNKNOWN not in statuses:
         yield _finding("number-open", Status.UNKNOWN, undecided)
 

@@ -13,6 +13,7 @@ from busbw.compare.comparable import Parts
 from busbw.errors import RunDirError
 from busbw.model import Confidence, Evidence, Finding, RunResult, Status, Uncovered
 from busbw.model.history import Change, ComparableRun, NumberShift, RunDiff
+from busbw.parsers import verdict
 from busbw.parsers.findings.catalogue import filled
 from busbw.store import artefacts
 from busbw.store.plan import RunPlan
@@ -86,8 +87,9 @@ def compared(known: tuple[ComparableRun, ...], parts: Parts) -> RunDiff | None:
     return comparable.diff(now, known) if (known and now.numbers) or now.contrasts else None
 
 
-def findings(diff: RunDiff | None) -> tuple[Finding, ...]:
-    """What is slower than it was, as one finding, with what changed in the machine since."""
+def findings(diff: RunDiff | None, busy: frozenset[str] = frozenset()) -> tuple[Finding, ...]:
+    """What is slower than it was, as one finding, with what changed in the machine since. `busy`:
+    cases that were measured while others used the CPUs."""
     if diff is None:
         return ()
     slower = [each for each in diff.shifts if each.shift.change is Change.SLOWER]
@@ -105,7 +107,8 @@ def findings(diff: RunDiff | None) -> tuple[Finding, ...]:
         confidence=Confidence.CERTAIN,
         effect=1 - (worst.shift.ratio or 1.0),
     )
-    return (filled(finding, CHANGES=machine_changes(diff)),)
+    finding = filled(finding, CHANGES=machine_changes(diff))
+    return (verdict.less_sure(finding, [each.number.case_id for each in slower], busy),)
 
 
 def unreadable_finding(known: tuple[ComparableRun, ...]) -> tuple[Finding, ...]:

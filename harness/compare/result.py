@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from busbw.assess import counters
+from busbw.assess import counters, placeholders
 from busbw.assess.counters import CaseCounters
 from busbw.assess.launches import Launch
 from busbw.compare import ab, earlier, soak
@@ -60,7 +60,8 @@ def _soak(plan: RunPlan, soaked: Soak) -> Concluded:
     done, planned = format_duration(soaked.done_s), format_duration(soaked.planned_s)
     if soaked.done_s < soaked.planned_s:
         rest = f"{done} of {planned} measured"
-        uncovered = (Uncovered("the rest of the soak", rest, f"busbw run --resume {plan.run_id}"),)
+        resume = f"busbw run --resume {placeholders.directory(plan)}"
+        uncovered = (Uncovered("the rest of the soak", rest, resume),)
     return Concluded(_soak_headline(soaked), soak.findings(soaked), uncovered, soak=soaked)
 
 

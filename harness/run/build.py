@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import TypeVar
 
+from busbw.assess import placeholders
 from busbw.building import recipe as building
 from busbw.building.node_types import Group
 from busbw.building.recipe import Benchmark, BuildOutcome, BuildPlan, KindBuild, Proof
@@ -244,7 +245,7 @@ def _build_all(
         raise BuildError(
             "no node has the binaries that were built",
             seen="; ".join((*problems, *wrong)),
-            next_step=f"busbw run --resume runs/{context.plan.run_id}",
+            next_step=f"busbw run --resume {placeholders.directory(context.plan)}",
         )
     return BuildOutcome(
         folder,

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from busbw.errors import PlaybookError
-from busbw.model import CriterionResult, HardwareId, Limit, Status
+from busbw.model import Confidence, CriterionResult, HardwareId, Limit, Status
 from busbw.parsers import contract as acceptance
 from busbw.parsers import verdict
 from busbw.parsers.contract import Launches, RunFacts
@@ -156,7 +156,7 @@ def test_a_contract_without_criteria_is_never_accepted() -> None:
             (380.0, 381.0, 382.0),
             True,
             "contract-rehearsed",
-            "busbw run provider-acceptance -w <nodes> --contract <file>",
+            "busbw run provider-acceptance -i busbw.yaml --contract CONTRACT",
         ),
         ((360.0, 371.0, 382.0), True, "contract-open", "busbw run --resume RUN"),
         ((), False, "contract-open", "busbw run --resume RUN"),
@@ -168,6 +168,19 @@ def test_a_rehearsal_sends_nobody_to_measure_what_is_measured(
     made = acceptance.conclude((judged(*values),), dataclasses.replace(FACTS, emulated=emulated))
     (finding,) = verdict.of_contract(verdict.Verdict(Status.PASS, 0, (), ()), made).findings
     assert (finding.id, finding.fixes[0].commands) == (finding_id, (command,))
+
+
+@pytest.mark.parametrize(
+    ("busy", "confidence"),
+    [({"all-reduce"}, Confidence.LIKELY), ({"other"}, Confidence.CERTAIN)],
+)
+def test_a_criterion_missed_on_busy_cpus_is_no_more_than_likely(
+    busy: set[str], confidence: Confidence
+) -> None:
+    made = acceptance.conclude((judged(350.0, 351.0, 352.0),), FACTS)
+    decided = verdict.Verdict(Status.PASS, 0, (), ())
+    (finding,) = verdict.of_contract(decided, made, frozenset(busy)).findings
+    assert (finding.id, finding.confidence) == ("contract-not-met", confidence)
 
 
 def test_what_was_not_measured_is_named() -> None:

@@ -13,8 +13,11 @@ from types import SimpleNamespace
 import pytest
 
 from busbw import shell
-from busbw.assess import busy
-from busbw.model import Command, Status
+from busbw.assess import busy, shortfalls
+from busbw.compare import earlier
+from busbw.model import Command, Comparison, Confidence, Reference, Status
+from busbw.model.history import Change, Number, NumberShift, Shift
+from busbw.reports import phrases
 from busbw.run import job
 from busbw.run import measure as measuring
 from busbw.store.artefacts import CaseArtefact, CpuLoad
@@ -67,6 +70,51 @@ def test_launches_on_busy_cpus_are_reported_without_deciding_the_verdict() -> No
         "9.0 tasks for each of 2 CPUs, load 12.24",
     )
     assert finding.fixes
+
+
+def trial(case_id: str, family: str, load: CpuLoad | None) -> SimpleNamespace:
+    own = launch(case_id, load)
+    case = SimpleNamespace(id=case_id, family=family)
+    return SimpleNamespace(artefact=dataclasses.replace(own.artefact, case=case))
+
+
+def test_a_case_was_measured_on_busy_cpus_where_half_of_its_launches_were() -> None:
+    launches = (
+        trial("half", "half", BUSY),
+        trial("half-trial-2", "half", FREE),
+        trial("few", "few", BUSY),
+        trial("few-trial-2", "few", FREE),
+        trial("few-trial-3", "few", FREE),
+        trial("old", "old", None),
+    )
+    assert busy.cases(launches) == {"half"}  # type: ignore[arg-type]  # no results are read
+
+
+@pytest.mark.parametrize(
+    ("busy_cases", "confidence"),
+    [({"all-reduce"}, Confidence.LIKELY), ({"latency"}, Confidence.CERTAIN)],
+)
+@pytest.mark.parametrize("name", ["gate", "accepted runs"])
+def test_a_number_of_busy_cpus_is_no_more_than_likely_whatever_it_is_compared_with(
+    name: str, busy_cases: set[str], confidence: Confidence
+) -> None:
+    cases = frozenset(busy_cases)
+    reference = Reference("peers", 100.0, "a good pair of nodes in this run")
+    number = Comparison("all-reduce", 1 << 30, 50.0, reference, 0.5, Status.FAIL, "50%")
+    case = SimpleNamespace(required=True)
+    needed = SimpleNamespace(artefact=SimpleNamespace(case=case, groups=()))
+    lost = Shift(Change.SLOWER, 0.5, 0.4, 0.6, (15, 5), 3, "-50%")
+    own = Number("all-reduce", "all_reduce", "bandwidth", 1 << 30, "", (50.0,))
+    diff = SimpleNamespace(shifts=(NumberShift(own, 100.0, 50.0, lost),), machine=())
+    if name == "gate":
+        (finding,) = shortfalls.missed((number,), {"all-reduce": needed}, (), cases)  # type: ignore[dict-item]
+    else:
+        (finding,) = earlier.findings(diff, cases)  # type: ignore[arg-type]
+    assert finding.confidence is confidence
+    meanwhile = "Others used the CPUs while it was measured"
+    assert (meanwhile in finding.cause) is (confidence is Confidence.LIKELY)
+    expected = f"failure {confidence.value}; cause not proven"
+    assert phrases.sure(finding) == expected
 
 
 def test_launches_on_free_cpus_are_not_mentioned() -> None:

@@ -312,9 +312,18 @@ def test_a_step_of_a_check_names_the_interface_that_was_seen_and_a_node_to_look_
     ], "what changes something is for all of them"
 
 
+def test_after_a_rehearsal_the_command_names_the_contract_of_the_run() -> None:
+    step = catalogue.fixes("contract-rehearsed")
+    finding = Finding("contract-rehearsed", Status.UNKNOWN, "", (), (), fixes=step)
+    given = ("provider-acceptance", "--contract", "my offer.yaml")
+    (done,) = commands.completed((finding,), plan(run_words=given, words=("-i", "lab")))
+    assert done.fixes[0].commands == (
+        "busbw run provider-acceptance -i busbw.yaml --contract 'my offer.yaml'",
+    )
+
+
 NOBODY_KNOWS = {
     # Entry → what its commands leave to the reader, who alone knows it.
-    "contract-rehearsed": {"<nodes>", "<file>"},
     "cross.pkey": {"<index>", "<hca>"},
     "not-compared": {"RUN"},
 }
@@ -365,6 +374,13 @@ OLD_RECORDING = {
         ' "LnkCap:|LnkSta:"\'',
         "busbw lab exec --name trial node3 -- sh -c 'lspci -vvv -s <bdf> | grep LnkSta:'",
     )
+} | {
+    # Recorded before a plan kept the path of its contract.
+    (
+        "contract-rehearsed",
+        "busbw run provider-acceptance -i busbw.yaml --contract CONTRACT",
+        "CONTRACT",
+    )
 }
 
 
@@ -383,7 +399,8 @@ def test_no_command_of_the_catalogue_leaves_a_word_that_the_run_knows(
     steps = tuple(step.fix() for step in entry.fix)
     whole = Finding(entry.id, Status.FAIL, seen, ("n1",), (), fixes=steps, verify=entry.verify)
     cluster = Cluster((node, Node("n2")), "n1", "cluster.yaml")
-    (done,) = commands.completed((whole,), plan(cluster=cluster))
+    given = plan(cluster=cluster, run_words=("quick", "--contract", "contract.yaml"))
+    (done,) = commands.completed((whole,), given)
     left = {
         (command, word) for command in every_command(done) for word in placeholders.left_in(command)
     }

@@ -12,7 +12,7 @@ from types import SimpleNamespace
 import pytest
 
 from busbw.model import Confidence, Finding, RunResult, Status, Uncovered, Unreachable
-from busbw.reports import terminal
+from busbw.reports import lead, terminal
 
 RUNS = SimpleNamespace(
     **runpy.run_path(str(Path(__file__).parents[1] / "fixtures" / "reports" / "runs.py"))
@@ -60,6 +60,30 @@ def test_a_pass_prints_its_detection_limits() -> None:
         "LIMITS  detects: a missing rail; a port at half rate",
         "        does not detect: 5 % on one uplink of a leaf",
     )
+
+
+@pytest.mark.parametrize(
+    ("threshold", "line"),
+    [
+        (
+            204.6,
+            "GATE  all-reduce at 8 GiB fails only below 55% of this run's number (accepted run: 97%;"
+            " at least 55% is wanted, not 95%, because its launches scatter by 15%)",
+        ),
+        (342.0, None),
+        (None, None),
+    ],
+)
+def test_a_gate_that_lets_much_pass_is_said_beside_the_verdict(
+    threshold: float | None, line: str | None
+) -> None:
+    passing = RUNS.healthy().result
+    gated = max(lead.whole_cluster(passing), key=lambda each: each.size_bytes)
+    why = "97%; at least 55% is wanted, not 95%, because its launches scatter by 15%"
+    changed = replace(gated, threshold_gb_s=threshold, measured_gb_s=372.0, reason=why)
+    shown = verdict_lines(replace(passing, comparisons=(changed,)))
+    assert shown[1].startswith("GATE") is (line is not None)
+    assert line is None or shown[1] == line
 
 
 def test_unreachable_nodes_come_with_what_was_seen_and_what_to_do() -> None:
