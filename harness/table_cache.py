@@ -30,7 +30,7 @@ _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
 def cached(name: str, make: Callable[[], T]) -> T:
-    """The value of `make`, from the cache where it is there.
+    """The value of `make`, from the cache where it is there. An empty one is not stored.
 
     name: of the value, as part of a file's name; it says all that the value depends on besides the
     files of the package and the version of Python.
@@ -45,6 +45,9 @@ def cached(name: str, make: Callable[[], T]) -> T:
         with contextlib.suppress(pickle.UnpicklingError, AttributeError, ImportError, EOFError):
             return cast(T, pickle.loads(content))
     value = make()
+    if not value:
+        # Nothing was found, such as by a copy of the package under another name: that is no table.
+        return value
     _store(folder, path, pickle.dumps(value, pickle.HIGHEST_PROTOCOL))
     return value
 

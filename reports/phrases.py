@@ -4,7 +4,7 @@ all pages."""
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
 from busbw.inventory.hostlist import LEGAL_NAME, fold
@@ -93,6 +93,20 @@ def narrowest(places: Iterable[str]) -> tuple[str, ...]:
     return tuple(place for place in every if place not in whole)
 
 
+_OF_PATHS = frozenset({"slow-pair", "stall-network-silent"})
+
+
+def path(finding: Finding, names: Sequence[str]) -> str:
+    """What a finding about a path means by two nodes, neither of which is to blame by itself; empty =
+    it is about something else.
+
+    >>> path(Finding("slow-pair", Status.FAIL, "", (), ()), ("node1", "node4"))
+    'the path between node1 and node4'
+    """
+    is_path = finding.id in _OF_PATHS and len(names) == 2
+    return f"the path between {names[0]} and {names[1]}" if is_path else ""
+
+
 def sure(finding: Finding) -> str:
     """How sure a finding is, and of what: of the place that it names, else of the cause that it
     states. An advisory warning is sure of no more than what it says, and one that is only possible
@@ -116,7 +130,8 @@ def sure(finding: Finding) -> str:
     >>> sure(replace(slow, id="ssh.connect", status=Status.UNKNOWN, confidence=Confidence.POSSIBLE))
     'possible; not checked on node3'
     """
-    word, place = finding.confidence.value, where(narrowest(finding.where), _SURE_OF)
+    names = narrowest(finding.where)
+    word, place = finding.confidence.value, path(finding, names) or where(names, _SURE_OF)
     if finding.confidence is Confidence.POSSIBLE:
         if finding.status is Status.WARN:
             return f"{word} fault"

@@ -180,7 +180,8 @@ def _place(finding: Finding, verdict: StallVerdict) -> str:
     ranks = [each for each in finding.where if each.startswith("rank ")]
     names = [each for each in finding.where if each in known]
     parts = [each for each in finding.where if each not in known and each not in ranks]
-    text = " ".join(part for part in (fold(names), ", ".join(parts)) if part)
+    between = phrases.path(finding, names)
+    text = " ".join(part for part in (between or fold(names), ", ".join(parts)) if part)
     if not ranks:
         return text
     who = ranks_text([int(each.removeprefix("rank ")) for each in ranks])
@@ -422,7 +423,8 @@ def _watch(args: argparse.Namespace, options: CollectOptions, cluster: Cluster) 
         named = args.job is not None or args.pid is not None
         if live_exit_status(verdict) == 1 or (no_job and (seen or named or none_reached)):
             _print(args, answer)
-            return 0 if no_job and seen else live_exit_status(verdict)
+            ended = no_job and seen and not none_reached
+            return 0 if ended else live_exit_status(verdict)
         if no_job and before is None:
             write_message("busbw: waiting for a job on these nodes; Ctrl-C ends it\n")
         if before is not None:

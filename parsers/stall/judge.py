@@ -109,12 +109,13 @@ def judge(evidence: StallEvidence) -> StallVerdict:
     elif movement is not None and not any(_stops(fact, job) for fact in facts):
         kind = StallClass.MOVING
         findings = [_moves(movement, facts, job)]
-        findings += [_finding(each, case, suspects, moves=True) for each in facts]
+        findings += [_finding(each, case, suspects, spare=True, moves=True) for each in facts]
     elif suspects:
         culprit = suspects[0]
         kind = culprit.kind
         shown = _worth_showing(suspects)
-        findings = [_finding(each, case, suspects) for each in shown]
+        findings = [_finding(culprit, case, suspects)]
+        findings += [_finding(each, case, suspects, spare=_is_mute(each)) for each in shown[1:]]
     else:
         kind, only = _unexplained(case)
         findings = [only]
@@ -262,8 +263,14 @@ def _same_fault(one: Suspect, other: Suspect) -> bool:
 
 
 def _finding(
-    suspect: Suspect, case: _Case, suspects: Sequence[Suspect], *, moves: bool = False
+    suspect: Suspect,
+    case: _Case,
+    suspects: Sequence[Suspect],
+    *,
+    spare: bool = False,
+    moves: bool = False,
 ) -> Finding:
+    """`spare` = no step ends the job for it or takes its nodes away; `moves` = the job goes on."""
     agreeing = [s for s in suspects if s.source != suspect.source and _same_place(s, suspect)]
     if suspect.id in _CERTAIN or any(s.strength >= Strength.COUNTED for s in agreeing):
         confidence = Confidence.CERTAIN
@@ -279,7 +286,7 @@ def _finding(
         _where(suspect, case.job),
         (*suspect.evidence, *(s.evidence[0] for s in agreeing[:3] if s.evidence)),
         cause=_cause(suspect, entry.cause, moves=moves),
-        fixes=_fixes(suspect, case, moves=moves),
+        fixes=_fixes(suspect, case, spare=spare),
         verify=entry.verify,
         confidence=confidence,
         effect=1.0,
@@ -290,13 +297,18 @@ def _cause(suspect: Suspect, usual: str, *, moves: bool) -> str:
     """The entry's, unless what was seen of a node that did not answer contradicts it."""
     if suspect.id != "stall-node-unreachable":
         return usual
-    if any(_MUTE in item.text for item in suspect.evidence):
+    if _is_mute(suspect):
         return "Its sshd hangs, or the node is out of memory or stuck: its kernel still accepts connections."
     return "Only the login to it is known to fail: the job goes on." if moves else usual
 
 
 _MUTE = "accepts TCP"
 """In the reason why a node was not reached: its kernel answers, its sshd does not."""
+
+
+def _is_mute(suspect: Suspect) -> bool:
+    """A node whose kernel answers: beside another culprit it may be as good as the others."""
+    return any(_MUTE in item.text for item in suspect.evidence)
 
 
 def _where(suspect: Suspect, job: Job) -> tuple[str, ...]:
@@ -314,10 +326,10 @@ def _same_place(one: Suspect, other: Suspect) -> bool:
     return bool(set(one.ranks) & set(other.ranks) or set(one.nodes) & set(other.nodes))
 
 
-def _fixes(suspect: Suspect, case: _Case, *, moves: bool = False) -> tuple[Fix, ...]:
+def _fixes(suspect: Suspect, case: _Case, *, spare: bool = False) -> tuple[Fix, ...]:
     """The catalogue's steps with the names that are known. No step acts on a node that is not known
     to be the fault's: of a path, of several places where a rank may be, of an address of nobody.
-    `moves` = the job goes on with this fault: no step ends it or takes its nodes away."""
+    `spare` as in `_finding`."""
     job = case.job
     values = {"REASON": plain(suspect.reason or suspect.title)}
     known = {*case.by_name, *(each.node for each in case.evidence.unreachable)}
@@ -332,14 +344,14 @@ def _fixes(suspect: Suspect, case: _Case, *, moves: bool = False) -> tuple[Fix, 
     slurm = next((rank.process.variable("SLURM_JOB_ID") for rank in job.ranks), None)
     if slurm:
         values["JOB"] = shlex.quote(slurm)
-    return _steps(suspect.id, values, case, moves=moves)
+    return _steps(suspect.id, values, case, spare=spare)
 
 
 def _steps(
-    finding_id: str, values: Mapping[str, str], case: _Case, *, moves: bool = False
+    finding_id: str, values: Mapping[str, str], case: _Case, *, spare: bool = False
 ) -> tuple[Fix, ...]:
     """The steps of an entry that a person can take now."""
-    steps = (_step(fix, values, case, moves=moves) for fix in catalogue.fixes(finding_id))
+    steps = (_step(fix, values, case, spare=spare) for fix in catalogue.fixes(finding_id))
     return tuple(step for step in steps if step is not None)
 
 
@@ -357,11 +369,11 @@ def _open(text: str, case: _Case) -> bool:
 _CAPITALS = re.compile(r"\b(?:NODE|PID|JOB|INTERFACE)\b")
 
 
-def _step(fix: Fix, values: Mapping[str, str], case: _Case, *, moves: bool) -> Fix | None:
+def _step(fix: Fix, values: Mapping[str, str], case: _Case, *, spare: bool) -> Fix | None:
     """One step with the commands whose words are all known and that the job's scheduler has; None =
-    none of its commands is left, or it harms a job that moves."""
+    none of its commands is left, or it harms what is spared."""
     job = case.job
-    if moves and (fix.disruptive or fix.needs == "scheduler-admin"):
+    if spare and (fix.disruptive or fix.needs == "scheduler-admin"):
         return None
     fitting = [
         command

@@ -28,6 +28,8 @@ _SAME_SIZE = ("all_reduce", "allreduce", "broadcast", "reduce", "barrier")
 """Operations whose element count is equal on all ranks; a reduce_scatter's or an alltoall's may
 differ."""
 _COMPLETED = "completed"
+_PENDING = ("scheduled", "started")
+"""Any other state, which a later release may write, says of no rank that it waits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -256,7 +258,7 @@ def progress(artefact: str, dump: FlightDump) -> tuple[Progress, ...]:
         for entry in entries:
             launched = max(launched, entry.collective_seq or 0)
             mute = mute or entry.name.startswith("gloo:")
-            if entry.state != _COMPLETED and len(pending) < _MOST_OPERATIONS:
+            if entry.state in _PENDING and len(pending) < _MOST_OPERATIONS:
                 pending.append(_operation(entry))
         if launched:
             name = group.description or group.name or group.id

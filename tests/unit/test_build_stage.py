@@ -431,8 +431,9 @@ def test_a_node_that_claims_a_build_without_a_record_is_not_measured_with(
     swapped(Path(first.folder) / "all_reduce_perf", tmp_path / "was-run")
     for state in ("state", "elsewhere"):
         monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / state))
-        with pytest.raises(BuildError, match="no node has the binaries that were built"):
+        with pytest.raises(BuildError, match="no node has the binaries that were built") as failed:
             built(tmp_path, Claiming({"a": tools}), tools)
+        assert failed.value.next_step.startswith("busbw run --resume runs/")
     assert not (tmp_path / "was-run").exists()
 
 

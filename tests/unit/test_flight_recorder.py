@@ -3,6 +3,7 @@ and composed in NCCL's form of them."""
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import pickle
@@ -14,6 +15,7 @@ import pytest
 from busbw.errors import ReadError, UnknownLayout
 from busbw.model import FlightDump, FlightEntry, FlightGroup
 from busbw.parsers.logs.flight_recorder import FORMAT, loads, of_rank, rank_of, read
+from busbw.parsers.stall import recorders
 
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "flight_recorder"
 COMPOSED = {
@@ -219,6 +221,23 @@ def test_the_recorded_straggler_is_one_sequence_behind_and_never_called_the_last
         ("gloo:all_reduce", 6),
         ("gloo:all_reduce", 6),
     ]
+
+
+@pytest.mark.parametrize(
+    ("state", "waits"),
+    [
+        ("scheduled", True),
+        ("started", True),
+        ("completed", False),
+        ("cancelled", False),
+        ("", False),
+    ],
+)
+def test_only_what_was_launched_and_is_not_over_is_waited_for(state: str, waits: bool) -> None:
+    entry = dataclasses.replace(ENTRY, state=state, p2p=False)
+    dump = dataclasses.replace(DUMP, groups=DUMP.groups[:1], entries=(entry,))
+    (found,) = recorders.progress("dump", dump)
+    assert bool(found.pending) is waits
 
 
 def test_a_recorded_job_of_several_groups_has_each_with_its_name() -> None:

@@ -534,3 +534,14 @@ def test_a_sweep_in_which_no_launch_gave_a_number_has_no_result() -> None:
     assert ab.sweep_results([launch(Slot("sweep", 1, "0", "all-reduce"), None)], SETTINGS) == ()
     alone = ab.sweep_results([launch(Slot("sweep", 1, "1", "all-reduce"), 100.0)], SETTINGS)
     assert alone == (), "without a launch of the same round unset there is nothing to compare"
+
+
+@pytest.mark.parametrize(
+    ("words", "folder"), [(("soak",), "runs/"), (("soak", "-o", "/data/soaks"), "/data/soaks/")]
+)
+def test_a_soak_that_was_cut_off_is_resumed_by_the_path_of_its_run(
+    words: tuple[str, ...], folder: str
+) -> None:
+    of = SimpleNamespace(run_id="20261121-soak", run_words=words)
+    cut = concluded._soak(of, Soak(600.0, 60.0, (), (), ()))  # type: ignore[arg-type]  # no more is read
+    assert cut.uncovered[0].would_settle == f"busbw run --resume {folder}20261121-soak"

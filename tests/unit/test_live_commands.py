@@ -96,6 +96,16 @@ def test_a_job_that_moves_is_not_called_slow_and_nothing_ends_it() -> None:
     assert not any(fix.disruptive for f in beside.findings for fix in f.fixes)
 
 
+def test_a_hung_sshd_beside_another_culprit_takes_no_node_out_of_service() -> None:
+    given = (node(0), node(1, state="T"), node(3))
+    found = judged(given, (Unreachable("n2", MUTE),))
+    assert [f.id for f in found.findings] == ["stall-rank-stopped", "stall-node-unreachable"]
+    assert acting(found.findings[1:]) == []
+    assert not any(fix.disruptive for fix in found.findings[1].fixes)
+    silent = judged(given, (Unreachable("n2", "connect to n2 port 22: timed out after 5 s"),))
+    assert [c.split()[2] for c in acting(silent.findings[1:])] == ["nodename=n2"]
+
+
 def test_what_settles_an_unexplained_stall_comes_first_and_the_end_of_the_job_last() -> None:
     given = tuple(node(n, look=socket(n, (n + 1) % 4, 70)) for n in range(4))
     found = judged(given)
@@ -131,6 +141,13 @@ def test_a_place_is_written_as_people_say_it() -> None:
     text = why_live.live_answer(found, "runs/x", None)
     assert "likely that it is n2 eth0 (rank 2)]" in text
     assert "\n  where     n2 eth0 (rank 2)\n" in text
+
+
+def test_two_ends_of_a_silent_path_are_written_as_the_path() -> None:
+    found = judged(nodes(n1=node(1, look=socket(1, 2, 71, retries=7) + socket(1, 3, 72))))
+    text = why_live.live_answer(found, "runs/x", None)
+    assert "that it is the path between n1 and n2" in text
+    assert "\n  where     the path between n1 and n2" in text
 
 
 def test_many_nodes_that_do_not_answer_alike_are_one_line() -> None:

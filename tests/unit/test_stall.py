@@ -68,6 +68,18 @@ def test_a_stopped_rank_is_named_and_the_waiting_ones_are_not() -> None:
     assert "state T (stopped) in both samples" in found.evidence[0].text
 
 
+def test_only_a_job_of_somebody_else_has_a_process_left_to_continue() -> None:
+    """busbw ends a launch of its own, and its processes with it."""
+    (ours,) = judged(own(0), own(1, "T"))
+    theirs = judge(StallEvidence((node(0), node(1, state="T"), node(2), node(3)))).findings[0]
+    commands = [
+        [command for fix in each.fixes for command in fix.commands] for each in (ours, theirs)
+    ]
+    assert theirs.id == ours.id == "stall-rank-stopped"
+    assert not any("kill" in command or "/proc/" in command for command in commands[0])
+    assert "kill -CONT 101" in commands[1]
+
+
 def test_all_stopped_ranks_of_a_node_are_one_finding_with_a_line_for_each() -> None:
     planned = {"n0": (0,), "n1": (1, 3, 5)}
     (found,) = judged(own(0), own(1, "T", ranks=(1, 3, 5)), planned=planned)

@@ -34,6 +34,12 @@ def stored(folder: Path) -> Path:
     return file
 
 
+def test_nothing_found_is_not_stored(folder: Path) -> None:
+    assert cached("x", tuple) == ()
+    assert list(folder.iterdir()) == []
+    assert value_now() == 2
+
+
 def test_a_value_is_made_once(folder: Path) -> None:
     file = stored(folder)
     assert value_now() == 1
