@@ -142,9 +142,6 @@ test."""
 LAUNCHES_OF_SHARED = 3
 """That must speak against it: a passing load looks like that in one launch, and seldom in three.
 Source: assumption; the ablation changed no end."""
-ENOUGH_OF_SHARED = 6
-"""Launches that load it, from which on one that is good in more than a quarter of them is not bad
-itself. Source: assumption."""
 LAUNCHES_OF_HASHED_PATH = 5
 """Hashed flows collide at random in each launch: fewer launches do not flag a path that leaves its
 leaf. Source: goal."""

@@ -29,7 +29,7 @@ from busbw.parsers.blame.constants import (
     CLOSE,
     COINCIDENCE,
     COST,
-    ENOUGH_OF_SHARED,
+    FEWEST_PEERS,
     FLICKER,
     LAUNCHES_OF_HASHED_PATH,
     LAUNCHES_OF_SHARED,
@@ -43,6 +43,7 @@ from busbw.parsers.blame.constants import (
     STANDS_OUT,
     SUSPICIOUS,
 )
+from busbw.parsers.blame.levels import Level, best_ratio
 from busbw.parsers.blame.parts import Fabric
 from busbw.parsers.blame.uplinks import thin_losses
 
@@ -254,7 +255,7 @@ class Explainer:
             (flagged if self._can_flag(best) else suspected).append(best)
             for code in self._columns.loaded_by(self._apply(best)):
                 self._accounts.pop(code, None)
-        flagged = self._merged(flagged)
+        flagged, suspected = self._merged(flagged, suspected)
         flagged, suspected = self._joined(flagged, suspected)
         thin = self._thin(flagged)
         named = {suspicion.account.part for suspicion in thin}
@@ -294,25 +295,27 @@ class Explainer:
             suspicions.append(Suspicion(account, loss.alike))
         return suspicions
 
-    def _merged(self, flagged: list[Account]) -> list[Account]:
-        """With a node in place of its rails where all of them are flagged, most by themselves and the
-        others as those of a pair that it is in."""
+    def _merged(
+        self, flagged: list[Account], suspected: list[Account]
+    ) -> tuple[list[Account], list[Account]]:
+        """With a node in place of its rails where all of them are bad, most flagged by themselves and
+        the others as those of a pair that it is in."""
         rails: dict[str, list[Account]] = defaultdict(list)
-        for account in flagged:
+        for account in (*flagged, *suspected):
             if account.part.kind in (ComponentKind.RAIL, ComponentKind.PAIR):
                 for name in account.part.names:
                     rails[name].append(account)
         for name, own in rails.items():
-            by_themselves = sum(account.part.kind is ComponentKind.RAIL for account in own)
+            of_rails = [a for a in own if a.part.kind is ComponentKind.RAIL and a in flagged]
             known = {account.part.rail for account in own} - {None}
-            if len(known) < max(2, self._rails) or 2 * by_themselves <= len(known):
+            if len(known) < max(2, self._rails) or 2 * len(of_rails) <= len(known):
                 continue
-            others = [account for account in flagged if account not in own]
-            self._predict(others)
+            self._predict([account for account in flagged if account not in own])
             whole = self._account(Component(ComponentKind.NODE, (name,)))
             if whole is not None and self._can_flag(whole):
-                flagged = [*others, whole]
-        return flagged
+                flagged = [*(account for account in flagged if account not in own), whole]
+                suspected = [account for account in suspected if account not in own]
+        return flagged, suspected
 
     def _joined(
         self, flagged: list[Account], suspected: list[Account]
@@ -367,8 +370,7 @@ class Explainer:
             # Whether it can be flagged takes far longer to tell.
             if self._doubtful(account) or self._can_flag(account):
                 candidates.append(account)
-        possible = [account for account in candidates if not _comes_and_goes(account)]
-        for account in sorted(possible or candidates, key=_rank, reverse=True):
+        for account in sorted(candidates, key=_rank, reverse=True):
             steady = account.part.kind in _SHARED and not account.intermittent
             if not steady or self._plausible(account):
                 return account
@@ -600,6 +602,9 @@ class Explainer:
             return False
         if account.weight < _cost(account.part) or 1.0 - account.ratio < self._least:
             return False
+        if account.gain < 0.0:
+            # Good in more launches than the bad ones speak for.
+            return False
         shared = account.part.kind in _SHARED
         fewest = LAUNCHES_OF_SHARED if shared else 2
         explained = [self._columns.levels[i] for i in account.explained]
@@ -609,12 +614,15 @@ class Explainer:
             return False
         if of_nodes and self._is_of_leaf(account):
             return False
-        slow, clean = len(account.slow_in), len(account.clean_in)
-        if shared and slow < ALWAYS * (slow + clean):
-            # Neighbours load a leaf or its uplinks for some minutes.
+        if account.part.kind is ComponentKind.PAIR and self._is_of_end(account):
             return False
+        slow, clean = len(account.slow_in), len(account.clean_in)
         slow_in = set(account.slow_in)
         if shared:
+            # Neighbours load it now and then, in a launch as from launch to launch.
+            slow_in -= self._in_bursts(account)
+            if len(slow_in) < ALWAYS * (slow + clean):
+                return False
             # Where all are as slow by design, what it takes is next to nothing.
             slow_in &= {level.launch for level in explained}
         if self._fabric.hashed and any(level.crosses for level in explained):
@@ -663,6 +671,34 @@ class Explainer:
         return bool(account.clean_in) and set(columns.launch[good].tolist()).isdisjoint(
             account.clean_in
         )
+
+    def _is_of_end(self, account: Account) -> bool:
+        """One of the pair's ends is as slow with others on such a way."""
+        columns, part = self._columns, account.part
+        own = columns.flags(columns.loading(columns.code_of(part)))
+        crosses = columns.crosses[account.explained[0]]
+        kind = ComponentKind.NODE if part.rail is None else ComponentKind.RAIL
+        halfway = (1.0 + account.ratio) / 2
+        for name in part.names:
+            at = columns.loading(columns.code_of(Component(kind, (name,), part.rail)))
+            others = columns.ratio[at[~own[at] & (columns.crosses[at] == crosses)]]
+            if len(others) and statistics.median(others.tolist()) <= halfway:
+                return True
+        return False
+
+    def _in_bursts(self, account: Account) -> set[int]:
+        """Launches in some of whose iterations its groups together got most of what is expected: a
+        fault is there in each."""
+        by_launch: dict[int, list[Level]] = defaultdict(list)
+        for index in account.explained:
+            level = self._columns.levels[index]
+            by_launch[level.launch].append(level)
+        halfway = (1.0 + account.ratio) / 2
+        return {
+            launch
+            for launch, own in by_launch.items()
+            if len(own) >= FEWEST_PEERS and best_ratio(own) >= halfway
+        }
 
     def _is_of_leaf(self, account: Account) -> bool:
         """It is slow inside its leaf alone, where every pair of others is slow, too."""
@@ -808,7 +844,7 @@ class Explainer:
                 asked.append(code)
         doubles = []
         for double in self._accounts_of(asked).values():
-            if double is None or _comes_and_goes(double):
+            if double is None:
                 continue
             shared = double.part.kind in _SHARED
             least = enough + _cost(double.part)
@@ -827,14 +863,6 @@ class Explainer:
             return ()
         kind = ComponentKind.NODE if part.rail is None else ComponentKind.RAIL
         return tuple(Component(kind, (node,), part.rail) for node in nodes)
-
-
-def _comes_and_goes(account: Account) -> bool:
-    """What many groups share, good in too many launches to be bad itself: a neighbour's load, or what
-    another part makes of some of its groups. Whatever else explains these comes first."""
-    slow, clean = len(account.slow_in), len(account.clean_in)
-    seldom = slow < ALWAYS * (slow + clean)
-    return account.part.kind in _SHARED and seldom and slow + clean >= ENOUGH_OF_SHARED
 
 
 def _cost(part: Component) -> float:

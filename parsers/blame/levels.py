@@ -72,6 +72,25 @@ class Level:
     """Standard deviation by what its iterations scatter alone."""
 
 
+def best_ratio(own: Sequence[Level]) -> float:
+    """What groups of one launch together got in their best tenth of iterations, one at least, as a
+    ratio like theirs.
+
+    >>> bursts = (5.0, 5.0, 10.0, 5.0, 5.0, 5.0, 10.0, 5.0)
+    >>> sample = GroupSample(("a", "b"), 1 << 30, bursts, "")
+    >>> best_ratio([Level(sample, 0, 0.5, 0.02, 10.0, crosses=True, dips=0.0)])
+    1.0
+    """
+    series = []
+    for level in own:
+        values = level.sample.busbw_gb_s
+        ranked, cut = sorted(values), len(values) // 4
+        usual = statistics.fmean(ranked[cut : len(values) - cut])
+        series.append([level.ratio * value / usual if usual > 0 else 0.0 for value in values])
+    together = sorted(map(statistics.fmean, zip(*series, strict=False)))
+    return statistics.fmean(together[-max(1, len(together) // 10) :])
+
+
 def spread(values: Iterable[float]) -> float:
     """Robust standard deviation: 1.4826 times the median distance from the median."""
     ranked = list(values)

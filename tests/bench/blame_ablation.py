@@ -84,7 +84,6 @@ PARTS = {
     "the proof over all parts": lambda: _always(Explainer, "_proved", True),
     "standing out from its like": lambda: _always(Explainer, "_stands_out", 1.0),
     "ways that nodes are not blamed for": lambda: _always(Explainer, "_is_of_way", False),
-    "shared parts that come and go": lambda: _always(explain, "_comes_and_goes", False),
     "nodes that are slow with their leaf": lambda: _always(Explainer, "_is_of_leaf", False),
     "stalls that met by chance": lambda: _always(Explainer, "_is_coincidence", False),
     "plausible alternatives only": lambda: _always(Explainer, "_plausible", True),
@@ -94,7 +93,7 @@ PARTS = {
     "shared uplinks": lambda: _always(blame, "shared_uplinks", ()),
     "waste of full uplinks": lambda: mock.patch.object(columns, "WASTE", 0.0),
     "rails merged into their node": lambda: mock.patch.object(
-        Explainer, "_merged", lambda self, flagged: flagged
+        Explainer, "_merged", lambda self, flagged, suspected: (flagged, suspected)
     ),
     "one end for its slow pairs": lambda: mock.patch.object(
         Explainer, "_joined", lambda self, flagged, suspected: (flagged, suspected)

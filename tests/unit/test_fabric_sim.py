@@ -278,3 +278,22 @@ def test_a_node_is_named_in_place_of_its_rails_and_of_pairs_that_it_is_in() -> N
     outcome = BENCH.Survey(surveyed).run()
     assert [blame.component.label for blame in outcome.blames] == ["n0018"]
     assert BENCH.judge(surveyed, outcome) in ("right", "suspected")
+
+
+@pytest.mark.parametrize(
+    ("noise", "index"),
+    [("real", 3002), ("real", 3004), ("real", 3010), ("tenants", 3009), ("tenants", 4005)],
+)
+def test_a_leaf_that_is_slow_for_minutes_and_neighbours_that_come_and_go_accuse_nobody(
+    noise: str, index: int
+) -> None:
+    """Nodes of the leaf were named, rails of a way, uplinks that neighbours filled in three quarters
+    of the launches, and in some of the iterations of each."""
+    own = points("32x8", "none", noise, "held-out")
+    assert BENCH.trial(case(own[index % len(own)], index)).end == "right"
+
+
+def test_a_pair_whose_ends_are_as_slow_with_others_across_is_not_named() -> None:
+    """Static routing gives all ways of both ends the same dead cable."""
+    own = points("8x4", "cable", "static", "develop")
+    assert BENCH.trial(case(own[901 % len(own)], 901)).end != "wrong"
