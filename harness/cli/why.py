@@ -55,7 +55,7 @@ def register(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Diagnose, or explain an entry. 0 = nothing found, 1 = a cause or a condition is named, 3 =
-    something failed and no cause is named, a result is incomplete, no text is of a known kind, or a
+    something failed and no cause is named, no line reports the failure of a possible cause, a result is incomplete, no text is of a known kind, or a
     file that was named is empty."""
     if args.live or args.print_script:
         from busbw.cli.why_live import run_live
@@ -133,7 +133,7 @@ def _diagnose(args: argparse.Namespace) -> int:
             text = broken(text, shutil.get_terminal_size().columns)
     sys.stdout.write(text)
     is_partial = bool(reading.gaps) or not reading.is_known or any(map(_is_empty, args.what))
-    return exit_status(diagnosis) or (3 if is_partial else 0)
+    return exit_status(diagnosis, reading) or (3 if is_partial else 0)
 
 
 def _is_empty(name: str) -> bool:

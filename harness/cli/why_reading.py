@@ -54,6 +54,9 @@ class Reading:
     """No text has a line; a dump that says of no rank that it waits is not blank."""
     is_known: bool = True
     """A text is in a known layout, or has a line that was searched for."""
+    is_good: bool = False
+    """Every text was read whole by a format or as a tool's output, and nothing in it is bad: what
+    `busbw read` ends with 0 for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +72,8 @@ class _Records:
     """Why `busbw read` calls it incomplete."""
     is_layout: bool = False
     """A format read it."""
+    is_good: bool = False
+    """A format or a tool's reader read it whole, and nothing in it is bad."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +142,10 @@ def read(names: Sequence[str]) -> Reading:
     evidence = EvidenceSet(tuple(texts), tuple(all_facts), tuple(faults))
     is_blank = all(reading.is_blank for reading in readings if reading.text is not None)
     is_known = bool(all_facts or results) or any(reading.is_known for reading in readings)
-    return Reading(evidence, tuple(problems), tuple(findings), tuple(gaps), is_blank, is_known)
+    is_good = not problems and all(reading.records.is_good for reading in readings)
+    return Reading(
+        evidence, tuple(problems), tuple(findings), tuple(gaps), is_blank, is_known, is_good
+    )
 
 
 def _run_texts(name: str) -> list[intake.Source]:
@@ -244,13 +252,16 @@ def _records(source: intake.Source, head: bytes, lines: OnePass, *, binary: bool
 
         measured = facts.from_records(source.name, records)
     bad = tuple(Evidence(source.name, None, fault) for fault in dict.fromkeys(faults))
+    bad += outputs.errors
+    missing = (*gaps, *outputs.gaps)
     return _Records(
         (*measured, *outputs.facts),
         dumps,
         reports,
-        (*bad, *outputs.errors),
-        tuple(f"{source.name}: {gap}" for gap in (*gaps, *outputs.gaps)),
+        bad,
+        tuple(f"{source.name}: {gap}" for gap in missing),
         is_layout,
+        is_good=(is_layout or outputs.are_any) and not bad and not missing,
     )
 
 
@@ -284,6 +295,7 @@ class _ToolOutputs:
     facts: tuple[Fact, ...] = ()
     errors: tuple[Evidence, ...] = ()
     gaps: tuple[str, ...] = ()
+    are_any: bool = False
 
 
 def _tool_outputs(source: intake.Source, head: bytes) -> _ToolOutputs:
@@ -300,4 +312,5 @@ def _tool_outputs(source: intake.Source, head: bytes) -> _ToolOutputs:
         facts.from_outputs(source.name, text, outputs),
         facts.tool_errors(source.name, text, outputs),
         tuple(gap for output in outputs for gap in output.gaps),
+        are_any=True,
     )

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Sequence
 
 from busbw.cli.why_reading import Reading
-from busbw.cli.why_verdict import by_certainty, is_stated, leading_guess
+from busbw.cli.why_verdict import by_certainty, is_cause_in_doubt, is_stated, leading_guess
 from busbw.model import Evidence, Finding, Status
 from busbw.parsers.findings import catalogue, similar
 from busbw.parsers.findings.diagnose import RATIOS
@@ -115,6 +115,11 @@ def _nothing(diagnosis: Diagnosis, guesses: list[Finding], reading: Reading) -> 
             "UNKNOWN: no line reports a failure, but the evidence is incomplete",
             f"  missing     {_cut(gaps[0])}{more}",
             "  next        give the complete output, or measure again what is missing",
+        ]
+    if is_cause_in_doubt(diagnosis, reading):
+        return [
+            "UNKNOWN: no line reports a failure, but what is listed below makes jobs fail",
+            f"  next        {_more_evidence(reading.evidence.texts)}",
         ]
     if guesses:
         return ["nothing found; settings and conditions worth a look are listed below"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
+from busbw.cli.why_reading import Reading
 from busbw.model import Confidence, Finding, Status
 from busbw.parsers.findings import catalogue, message_clues
 from busbw.parsers.findings.catalogue import Role
@@ -14,13 +15,14 @@ _SURER = {Confidence.CERTAIN: 0, Confidence.LIKELY: 1, Confidence.POSSIBLE: 2}
 _MOST_POSSIBLE = 5
 
 
-def exit_status(diagnosis: Diagnosis) -> int:
+def exit_status(diagnosis: Diagnosis, reading: Reading) -> int:
     """0 = no line looks like a failure, 1 = a cause or a condition is named, also one that is only
-    possible, 3 = a failure for which no cause is named."""
+    possible, 3 = a failure for which no cause is named, or a possible cause of one that no line
+    reports."""
     if any(is_stated(each) and each.status is not Status.PASS for each in diagnosis.findings):
         return 1
     if not diagnosis.unexplained:
-        return 0
+        return 3 if is_cause_in_doubt(diagnosis, reading) else 0
     return 1 if leading_guess(diagnosis) is not None else 3
 
 
@@ -36,6 +38,16 @@ def leading_guess(diagnosis: Diagnosis) -> Finding | None:
         if _is_cause_or_condition(each) and each.id not in message_clues.RESTATEMENTS:
             return each
     return None
+
+
+def is_cause_in_doubt(diagnosis: Diagnosis, reading: Reading) -> bool:
+    """Something that makes jobs fail is possible, no line reports a failure, and nothing shows that the
+    work completed: a part of an output, such as ranks whose counts differ, proves neither."""
+    if diagnosis.healthy or diagnosis.unexplained or reading.is_good:
+        return False
+    known = catalogue.load().by_id
+    causes = (each for each in worth_showing(diagnosis) if each.status is Status.FAIL)
+    return any(each.id in known and known[each.id].role is Role.CAUSE for each in causes)
 
 
 def _is_cause_or_condition(finding: Finding) -> bool:

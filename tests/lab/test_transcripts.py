@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
-import sys
 from pathlib import Path
 from types import ModuleType
 
@@ -11,17 +9,6 @@ import pytest
 
 pytestmark = pytest.mark.lab
 ROOT = Path(__file__).resolve().parents[2]
-
-
-@pytest.fixture(scope="module")
-def transcripts() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("transcripts", ROOT / "tests" / "transcripts.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules["transcripts"] = module
-    spec.loader.exec_module(module)
-    return module
 
 
 def verdict(printed: str) -> tuple[str, ...]:

@@ -3,26 +3,11 @@ of the lab are compared by tests/lab/test_transcripts.py, which few runs have th
 
 from __future__ import annotations
 
-import importlib.util
-import sys
 from pathlib import Path
 from types import ModuleType
 
-import pytest
-
 ROOT = Path(__file__).resolve().parents[2]
 _OFFLINE = ("busbw why ", "busbw read ", "busbw init -w ")
-
-
-@pytest.fixture(scope="module")
-def transcripts() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("transcripts", ROOT / "tests" / "transcripts.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules["transcripts"] = module
-    spec.loader.exec_module(module)
-    return module
 
 
 def test_what_reads_the_examples_prints_what_the_documents_show(transcripts: ModuleType) -> None:

@@ -471,3 +471,35 @@ def test_the_ranks_that_a_ras_report_lists_behind_are_the_place(
     _, out, _ = why(capsys, write(tmp_path, "ras.txt", report))
     assert "  where     10.0.0.1, 10.0.0.2, rank 0, rank 5\n" in out
     assert "…" not in out
+
+
+def test_a_possible_cause_without_a_line_that_reports_a_failure_is_no_pass(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """Counts of RAS, pasted without their report: healthy ranks differ for a moment, too."""
+    counts = (
+        "  Communicator ranks have different collective operation counts\n"
+        "  26 ranks have launched up to operation 6650\n"
+    )
+    status, out, _ = why(capsys, write(tmp_path, "ras.txt", counts))
+    assert status == 3
+    assert out.startswith(
+        "UNKNOWN: no line reports a failure, but what is listed below makes jobs fail\n"
+    )
+    assert "rank-not-entering" in out
+
+
+@pytest.mark.parametrize(
+    ("state", "statuses"),
+    [("down*", (1, 1)), ("down", (1, 1)), ("drain", (0, 0)), ("idle", (0, 0))],
+)
+def test_read_and_why_agree_on_the_states_of_slurms_nodes(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, state: str, statuses: tuple[int, int]
+) -> None:
+    head = "PARTITION AVAIL  TIMELIMIT  NODES  STATE NODELIST\n"
+    rows = f"batch*       up   infinite      2  {state} node[3,7]\n"
+    path = write(
+        tmp_path, "sinfo.txt", f"{head}{rows}batch*       up   infinite      1   idle node1\n"
+    )
+    assert (main(["read", path]), main(["why", path])) == statuses
+    capsys.readouterr()
