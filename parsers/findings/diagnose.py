@@ -8,6 +8,7 @@ tables, dumps, checks, counters ──▶ facts ─┴─▶ clues ──▶ ran
 from __future__ import annotations
 
 import functools
+import itertools
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -16,7 +17,7 @@ from typing import NamedTuple
 from busbw import plugins
 from busbw.fabrics.fabric import families
 from busbw.model import Confidence, Evidence, Finding
-from busbw.parsers.findings import catalogue, gpu_words, message_clues, rules, similar
+from busbw.parsers.findings import catalogue, crashes, gpu_words, message_clues, rules, similar
 from busbw.parsers.findings.catalogue import (
     Catalogue,
     Expression,
@@ -121,6 +122,7 @@ def line_clues(known: Catalogue, texts: Iterable[Text]) -> tuple[Clue, ...]:
                         shared.place,
                         where,
                         span,
+                        hit.count > len(hit.examples),
                     )
                     clues.append(clue)
     return tuple(clues)
@@ -273,18 +275,29 @@ def lines_of(evidence: EvidenceSet, pattern: str) -> tuple[Sighting, ...]:
     return tuple(sorted(lines, key=lambda line: line.place))
 
 
-_SIGN, _GUESS, _FACT = "sign", "guess", "fact"
+_SIGN, _GUESS, _FACT, _CRASH = "sign", "guess", "fact", "crash"
+_PROGRAM = "program-error"
 RATIOS = ("busbw_ratio", "intranode_busbw_ratio", "alltoall_ratio", "scale_ratio")
 _MOST_FAILURES = 3
 """Lines that report a failure and whose words are looked up: later ones are consequences."""
 LOW = 0.9
 """Below this share of the expected bandwidth settings count. Published guides call 0.85 a clear
 loss; noise is within 5 %."""
+FINISHED = (
+    r"\[after training is done\]|'train_runtime': |\*{5} (?:train|eval|predict|test)\w* metrics \*{5}"
+    r"|`Trainer\.fit` stopped: `max_|\btraining (?:has |is |was )?(?:complete|completed|finished|done)\b"
+    r"|\"key\": \"run_stop\".*\"status\": \"success\"|State: COMPLETED \(exit code 0\)"
+    r"|Finished mdrun on |^Total wall time: \d|JOB DONE\.|SUCCESS COMPLETE (?:WRF|REAL)|PROGRAM ENDED AT"
+    r"|^End of Tests\.|Final Summary::HPCG result is VALID|Verification +=  ?SUCCESSFUL"
+    r"|^=+ (?:\d+ (?:passed|skipped|deselected|xfailed|warnings?),? ?)+ in [\d.]+s"
+)
+"""The last words of a job that did its work: of trainers (Megatron, Transformers, Lightning, MLPerf),
+GROMACS, LAMMPS, Quantum ESPRESSO, WRF, CP2K, HPL, HPCG, NPB, pytest, and what Slurm says of it."""
 SUCCESS = (
     r"# Avg bus bandwidth +: *[\d.]|Destroy COMPLETE|RUNNING +OK\b|Process \d+ exits successfully"
-    r"|\[after training is done\]|'train_runtime': |Application shutdown complete"
+    r"|Application shutdown complete"
 )
-"""Lines that only work without an error so far prints."""
+"""Lines that only work without an error so far prints; others of the job may fail all the same."""
 BREAK = r"^# nThread \d|^# Collective test starting|: [1-9]\d* FAILED\b"
 """Lines that begin a run, or say that it went wrong: what stands before them is not outlived."""
 _MOST_RUNS = 256
@@ -294,11 +307,18 @@ _WARNING = re.compile(
 """Lines by which a library warns: it may go on after them."""
 _LIBRARY = re.compile(r"NCCL WARN |UCX +(?:WARN|ERROR) |libfabric:")
 _EXCEPTION = re.compile(r"(?-i:\b[A-Z]\w*(?:Error|Exception)): ")
+_STAYS = re.compile(r"NCCL |UCX |libfabric:|kernel:|^\[ *\d+\.\d+\] |NVRM:")
 """Lines by which a program stops, unless something starts it again."""
+_SHELL = re.compile(
+    r": line \d+: |^(?:\S*/)?(?:ba|z|k|da)?sh: |^(?:mkdir|cp|mv|rm|ln|ls|cat|cd|tee|tar|chmod|rsync|module|source): "
+)
+"""Lines of shells and of the small tools in their scripts, which go on after an error."""
 _STARTERS = frozenset({"mpirun", "launcher"})
 """Sources of what starts a run: what they complain of is over when the run works."""
 _LONG = 100
 """Lines behind a warning or an exception without a failure, after which it did not stop the run."""
+_VERY_LONG = 5_000
+"""Lines behind any other report of a failure, after which it did not stop the run either."""
 COMPLETE = r"- ?Init COMPLETE"
 """A communicator is complete: what only prevents one is over."""
 _BEFORE_WORK = frozenset({"build", "launch", "init"})
@@ -338,7 +358,7 @@ def _watched() -> Iterator[Pattern]:
 
 def _kept_longer() -> Iterator[Pattern]:
     """What needs more lines than the catalogue's expressions."""
-    for regex in (SUCCESS, BREAK):
+    for regex in (FINISHED, SUCCESS, BREAK, crashes.EXCEPTION):
         yield Pattern(regex, regex, keep=_MOST_RUNS)
     yield from failure_lines.patterns()
 
@@ -361,8 +381,16 @@ def diagnose(evidence: EvidenceSet, context: Context | None = None) -> Diagnosis
         clues += rule.judge(view_for(rule, evidence, tuple(clues), context))
         origins += [rule.name] * (len(clues) - len(origins))
     course = _course(evidence)
+    crash = _crash(evidence, course)
+    if crash is not None and not any(clue.place == crash.place for clue in clues):
+        clues.append(crash.clue(_PROGRAM, Weight.WEAK, "program"))
+        origins.append(_CRASH)
+    is_own = [not crashes.is_frame(clue.evidence.text) for clue in clues]
+    clues = list(itertools.compress(clues, is_own))
+    origins = list(itertools.compress(origins, is_own))
     outlived = [
-        _is_outlived(clue.evidence.text, clue.place, course, clue.source in _STARTERS)
+        not clue.is_repeated
+        and _is_outlived(clue.evidence.text, clue.place, course, clue.source in _STARTERS)
         for clue in clues
     ]
     clues = [
@@ -382,7 +410,14 @@ def diagnose(evidence: EvidenceSet, context: Context | None = None) -> Diagnosis
             if not is_over or not _ends(known, clue)
         ]
     faults = tuple(fault for fault in evidence.faults if not catalogue.is_remark(fault.text))
-    findings = rank(known, signs, context, complaint=_complaint(evidence), failed=bool(failures))
+    findings = rank(
+        known,
+        signs,
+        context,
+        complaint=_complaint(evidence),
+        failed=bool(failures),
+        crash=crash.place if crash else None,
+    )
     if not failures:
         findings = _without_past_causes(findings, evidence)
     stated = [each for each in findings if each.confidence is not Confidence.POSSIBLE]
@@ -392,7 +427,7 @@ def diagnose(evidence: EvidenceSet, context: Context | None = None) -> Diagnosis
         unexplained = (*lines, *faults)[:3]
     by_words, come_first = _guesses(known, evidence, findings, doubts, context)
     is_clean = not doubts and not faults
-    works = not failures and not stated and evidence.has(SUCCESS)
+    works = not failures and not stated and (evidence.has(SUCCESS) or evidence.has(FINISHED))
     healthy = works and is_clean
     if works:  # nothing ended the job; settings and conditions may still cost bandwidth
         fatal = (Role.CAUSE, Role.SECONDARY)
@@ -434,13 +469,17 @@ class _Course(NamedTuple):
     """The lines, in order, at which a run completed (True), or another one began."""
     failures: tuple[int, ...]
     """The lines that report a failure, in order, without warnings."""
-    lines: int
+    finished: int
+    """The last line at which its work was done, with no failure and no other run behind it; 0 = it
+    does not say so."""
+    goes_on: int
+    """The line up to which what no other failure follows is outlived: the last one."""
 
 
 def _course(evidence: EvidenceSet) -> Mapping[int, _Course]:
     """Text → how it went on."""
     ends: dict[int, set[tuple[int, bool]]] = {}
-    for regex, is_end in ((SUCCESS, True), (BREAK, False)):
+    for regex, is_end in ((FINISHED, True), (SUCCESS, True), (BREAK, False)):
         for line in lines_of(evidence, regex):
             ends.setdefault(line.place.text, set()).add((line.place.line_no, is_end))
     failures: dict[int, set[int]] = {}
@@ -448,14 +487,34 @@ def _course(evidence: EvidenceSet) -> Mapping[int, _Course]:
         for line in lines_of(evidence, pattern.id):
             if _WARNING.search(line.text) is None:
                 failures.setdefault(line.place.text, set()).add(line.place.line_no)
-    return {
-        number: _Course(
-            tuple(sorted(ends.get(number, ()))),
-            tuple(sorted(failures.get(number, ()))),
-            text.lines,
-        )
-        for number, text in enumerate(evidence.texts)
-    }
+    finished = {line.place.text: line.place.line_no for line in lines_of(evidence, FINISHED)}
+    courses = {}
+    for number, text in enumerate(evidence.texts):
+        own = tuple(sorted(failures.get(number, ())))
+        its_ends = tuple(sorted(ends.get(number, ())))
+        done = finished.get(number, 0)
+        if (own and own[-1] > done) or (its_ends and not its_ends[-1][1]):
+            done = 0
+        # What another text fails with may be told in this one.
+        goes_on = text.lines if own or not failures else 0
+        courses[number] = _Course(its_ends, own, done, goes_on)
+    return courses
+
+
+def _crash(evidence: EvidenceSet, courses: Mapping[int, _Course]) -> Sighting | None:
+    """The exception with which the last failure of a job began, where it is one of this field."""
+    if not _is_of_field(evidence):
+        return None
+    exceptions: dict[int, list[Sighting]] = {}
+    for line in lines_of(evidence, crashes.EXCEPTION):
+        exceptions.setdefault(line.place.text, []).append(line)
+    for number, lines in sorted(exceptions.items()):
+        if courses[number].finished:
+            continue
+        first = crashes.first_of_last(lines, courses[number].failures)
+        if first is not None:
+            return first
+    return None
 
 
 def _is_outlived(
@@ -465,16 +524,23 @@ def _is_outlived(
     starts the run complained, and the text went on for long before anything else failed. A library
     of communication may hang behind its warning while others go on."""
     course = courses.get(place.text)
-    is_warning = _WARNING.search(text) is not None
-    if course is None or not (is_warning or is_starter or _EXCEPTION.search(text)):
+    if course is None:
         return False
+    if place.line_no < course.finished:
+        return True
+    is_warning = _WARNING.search(text) is not None
     end = next((is_end for line_no, is_end in course.ends if line_no > place.line_no), None)
     if is_warning and end is not None:
         return end
+    if _STAYS.search(text):
+        return False
+    is_loud = failure_lines.reports_failure(text) and _SHELL.search(text) is None
+    may_go_on = is_warning or is_starter or not is_loud
     after = (line_no for line_no in course.failures if line_no > place.line_no)
     # What stopped with an error and was followed by no other may be what ended the job.
-    goes_on = course.lines if is_warning or is_starter else place.line_no
-    return next(after, goes_on) - place.line_no > _LONG and _LIBRARY.search(text) is None
+    goes_on = course.goes_on if may_go_on else place.line_no
+    enough = _LONG if may_go_on or _EXCEPTION.search(text) else _VERY_LONG
+    return next(after, goes_on) - place.line_no > enough
 
 
 def _weak(clue: Clue) -> Clue:
@@ -655,6 +721,7 @@ def _failures(
         if (line.artefact, line.place.line_no) not in harmless
         and not catalogue.is_remark(line.text)
         and not _is_echo(line.text)
+        and not crashes.is_frame(line.text)
     ]
 
 

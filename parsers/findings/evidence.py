@@ -273,6 +273,8 @@ class Clue:
     where: tuple[str, ...] = ()
     span: tuple[int, int] | None = None
     """Where its words stand in the line; None = the whole line."""
+    is_repeated: bool = False
+    """Later lines of its process say the same and were not kept."""
 
     def overlaps(self, other: Clue) -> bool:
         """It reads the same words of the same line."""
@@ -295,7 +297,17 @@ class PackedClues:
         for clue in clues:
             line = lines.setdefault((clue.place.line_no, clue.evidence.text), len(lines))
             where = wheres.setdefault(clue.where, len(wheres))
-            rows.append((clue.symptom, clue.weight.value, clue.source, line, where, clue.span))
+            rows.append(
+                (
+                    clue.symptom,
+                    clue.weight.value,
+                    clue.source,
+                    line,
+                    where,
+                    clue.span,
+                    clue.is_repeated,
+                )
+            )
         self._packed = _packed((tuple(lines), tuple(wheres), tuple(rows)))
 
     def of(self, artefact: str, number: int) -> list[Clue]:
@@ -304,10 +316,12 @@ class PackedClues:
         known = [(Evidence(artefact, *line), Place(number, line[0])) for line in lines]
         places = [tuple(map(sys.intern, where)) for where in wheres]
         clues = []
-        for symptom, weight, source, line, where, span in rows:
+        for symptom, weight, source, line, where, *others in rows:
             evidence, place = known[line]
             name, origin = sys.intern(symptom), sys.intern(source)
-            clues.append(Clue(name, _WEIGHTS[weight], origin, evidence, place, places[where], span))
+            clues.append(
+                Clue(name, _WEIGHTS[weight], origin, evidence, place, places[where], *others)
+            )
         return clues
 
 

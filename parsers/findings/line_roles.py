@@ -33,7 +33,7 @@ class LineRole(IntEnum):
 
 
 _NOTICE = re.compile(
-    r"deprecat|\bFutureWarning|\bUserWarning|\(ignored\)|\bignoring\b|will be ignored|\bis ignored\b"
+    r"deprecat|\bFutureWarning|\bUserWarning|\(ignored\)|\bignor(?:e|ed|ing)\b"
     r"|\bfall(?:ing)?[ -]?back\b|\busing (?:the )?(?:default|internal|built-?in|loopback)|\boptional\b"
     r"|unused (?:environment )?variable|Permanently added|\bwill retry\b|trying again"
     r"|couldn't open config directory|no plugin found|Plugin: (?:Could not|Failed to) find"

@@ -16,7 +16,8 @@
    does a notice where another line says what failed.
 6. Then by confidence; causes before states, settings, secondary errors and notes; a line that
    states a reason before one that does not. Of what is
-   only possible: a strong sign in a launcher's or a peer's words before weak signs; a reason in
+   only possible: what the exception says that the last failure began with, and last what stands
+   only before it; a strong sign in a launcher's or a peer's words before weak signs; a reason in
    words of its own first, a guess at the cause after what it guesses
    at; then by number of lines; earlier lines first. Between guesses from one line the one that
    was the cause in more labelled cases.
@@ -129,6 +130,7 @@ def rank(
     *,
     complaint: bool = False,
     failed: bool = False,
+    crash: Place | None = None,
 ) -> tuple[Finding, ...]:
     """The findings that the clues support, best first.
 
@@ -136,6 +138,8 @@ def rank(
         complaint: a measured figure is below what is expected.
         failed: something ended in an error. If an entry has a strong clue, settings and
             conditions without one are then no answer.
+        crash: where the exception stands with which the last failure began. Of what is only
+            possible, what it says comes first, and what stands before it comes last.
     """
     candidates = _candidates(known, clues, context)
     if failed and not complaint:
@@ -155,7 +159,7 @@ def rank(
     _demote_what_was_noticed(candidates)
     if failed:
         _add_reasons(known, candidates, clues, context)
-    ordered = sorted(candidates.values(), key=_order)
+    ordered = sorted(candidates.values(), key=lambda each: _order(each, crash))
     _demote_general(known, candidates)
     _demote_undecided(known, candidates)
     ordered.sort(key=lambda each: (bool(each.explained_by), -_SURE[each.confidence]))
@@ -283,7 +287,12 @@ def _promote(known: Catalogue, candidates: Mapping[str, _Candidate], context: Co
         reasons = []
         for candidate in candidates.values():
             is_reason = name in known.consequences[candidate.symptom.id]
-            own = _own_words(candidate.clues, consequence.clues)
+            # A watchdog notices that something is missing, and not why.
+            own = [
+                clue
+                for clue in _own_words(candidate.clues, consequence.clues)
+                if clue.source != "watchdog"
+            ]
             if is_reason and any(map(_is_report, own)) and not _is_late(candidate, consequence):
                 reasons.append(candidate)
         best = _standing_out(reasons, shares(consequence.symptom))
@@ -516,7 +525,18 @@ def _demote_conditions(known: Catalogue, candidates: Mapping[str, _Candidate]) -
             candidate.confidence = Confidence.POSSIBLE
 
 
-def _order(candidate: _Candidate) -> tuple[object, ...]:
+def _distance(candidate: _Candidate, crash: Place | None) -> int:
+    """From the exception that the last failure began with: 0 = it speaks of it, 1 = behind it or in
+    another text, 2 = only before it."""
+    if crash is None:
+        return 0
+    places = {clue.place for clue in candidate.clues}
+    if crash in places:
+        return 0
+    return 1 if any(place > crash or place.text != crash.text for place in places) else 2
+
+
+def _order(candidate: _Candidate, crash: Place | None) -> tuple[object, ...]:
     role = candidate.symptom.role
     if role is Role.SECONDARY and candidate.from_kernel():
         role = Role.CAUSE
@@ -533,6 +553,7 @@ def _order(candidate: _Candidate) -> tuple[object, ...]:
         bool(candidate.explained_by),
         -_SURE[candidate.confidence],
         candidate.share is not None,
+        _distance(candidate, crash) if is_guess else 0,
         is_guess and not _is_noticed_cause(candidate),
         _ROLES[role],
         line_role,

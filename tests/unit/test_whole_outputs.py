@@ -135,3 +135,77 @@ def test_a_progress_bar_does_not_hide_the_report_before_it(tmp_path: Path) -> No
     path = tmp_path / "job.out"
     path.write_bytes(f"torch\n{warning}\r 40%|#### | 2/5\n".encode())
     assert main(["why", str(path)]) != 0
+
+
+TRACEBACK = (
+    "Traceback (most recent call last):\n"
+    '  File "/opt/torch/engine.py", line 12, in run\n'
+    '    raise RuntimeError("the NCCL library was not found on this node")\n'
+)
+STEP_FAILED = "srun: error: n1: task 0: Exited with exit code 1\n"
+
+
+def test_what_an_ordinary_line_says_long_before_the_failure_is_no_cause() -> None:
+    text = "torch: No module named 'torchaudio' for that model\n" + steps(300)
+    assert ids(text + TRACEBACK + "engine.LoadError: the loss has no gradient\n")[0] == (
+        "program-error"
+    )
+
+
+def test_frames_and_the_source_that_they_quote_say_nothing() -> None:
+    text = "torch 2.8\n" + TRACEBACK + "engine.LoadError: the loss has no gradient\n" + STEP_FAILED
+    shown = [item.text for each in findings(text) for item in each.evidence]
+    assert not [line for line in shown if "File" in line or "raise" in line]
+    assert ids(text)[0] == "program-error"
+
+
+@pytest.mark.parametrize(
+    "last",
+    [
+        "torch.distributed.DistBackendError: NCCL error in: x.cpp:77, remote process exited\n",
+        "KeyboardInterrupt\n",
+        "RuntimeError: Socket Timeout\n",
+        "FatalError: `Termination signal` is detected by the operating system.\n",
+    ],
+)
+def test_what_comes_from_outside_is_no_error_of_the_program(last: str) -> None:
+    assert ids("torch 2.8\n" + TRACEBACK + last + STEP_FAILED)[0] != "program-error"
+
+
+def test_of_several_exceptions_the_last_failure_begins_with_the_first_of_its_own() -> None:
+    text = (
+        "torch 2.8\n"
+        + TRACEBACK
+        + "engine.RetryError: the first try\n"
+        + steps(300)
+        + TRACEBACK
+        + "engine.LoadError: the loss has no gradient\n\nThe above exception was the direct cause of the following"
+        " exception:\n\n" + TRACEBACK + "engine.StepError: step 300\n" + STEP_FAILED
+    )
+    first = findings(text)[0]
+    assert [item.text for item in first.evidence] == ["engine.LoadError: the loss has no gradient"]
+
+
+@pytest.mark.parametrize(
+    "end",
+    [
+        "`Trainer.fit` stopped: `max_epochs=10` reached.\n",
+        "Total wall time: 0:12:06\n",
+        "Finished mdrun on rank 0 Thu Nov 26 10:00:00 2026\n",
+        "============ 14 passed, 2 warnings in 12.31s ============\n",
+    ],
+)
+def test_a_job_that_did_its_work_was_not_stopped_by_what_stands_before(end: str) -> None:
+    text = "./env.sh: line 3: mpirun: command not found\n" + steps(5)
+    assert findings(text)[0].confidence is not Confidence.POSSIBLE
+    assert all(each.confidence is Confidence.POSSIBLE for each in findings(text + end))
+
+
+def test_a_data_file_that_is_missing_is_no_program_that_is_missing() -> None:
+    missing = "FileNotFoundError: [Errno 2] No such file or directory: "
+    assert ids("torch 2.8\n" + TRACEBACK + missing + "'/data/train/index.json'\n")[0] == (
+        "program-error"
+    )
+    assert ids("torch 2.8\n" + TRACEBACK + missing + "'/opt/tools/mpirun'\n")[0] == (
+        "executable-missing"
+    )

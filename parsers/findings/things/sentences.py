@@ -33,7 +33,7 @@ _SAYS_LITTLE = ("failed", "invalid", "version", "silent")
 table was not made, pairs of these wrongs or of far things name the entry in 17 of 48, the other likely
 ones in 127 of 155."""
 _HARMLESS = re.compile(
-    r"\b(?:trying (?:the )?next|try(?:ing)? again|retrying|fall(?:ing)?[ -]?back|ignor(?:ed|ing)|skip(?:ped|ping)?|optional"
+    r"\b(?:trying (?:the )?next|try(?:ing)? again|retrying|fall(?:ing)?[ -]?back|ignor(?:e|ed|ing)|skip(?:ped|ping)?|optional"
     r"|not needed|not requested|is used instead|is disabled|using default|defaults?\b.{0,10}$|instead|slower path|not in use"
     r"|blacklisted|continuing|attempt \d+ of)"
     r"|\b(?:0|no|none|nothing|without) (?:\w+ ){0,3}(?:failed|errors?|failures?|is missing|exceeded)\b"

@@ -1,0 +1,97 @@
+"""How programs say that they stop: the last line of an exception, and the frames around it.
+
+The frames of a traceback quote the program's source: what stands there may read like a failure
+(`raise RuntimeError("Engine core initialization failed")`) and says nothing of its own.
+
+Written against Python 3.13 (also as vLLM, Ray and Lightning pass its tracebacks on, line by line
+behind a tag), libstdc++, Java, Julia, Go and Rust.
+
+>>> is_exception("(EngineCore pid=8) ERROR 07-31 15:52:26 [core.py:708] RuntimeError: no kernel image")
+True
+>>> is_frame("(EngineCore pid=8) ERROR 07-31 15:52:26 [core.py:708]     raise RuntimeError(")
+True
+>>> is_frame("[rank3]:   File \\"/a/train.py\\", line 12, in main")
+True
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Sequence
+
+from busbw.parsers.findings.evidence import Sighting
+from busbw.parsers.findings.line_roles import LineRole, role_of
+
+TAGS = (
+    r"^ {0,8}(?:\d{1,8}\.\d{1,3}s {1,6}\d{1,8} )?(?:[\w.-]{1,64}:\s{1,8})?"
+    r"(?:\[?(?:rank|default)?\d{1,6}\]?:\s{0,8}|\([^)]{1,60}\)\s{0,8}){0,2}"
+    r"(?:(?:ERROR|E)\b[^\]\n]{0,60}\[[\w./]{1,80}:\d{1,6}\] ?|\[[^\]\n]{1,80}\] ?(?:ERROR:? )?)?"
+)
+"""What launchers and logs put before a line: the seconds of a notebook, a host's name, a rank or a
+process, a level with the place in the code."""
+_NAME = r"(?:[\w.]{1,120}\.)?(?-i:[A-Z]\w{0,60}(?:Error|Exception|Failure|Interrupt))"
+EXCEPTION = (
+    TAGS + _NAME + r"(?:: |:?\s*$)"
+    r"|^(?:Exception in thread \S+ |Caused by: )\w+\.[\w.$]+"
+    r"|^(?:\[\d+\] )?ERROR: (?:LoadError: )?\w+(?:Error|Exception)\b"
+    r"|\bthread '[^']{0,60}' panicked at|^panic: "
+    r"|\bterminate called after throwing an instance of '"
+    r"|Fortran runtime error: |forrtl: severe \("
+)
+"""The last line of an uncaught exception, as far as a line alone shows it."""
+_CODE = re.compile(
+    r"(?:^|[\])|:>] ) *(?:File \"[^\"]+\", line \d+|frame #\d+: |\^+\s*$|[~^]{4,})"
+    r"|(?:^|[\])|:>])(?: {4,}|\t+)(?:raise\b|return\b|assert\b|await\b|yield\b|self\.|super\(|with \S+.*:$|for \S+ in .*:$"
+    r"|if .*:$|[\w.]+ = [\w.]+\(|(?!\w+\(\d+\))[\w.]+\((?:[^():]*$|[^:]*\)$))"
+    r"|^\s+at [\w.$/<>]+\([^)]*\)$"
+)
+"""A frame, or the line of source that it quotes."""
+
+
+_NO_CAUSE = re.compile(
+    r"KeyboardInterrupt|SignalException|BrokenPipe|signal\b|NCCL|Dist(?:Backend|Network|Store)|gloo|c10::"
+    r"|timed? ?-?out|Connection (?:reset|refused|closed)|unhandled (?:cuda|system)|EngineDead|Actor(?:Died|Unavailable)"
+    r"|RayTaskError|\bMPI\b|CalledProcessError|CUDA error",
+    re.IGNORECASE,
+)
+"""What an exception says that came from outside the program: a peer, the user, a device."""
+_EPISODE = 150
+"""Lines at most between two reports of one failure: a traceback of a framework is 100 lines long."""
+
+
+def first_of_last(exceptions: Sequence[Sighting], failures: Sequence[int]) -> Sighting | None:
+    """The exception that the last failure of a text began with; None = it has none that says why.
+
+    Args:
+        exceptions: the lines of the text that end an exception, in order.
+        failures: numbers of its other lines that report a failure.
+    """
+    numbers = sorted({*failures, *(line.place.line_no for line in exceptions)})
+    start = numbers[-1] if numbers else 0
+    for number in reversed(numbers):
+        if start - number > _EPISODE:
+            break
+        start = number
+    for line in exceptions:
+        says_why = role_of(line.text) <= LineRole.FAILURE and not _NO_CAUSE.search(line.text)
+        if line.place.line_no >= start and says_why:
+            return line
+    return None
+
+
+@functools.cache
+def _exception() -> re.Pattern[str]:
+    return re.compile(EXCEPTION, re.IGNORECASE)
+
+
+@functools.lru_cache(maxsize=4096)
+def is_exception(line: str) -> bool:
+    """It is the last line of an exception."""
+    return _exception().search(line) is not None
+
+
+@functools.lru_cache(maxsize=20_000)
+def is_frame(line: str) -> bool:
+    """It is a frame of a traceback, or the source that a frame quotes: where, not what."""
+    return _CODE.search(line) is not None
