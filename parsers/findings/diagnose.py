@@ -372,7 +372,14 @@ def diagnose(evidence: EvidenceSet, context: Context | None = None) -> Diagnosis
     """The findings of the evidence, best first. Missing evidence proves nothing."""
     known = catalogue.load()
     absent = _fabrics_absent(evidence)
-    context = replace(context or Context(), seen=_fabrics_seen(evidence) - absent, absent=absent)
+    context = replace(
+        context or Context(),
+        seen=_fabrics_seen(evidence) - absent,
+        absent=absent,
+        long_texts=frozenset(
+            number for number, text in enumerate(evidence.texts) if text.lines > _LONG
+        ),
+    )
     clues = [*line_clues(known, evidence.texts), *fact_clues(known, evidence)]
     origins = [_SIGN] * len(clues)
     clues += message_clues.message_clues(evidence.texts, clues)

@@ -215,6 +215,9 @@ class Context:
     """Names of the families of which the texts have a mark."""
     absent: frozenset[str] = frozenset()
     """Names of the families in whose place the texts show another provider."""
+    long_texts: frozenset[int] = frozenset()
+    """Numbers of the texts that are whole outputs, by their length: in a quotation somebody has
+    chosen the lines that matter."""
 
 
 class Place(NamedTuple):

@@ -22,9 +22,10 @@
    at; then by number of lines; earlier lines first. Between guesses from one line the one that
    was the cause in more labelled cases.
 7. Last, what is not decided is possible at most: a general failure (`Catalogue.general`) that lines
-   alone report, a likely cause beside another one that has nothing to do with it, and one that
-   something in sight may explain. A general failure that is only possible does not stand first
-   where another line says more: before it, or strongly behind it.
+   alone report, a likely cause beside another one that has nothing to do with it, one that
+   something in sight may explain, and one of which a whole output says that it failed and not why.
+   A general failure that is only possible does not stand first where another line says more:
+   before it, or strongly behind it.
 """
 
 from __future__ import annotations
@@ -162,6 +163,8 @@ def rank(
     ordered = sorted(candidates.values(), key=lambda each: _order(each, crash))
     _demote_general(known, candidates)
     _demote_undecided(known, candidates)
+    if failed:
+        _demote_one_of_many(candidates, context)
     ordered.sort(key=lambda each: (bool(each.explained_by), -_SURE[each.confidence]))
     leading = _leading(known, ordered)
     ordered.sort(key=lambda each: each is not leading)
@@ -487,6 +490,22 @@ def _demote_undecided(known: Catalogue, candidates: Mapping[str, _Candidate]) ->
             undecided += [candidate] if others else []
     for candidate in undecided:
         candidate.confidence = Confidence.POSSIBLE
+
+
+def _demote_one_of_many(candidates: Mapping[str, _Candidate], context: Context) -> None:
+    """What lines of a whole output call failed without saying why is possible at most: it is one
+    line of many, and which of them matters nobody has said. First answers from such lines were the
+    cause in 2 of 9 whole outputs that were new, and in 50 of 61 quotations; lines with a reason in 7
+    of 11 and 35 of 38."""
+    for candidate in candidates.values():
+        first = candidate.first()
+        if (
+            candidate.confidence is Confidence.LIKELY
+            and candidate.symptom.role is Role.CAUSE
+            and first.text in context.long_texts
+            and candidate.line_role() is LineRole.FAILURE
+        ):
+            candidate.confidence = Confidence.POSSIBLE
 
 
 def _rivals(known: Catalogue, rival: _Candidate, candidate: _Candidate) -> bool:

@@ -55,7 +55,14 @@ def test_a_diagnosis_says_what_each_finding_rests_on() -> None:
     got = answer("orted: command not found\nnewd: libnew.so.3 could not be loaded\n")
     by_id = {f.id: b for f, b in zip(got.findings, got.bases, strict=True)}
     assert by_id["orted-not-found"].origin == "sign"
-    assert by_id["runtime-lib-missing"] == Basis("named-objects", "strong", 1, "failure")
+    assert by_id["runtime-lib-missing"] == Basis("named-objects", "weak", 1, "failure")
+
+
+def test_a_thing_that_failed_without_a_reason_is_a_guess_in_a_line_of_any_writer() -> None:
+    bare = answer("newd: libnew.so.3 could not be loaded\n").findings[0]
+    told = answer("newd: libnew.so.3 could not be loaded: No such file or directory\n").findings[0]
+    assert (bare.id, bare.confidence) == ("runtime-lib-missing", Confidence.POSSIBLE)
+    assert (told.id, told.confidence) == ("runtime-lib-missing", Confidence.LIKELY)
 
 
 def test_what_somebody_else_noticed_is_no_likely_cause() -> None:

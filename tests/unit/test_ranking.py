@@ -300,3 +300,18 @@ def test_a_strong_sign_that_only_a_launcher_reports_stands_before_weak_ones(
     noticed = clue("other", 2, Weight.STRONG, text="step 7 was cancelled")
     assert order(known, weak, noticed) == [("other", "possible"), ("slow-disk", "possible")]
     assert order(known, weak, replace(noticed, weight=Weight.WEAK))[0] == ("slow-disk", "possible")
+
+
+def test_one_failure_of_a_whole_output_is_possible_where_a_line_of_a_quotation_is_likely(
+    known: Catalogue,
+) -> None:
+    bare = clue("bad-gid", 5, Weight.STRONG, text="the link failed")
+    told = clue("bad-gid", 5, Weight.STRONG, text="the link failed: no such device is present")
+    whole, quotation = Context(long_texts=frozenset({0})), Context()
+
+    def sure(line: Clue, context: Context) -> Confidence:
+        return rank(known, [line], context, failed=True)[0].confidence
+
+    assert sure(bare, quotation) is Confidence.LIKELY
+    assert sure(bare, whole) is Confidence.POSSIBLE
+    assert sure(told, whole) is Confidence.LIKELY

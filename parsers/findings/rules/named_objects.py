@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 from busbw.parsers.findings.catalogue import Role, Weight, is_remark, load
 from busbw.parsers.findings.evidence import Clue, Place, View, places
-from busbw.parsers.findings.line_roles import stated
+from busbw.parsers.findings.line_roles import LineRole, role_of, stated
 from busbw.parsers.findings.rules import Fires, Rule, Watch
 from busbw.parsers.logs import failure_lines
 
@@ -68,7 +68,12 @@ def _judge(view: View) -> Iterator[Clue]:
         if reading is None or _is_harmless(line.text):
             continue
         for entry in reading.entries:
-            is_sure = reading.certainty is Certainty.LIKELY and entry not in judged.get(place, ())
+            # Of lines that say no more than that it failed one in six named the cause.
+            is_sure = (
+                reading.certainty is Certainty.LIKELY
+                and entry not in judged.get(place, ())
+                and role_of(line.text) is LineRole.REASON
+            )
             if is_sure or is_ours or not reading.is_general:
                 weight = Weight.STRONG if is_sure else Weight.WEAK
                 yield line.clue(entry, weight, "nccl-log", places(line.text))
@@ -93,9 +98,7 @@ RULE = Rule(
     watches=_FAILURES,
     judge=_judge,
     fires=(
-        Fires(
-            "unable to get host address for gpu-7 (1)\n", (("name-resolution-failed", "strong"),)
-        ),
+        Fires("unable to get host address for gpu-7 (1)\n", (("name-resolution-failed", "weak"),)),
         Fires(
             "insmod: could not insert module x.ko: Required key not available\n",
             (("kernel-module-not-loaded", "strong"),),
