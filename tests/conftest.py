@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import importlib.util
 import signal
-import sys
-from pathlib import Path
 from types import ModuleType
 
 import pytest
+from scripts import loaded
 
 
 def pytest_configure() -> None:
@@ -24,11 +22,4 @@ def pytest_configure() -> None:
 @pytest.fixture(scope="module")
 def transcripts() -> ModuleType:
     """tests/transcripts.py, which runs the commands of the documents."""
-    path = Path(__file__).with_name("transcripts.py")
-    spec = importlib.util.spec_from_file_location("transcripts", path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules["transcripts"] = module
-    spec.loader.exec_module(module)
-    return module
+    return loaded("tests/transcripts.py")

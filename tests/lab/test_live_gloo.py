@@ -4,8 +4,6 @@ skipped collective, another size, a dead rank."""
 from __future__ import annotations
 
 import importlib.util
-import json
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -47,34 +45,11 @@ def judged(lab: LabState, tmp_path: Path, fault: str, dumps: tuple[int, ...]) ->
                 100,
                 f"dumps of {dumps}: {job.log(0)}",
             )
-            argv = (
-                sys.executable,
-                "-m",
-                "busbw",
-                "why",
-                "--live",
-                "-i",
-                f"lab:{lab.name}",
-                "--json",
-                "--interval",
-                "2",
-                "--out",
-                str(tmp_path),
-            )
-            done = subprocess.run(
-                argv,
-                capture_output=True,
-                text=True,
-                timeout=400,
-                check=False,
-                stdin=subprocess.DEVNULL,
-            )
+            return jobs.why(lab, tmp_path)
     finally:
         for home in homes:
             for file in home.glob("fr_*"):
                 file.unlink()
-    assert done.stdout, done
-    return json.loads(done.stdout)
 
 
 def test_a_straggler_is_the_rank_that_launched_less(lab4: LabState, tmp_path: Path) -> None:

@@ -24,30 +24,6 @@ pytestmark = pytest.mark.lab
 WHO, NODE = 5, "node3"
 
 
-def why(lab: LabState, out: Path, *words: str) -> Any:
-    """The JSON answer about the lab's job, with the exit status."""
-    argv = [
-        sys.executable,
-        "-m",
-        "busbw",
-        "why",
-        "--live",
-        "-i",
-        f"lab:{lab.name}",
-        "--json",
-        "--interval",
-        "2",
-        "--out",
-        str(out),
-        *words,
-    ]
-    done = subprocess.run(
-        argv, capture_output=True, text=True, timeout=400, check=False, stdin=subprocess.DEVNULL
-    )
-    assert done.stdout, done
-    return {**json.loads(done.stdout), "exit_status": done.returncode}
-
-
 def told(answer: Any) -> tuple[str, str, list[int], list[str]]:
     return (
         answer["kind"],
@@ -66,7 +42,7 @@ def healed(lab4: LabState) -> Iterator[LabState]:
 def test_a_job_that_runs_is_never_called_stalled(lab4: LabState, tmp_path: Path) -> None:
     with jobs.job(lab4, tmp_path / "job") as job:
         job.await_log("step 5")
-        answer = why(lab4, tmp_path / "runs")
+        answer = jobs.why(lab4, tmp_path / "runs")
     assert (answer["kind"], answer["exit_status"], answer["ranks_found"]) == (
         "moving",
         0,
@@ -80,7 +56,7 @@ def test_a_job_on_a_link_slowed_a_thousandfold_is_slow_and_not_stalled(
     with jobs.job(healed, tmp_path / "job", RING_RAS="off", RING_BYTES="2000000") as job:
         job.await_log("step 5")
         faults.slow(healed, NODE, 1e6)
-        answer = why(healed, tmp_path / "runs")
+        answer = jobs.why(healed, tmp_path / "runs")
     assert (answer["kind"], answer["exit_status"]) == ("moving", 0), answer
 
 
@@ -88,7 +64,7 @@ def test_a_stopped_rank_is_named_and_those_who_wait_are_not(lab4: LabState, tmp_
     with jobs.job(lab4, tmp_path / "job", RING_RAS="off") as job:
         job.await_log("step 5")
         job.signal(WHO, signal.SIGSTOP)
-        answer = why(lab4, tmp_path / "runs")
+        answer = jobs.why(lab4, tmp_path / "runs")
     assert told(answer) == ("host", "stall-rank-stopped", [WHO], [NODE])
     assert (answer["exit_status"], answer["findings"][0]["confidence"]) == (1, "certain")
     assert answer["since"] is not None
@@ -98,7 +74,7 @@ def test_a_killed_rank_is_dead_and_its_node_is_known(lab4: LabState, tmp_path: P
     with jobs.job(lab4, tmp_path / "job", RING_RAS="off") as job:
         job.await_log("step 5")
         job.signal(WHO, signal.SIGKILL)
-        answer = why(lab4, tmp_path / "runs")
+        answer = jobs.why(lab4, tmp_path / "runs")
     assert told(answer) == ("process-dead", "stall-rank-gone", [WHO], [NODE])
 
 
@@ -108,7 +84,7 @@ def test_the_rank_that_did_not_call_the_operation_is_named_from_both_forms_of_ra
 ) -> None:
     with jobs.job(lab4, tmp_path / "job", RING_FAULT=f"behind:{WHO}:8", RING_RAS=form) as job:
         job.await_log("step 5")
-        answer = why(lab4, tmp_path / "runs")
+        answer = jobs.why(lab4, tmp_path / "runs")
     assert told(answer) == ("rank-behind", "stall-rank-behind", [WHO], [NODE])
     assert (
         "launched AllReduce: 1 ranks up to 7, 7 ranks up to 8"
@@ -122,7 +98,7 @@ def test_the_node_without_a_link_is_named_and_the_same_verdict_comes_from_the_di
     with jobs.job(healed, tmp_path / "job", RING_RAS="off") as job:
         job.await_log("step 5")
         faults.link_down(healed, NODE)
-        answer = why(healed, tmp_path / "runs")
+        answer = jobs.why(healed, tmp_path / "runs")
     assert told(answer)[:2] == ("network", "stall-link-down")
     assert answer["culprit_nodes"] == [NODE]
     assert answer["drain"][0].startswith(f"scontrol update nodename={NODE} state=drain reason=")
@@ -215,7 +191,7 @@ def test_what_a_site_collected_by_its_own_means_gives_the_same_verdict(
                 check=True,
             )
             (folder / f"{node.name}.txt").write_bytes(done.stdout)
-        live = why(lab4, tmp_path / "runs")
+        live = jobs.why(lab4, tmp_path / "runs")
     offline = subprocess.run(
         [sys.executable, "-m", "busbw", "why", str(folder), "--json"],
         capture_output=True,
@@ -249,7 +225,7 @@ def test_a_rank_that_was_killed_for_lack_of_memory_is_distinguished_from_one_tha
         ) as job:
             job.await_log("step 5")
             jobs.until(lambda: job.launchers[WHO].poll() is not None, 60, "the rank to be killed")
-            answer = why(lab4, tmp_path / "runs")
+            answer = jobs.why(lab4, tmp_path / "runs")
     finally:
         jobs.until(
             lambda: not (group / "cgroup.procs").read_text().strip(),
@@ -275,7 +251,7 @@ def test_a_rank_that_cannot_write_to_a_full_disk_is_named_with_the_disk(
     try:
         with jobs.job(lab4, tmp_path / "job", RING_FAULT=f"disk:{WHO}:8:{full}/checkpoint") as job:
             job.await_log("step 5")
-            answer = why(lab4, tmp_path / "runs")
+            answer = jobs.why(lab4, tmp_path / "runs")
     finally:
         subprocess.run(enter.node_argv(lab4, node, ("umount", "-l", full)), check=True, timeout=400)
     assert told(answer) == ("host", "stall-host-storage", [WHO], [NODE])
@@ -290,7 +266,7 @@ def test_a_job_under_mpirun_is_looked_at_as_well(
     assert any(line.startswith("busbw ") for line in job.stdout)
     faults.stall(lab4, NODE)
     try:
-        answer = why(lab4, tmp_path / "runs")
+        answer = jobs.why(lab4, tmp_path / "runs")
     finally:
         faults.clear(lab4)
     assert told(answer) == ("host", "stall-rank-stopped", [2], [NODE])

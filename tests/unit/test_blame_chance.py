@@ -3,13 +3,13 @@ them, and who is bad is still named."""
 
 from __future__ import annotations
 
-import json
 import random
 import sys
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import recorded_surveys
 
 from busbw.parsers.blame import blame, findings
 from busbw.parsers.blame.blame import BlameOutcome
@@ -338,18 +338,7 @@ def test_good_insides_are_measured_once() -> None:
 def test_what_a_loaded_machine_measured_names_who_was_slowed_and_nobody_else(
     name: str, named: set[str]
 ) -> None:
-    recorded = json.loads((RECORDED / f"loaded-machine-{name}.json").read_text())
-    samples = tuple(
-        GroupSample(
-            tuple(nodes),
-            recorded["size_bytes"],
-            tuple(v / 1000 for v in values),
-            "",
-            launch=launch,
-            rail=rail,
-        )
-        for launch, nodes, rail, values in recorded["samples"]
-    )
+    samples = recorded_surveys.samples(name)
     # The lab's uplinks carry twice what the nodes below them send.
     leaves = Fabric(
         tuple((f"node{i}", f"leaf{1 + (i > 4)}") for i in range(1, 9)),

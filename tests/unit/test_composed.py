@@ -1,21 +1,14 @@
 """Composed texts of several lines: those that were right stay right, and healthy ones stay quiet."""
 
-import importlib.util
-import sys
 from collections import Counter
 from pathlib import Path
 
 import pytest
+from scripts import loaded
 
 from busbw.parsers.findings import catalogue
 
-BENCH = Path(__file__).parents[1] / "bench" / "composed.py"
-_spec = importlib.util.spec_from_file_location("composed", BENCH)
-assert _spec is not None
-assert _spec.loader is not None
-composed = importlib.util.module_from_spec(_spec)
-sys.modules["composed"] = composed
-_spec.loader.exec_module(composed)
+composed = loaded("tests/bench/composed.py")
 
 
 LEAST_RIGHT = {

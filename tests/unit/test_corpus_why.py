@@ -1,11 +1,11 @@
 """The diagnosis on real, labelled cases: share right, no forbidden answer, calibrated confidence,
 no alarm on healthy outputs."""
 
-import importlib.util
 from pathlib import Path
 from types import ModuleType
 
 import pytest
+from scripts import loaded
 
 from busbw import intake
 from busbw.cli import why_reading
@@ -23,16 +23,7 @@ pytestmark = [
 
 @pytest.fixture(scope="module")
 def bench() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("bench_why", ROOT / "tests" / "bench" / "why.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    # Dataclasses look their module up by name.
-    import sys
-
-    sys.modules["bench_why"] = module
-    spec.loader.exec_module(module)
-    return module
+    return loaded("tests/bench/why.py")
 
 
 def test_real_cases_are_diagnosed_as_their_threads_did(

@@ -4,14 +4,12 @@ a run would have seen."""
 from __future__ import annotations
 
 import dataclasses
-import importlib.util
 import random
-import sys
 from dataclasses import replace
-from pathlib import Path
-from types import ModuleType, SimpleNamespace
+from types import SimpleNamespace
 
 import pytest
+from scripts import loaded
 
 from busbw.assess import appraisal, gates, proof
 from busbw.assess.expectation import NodeHardware, hardware_of, outlook
@@ -39,18 +37,7 @@ from busbw.playbook import ChecksPlan, Gate, Playbook, SurveyPlan
 GIB = 1 << 30
 
 
-def _simulation() -> ModuleType:
-    path = Path(__file__).parents[1] / "bench" / "gate_sensitivity.py"
-    spec = importlib.util.spec_from_file_location("gate_sensitivity", path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module
-
-
-SIM = _simulation()
+SIM = loaded("tests/bench/gate_sensitivity.py")
 CASE = BenchmarkCase("all-reduce", Collective.ALL_REDUCE, Sizes(8 * GIB, 8 * GIB))
 PEERS = BlameOutcome((), 380.0, 0.15, SIM.NODES, "", visible_loss=0.15)
 NO_PEERS = BlameOutcome((), None, 0.15, (), "fewer than three nodes")

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
-from pathlib import Path
+
+import recorded_surveys
 
 from busbw.assess import headline
 from busbw.model import Comparison, Confidence, Finding, Reference, Status
 from busbw.parsers.blame import blame
 from busbw.parsers.blame.parts import Fabric
-from busbw.parsers.nccl_tests.groups import GroupSample
 from busbw.parsers.verdict import Verdict
 
 LOST = Finding(
@@ -68,22 +67,7 @@ def test_a_warning_without_a_finding_says_which_group_it_is_about() -> None:
 
 
 def test_what_is_suspected_and_not_settled_is_part_of_a_pass() -> None:
-    recorded = json.loads(
-        (
-            Path(__file__).parents[1] / "fixtures" / "survey" / "loaded-machine-healthy.json"
-        ).read_text()
-    )
-    samples = tuple(
-        GroupSample(
-            tuple(nodes),
-            recorded["size_bytes"],
-            tuple(v / 1000 for v in values),
-            "",
-            launch=launch,
-            rail=rail,
-        )
-        for launch, nodes, rail, values in recorded["samples"]
-    )
+    samples = recorded_surveys.samples("healthy")
     outcome = next(
         o
         for count in range(1, len(samples))

@@ -1,22 +1,18 @@
 """docs/symptoms/: the pages are what the generator writes from the catalogue."""
 
-import importlib.util
 import re
 from pathlib import Path
+from types import ModuleType
+
+from scripts import loaded
 
 from busbw.parsers.findings import catalogue
 
 DOCS = Path(__file__).parents[2] / "docs"
 
 
-def generator():  # type: ignore[no-untyped-def]
-    path = DOCS / "tools" / "symptoms.py"
-    spec = importlib.util.spec_from_file_location("symptom_pages", path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+def generator() -> ModuleType:
+    return loaded("docs/tools/symptoms.py")
 
 
 def test_the_pages_are_those_that_the_catalogue_gives() -> None:

@@ -4,29 +4,17 @@ that nobody explains is seen."""
 from __future__ import annotations
 
 import dataclasses
-import importlib.util
-import sys
 from pathlib import Path
-from types import ModuleType
 
 import pytest
+from scripts import loaded
 
 from busbw.fabrics import fabric
 
 DOCS = Path(__file__).parents[2] / "docs"
 
 
-def page_tool() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("vendors", DOCS / "tools" / "vendors.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module
-
-
-TOOL = page_tool()
+TOOL = loaded("docs/tools/vendors.py")
 FILES = TOOL.files()
 
 

@@ -4,6 +4,7 @@ their recorded processes."""
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import signal
 import subprocess
@@ -13,6 +14,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from busbw.lab import enter, processes
 from busbw.lab.state import LabNode, LabState
@@ -146,3 +148,18 @@ def job(
         yield running
     finally:
         running.end()
+
+
+def why(state: LabState, out: Path, *words: str) -> Any:
+    """The JSON answer of `busbw why --live` about the lab's job, with the exit status."""
+    argv = (sys.executable, "-m", "busbw", "why", "--live", "-i", f"lab:{state.name}", "--json")
+    done = subprocess.run(
+        (*argv, "--interval", "2", "--out", str(out), *words),
+        capture_output=True,
+        text=True,
+        timeout=400,
+        check=False,
+        stdin=subprocess.DEVNULL,
+    )
+    assert done.stdout, done
+    return {**json.loads(done.stdout), "exit_status": done.returncode}
