@@ -317,8 +317,9 @@ _STARTERS = frozenset({"mpirun", "launcher"})
 """Sources of what starts a run: what they complain of is over when the run works."""
 _LONG = 100
 """Lines behind a warning or an exception without a failure, after which it did not stop the run."""
-_VERY_LONG = 5_000
-"""Lines behind any other report of a failure, after which it did not stop the run either."""
+_LONG_FOR_WORDS, _LONG_FOR_FAILURES = 1_000, 5_000
+"""Lines behind any other report of a failure, by general words or by a writer's own, after which it
+did not stop the run either."""
 COMPLETE = r"- ?Init COMPLETE"
 """A communicator is complete: what only prevents one is over."""
 _BEFORE_WORK = frozenset({"build", "launch", "init"})
@@ -541,13 +542,17 @@ def _is_outlived(
         return end
     if _STAYS.search(text):
         return False
-    is_loud = failure_lines.reports_failure(text) and _SHELL.search(text) is None
+    writer = failure_lines.writer_of(text)
+    is_loud = writer is not None and _SHELL.search(text) is None
     may_go_on = is_warning or is_starter or not is_loud
     after = (line_no for line_no in course.failures if line_no > place.line_no)
+    if may_go_on or _EXCEPTION.search(text):
+        enough = _LONG
+    else:
+        enough = _LONG_FOR_WORDS if writer is not None and writer.words else _LONG_FOR_FAILURES
     # What stopped with an error and was followed by no other may be what ended the job.
-    goes_on = course.goes_on if may_go_on else place.line_no
-    enough = _LONG if may_go_on or _EXCEPTION.search(text) else _VERY_LONG
-    return next(after, goes_on) - place.line_no > enough
+    is_last = enough == _LONG_FOR_FAILURES or (is_loud and not may_go_on and enough == _LONG)
+    return next(after, place.line_no if is_last else course.goes_on) - place.line_no > enough
 
 
 def _weak(clue: Clue) -> Clue:

@@ -209,3 +209,16 @@ def test_a_data_file_that_is_missing_is_no_program_that_is_missing() -> None:
     assert ids("torch 2.8\n" + TRACEBACK + missing + "'/opt/tools/mpirun'\n")[0] == (
         "executable-missing"
     )
+
+
+def test_a_run_that_somebody_stopped_was_interrupted() -> None:
+    first = findings("torch 2.8\n" + steps(5) + TRACEBACK + "KeyboardInterrupt\n")[0]
+    assert (first.id, first.confidence) == ("run-interrupted", Confidence.POSSIBLE)
+
+
+def test_what_pip_says_of_its_resolver_stops_nothing() -> None:
+    text = (
+        "ERROR: pip's dependency resolver does not currently take into account all the packages that"
+        " are installed. This behaviour is the source of the following dependency conflicts.\n"
+    )
+    assert not [each for each in findings(text) if each.confidence is not Confidence.POSSIBLE]

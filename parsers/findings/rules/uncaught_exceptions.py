@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from busbw.parsers.findings.catalogue import Role, Weight, load
-from busbw.parsers.findings.evidence import Clue, View
+from busbw.parsers.findings.evidence import Clue, Place, View
 from busbw.parsers.findings.rules import Fires, Rule, Watch
 
-_FINDING = "program-error"
+_FINDING, _REJECTED = "program-error", "framework-setting-rejected"
 _TAGS = r"^ {0,8}(?:[\w.-]{1,64}:\s{1,8})?(?:\[?(?:rank|default)?\d{1,6}\]?:\s{0,8}|\([^)]{1,60}\)\s{0,8})?"
 """A host's name, a rank or a process, as launchers put them before a line."""
 _EXCEPTION = Watch(
@@ -38,6 +38,15 @@ _TENSORS = Watch(
     r"|Trying to backward|shape '.* is invalid|expected scalar type|Input type \(|stack expects each"
     r"|Given groups=|one of the variables needed for gradient|The expanded size of the tensor)",
 )
+_ARGUMENTS = Watch(
+    "arguments",
+    r"File \"[^\"]*/(?:(?:site|dist)-packages|megatron|fairseq|nemo|verl|deepspeed|transformers)/(?:[^\"]*/)?"
+    r"\w*(?:arguments|args|arg_utils|config|configuration|config_utils|options|argparse)\w*\.py\", line \d+",
+    keep=64,
+)
+"""Frames in the part of a framework that checks what it was asked for."""
+_NEAR = 4
+"""Lines at most from the innermost frame to the last line of its exception."""
 _RUNTIME = Watch(
     "runtime",
     r"Fortran runtime error: |forrtl: severe \((?!174|41|78)|instance of 'std::(?:out_of_range"
@@ -66,11 +75,21 @@ def _judge(view: View) -> Iterator[Clue]:
     # An exception that another sign reads is that sign's, and so is what its callers add to it.
     if any(each.place in lines for each in causes):
         return
+    checks = [line.place for line in view.sightings(_ARGUMENTS.name)]
     read = {clue.place for clue in signs}
     is_other = any(each.weight in _SURE for each in causes)
     weight = Weight.WEAK if is_other else Weight.STRONG
     for place in sorted(each for each in lines.keys() - read if each.text in ours):
-        yield lines[place].clue(_FINDING, weight, "program")
+        if any(_is_behind(place, check) for check in checks):
+            yield lines[place].clue(_REJECTED, Weight.WEAK, "program")
+            yield lines[place].clue(_FINDING, Weight.WEAK, "program")
+        else:
+            yield lines[place].clue(_FINDING, weight, "program")
+
+
+def _is_behind(place: Place, frame: Place) -> bool:
+    """The exception ends right behind that frame: it was raised there."""
+    return place.text == frame.text and 0 < place.line_no - frame.line_no <= _NEAR
 
 
 RULE = Rule(
@@ -79,7 +98,7 @@ RULE = Rule(
         "An exception of the program's own code (a wrong type, name, index, value or shape) that no"
         " other sign reads is the program's own error."
     ),
-    watches=(*_WATCHES, _FIELD),
+    watches=(*_WATCHES, _ARGUMENTS, _FIELD),
     judge=_judge,
     fires=(
         Fires("srun: error: a: task 0: Exited\nKeyError: 'lr'\n", ((_FINDING, "strong"),)),
@@ -90,6 +109,10 @@ RULE = Rule(
             ((_FINDING, "strong"),),
         ),
         Fires("Fortran runtime error: End of file\n", ((_FINDING, "strong"),)),
+        Fires(
+            'torch\n  File "/a/megatron/training/arguments.py", line 9, in validate\n    assert x\nAssertionError\n',
+            ((_REJECTED, "weak"), (_FINDING, "weak")),
+        ),
     ),
     silent=(
         "RuntimeError: NCCL error in: ProcessGroupNCCL.cpp:1970, unhandled system error\n",

@@ -39,7 +39,7 @@ _HARMLESS = re.compile(
     r"|\b(?:0|no|none|nothing|without) (?:\w+ ){0,3}(?:failed|errors?|failures?|is missing|exceeded)\b"
     r"|[^\w]DEBUG\b|\bdebug:|\bINFO\b|^info\b|<(?:info|debug)>|\[(?:info|debug|trace|notice)\]|NCCL (?:INFO|TRACE)|^\s*[+$#>] "
     r"|: (?:ok|yes|active|none|passed|0)\b|\bWARNING: .*not needed|strace|no version information|System call \(socket|\bsucceeded\b"
-    r"|Unable to initialize backend|environment variable is not supported|requested in hierarchy",
+    r"|pip's dependency resolver does not currently|Unable to initialize backend|environment variable is not supported|requested in hierarchy",
     re.IGNORECASE,
 )
 """Words of a line that tells of a try, a choice or a success."""
