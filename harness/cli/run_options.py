@@ -21,7 +21,7 @@ PMLS = ("ob1", "ucx")
 
 
 def add_all(parser: argparse.ArgumentParser) -> None:
-    """All of them."""
+    """Every option, in the groups of `busbw run --help`."""
     parser.add_argument(
         "playbook",
         nargs="?",
@@ -29,6 +29,19 @@ def add_all(parser: argparse.ArgumentParser) -> None:
         metavar="PLAYBOOK",
         help=f"{', '.join(PLAYBOOKS)}, or a file (default {DEFAULT_PLAYBOOK})",
     )
+    _add_nodes(parser)
+    what = parser.add_argument_group("what is measured")
+    _add_benchmark(what)
+    _add_survey(what)
+    _add_launcher(parser)
+    _add_kubernetes(parser)
+    _add_interleaved(what)
+    _add_result(parser)
+    outputs.register(parser)
+    on_fail.register(parser)
+
+
+def _add_nodes(parser: argparse.ArgumentParser) -> None:
     nodes = parser.add_argument_group("nodes")
     options.add_nodes(nodes)
     options.add_reach(nodes)
@@ -43,7 +56,10 @@ def add_all(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="measure also on nodes where somebody else works; without it they are refused",
     )
-    what = parser.add_argument_group("what is measured")
+
+
+def _add_benchmark(what: argparse._ArgumentGroup) -> None:
+    """The fabric, the ranks and their environment, the contract, nccl-tests."""
     what.add_argument(
         "-p",
         "--profile",
@@ -88,6 +104,9 @@ def add_all(parser: argparse.ArgumentParser) -> None:
             " binaries there"
         ),
     )
+
+
+def _add_survey(what: argparse._ArgumentGroup) -> None:
     what.add_argument(
         "--survey",
         action="store_true",
@@ -124,8 +143,10 @@ def add_all(parser: argparse.ArgumentParser) -> None:
             " switch port at the far end"
         ),
     )
-    _add_launcher(parser)
-    _add_kubernetes(parser)
+
+
+def _add_interleaved(what: argparse._ArgumentGroup) -> None:
+    """A parameter sweep, treatment nodes, a soak."""
     what.add_argument(
         "--sweep",
         dest="sweep",
@@ -148,6 +169,9 @@ def add_all(parser: argparse.ArgumentParser) -> None:
         metavar="TIME",
         help="repeat the bandwidth cases for so long, such as 8h: a soak",
     )
+
+
+def _add_result(parser: argparse.ArgumentParser) -> None:
     result = parser.add_argument_group("result")
     result.add_argument(
         "-o",
@@ -175,8 +199,6 @@ def add_all(parser: argparse.ArgumentParser) -> None:
     )
     result.add_argument("--json", action="store_true", help="print run.json instead of the verdict")
     console.register(result)
-    outputs.register(parser)
-    on_fail.register(parser)
 
 
 def _add_launcher(parser: argparse.ArgumentParser) -> None:
