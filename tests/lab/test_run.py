@@ -132,6 +132,27 @@ def fault(lab: LabState, *words: str) -> None:
     assert done.returncode == 0, done
 
 
+def faulted(lab: LabState, out: Path, *words: str) -> tuple[int, Any, str]:
+    """A run in which a fault begins while the first collective is measured: exit status, result,
+    output. The ranks of that launch may take a moment to be there."""
+    inject = argv("lab", "fault", "--name", lab.name, *words)
+    job = run_detached(lab, out)
+    try:
+        wait_for(lambda: started(out, "all-reduce"))
+        wait_for(
+            lambda: (
+                subprocess.run(inject, capture_output=True, check=False, timeout=400).returncode
+                == 0
+            )
+        )
+        printed, _ = job.communicate(timeout=LIMIT_S)
+    finally:
+        job.kill()
+        job.wait()
+    assert (latest(out) / "run.json").exists(), printed
+    return job.returncode, json.loads((latest(out) / "run.json").read_text()), printed
+
+
 def leftovers(lab: LabState) -> dict[str, list[str]]:
     """What busbw left on the nodes besides its build: job folders, ranks, keys."""
     found: dict[str, list[str]] = {}
@@ -356,17 +377,8 @@ def test_an_output_cut_in_the_middle_of_a_row_after_the_run_is_named_as_damage(
 def test_a_link_that_goes_down_in_mid_run_is_named_within_the_stated_limits(
     healed: LabState, tmp_path: Path
 ) -> None:
-    job = run_detached(healed, tmp_path)
-    try:
-        wait_for(lambda: started(tmp_path, "all-reduce"))
-        fault(healed, "link-down", "node2")
-        out, _ = job.communicate(timeout=LIMIT_S)
-    finally:
-        job.kill()
-        job.wait()
-    assert (latest(tmp_path) / "run.json").exists(), out
-    result = json.loads((latest(tmp_path) / "run.json").read_text())
-    assert job.returncode in (1, 3), out
+    status, result, out = faulted(healed, tmp_path, "link-down", "node2")
+    assert status in (1, 3), out
     first = result["findings"][0]
     assert first["id"] == "stall-link-down", out
     assert first["where"] == ["node2 eth0"]
@@ -374,25 +386,8 @@ def test_a_link_that_goes_down_in_mid_run_is_named_within_the_stated_limits(
 
 
 def test_a_stopped_rank_is_found_before_the_job_is_ended(healed: LabState, tmp_path: Path) -> None:
-    job = run_detached(healed, tmp_path)
-    try:
-        wait_for(lambda: started(tmp_path, "all-reduce"))
-        stop = ("lab", "fault", "--name", healed.name, "stall", "node4")
-        wait_for(
-            lambda: (
-                subprocess.run(
-                    argv(*stop), capture_output=True, check=False, timeout=400
-                ).returncode
-                == 0
-            )
-        )
-        out, _ = job.communicate(timeout=LIMIT_S)
-    finally:
-        job.kill()
-        job.wait()
-    assert (latest(tmp_path) / "run.json").exists(), out
-    result = json.loads((latest(tmp_path) / "run.json").read_text())
-    assert (job.returncode, result["findings"][0]["id"], result["findings"][0]["where"]) == (
+    status, result, out = faulted(healed, tmp_path, "stall", "node4")
+    assert (status, result["findings"][0]["id"], result["findings"][0]["where"]) == (
         1,
         "stall-rank-stopped",
         ["node4"],
@@ -417,25 +412,8 @@ def test_a_stopped_rank_is_found_before_the_job_is_ended(healed: LabState, tmp_p
 
 
 def test_a_killed_rank_loses_nothing_that_was_measured(healed: LabState, tmp_path: Path) -> None:
-    job = run_detached(healed, tmp_path)
-    try:
-        wait_for(lambda: started(tmp_path, "all-reduce"))
-        kill = ("lab", "fault", "--name", healed.name, "kill", "node2")
-        wait_for(
-            lambda: (
-                subprocess.run(
-                    argv(*kill), capture_output=True, check=False, timeout=400
-                ).returncode
-                == 0
-            )
-        )
-        out, _ = job.communicate(timeout=LIMIT_S)
-    finally:
-        job.kill()
-        job.wait()
-    assert (latest(tmp_path) / "run.json").exists(), out
-    result = json.loads((latest(tmp_path) / "run.json").read_text())
-    assert job.returncode == 3, out
+    status, result, out = faulted(healed, tmp_path, "kill", "node2")
+    assert status == 3, out
     assert [c["status"] for c in result["cases"]] == ["PASS", "UNKNOWN"]
     said = " ".join(e["text"] for f in result["findings"] for e in f["evidence"])
     assert "node2" in said, "mpirun says on which node the process died"
