@@ -28,6 +28,7 @@ from busbw.model import (
     Medium,
     Status,
 )
+from busbw.parsers.blame.accounts import Account
 from busbw.parsers.blame.chance import deviations_for, student
 from busbw.parsers.blame.columns import (
     Columns,
@@ -45,9 +46,10 @@ from busbw.parsers.blame.constants import (
     LEAST_LOSS,
     OFTEN,
 )
-from busbw.parsers.blame.explain import Account, Explainer, Explanation, Suspicion, tested_parts
+from busbw.parsers.blame.explain import Explainer, Explanation, Suspicion
 from busbw.parsers.blame.levels import Level, good_level, levels
 from busbw.parsers.blame.parts import Fabric, loads
+from busbw.parsers.blame.proof import tested_parts
 from busbw.parsers.blame.uplinks import SharedUplink, shared_uplinks
 from busbw.parsers.nccl_tests.groups import GroupSample
 from busbw.units import format_bandwidth

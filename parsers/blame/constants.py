@@ -75,8 +75,8 @@ DECADE = 0.2
 three at 10 %, three in a thousand at 50 %. Among few groups a small loss must be seen often to be
 flagged; among thousands, where chance would have shown, twice is enough. Source: ablation."""
 CLOSE = 1 / 3
-"""A group counts as slow as the part in question if it lost all but this share as much; a leaf, if each
-of its other pairs lost this share. Source: assumption; the ablation changed no end."""
+"""A group counts as slow as the part in question if it lost all but this share as much. Source:
+assumption; the ablation changed no end."""
 FEWEST_CLUMPS = 3
 """Pairs with a slow rail from which on they tell whether its other rails are slow with it. Source:
 ablation, a good node is named without such pairs."""

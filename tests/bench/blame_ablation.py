@@ -31,12 +31,13 @@ import numpy as np
 from bench.fabric_sim import Survey, judge
 from sim.fleets import KINDS, NOISES, SIZES, Case, case, design_stated, points, visible
 
-from busbw.parsers.blame import blame, chance, columns, constants, explain, levels
+from busbw.parsers.blame import accounts, blame, chance, columns, constants, explain, levels, proof
 from busbw.parsers.blame.columns import KINDS as KINDS_OF_LEVELS
 from busbw.parsers.blame.constants import MOST
 from busbw.parsers.blame.explain import Explainer
 from busbw.parsers.blame.levels import Noise
 from busbw.parsers.blame.parts import Fabric
+from busbw.parsers.blame.proof import Proof
 from busbw.parsers.nccl_tests.groups import GroupSample
 
 
@@ -81,13 +82,14 @@ PARTS = {
     "how well the noise is known": lambda: _noise_without(freedom=10**6),
     "noise from launch to launch": lambda: _always(levels, "_from_launch_to_launch", 0.0),
     "what is slow by chance": _without_chance,
-    "the proof over all parts": lambda: _always(Explainer, "_proved", True),
-    "standing out from its like": lambda: _always(Explainer, "_stands_out", 1.0),
-    "ways that nodes are not blamed for": lambda: _always(Explainer, "_is_of_way", False),
-    "nodes that are slow with their leaf": lambda: _always(Explainer, "_is_of_leaf", False),
-    "stalls that met by chance": lambda: _always(Explainer, "_is_coincidence", False),
-    "plausible alternatives only": lambda: _always(Explainer, "_plausible", True),
-    "a way that slows each flow": lambda: mock.patch.object(explain, "_OF_EACH", ()),
+    "the proof over all parts": lambda: _always(Proof, "_proved", True),
+    "standing out from its like": lambda: _always(Proof, "_stands_out", 1.0),
+    "ways that nodes are not blamed for": lambda: _always(Proof, "_is_of_way", False),
+    "stalls that met by chance": lambda: _always(Proof, "_is_coincidence", False),
+    "a pair whose end is slow with others": lambda: _always(Proof, "_is_of_end", False),
+    "bursts of neighbours": lambda: _always(Proof, "_in_bursts", set()),
+    "plausible alternatives only": lambda: _always(Proof, "plausible", True),
+    "a way that slows each flow": lambda: mock.patch.object(accounts, "_OF_EACH", ()),
     "thin losses": lambda: _always(explain, "thin_losses", ()),
     "a rail against its pair": _without_pairs,
     "shared uplinks": lambda: _always(blame, "shared_uplinks", ()),
@@ -99,12 +101,12 @@ PARTS = {
         Explainer, "_joined", lambda self, flagged, suspected: (flagged, suspected)
     ),
     "small leaves that their nodes explain": _number(explain, "SMALL_LEAF", 0),
-    "what has passed": _number(explain, "PASSED", 10**9),
-    "three launches for shared parts": _number(explain, "LAUNCHES_OF_SHARED", 2),
-    "a rail costs more than a node": _number(explain, "ONE_RAIL", 0.0),
-    "a cost for each kind": _number(explain, "COST", dict.fromkeys(constants.COST, 33.0)),
-    "FLICKER": _number(explain, "FLICKER", 0.0),
-    "PATTERN": _number(explain, "PATTERN", 0.0),
+    "what has passed": _number(proof, "PASSED", 10**9),
+    "three launches for shared parts": _number(proof, "LAUNCHES_OF_SHARED", 2),
+    "a rail costs more than a node": _number(accounts, "ONE_RAIL", 0.0),
+    "a cost for each kind": _number(accounts, "COST", dict.fromkeys(constants.COST, 33.0)),
+    "FLICKER": _number(accounts, "FLICKER", 0.0),
+    "PATTERN": _number(accounts, "PATTERN", 0.0),
     "larger losses are rarer by chance": _number(chance, "DECADE", 10**9),
     "rails slow together by chance": _number(chance, "FEWEST_CLUMPS", 10**9),
     "EVEN below ROUGH": _number(columns, "EVEN", constants.ROUGH),

@@ -13,7 +13,7 @@ import recorded_surveys
 
 from busbw.parsers.blame import blame, findings
 from busbw.parsers.blame.blame import BlameOutcome
-from busbw.parsers.blame.explain import student
+from busbw.parsers.blame.chance import student
 from busbw.parsers.blame.parts import Fabric
 from busbw.parsers.nccl_tests.groups import GroupSample
 from busbw.survey.adapt import MOST_ALONE, SurveyLimits, again_alone, choose

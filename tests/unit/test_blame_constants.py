@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 
 BLAME = Path(__file__).parents[2] / "parsers/blame"
-MODEL = ("chance", "columns", "explain", "levels", "uplinks")
+MODEL = ("accounts", "chance", "columns", "explain", "levels", "proof", "uplinks")
 SOURCES = re.compile(r"Source:\s(goal|arithmetic|tables|ablation|test|lab|assumption)")
 
 

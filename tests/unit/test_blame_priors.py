@@ -4,8 +4,9 @@ accuses nobody by itself."""
 from __future__ import annotations
 
 from busbw.model import Blame, BlameState, Component, ComponentKind, Evidence, Finding, Status
+from busbw.parsers.blame.accounts import Account
 from busbw.parsers.blame.blame import BlameOutcome, with_priors
-from busbw.parsers.blame.explain import Account, Suspicion
+from busbw.parsers.blame.explain import Suspicion
 
 NODE, RAIL = Component(ComponentKind.NODE, ("node7",)), Component(ComponentKind.RAIL, ("node3",), 1)
 

@@ -13,8 +13,9 @@ import pytest
 
 from busbw.model import Component, ComponentKind
 from busbw.parsers.blame import blame
+from busbw.parsers.blame.accounts import Account
 from busbw.parsers.blame.blame import BlameOutcome
-from busbw.parsers.blame.explain import Account, Suspicion
+from busbw.parsers.blame.explain import Suspicion
 from busbw.parsers.blame.parts import Fabric
 from busbw.parsers.nccl_tests.groups import GroupSample
 from busbw.survey.adapt import MOST_EXTRA, SurveyLimits, choose, launches_needed
