@@ -118,7 +118,7 @@ def _nothing(diagnosis: Diagnosis, guesses: list[Finding], reading: Reading) -> 
         ]
     if is_cause_in_doubt(diagnosis, reading):
         return [
-            "UNKNOWN: no line reports a failure, but what is listed below makes jobs fail",
+            "UNKNOWN: no line reports a failure, but what is listed below can make a job fail",
             f"  next        {_more_evidence(reading.evidence.texts)}",
         ]
     if guesses:

@@ -484,7 +484,7 @@ def test_a_possible_cause_without_a_line_that_reports_a_failure_is_no_pass(
     status, out, _ = why(capsys, write(tmp_path, "ras.txt", counts))
     assert status == 3
     assert out.startswith(
-        "UNKNOWN: no line reports a failure, but what is listed below makes jobs fail\n"
+        "UNKNOWN: no line reports a failure, but what is listed below can make a job fail\n"
     )
     assert "rank-not-entering" in out
 
