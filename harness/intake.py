@@ -241,7 +241,7 @@ def expand(arguments: Sequence[str]) -> tuple[Source, ...]:
     sources: list[Source] = []
     for argument in arguments:
         if argument == "-":
-            sources.append(Source("-", _spool()))
+            sources += _in_archive(Source("-", _spool()))
             continue
         path = Path(argument)
         if path.is_dir():

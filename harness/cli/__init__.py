@@ -10,6 +10,7 @@ import argparse
 import contextlib
 import errno
 import importlib
+import io
 import os
 import sys
 from collections.abc import Iterable, Iterator, Sequence
@@ -143,6 +144,9 @@ def _open_streams() -> None:
                 os.close(null)
             stream = os.fdopen(number, mode, encoding="utf-8", closefd=False)
             setattr(sys, name, stream)
+    # A locale without UTF-8, such as en_US.ISO-8859-1: `✖` becomes `?`, and the answer is printed.
+    if isinstance(sys.stdout, io.TextIOWrapper) and sys.stdout.errors == "strict":
+        sys.stdout.reconfigure(errors="replace")
 
 
 def _discard(stream: TextIO) -> None:

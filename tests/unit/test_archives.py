@@ -165,3 +165,12 @@ def test_a_folder_gives_the_files_of_its_archives(tmp_path: Path) -> None:
     (tmp_path / "a.log").write_text("a\n")
     _written(tmp_path / "b.tgz", FORMS["tgz"]({"rank0.log": b"b\n"}))
     assert contents(tmp_path) == {"a.log": b"a\n", "b.tgz/rank0.log": b"b\n"}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_an_archive_on_standard_input_is_opened(form: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    data = FORMS[form]({"node1/rank0.log": TABLE, "node2/rank1.log": WRONG})
+    monkeypatch.setattr(intake.sys, "stdin", io.TextIOWrapper(io.BytesIO(data)))
+    sources = intake.expand(["-"])
+    assert [source.name for source in sources] == ["-/node1/rank0.log", "-/node2/rank1.log"]
+    assert [b"".join(source.open()) for source in sources] == [TABLE, WRONG]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 import subprocess
 import sys
@@ -95,3 +96,18 @@ def test_a_check_goes_on_where_its_progress_cannot_be_printed(tmp_path: Path) ->
     words = ("check", "-w", "n1", "-p", "tcp", "--transport", "local", "--out", str(tmp_path))
     ended(*words, into="2>/dev/full")
     assert (tmp_path / "latest/check.json").exists()
+
+
+def test_a_terminal_without_utf_8_gets_the_answer(tmp_path: Path) -> None:
+    log = tmp_path / "dmesg.txt"
+    log.write_text(
+        "NVRM: Xid (PCI:0000:4b:00): 79, pid=4, name=python3, GPU has fallen off the bus.\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-m", "busbw", "why", log],
+        env={**os.environ, "PYTHONIOENCODING": "ascii"},
+        capture_output=True,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (1, b"")
+    assert done.stdout.startswith(b"? CAUSE (certain)  A GPU has fallen off the bus (Xid 79)")
