@@ -516,13 +516,27 @@ def _crash(evidence: EvidenceSet, courses: Mapping[int, _Course]) -> Sighting | 
     exceptions: dict[int, list[Sighting]] = {}
     for line in lines_of(evidence, crashes.EXCEPTION):
         exceptions.setdefault(line.place.text, []).append(line)
+    devices = [line.place for each in _device_patterns() for line in lines_of(evidence, each.id)]
     for number, lines in sorted(exceptions.items()):
-        if courses[number].finished:
-            continue
-        first = crashes.first_of_last(lines, courses[number].failures)
-        if first is not None:
+        course = courses[number]
+        first = crashes.first_of_last(lines, course.failures) if not course.finished else None
+        if first is not None and not any(
+            place.text == number and 0 < first.place.line_no - place.line_no <= _LONG
+            for place in devices
+        ):
             return first
     return None
+
+
+@functools.cache
+def _device_patterns() -> tuple[Pattern, ...]:
+    """What a device reports: what a program says right behind it follows from that."""
+    return tuple(
+        pattern
+        for writer in failure_lines.load().writers
+        if writer.name in ("pytorch", "gpu", "kernel")
+        for pattern in failure_lines.patterns_of(writer)
+    )
 
 
 def _is_outlived(
