@@ -40,19 +40,22 @@ class OnePass:
             UsageError, ReadError: as `scan`.
         """
         table = self._read[1]
-        if isinstance(table, UnknownLayout):
-            raise table
+        if isinstance(table, functools.partial):
+            raise table()
         return table
 
     @functools.cached_property
-    def _read(self) -> tuple[Scan, Document | UnknownLayout]:
+    def _read(self) -> tuple[Scan, Document | functools.partial[UnknownLayout]]:
         reading = self.source.open()
         search = Search(self.scanner(), reading)
-        table: Document | UnknownLayout
+        table: Document | functools.partial[UnknownLayout]
         try:
             table = FORMAT.read(search)
         except UnknownLayout as error:
-            table = error
+            # The error has the frames that it went through, and they have all that was read: kept, it
+            # would keep that as well until Python looks for cycles.
+            again = {"seen": error.seen, "next_step": error.next_step}
+            table = functools.partial(UnknownLayout, error.what, **again)
         scan = search.result()
         self.problem = reading.problem
         return scan, table

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import time
+from collections.abc import Callable
 from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
 
@@ -45,12 +47,32 @@ def test_several_processes_read_what_one_reads_in_the_same_order(
         assert read_each(read, sources, worth_bytes=0) == tuple(read(source) for source in sources)
 
 
-def test_the_largest_files_are_read_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for number, size in enumerate((10, 400, 20, 300)):
+def test_the_smallest_file_is_read_first_and_then_the_largest(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number, size in enumerate((20, 400, 30, 300, 10)):
         (tmp_path / f"{number}.log").write_text("x" * size)
     monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {0, 1})
     began = read_each(when, intake.expand([str(tmp_path)]), worth_bytes=0)
+    assert began[4] < min(began[1], began[3])
     assert max(began[1], began[3]) <= min(began[0], began[2])
+
+
+def test_workers_have_what_this_process_learnt_before(
+    sources: tuple[intake.Source, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {0, 1})
+    learnt.clear()
+    assert set(read_each(learn, sources, worth_bytes=0)) == {1, 2}
+
+
+learnt: set[int] = set()
+
+
+def learn(source: intake.Source) -> int:
+    """How many processes have read a text before this one or are this one, as far as it knows."""
+    learnt.add(os.getpid())
+    return len(learnt)
 
 
 def when(source: intake.Source) -> int:
@@ -93,3 +115,16 @@ def process_id(source: intake.Source) -> int:
 
 def ended(*arguments: object, **named: object) -> None:
     raise BrokenProcessPool("a process in the process pool was terminated abruptly")
+
+
+@pytest.mark.parametrize("read", [read_texts.read_one, why.read_one])
+def test_nothing_of_a_text_is_kept_in_cycles(
+    read: Callable[[intake.Source], object], sources: tuple[intake.Source, ...]
+) -> None:
+    """A log without a table is the usual one: its records would stay until Python looks for cycles."""
+    for source in sources:
+        read(source)
+    gc.collect()
+    for source in sources:
+        read(source)
+    assert gc.collect() == 0
