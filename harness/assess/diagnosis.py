@@ -150,7 +150,7 @@ def _kernel_log(answer: NodeAnswer) -> tuple[Text, ...]:
 
 def _moved(hit: Hit, by: int) -> Hit:
     examples = (line._replace(line_no=line.line_no + by) for line in hit.examples)
-    return dataclasses.replace(hit, examples=tuple(examples))
+    return hit._replace(examples=tuple(examples))
 
 
 def _node_facts(answer: NodeAnswer) -> list[Fact]:

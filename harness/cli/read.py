@@ -125,7 +125,8 @@ def _patterns() -> tuple[Pattern, ...]:
     patterns: dict[str, Pattern] = {}
     for line_format in line_formats().values():
         patterns.update((pattern.id, pattern) for pattern in line_format.patterns)
-    patterns.update((pattern.id, pattern) for pattern in failure_lines.patterns())
+    for pattern in failure_lines.patterns():
+        patterns[pattern.id] = replace(pattern, after=0)  # the lines alone are shown
     return tuple(patterns.values())
 
 
@@ -138,10 +139,10 @@ def _failures(lines: OnePass, documents: Sequence[Document]) -> tuple[FailureLin
     failures = []
     for line in failure_lines.lines_in(lines.scan.of(failure_lines.patterns())):
         is_quoted = line.line_no in quoted_lines or line.text.strip() in quoted
-        is_judged = is_quoted or "NCCL WARN " in line.text
-        if not is_judged and not catalogue.is_no_failure(line.text):
+        if not is_quoted and "NCCL WARN " not in line.text:
             failures.append(line)
-    return tuple(failures)
+    known = catalogue.no_failures([line.text for line in failures])
+    return tuple(line for line in failures if line.text not in known)
 
 
 def _unknown(head: bytes, binary: bool, first_line: str) -> str:
@@ -180,10 +181,9 @@ def _status(text: ReadText) -> int:
 def _is_bad(document: Document) -> bool:
     """It has an error that the catalogue does not know to be harmless. What NCCL's log says of a
     setting or a condition is no error either."""
-    is_harmless = catalogue.is_remark
     if document.kind == nccl_debug.FORMAT.name:
-        is_harmless = catalogue.is_no_failure
-    return not all(map(is_harmless, document.faults))
+        return not catalogue.no_failures(document.faults).issuperset(document.faults)
+    return not all(map(catalogue.is_remark, document.faults))
 
 
 # How `busbw read` prints: JSON, CSV, or tables for people. Text from files is never markup.

@@ -16,7 +16,7 @@ import importlib.resources
 import operator
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import NamedTuple
@@ -405,23 +405,30 @@ def _compiled(regex: str) -> re.Pattern[str]:
     return re.compile(regex, re.IGNORECASE | re.ASCII)
 
 
-def _is_sign_of(line: str, *roles: Role) -> bool:
-    """Whether an entry of these roles looks for such a line. Most lines have none of the literals:
-    an expression is compiled for the first line that has one of its own."""
-    low = line.lower()
-    near = [regex for literal, regex in _signs_of(*roles) if literal in low]
-    return any(_compiled(regex).search(line) is not None for regex in near)
+def _looked_for(lines: Sequence[str], *roles: Role) -> frozenset[str]:
+    """The lines that an entry of these roles looks for. Most lines have none of the literals, and few
+    of the literals are in any of the lines: an expression is compiled for the first line that has one
+    of its own."""
+    text = "\n".join(lines).lower()
+    near = [sign for sign in _signs_of(*roles) if sign.literal in text]
+    found = set()
+    for line in lines:
+        low = line.lower()
+        regexes = (regex for literal, regex in near if literal in low)
+        if any(_compiled(regex).search(line) is not None for regex in regexes):
+            found.add(line)
+    return frozenset(found)
 
 
 def is_remark(line: str) -> bool:
     """Whether the catalogue knows the line to be harmless."""
-    return _is_sign_of(line, Role.NOTE)
+    return bool(_looked_for((line,), Role.NOTE))
 
 
-def is_no_failure(line: str) -> bool:
-    """Whether the catalogue knows the line as a remark, or as a setting or a condition that costs
-    bandwidth and ends nothing."""
-    return _is_sign_of(line, Role.NOTE, Role.STATE)
+def no_failures(lines: Sequence[str]) -> frozenset[str]:
+    """The lines that the catalogue knows as remarks, or as settings or conditions that cost bandwidth
+    and end nothing."""
+    return _looked_for(lines, Role.NOTE, Role.STATE)
 
 
 def entry(finding_id: str) -> Entry:

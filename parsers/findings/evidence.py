@@ -73,7 +73,7 @@ class PackedHits(Sequence[Hit]):
         order: dict[str, list[int]] = {}
         for number, hit in enumerate(hits):
             lines = tuple((line.line_no, line.text, line.after) for line in hit.examples)
-            grouped.setdefault(hit.pattern, []).append((hit.process, hit.count, lines))
+            grouped.setdefault(hit.pattern, []).append((hit.process, hit.line_count, lines))
             order.setdefault(hit.pattern, []).append(number)
         pieces: dict[bytes, bytes] = {}
         self._piece_of: dict[str, bytes] = {}
@@ -198,7 +198,7 @@ class EvidenceSet:
         """Number of the text, and what a pattern found in it for one process; of one text in
         order."""
         for number, hit in self._by_pattern.get(pattern, ()):
-            yield number, (hit.process, hit.count, hit.examples)
+            yield number, (hit.process, hit.line_count, hit.examples)
         for number, text in enumerate(self.texts):
             if isinstance(text.hits, PackedHits):
                 for each in text.hits.rows_of(pattern):

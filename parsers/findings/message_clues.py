@@ -70,7 +70,7 @@ def _lines(hits: Iterable[Hit], text: Text, number: int) -> Iterator[Sighting]:
         for example in hit.examples:
             for at, line in enumerate((example.text, *example.after)):
                 place = Place(number, example.line_no + at)
-                yield Sighting(text.artefact, place, line, hit.process, hit.count)
+                yield Sighting(text.artefact, place, line, hit.process, hit.line_count)
 
 
 def _of_writer(

@@ -56,7 +56,7 @@ def failures(prefix: str, rules: Iterable[Rule], scan: Scan) -> tuple[LauncherFa
         rule = by_id.get(hit.pattern)
         if rule is None:
             continue
-        not_kept = hit.count - len(hit.examples)
+        not_kept = hit.line_count - len(hit.examples)
         for line in hit.examples:
             failure = _failure(rule, line)
             key = (failure.kind, failure.rank, failure.node, failure.code, failure.detail)

@@ -10,8 +10,8 @@ from __future__ import annotations
 import functools
 import operator
 import re
-from collections.abc import Callable
-from typing import NamedTuple
+from collections.abc import Callable, Iterable
+from dataclasses import replace
 
 from busbw.model import (
     Connection,
@@ -389,38 +389,38 @@ def take(pattern_id: str, text: str) -> ProcessFacts:
     >>> take("nccl-debug.environment", "n:1:2 [0] NCCL INFO NCCL_IB_TIMEOUT set by environment to 22.").environment
     (('NCCL_IB_TIMEOUT', '22'),)
     """
-    return taken(pattern_id, text).facts
+    (given,) = taken(pattern_id, (text,))
+    return replace(ProcessFacts(), **dict(given))
 
 
-class Taken(NamedTuple):
-    """What one line says."""
-
-    facts: ProcessFacts
-    fields: tuple[str, ...]
-    """Those that are not empty."""
+Given = tuple[tuple[str, object], ...]
+"""What one line says: fields of `ProcessFacts` that are not empty, with their values."""
 
 
-def taken(pattern_id: str, text: str) -> Taken:
-    """As `take`. What a line says is remembered without its prefix, and of connections without who is
-    connected: the ranks of a job log the same."""
-    at = text.find("NCCL ") - 1
-    if at >= 0 and text.startswith(_INFO, at) and len(text) < LONGEST_LINE:
-        path = text.find(_VIA, at) if pattern_id in _PATHS else -1
-        text = f"{_INFO}{text[path + 1 :]}" if path > 0 else text[at:]
-    return _remembered(pattern_id, text)
+def taken(pattern_id: str, texts: Iterable[str]) -> list[Given]:
+    """What each line says that the pattern matched. It is remembered without the line's prefix, and of
+    connections without who is connected: the ranks of a job log the same."""
+    is_path = pattern_id in _PATHS
+    given = []
+    for text in texts:
+        at = text.find("NCCL ") - 1
+        if at >= 0 and text.startswith(_INFO, at) and len(text) < LONGEST_LINE:
+            path = text.find(_VIA, at) if is_path else -1
+            text = f"{_INFO}{text[path + 1 :]}" if path > 0 else text[at:]
+        given.append(_remembered(pattern_id, text))
+    return given
 
 
 @functools.lru_cache(maxsize=_REMEMBERED)
-def _remembered(pattern_id: str, text: str) -> Taken:
+def _remembered(pattern_id: str, text: str) -> Given:
     expression, take_fact = _TAKERS[pattern_id]
     level, message = message_of(text) or ("INFO", text.strip())
     match = expression.search(f"NCCL {level} {message}")
-    facts = take_fact(match, message) if match is not None else ProcessFacts()
-    given = zip(_FIELDS, _values(facts), strict=True)
-    fields = [name for name, value in given if value is not None and value != ()]
-    if not facts.no_ib_device:
-        fields.remove("no_ib_device")
-    return Taken(facts, tuple(fields))
+    if match is None:
+        return ()
+    facts = take_fact(match, message)
+    values = zip(_FIELDS, _values(facts), _values(ProcessFacts()), strict=True)
+    return tuple((name, value) for name, value, nothing in values if value != nothing)
 
 
 _FIELDS = (

@@ -13,6 +13,7 @@ from collections.abc import Iterable
 from busbw.errors import UnknownLayout
 from busbw.parsers import tools
 from busbw.parsers.logs import Document, Format
+from busbw.parsers.logs.scan_literals import Marks
 from busbw.text import decoded
 
 KIND = "node-tools"
@@ -20,11 +21,13 @@ MOST_BYTES = 1 << 20
 """The output of a tool is smaller; of a longer text the beginning is read."""
 
 _STAND_ALONE = (
-    ((b'"pg_config"', b'"profiling_name"'), "a flight recorder's dump"),
-    ((b'"inPlace"', b'"busBw"'), "rccl-tests' records"),
-    ((b'"ranksPerNode"', b'"busBw"', b'"kernel"'), "mscclpp-test's records"),
+    (('"pg_config"', '"profiling_name"'), "a flight recorder's dump"),
+    (('"inPlace"', '"busBw"'), "rccl-tests' records"),
+    (('"ranksPerNode"', '"busBw"', '"kernel"'), "mscclpp-test's records"),
 )
 """What is read only where a text begins with it, and its marks."""
+_MARKS = tuple(dict.fromkeys(mark for marks, _ in _STAND_ALONE for mark in marks))
+_ANY_MARK = Marks(_MARKS)
 _LOOK_BYTES = 65536
 """So much is looked at for the first line, which errors quote."""
 
@@ -49,10 +52,11 @@ def read(chunks: Iterable[bytes]) -> Document:
         )
     errors = tuple(dict.fromkeys(error for each in readings for error in each.errors))
     gaps = list(dict.fromkeys(gap for each in readings for gap in each.gaps))
+    marks_here = {_MARKS[number] for number in _ANY_MARK.numbers_in(data)}
     gaps += (
         f"{name} behind another output not read: give it as a file of its own"
         for marks, name in _STAND_ALONE
-        if all(mark in data for mark in marks)
+        if marks_here.issuperset(marks)
     )
     if cut:
         gaps.append(f"outputs of tools were looked for in the first {MOST_BYTES} bytes only")

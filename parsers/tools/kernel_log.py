@@ -111,8 +111,7 @@ def _telling_lines(data: bytes) -> Iterator[tuple[int, str]]:
         return
     first, counted = 1, 0
     for each in _TELLING.lines_in(data):
-        before = data[counted : each.start]
-        first += before.count(b"\n") + before.count(b"\r") - before.count(b"\r\n")
+        first += _line_ends(data[counted : each.start])
         counted = each.start
         states = data[each.start : each.end].removesuffix(b"\r")
         for line_no, piece in enumerate(
@@ -120,6 +119,15 @@ def _telling_lines(data: bytes) -> Iterator[tuple[int, str]]:
         ):  # a progress bar's states are lines
             if _TELLING.stand_in(piece):
                 yield line_no, decoded(piece)
+
+
+def _line_ends(data: bytes) -> int:
+    """How many `\n`, `\r` and `\r\n` there are. Few lines of a log have a `\r`: to look behind each is
+    faster than to count `\r\n`."""
+    count = data.count(b"\n")
+    for behind in data.split(b"\r")[1:]:
+        count += not behind.startswith(b"\n")
+    return count
 
 
 def _is_boot(event: KernelEvent, data: bytes) -> bool:

@@ -129,5 +129,5 @@ def test_a_scan_for_a_group_of_words_ends_where_the_words_are_others() -> None:
     text = words + b" failed: the end\nnode [x1] failed: the end\n"
     began = time.process_time()
     scan = Scanner((Pattern("it", r"^(?:\S+ +){0,10}\[x\w+\] +failed: the end"),)).scan([text])
-    assert [hit.count for hit in scan.hits] == [1]
+    assert [hit.line_count for hit in scan.hits] == [1]
     assert time.process_time() - began < OF_LINES

@@ -119,7 +119,7 @@ def naive(
 
 def booked(hits: tuple[Hit, ...]) -> dict[tuple[str, str | None], tuple[int, list[int]]]:
     return {
-        (hit.pattern, hit.process): (hit.count, [line.line_no for line in hit.examples])
+        (hit.pattern, hit.process): (hit.line_count, [line.line_no for line in hit.examples])
         for hit in hits
     }
 
@@ -249,7 +249,7 @@ def test_a_distinct_pattern_finds_the_line_behind_a_warning_once_even_where_it_b
     )
     hits = Scanner((Pattern("driver", r"cudaDriverVersion \d+", distinct=True),)).scan([text]).hits
     assert [
-        (each.process, each.count, [line.line_no for line in each.examples]) for each in hits
+        (each.process, each.line_count, [line.line_no for line in each.examples]) for each in hits
     ] == [("a:1", 1, [1]), ("b:3", 1, [3])]
 
 
@@ -260,7 +260,7 @@ def test_a_common_pattern_is_named_and_counted_only_once_in_sixteen_blocks_from_
     ]
     data = ("\n".join(lines) + "\n").encode()
     scan = Scanner((Pattern("gdr", r"via NET/\S+/GDRDMA"),)).scan([data])
-    total = sum(hit.count for hit in scan.hits)
+    total = sum(hit.line_count for hit in scan.hits)
     assert scan.common == ("gdr",)
     assert (
         COMMON_LINES
@@ -276,7 +276,7 @@ def test_a_line_that_was_examined_is_counted_once_where_one_of_its_shape_before_
     lines = [f"gpu1:41:42 [0] NCCL INFO Channel {n} via NET/IB/3\n" for n in ("10", "01", "02")]
     pattern = Pattern("via", r"Channel 0\d via NET", distinct=True)
     (hit,) = Scanner((pattern,)).scan(["".join(lines).encode()]).hits
-    assert hit.count == 2
+    assert hit.line_count == 2
 
 
 def test_a_distinct_pattern_keeps_one_line_per_process_and_last_word_however_many_there_are() -> (
@@ -292,7 +292,7 @@ def test_a_distinct_pattern_keeps_one_line_per_process_and_last_word_however_man
     scan = Scanner((pattern,)).scan([("\n".join(lines)).encode()])
     assert scan.common == ()
     assert [
-        (hit.process, hit.count, [line.text.split()[-1] for line in hit.examples])
+        (hit.process, hit.line_count, [line.text.split()[-1] for line in hit.examples])
         for hit in scan.hits
     ] == [
         ("gpu0:10", 10_000, ["NET/IB/0/GDRDMA", "NET/IB/1/GDRDMA"]),
@@ -310,7 +310,7 @@ def test_a_warning_wrapped_over_two_lines_is_searched_as_one() -> None:
         b" INIT\ngpu1:41:42 [0] NCCL INFO misc/x.cc:1 -> 2\n"
     )
     (hit,) = Scanner(PATTERNS).scan([text]).hits
-    assert (hit.pattern, hit.process, hit.count) == ("modify-qp", "gpu1:41", 1)
+    assert (hit.pattern, hit.process, hit.line_count) == ("modify-qp", "gpu1:41", 1)
     assert hit.examples[0].line_no == 2
     assert hit.examples[0].text.endswith(
         "NCCL WARN Call to ibv_modify_qp failed with 61 No data available, on dev mlx5_0:1, curr"
@@ -426,7 +426,7 @@ def test_lines_beyond_what_memory_is_to_hold_are_counted_and_said_not_to_be_kept
 ) -> None:
     monkeypatch.setattr("busbw.parsers.logs.scan._MOST_LINES", 3)
     (hit,) = Scanner((Pattern("x", "needle", keep=10),)).scan([b"needle\n" * 5]).hits
-    assert (hit.count, [line.line_no for line in hit.examples]) == (5, [1, 2, 3])
+    assert (hit.line_count, [line.line_no for line in hit.examples]) == (5, [1, 2, 3])
     scan = Scanner((Pattern("x", "needle", keep=10),)).scan([b"needle\n" * 5])
     assert scan.problems == ("2 matching lines beyond the first 3 were counted and not kept",)
 
@@ -447,7 +447,7 @@ def test_of_what_one_line_says_hardly_any_other_line_is_looked_at() -> None:
         scan = Scanner((Pattern("x", "nccl", keep=1, common_after=0),), finder).scan([data])
         (hit,) = scan.hits
         assert (hit.examples[0].text, scan.common) == ("rank0 nccl up", ("x",))
-        assert hit.count < most
+        assert hit.line_count < most
 
 
 def test_blocks_do_not_depend_on_how_the_input_was_cut() -> None:
