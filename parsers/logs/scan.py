@@ -26,10 +26,10 @@ from typing import NamedTuple
 from busbw.parsers.logs import Document, scan_literals
 from busbw.parsers.logs.scan_sieve import (
     LONGEST_LINE,
-    WARN,
     Block,
     Branch,
     Finder,
+    Piece,
     blocks,
     branches_of,
     wrapped_warnings,
@@ -46,8 +46,6 @@ _MANY_EXPRESSIONS = 100
 _MOST_ENTRIES = 500_000
 _MOST_LINES = 1_000_000
 """Kept in all, 250 bytes each."""
-_WARNING = scan_literals.Marks((WARN.decode(),))
-"""Hardly any block has one: hyperscan knows that in a third of the time of a search by `find`."""
 _PROCESS = re.compile(rb"((?!\d\d?:)[\w.-]+):(\d+):\d+ ")
 _MAY_BE_PROCESS = re.compile(rb":\d+:\d+ ")
 """What `_PROCESS` ends with: looked for first, it takes a tenth of the time."""
@@ -213,8 +211,8 @@ class Scanner:
 
     def search(self, text: bytes, tally: _Tally) -> int:
         """Have every line of the block booked that matches. Gives how many lines it has."""
-        claimed = self._search_wrapped(text, tally)
-        lines, of_branch, line_count = self._finder.lines(text, tally.never)
+        lines, of_branch, line_count, has_warning = self._finder.lines(text, tally.never)
+        claimed = self._search_wrapped(text, tally) if has_warning else {}
         matches: dict[int, list[int]] = {}
         hits: dict[int, int] = {}
         misses: dict[int, int] = {}
@@ -258,8 +256,6 @@ class Scanner:
         """Book the wrapped warnings of a block, each as one line. Gives what matched, for the index
         of each line they consist of."""
         claimed: dict[int, Collection[int]] = {}
-        if not _WARNING.stand_in(text):
-            return claimed
         for at, joined, count in wrapped_warnings(text):
             matched: set[int] = set()
             for number in self._finder.candidates(joined):
@@ -293,10 +289,14 @@ class Search:
 
     def _searched(self, blocks: Iterable[Block]) -> Iterator[bytes]:
         for block in blocks:
+            piece = Piece(block.raw)
+            piece.line_ends = block.skipped
             if not block.is_rest:
                 self._tally.begin(block)
-                self._tally.lines += self._scanner.search(block.text, self._tally)
-            yield block.raw
+                lines = self._scanner.search(block.text, self._tally)
+                self._tally.lines += lines
+                piece.line_ends += lines if piece.endswith(b"\n") else lines - 1
+            yield piece
 
     def result(self) -> Scan:
         """What was found in all of the input; what nobody read of it is searched now."""

@@ -20,7 +20,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
 from typing import NamedTuple
 
-from busbw.parsers.logs.scan_sieve import Branch, Candidates, Finder, Sieve
+from busbw.parsers.logs.scan_sieve import WARN, Branch, Candidates, Finder, Sieve
 from busbw.table_cache import cached, digest_of
 
 try:
@@ -199,12 +199,17 @@ class _Database:
         """The same without the branches of some expressions."""
         expressions = [*map(_as_expression, literals), *texts]
         flags = [hyperscan.HS_FLAG_CASELESS] * len(literals) + [_whole_flags()] * len(texts)
+        self.warning = len(expressions)
+        """The number of `WARN`, which is of no branch."""
+        self.numbers.append(frozenset())
+        expressions.append(_as_expression(WARN))
+        flags.append(0)
         for number, found in enumerate(self.numbers):
             if all(branches[each].is_single and branches[each].is_exact for each in found):
                 flags[number] |= hyperscan.HS_FLAG_SINGLEMATCH
         # What was learnt from one text is seldom learnt again.
         build = _compiled if never or len(expressions) < _MANY_EXPRESSIONS else _built
-        self.database = build(expressions, flags) if expressions else None
+        self.database = build(expressions, flags)
 
     def _without(self, never: frozenset[int]) -> list[frozenset[int]]:
         """The branches for each number, without those of the expressions in `never`."""
@@ -221,7 +226,8 @@ class _Database:
     def lines(self, text: bytes, never: frozenset[int]) -> Candidates:
         """The lines with a match, for each branch: those of each number."""
         branches = self._without(never)
-        matches = _matches(self.database, text) if self.database is not None else []
+        matches = _matches(self.database, text)
+        has_warning = False
         lines: dict[int, bytes] = {}
         of_branch: dict[int, list[int]] = {}
         if self.always:
@@ -232,7 +238,10 @@ class _Database:
         for match in matches:
             wanted = branches[match & _NUMBER]
             if not wanted:
-                self.unwanted += 1
+                if match & _NUMBER == self.warning:
+                    has_warning = True
+                else:
+                    self.unwanted += 1
                 continue
             last = (match >> _NUMBER_BITS) - 1
             if last > end:
@@ -249,7 +258,8 @@ class _Database:
                     of_branch[branch] = [at]
                 elif places[-1] != at:
                     places.append(at)
-        return Candidates(lines, of_branch, at + text.count(b"\n", counted) + 1)
+        line_count = at + text.count(b"\n", counted) + 1
+        return Candidates(lines, of_branch, line_count, has_warning)
 
 
 _NUMBER_BITS = 16

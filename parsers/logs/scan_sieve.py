@@ -39,6 +39,19 @@ class Block:
     """This piece of the input, only without ANSI sequences: all pieces together are the input."""
     is_rest: bool = False
     """All of it is of a line that was given already: it has no text."""
+    skipped: int = 0
+    """Line ends in front of the text, of a line that was given already."""
+
+
+class Piece(bytes):
+    """A piece of a text, whose line ends somebody has counted: that takes 1 ms a MB."""
+
+    line_ends: int
+
+
+def line_ends_in(chunk: bytes) -> int:
+    """How many line ends a chunk has."""
+    return chunk.line_ends if isinstance(chunk, Piece) else chunk.count(b"\n")
 
 
 def blocks(chunks: Iterable[bytes], size_bytes: int = BLOCK_BYTES) -> Iterator[Block]:
@@ -88,13 +101,13 @@ def _block(raw: bytes, skipping: bool) -> tuple[Block, bool]:
     if skipping:
         _, newline, text = raw.partition(b"\n")
         if not text:
-            return Block(b"", 0, raw, is_rest=True), not newline
+            return Block(b"", 0, raw, True, len(newline)), not newline
     if b"\r" in text:
         text = as_shown(text)
     if b"\0" in text:
         text = text.replace(b"\0", b"")
     text, long_lines = _cut_long_lines(text.removesuffix(b"\n"))
-    return Block(text, long_lines, raw), unfinished
+    return Block(text, long_lines, raw, False, int(skipping)), unfinished
 
 
 _REPORTS = (b"rror", b"WARN", b"ailed", b"ailure", b"FATAL", b"atal")
@@ -548,6 +561,8 @@ class Candidates(NamedTuple):
     """Number of a branch → the places of the lines that it may match, ascending, each once."""
     line_count: int
     """Lines of the block."""
+    has_warning: bool
+    """NCCL warns of something in it (`WARN`)."""
 
 
 class Finder(Protocol):
@@ -601,8 +616,9 @@ class Sieve:
             if plan:
                 plans[shape] = plan
         of_branch = self._literally(text, never)
+        has_warning = WARN in text
         if not plans and not of_branch:
-            return Candidates({}, of_branch, len(shapes))
+            return Candidates({}, of_branch, len(shapes), has_warning)
         lines = text.split(b"\n")
         for at, shape in enumerate(shapes) if plans else ():
             if shape in plans:
@@ -610,7 +626,7 @@ class Sieve:
                 for branch in plans[shape]:
                     if branch.literal_in(low):
                         of_branch.setdefault(branch.number, []).append(at)
-        return Candidates(dict(enumerate(lines)), of_branch, len(shapes))
+        return Candidates(dict(enumerate(lines)), of_branch, len(shapes), has_warning)
 
     def candidates(self, line: bytes) -> Iterable[int]:
         """As `Finder`."""

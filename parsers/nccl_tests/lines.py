@@ -24,6 +24,7 @@ from typing import NamedTuple
 
 from busbw.parsers.logs.escapes import without_escapes, without_escapes_bytes
 from busbw.parsers.logs.scan_literals import MarkedLine, Marks
+from busbw.parsers.logs.scan_sieve import line_ends_in
 from busbw.parsers.nccl_tests.rows import ELEMENT_BYTES, HEAD, REDOPS, REST_OF_ROW, has_header_part
 
 
@@ -161,21 +162,29 @@ class Line(NamedTuple):
     """How many lines say the same: NCCL's `Init COMPLETE` of one process, before a table."""
 
 
-def blocks(chunks: Iterable[bytes]) -> Iterator[bytes]:
+class Block(NamedTuple):
+    """A part of a text."""
+
+    text: bytes
+    line_ends: int
+
+
+def blocks(chunks: Iterable[bytes]) -> Iterator[Block]:
     """The text again, in blocks that end behind a line end (except the last one, and lines longer
     than 256 KiB)."""
-    rest = b""
+    rest, line_ends = b"", 0
     for chunk in chunks:
         rest += chunk
+        line_ends += line_ends_in(chunk)
         if len(rest) < _BLOCK:
             continue
         cut = rest.rfind(b"\n") + 1
         if cut == 0:
             cut = len(rest) - 1  # never between \r and \n
-        yield rest[:cut]
-        rest = rest[cut:]
+        yield Block(rest[:cut], line_ends)
+        rest, line_ends = rest[cut:], 0
     if rest:
-        yield rest
+        yield Block(rest, line_ends)
 
 
 _CELL = r"[\s|,]"
@@ -217,11 +226,11 @@ _PLAIN_ROW = re.compile(
 
 def candidates(chunks: Iterable[bytes]) -> Iterator[Line]:
     """The lines that can belong to nccl-tests output, without launcher prefixes and colours."""
-    number = 0
+    number = number_behind = 0
     state = _State()
-    for block in blocks(chunks):
+    for block, line_ends in blocks(chunks):
+        number, number_behind = number_behind, number_behind + line_ends
         if not state.in_table and not _BLOCK_MARKS.stand_in(block):
-            number += block.count(b"\n")
             continue
         if b"\x1b" in block:
             block = without_escapes_bytes(block)
@@ -250,10 +259,8 @@ def candidates(chunks: Iterable[bytes]) -> Iterator[Line]:
                     yield Line(number, "", raw.decode("ascii"), True)
                 else:
                     yield from state.lines(number, raw)
-        else:
-            number += block.count(b"\n", done)
         if end < len(block):
-            yield from state.lines(number + 1, block[end:], ended=False)
+            yield from state.lines(number_behind + 1, block[end:], ended=False)
     if state.has_given:
         yield from state.counted()
 
