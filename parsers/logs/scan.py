@@ -211,7 +211,7 @@ class Scanner:
 
     def search(self, text: bytes, tally: _Tally) -> int:
         """Have every line of the block booked that matches. Gives how many lines it has."""
-        lines, of_branch, line_count, has_warning = self._finder.lines(text, tally.never)
+        lines, of_branch, line_count, has_warning, sure = self._finder.lines(text, tally.never)
         claimed = self._search_wrapped(text, tally) if has_warning else {}
         matches: dict[int, list[int]] = {}
         hits: dict[int, int] = {}
@@ -223,7 +223,7 @@ class Scanner:
                 places = [at for at in places if at not in claimed or index not in claimed[at]]
             if index in tally.once:
                 places = self._first(branch, places, lines)
-            elif not branch.is_exact:
+            elif number not in sure:
                 search = branch.regex.search
                 matching = [at for at in places if search(lines[at]) is not None]
                 hits[number] = len(matching)

@@ -54,6 +54,7 @@ _FREQUENT = frozenset(
 """Literals in so many lines of training logs that what is found by them is seldom a match: of a
 megabyte of many programs' lines, 14,000 of 18,000 lines that had a literal and did not match. What
 else is frequent in a text is learnt from it, which costs a new database."""
+_BYTES_PER_MATCH = 250
 _MOST_DATABASES = 8
 _MANY_EXPRESSIONS = 8
 """So many take longer to compile than to read from the cache."""
@@ -69,6 +70,7 @@ class LiteralFinder:
 
     def __init__(self, branches: tuple[Branch, ...]) -> None:
         self.whole = _whole_from_start(branches)
+        """Branches that are searched whole, and whether each line that is found matches."""
         self.branches = branches
         self.databases: dict[frozenset[int], _Database] = {}
         self.hits: Counter[int] = Counter()
@@ -84,17 +86,17 @@ class LiteralFinder:
         self.most_misses -= sum(misses.values())
         if self.most_misses > 0:
             return
-        whole = set()
+        whole: list[tuple[int, bool]] = []
         for each in self.branches:
             missed = self.misses[each.number]
             is_hot = missed > _MISSES and missed > _MISSES_PER_HIT * self.hits[each.number]
-            if is_hot and each.number not in self.whole and _is_known(each.text):
-                whole.add(each.number)
+            if is_hot and each.number not in self.whole:
+                whole += _found_whole([each])
         self.most_misses = _MOST_MISSES
         self.misses.clear()
         self.hits.clear()
         if whole:
-            self.whole |= whole
+            self.whole.update(whole)
             self.databases.clear()
 
     def lines(self, text: bytes, never: frozenset[int]) -> Candidates:
@@ -123,17 +125,16 @@ class LiteralFinder:
         return database
 
 
-def _whole_from_start(branches: tuple[Branch, ...]) -> frozenset[int]:
-    """The branches that their literals cannot find, or find in most lines, and hyperscan can. Whether
-    it can is known from compiling them: 10 ms each."""
+def _whole_from_start(branches: tuple[Branch, ...]) -> dict[int, bool]:
+    """The branches that their literals cannot find, or find in most lines, and hyperscan can, as
+    `LiteralFinder.whole`. Whether it can is known from compiling them: 10 ms each."""
     chosen = tuple(each for each in branches if _says_little(each))
     if not chosen:
-        return frozenset()
-    texts = tuple(each.text for each in chosen)
-    make = functools.partial(_all_known, texts)
+        return {}
     version = getattr(hyperscan, "__version__", "")
-    known = cached(f"known-{digest_of(version, texts)}", make)
-    return frozenset(each.number for each in chosen if each.text in known)
+    texts = tuple((each.number, each.text) for each in chosen)
+    make = functools.partial(_found_whole, chosen)
+    return dict(cached(f"whole-{digest_of(version, texts)}", make))
 
 
 def _says_little(branch: Branch) -> bool:
@@ -144,22 +145,37 @@ def _says_little(branch: Branch) -> bool:
     return min(map(len, branch.literals)) < _SHORT or not _FREQUENT.isdisjoint(branch.literals)
 
 
-def _all_known(texts: Iterable[str]) -> frozenset[str]:
-    return frozenset(filter(_is_known, texts))
+def _found_whole(branches: Iterable[Branch]) -> list[tuple[int, bool]]:
+    """Those that hyperscan can search, or can do so without what it does not know: their numbers, and
+    whether each line that it finds matches."""
+    found = []
+    for each in branches:
+        if "{," in each.text:
+            continue
+        if _IN_ONE_LINE.fullmatch(each.text) and _compiles(each.text, hyperscan.HS_FLAG_CASELESS):
+            found.append((each.number, True))
+        elif not re.search(r"\\[AZ]", each.text) and _compiles(each.text, _prefilter_flags()):
+            found.append((each.number, False))
+    return found
 
 
-def _is_known(text: str) -> bool:
-    """Whether hyperscan knows the syntax, or can do without what it does not know."""
+_IN_ONE_LINE = re.compile(
+    r"(?:[ -#%-'*-Z_-~]|\\[dwSb]|\\[^\w\s]|\((?:\?:|(?!\?))|\)|\[(?!\^)(?:[ -Z^-~]|\\[dw]|\\[^\w\s])+\])+"
+)
+"""An expression that matches nothing across lines, and all of which hyperscan reads as Python does."""
+
+
+def _compiles(text: str, flags: int) -> bool:
     try:
         hyperscan.Database(mode=hyperscan.HS_MODE_BLOCK).compile(
-            expressions=[_searchable(text)], flags=[_whole_flags()]
+            expressions=[_searchable(text)], flags=[flags]
         )
     except hyperscan.error:
         return False
-    return "{," not in text and "\\A" not in text and "\\Z" not in text
+    return True
 
 
-def _whole_flags() -> int:
+def _prefilter_flags() -> int:
     """Lines are lines; what cannot be expressed (lookarounds) matches more."""
     return (
         hyperscan.HS_FLAG_CASELESS
@@ -173,18 +189,20 @@ class _Database:
     """The literals of a set of branches, and some branches as a whole."""
 
     def __init__(
-        self, branches: tuple[Branch, ...], never: frozenset[int], whole: frozenset[int]
+        self, branches: tuple[Branch, ...], never: frozenset[int], whole: Mapping[int, bool]
     ) -> None:
         self.unwanted = 0
         """Matches so far of literals that nobody wanted any more."""
         literals: dict[bytes, set[int]] = {}
-        texts: dict[bytes, set[int]] = {}
+        texts: dict[tuple[bytes, int], set[int]] = {}
         always: set[int] = set()
         for each in branches:
             if each.index in never:
                 continue
             if each.number in whole:
-                texts.setdefault(_searchable(each.text), set()).add(each.number)
+                is_sure = whole[each.number]
+                flag = hyperscan.HS_FLAG_CASELESS if is_sure else _prefilter_flags()
+                texts.setdefault((_searchable(each.text), flag), set()).add(each.number)
                 continue
             if not each.literals:
                 always.add(each.number)
@@ -197,8 +215,10 @@ class _Database:
         """Number of an expression in the database → branches."""
         self.wanted: dict[frozenset[int], list[frozenset[int]]] = {}
         """The same without the branches of some expressions."""
-        expressions = [*map(_as_expression, literals), *texts]
-        flags = [hyperscan.HS_FLAG_CASELESS] * len(literals) + [_whole_flags()] * len(texts)
+        sure = (each.number for each in branches if whole.get(each.number, each.is_exact))
+        self.sure = frozenset(sure)
+        expressions = [*map(_as_expression, literals), *(text for text, _ in texts)]
+        flags = [hyperscan.HS_FLAG_CASELESS] * len(literals) + [flag for _, flag in texts]
         self.warning = len(expressions)
         """The number of `WARN`, which is of no branch."""
         self.numbers.append(frozenset())
@@ -233,7 +253,11 @@ class _Database:
         if self.always:
             lines = dict(enumerate(text.split(b"\n")))
             of_branch = {each: list(lines) for each in self.always}
-        at = start = counted = 0
+        # Where nearly every line has a match, to cut all of them is faster than to look for each.
+        cut = text.split(b"\n") if len(matches) * _BYTES_PER_MATCH > len(text) else []
+        following = iter(cut)
+        reach = at = -1 if cut else 0
+        start = counted = 0
         end = -2
         for match in matches:
             wanted = branches[match & _NUMBER]
@@ -246,20 +270,28 @@ class _Database:
             last = (match >> _NUMBER_BITS) - 1
             if last > end:
                 last = max(0, last)  # an empty match at the very start
-                start = text.rfind(b"\n", 0, last) + 1
-                at += text.count(b"\n", counted, start)
-                counted = start
-                end = text.find(b"\n", last)
-                end = len(text) if end < 0 else end
-                lines[at] = text[start:end]
+                if cut:
+                    while reach < last:
+                        line = next(following)
+                        reach += len(line) + 1
+                        at += 1
+                    lines[at] = line
+                    end = reach
+                else:
+                    start = text.rfind(b"\n", 0, last) + 1
+                    at += text.count(b"\n", counted, start)
+                    counted = start
+                    end = text.find(b"\n", last)
+                    end = len(text) if end < 0 else end
+                    lines[at] = text[start:end]
             for branch in wanted:
                 places = of_branch.get(branch)
                 if places is None:
                     of_branch[branch] = [at]
                 elif places[-1] != at:
                     places.append(at)
-        line_count = at + text.count(b"\n", counted) + 1
-        return Candidates(lines, of_branch, line_count, has_warning)
+        line_count = len(cut) or at + text.count(b"\n", counted) + 1
+        return Candidates(lines, of_branch, line_count, has_warning, self.sure)
 
 
 _NUMBER_BITS = 16

@@ -563,6 +563,8 @@ class Candidates(NamedTuple):
     """Lines of the block."""
     has_warning: bool
     """NCCL warns of something in it (`WARN`)."""
+    sure: frozenset[int]
+    """Numbers of branches that match every line they are worth a look in."""
 
 
 class Finder(Protocol):
@@ -599,6 +601,7 @@ class Sieve:
     def __init__(self, branches: tuple[Branch, ...]) -> None:
         self.sieved = tuple(each for each in branches if each.sieved)
         self.unsieved = tuple(each for each in branches if not each.sieved)
+        self.sure = frozenset(each.number for each in branches if each.is_exact)
         self.known: dict[bytes, tuple[Branch, ...]] = {}
         self.hot: set[bytes] = set()
         """The known shapes that some branch may match."""
@@ -618,7 +621,7 @@ class Sieve:
         of_branch = self._literally(text, never)
         has_warning = WARN in text
         if not plans and not of_branch:
-            return Candidates({}, of_branch, len(shapes), has_warning)
+            return Candidates({}, of_branch, len(shapes), has_warning, self.sure)
         lines = text.split(b"\n")
         for at, shape in enumerate(shapes) if plans else ():
             if shape in plans:
@@ -626,7 +629,7 @@ class Sieve:
                 for branch in plans[shape]:
                     if branch.literal_in(low):
                         of_branch.setdefault(branch.number, []).append(at)
-        return Candidates(dict(enumerate(lines)), of_branch, len(shapes), has_warning)
+        return Candidates(dict(enumerate(lines)), of_branch, len(shapes), has_warning, self.sure)
 
     def candidates(self, line: bytes) -> Iterable[int]:
         """As `Finder`."""
