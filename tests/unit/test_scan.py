@@ -22,6 +22,7 @@ from busbw.parsers.logs.scan import (
     Line,
     Pattern,
     Scanner,
+    Search,
     process_of,
 )
 from busbw.parsers.logs.scan_literals import LiteralFinder
@@ -30,10 +31,12 @@ from busbw.parsers.logs.scan_sieve import (
     LONGEST_LINE,
     Branch,
     Finder,
+    Piece,
     Sieve,
     as_shown,
     blocks,
     erased,
+    line_ends_in,
     required_literals,
     shape_of,
 )
@@ -485,3 +488,22 @@ def test_the_erased_expression_matches_the_shape_of_what_the_expression_matches(
     assert re.search(pattern, line)
     assert re.search(erased(pattern), shape_of(line), re.IGNORECASE)
     assert not re.search(erased(pattern), shape_of(line + "/GDRDMA"), re.IGNORECASE)
+
+
+def test_the_line_ends_of_each_piece_are_counted_whatever_is_in_it() -> None:
+    long = b"x" * 300_000
+    text = (
+        b"a\x1b[1mb\n10%\r20%\r\n"
+        + long
+        + b"\n\n\0c\n"
+        + long
+        + b"\n"
+        + b"line\n" * 50_000
+        + b"end"
+    )
+    for chunk in (1000, 120 << 10, len(text)):
+        chunks = [text[at : at + chunk] for at in range(0, len(text), chunk)]
+        pieces = list(Search(Scanner((Pattern("x", "line"),)), chunks))
+        assert [line_ends_in(piece) for piece in pieces] == [piece.count(b"\n") for piece in pieces]
+        assert all(isinstance(piece, Piece) for piece in pieces)
+        assert len(pieces) > 5

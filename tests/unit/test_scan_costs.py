@@ -3,6 +3,7 @@ expression that is asked of most lines in vain makes every text slow."""
 
 from __future__ import annotations
 
+import re
 import sys
 from collections import Counter
 from collections.abc import Mapping
@@ -12,7 +13,8 @@ import pytest
 
 from busbw.cli import read, why_reading
 from busbw.parsers.logs.scan import Pattern, Scanner, scanner_of
-from busbw.parsers.logs.scan_literals import LiteralFinder
+from busbw.parsers.logs.scan_literals import LiteralFinder, _found_whole
+from busbw.parsers.logs.scan_sieve import branches_of
 
 pytest.importorskip("hyperscan", reason="the fast finder is not installed here")
 
@@ -70,3 +72,28 @@ def test_expressions_that_begin_with_blanks_do_not_hide_each_other() -> None:
     assert [hit.pattern for hit in scanner.scan([text + b"00:" * 15 + b"00"]).hits] == [
         expressions[2]
     ]
+
+
+def test_where_hyperscan_alone_decides_it_decides_as_python_does() -> None:
+    text = b"".join(gen_varied.varied(300_000, 4108)).replace(b"\r", b"").replace(b"\x1b", b"")
+    lines = text.split(b"\n")
+    for scanner in (scanner_of(read._patterns()), why._scanner()):
+        finder = scanner._finder
+        assert isinstance(finder, LiteralFinder)
+        sure = [finder.branches[number] for number, is_sure in finder.whole.items() if is_sure]
+        assert len(sure) > 5
+        of_branch = finder.lines(text, frozenset()).of_branch
+        for branch in sure:
+            matching = [at for at, line in enumerate(lines) if branch.regex.search(line)]
+            assert of_branch.get(branch.number, []) == matching, branch.text
+
+
+@pytest.mark.parametrize(
+    "regex", [r"ab\s+12", r"ab[^x]12", r"ab\W12", r"ab$", r"ab(?! c)", r"\bab\D"]
+)
+def test_python_is_asked_of_what_may_match_across_lines_or_reads_otherwise(regex: str) -> None:
+    (branch,) = branches_of([regex])
+    assert [is_sure for _, is_sure in _found_whole([branch])] in ([False], [])
+    hits = Scanner((Pattern("x", regex),)).scan([b"ab\n12\nab c\n"]).hits
+    expected = [at for at, line in enumerate(("ab", "12", "ab c"), 1) if re.search(regex, line)]
+    assert [line.line_no for hit in hits for line in hit.examples] == expected
