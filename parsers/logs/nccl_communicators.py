@@ -72,18 +72,16 @@ def last_states(logged: Iterable[Communicator]) -> tuple[Communicator, ...]:
 
 def _fold(before: Communicator, after: Communicator) -> Communicator:
     """The later line with what only the earlier one has."""
-    folded = {
-        "state": max(before.state, after.state, key=_ORDER.index),
-        "comm_id": after.comm_id or before.comm_id,
-        "cuda_dev": before.cuda_dev if after.cuda_dev is None else after.cuda_dev,
-        "nvml_dev": before.nvml_dev if after.nvml_dev is None else after.nvml_dev,
-        "bus_id": after.bus_id or before.bus_id,
-        "parent": after.parent or before.parent,
-        "function": before.function or after.function,
-    }
-    # Most lines of a large job have all of it: to replace nothing takes as long as to replace all.
-    changes = {name: value for name, value in folded.items() if value != getattr(after, name)}
-    return replace(after, **changes) if changes else after
+    return replace(
+        after,
+        state=max(before.state, after.state, key=_ORDER.index),
+        comm_id=after.comm_id or before.comm_id,
+        cuda_dev=before.cuda_dev if after.cuda_dev is None else after.cuda_dev,
+        nvml_dev=before.nvml_dev if after.nvml_dev is None else after.nvml_dev,
+        bus_id=after.bus_id or before.bus_id,
+        parent=after.parent or before.parent,
+        function=before.function or after.function,
+    )
 
 
 def _groups(

@@ -13,7 +13,6 @@ import itertools
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 
 from busbw.model import Communicator, LogLine, NcclLog, NcclWarning, ProcessFacts
 from busbw.parsers.logs.nccl_communicators import (
@@ -27,6 +26,7 @@ from busbw.parsers.logs.nccl_facts import (
     COMMUNICATOR_ID,
     FACT_PREFIX,
     WARN_ID,
+    facts_of,
     taken,
 )
 from busbw.parsers.logs.nccl_line import BACKTRACE, message_of, parse_line, result_name
@@ -35,7 +35,6 @@ from busbw.parsers.logs.scan import Hit, Line, Scan
 from busbw.text import whole
 
 _GLUED = re.compile(r"^-?\d+(?=\D)")
-_SILENT = ProcessFacts()
 _RANKS = re.compile(r"^rank (\d+)$")
 
 
@@ -116,20 +115,19 @@ def _process(name: str | None, logged: _Logged) -> ProcessFacts:
     tag = _RANKS.match(name or "")
     host, _, pid = (name or "").rpartition(":")
     rank = int(tag[1]) if tag else None
-    fields = {name: _merged(values) for name, values in logged.fields.items()}
+    fields = {field: _merged(values) for field, values in logged.fields.items()}
     environment = fields.get("environment")
     if isinstance(environment, tuple):
         fields["environment"] = tuple(sorted(environment))
-    return replace(
-        _SILENT,
-        process=name,
-        host=host or None,
-        pid=whole(pid),
-        rank=largest.rank if largest else rank,
-        nranks=largest.nranks if largest else None,
-        communicators=communicators,
-        **fields,
-    )
+    fields |= {
+        "process": name,
+        "host": host or None,
+        "pid": whole(pid),
+        "rank": largest.rank if largest else rank,
+        "nranks": largest.nranks if largest else None,
+        "communicators": communicators,
+    }
+    return facts_of(fields)
 
 
 def _merged(values: Sequence[object]) -> object:

@@ -485,7 +485,7 @@ class _Tally:
                 examples = entry.examples
                 if self.has_wrapped:
                     examples.sort()
-                if process not in names:
+                if process is not None and process not in names:
                     names[process] = process.decode("utf-8", "replace")
                 hit = Hit(pattern.id, names[process], entry.count, tuple(examples))
                 hits.append((examples[0].line_no, pattern.id, len(hits), hit))
