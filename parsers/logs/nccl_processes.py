@@ -9,7 +9,6 @@
 
 from __future__ import annotations
 
-import itertools
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
@@ -26,7 +25,7 @@ from busbw.parsers.logs.nccl_facts import (
     COMMUNICATOR_ID,
     FACT_PREFIX,
     WARN_ID,
-    facts_of,
+    facts_with,
     taken,
 )
 from busbw.parsers.logs.nccl_line import BACKTRACE, message_of, parse_line, result_name
@@ -42,7 +41,7 @@ class _Logged:
     """What the lines of one process say."""
 
     def __init__(self) -> None:
-        self.fields: dict[str, list[object]] = {}
+        self.fields: defaultdict[str, list[object]] = defaultdict(list)
         """Fields of `ProcessFacts`, with what each line says."""
         self.communicators: list[Communicator] = []
 
@@ -70,9 +69,9 @@ def log_of(scan: Scan) -> NcclLog:
                 if match := BACKTRACE.match(message):
                     results[result_name(int(match["result"]))] += 1
         else:
-            for given in taken(hit.pattern, (line.text for line in hit.examples)):
-                for name, value in given:
-                    own.fields.setdefault(name, []).append(value)
+            for line in hit.examples:
+                for name, value in taken(hit.pattern, line.text):
+                    own.fields[name].append(value)
     processes = [_process(name, own) for name, own in logged.items()]
     processes.sort(key=_by_rank)
     warnings.sort(key=lambda each: each.line_no)
@@ -127,7 +126,7 @@ def _process(name: str | None, logged: _Logged) -> ProcessFacts:
         "nranks": largest.nranks if largest else None,
         "communicators": communicators,
     }
-    return facts_of(fields)
+    return facts_with(**fields)
 
 
 def _merged(values: Sequence[object]) -> object:
@@ -135,8 +134,8 @@ def _merged(values: Sequence[object]) -> object:
     first = values[0]
     if not isinstance(first, tuple) or (len(values) == 1 and len(first) == 1):
         return first
-    groups = (group for group in values if isinstance(group, tuple))
-    return tuple(dict.fromkeys(itertools.chain.from_iterable(groups)))
+    groups = [group for group in values if isinstance(group, tuple)]
+    return tuple(dict.fromkeys([each for group in groups for each in group]))
 
 
 def _by_rank(process: ProcessFacts) -> tuple[bool, int, str]:
