@@ -117,7 +117,7 @@ def ended(*arguments: object, **named: object) -> None:
     raise BrokenProcessPool("a process in the process pool was terminated abruptly")
 
 
-@pytest.mark.parametrize("read", [read_texts.read_one, why.read_one])
+@pytest.mark.parametrize("read", [read_texts.read_one, why_reading.read_one])
 def test_nothing_of_a_text_is_kept_in_cycles(
     read: Callable[[intake.Source], object], sources: tuple[intake.Source, ...]
 ) -> None:

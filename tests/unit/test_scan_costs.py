@@ -77,7 +77,7 @@ def test_expressions_that_begin_with_blanks_do_not_hide_each_other() -> None:
 def test_where_hyperscan_alone_decides_it_decides_as_python_does() -> None:
     text = b"".join(gen_varied.varied(300_000, 4108)).replace(b"\r", b"").replace(b"\x1b", b"")
     lines = text.split(b"\n")
-    for scanner in (scanner_of(read._patterns()), why._scanner()):
+    for scanner in (scanner_of(read._patterns()), why_reading._scanner()):
         finder = scanner._finder
         assert isinstance(finder, LiteralFinder)
         sure = [finder.branches[number] for number, is_sure in finder.whole.items() if is_sure]
