@@ -122,7 +122,7 @@ def line_clues(known: Catalogue, texts: Iterable[Text]) -> tuple[Clue, ...]:
                         shared.place,
                         where,
                         span,
-                        hit.count > len(hit.examples),
+                        hit.line_count > len(hit.examples),
                     )
                     clues.append(clue)
     return tuple(clues)
