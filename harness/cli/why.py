@@ -14,7 +14,7 @@ from pathlib import Path
 from busbw.cli.pool import rarely_collected
 from busbw.cli.why_document import document
 from busbw.cli.why_entries import entry, listing, unknown_id
-from busbw.cli.why_reading import read
+from busbw.cli.why_reading import read, with_unfinished_starts
 from busbw.cli.why_text import answer, broken
 from busbw.cli.why_verdict import exit_status, with_findings, worth_showing
 from busbw.errors import ReadError, UsageError
@@ -122,6 +122,8 @@ def _diagnose(args: argparse.Namespace) -> int:
         )
     diagnosis = diagnose(reading.evidence, Context(family))
     diagnosis = with_findings(diagnosis, reading.findings)
+    if exit_status(diagnosis, reading) == 0 and not diagnosis.healthy:
+        reading = with_unfinished_starts(reading)
     if reading.gaps:
         diagnosis = replace(diagnosis, healthy=False)
     shown = diagnosis.findings if args.all else worth_showing(diagnosis)

@@ -57,6 +57,8 @@ class Reading:
     is_good: bool = False
     """Every text was read whole by a format or as a tool's output, and nothing in it is bad: what
     `busbw read` ends with 0 for."""
+    sources: tuple[intake.Source, ...] = ()
+    """All texts, to read them again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,8 +146,34 @@ def read(names: Sequence[str]) -> Reading:
     is_known = bool(all_facts or results) or any(reading.is_known for reading in readings)
     is_good = not problems and all(reading.records.is_good for reading in readings)
     return Reading(
-        evidence, tuple(problems), tuple(findings), tuple(gaps), is_blank, is_known, is_good
+        evidence,
+        tuple(problems),
+        tuple(findings),
+        tuple(gaps),
+        is_blank,
+        is_known,
+        is_good,
+        tuple(sources),
     )
+
+
+def with_unfinished_starts(reading: Reading) -> Reading:
+    """The reading, with communicators that ranks began to start and did not complete as gaps: no line
+    reports them. Reads every text of NCCL's log once more."""
+    from busbw.model.logs import NcclLog
+    from busbw.parsers.logs import nccl_communicators, nccl_debug
+
+    logs: list[NcclLog] = []
+    for source in reading.sources:
+        try:
+            if not intake.is_binary(intake.head_of(source, HEAD_BYTES)):
+                records = nccl_debug.read(source.open()).records
+                logs += (each for each in records if isinstance(each, NcclLog))
+        except (UnknownLayout, ReadError, UsageError):
+            continue  # what cannot be read stands among the problems already
+    processes = [process for log in logs for process in log.processes]
+    starts = nccl_communicators.stuck(processes)
+    return replace(reading, gaps=(*reading.gaps, *starts))
 
 
 def _run_texts(name: str) -> list[intake.Source]:

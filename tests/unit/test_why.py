@@ -503,3 +503,24 @@ def test_read_and_why_agree_on_the_states_of_slurms_nodes(
     )
     assert (main(["read", path]), main(["why", path])) == statuses
     capsys.readouterr()
+
+
+def test_a_communicator_whose_start_does_not_end_is_unknown_and_not_fine(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    log = write(
+        tmp_path,
+        "rank0.log",
+        "gpu-017:41:45 [0] NCCL INFO NET/IB : Using [0]mlx5_0:1/IB [RO]; OOB bond0:10.0.17.1<0>\n"
+        "gpu-017:41:45 [0] NCCL INFO comm 0x55e0 rank 0 nranks 16 cudaDev 0 nvmlDev 0 busId 1b000"
+        " commId 0x8a1b2c3d4e5f6071 - Init START\n",
+    )
+    status, out, _ = why(capsys, log)
+    assert (status, out.splitlines()[:2]) == (
+        3,
+        [
+            "UNKNOWN: no line reports a failure, but the evidence is incomplete",
+            "  missing     communicator 8a1b2c3d4e5f6071: 1 of 16 ranks began their start and did not"
+            " complete it (0)",
+        ],
+    )
