@@ -91,7 +91,8 @@ class Proof:
 
         self._accounting = accounting
         self._columns, self._fabric = accounting.columns, accounting.fabric
-        self._leaves = len({leaf for _, leaf in accounting.fabric.leaf_of})
+        self._leaf = dict(accounting.fabric.leaf_of)
+        self._leaves = len(set(self._leaf.values()))
         self._tested = tested_parts(self._columns, np.arange(len(self._columns.ratio)))
 
     def can_flag(self, account: Account) -> bool:
@@ -114,6 +115,9 @@ class Proof:
             return False
         slow, clean = len(account.slow_in), len(account.clean_in)
         slow_in = set(account.slow_in)
+        if account.intermittent and account.part.kind in _UPLINKS:
+            # Full at times: by neighbours, or by flows that collide.
+            return False
         if shared:
             # Neighbours load it now and then, in a launch as from launch to launch.
             slow_in -= self._in_bursts(account)
@@ -174,7 +178,10 @@ class Proof:
 
     def _is_of_way(self, account: Account) -> bool:
         """What leaves its leaf is slow with it, as much is slow without it, or all of that always
-        while it is good inside: so is a way that static routing gives it, and no node."""
+        while it is good inside and toward other leaves: so is a way that static routing gives it, and
+        no node."""
+        import numpy as np
+
         members = self._accounting.loaded(account.part)
         halfway = (1.0 + account.ratio) / 2
         # Collisions and neighbours on the uplinks come and go, and slow others as well.
@@ -184,12 +191,19 @@ class Proof:
         if others and statistics.median(others) <= halfway:
             return True
         columns = self._columns
+        slow = set(map(self._ends, account.explained))
         crossing = members.at[columns.crosses[members.at]]
+        same_way = [self._ends(index) in slow for index in crossing.tolist()]
         # Slow for what else is known is not good.
-        good = crossing[columns.ratio[crossing] > halfway]
+        good = crossing[np.array(same_way, dtype=bool) & (columns.ratio[crossing] > halfway)]
         return bool(account.clean_in) and set(columns.launch[good].tolist()).isdisjoint(
             account.clean_in
         )
+
+    def _ends(self, index: int) -> frozenset[str]:
+        """The leaves that a group joins."""
+        nodes = self._columns.levels[index].sample.nodes
+        return frozenset(self._leaf.get(node, "") for node in nodes)
 
     def _is_of_end(self, account: Account) -> bool:
         """One of the pair's ends is as slow with others on such a way."""

@@ -297,3 +297,14 @@ def test_a_pair_whose_ends_are_as_slow_with_others_across_is_not_named() -> None
     """Static routing gives all ways of both ends the same dead cable."""
     own = points("8x4", "cable", "static", "develop")
     assert BENCH.trial(case(own[901 % len(own)], 901)).end != "wrong"
+
+
+@pytest.mark.parametrize(
+    ("size", "kind", "index"), [("32x8", "cable", 5002), ("8x4", "flaky", 2004)]
+)
+def test_what_static_routing_does_to_some_ways_names_no_node_and_no_whole_uplinks(
+    size: str, kind: str, index: int
+) -> None:
+    """A dead cable took a node's ways to one leaf alone; flows of now these, now those collided."""
+    own = points(size, kind, "static", "held-out")
+    assert BENCH.trial(case(own[index % len(own)], index)).end != "wrong"
