@@ -7,11 +7,13 @@ tables, dumps, checks, counters ──▶ facts ─┴─▶ clues ──▶ ran
 
 from __future__ import annotations
 
+import bisect
 import functools
 import itertools
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from enum import Enum
 from typing import NamedTuple
 
 from busbw import plugins
@@ -305,21 +307,21 @@ _WARNING = re.compile(
     r"NCCL WARN |UCX +(?:WARN|ERROR) |libfabric:.*<(?:warn|critical)>|\bW(?:ARN|ARNING)\b|\[W\d{3}"
 )
 """Lines by which a library warns: it may go on after them."""
-_LIBRARY = re.compile(r"NCCL WARN |UCX +(?:WARN|ERROR) |libfabric:")
 _EXCEPTION = re.compile(r"(?-i:\b[A-Z]\w*(?:Error|Exception)): ")
-_STAYS = re.compile(r"NCCL |UCX |libfabric:|kernel:|^\[ *\d+\.\d+\] |NVRM:")
 """Lines by which a program stops, unless something starts it again."""
+_STAYS = re.compile(r"NCCL |UCX |libfabric:|kernel:|^\[ *\d+\.\d+\] |NVRM:")
+"""Lines of libraries of communication, which may hang behind them while others go on, and of the
+kernel, whose log has no end."""
 _SHELL = re.compile(
     r": line \d+: |^(?:\S*/)?(?:ba|z|k|da)?sh: |^(?:mkdir|cp|mv|rm|ln|ls|cat|cd|tee|tar|chmod|rsync|module|source): "
 )
 """Lines of shells and of the small tools in their scripts, which go on after an error."""
 _STARTERS = frozenset({"mpirun", "launcher"})
 """Sources of what starts a run: what they complain of is over when the run works."""
-_LONG = 100
-"""Lines behind a warning or an exception without a failure, after which it did not stop the run."""
-_LONG_FOR_WORDS, _LONG_FOR_FAILURES = 1_000, 5_000
-"""Lines behind any other report of a failure, by general words or by a writer's own, after which it
-did not stop the run either."""
+_PASTE = 100
+"""Lines of a text at most that somebody may have cut out for what it says."""
+_BEHIND_A_DEVICE = 100
+"""Lines at most between what a device reports and what a program says of it."""
 COMPLETE = r"- ?Init COMPLETE"
 """A communicator is complete: what only prevents one is over."""
 _BEFORE_WORK = frozenset({"build", "launch", "init"})
@@ -378,7 +380,7 @@ def diagnose(evidence: EvidenceSet, context: Context | None = None) -> Diagnosis
         seen=_fabrics_seen(evidence) - absent,
         absent=absent,
         long_texts=frozenset(
-            number for number, text in enumerate(evidence.texts) if text.lines > _LONG
+            number for number, text in enumerate(evidence.texts) if text.lines > _PASTE
         ),
     )
     clues = [*line_clues(known, evidence.texts), *fact_clues(known, evidence)]
@@ -521,7 +523,7 @@ def _crash(evidence: EvidenceSet, courses: Mapping[int, _Course]) -> Sighting | 
         course = courses[number]
         first = crashes.first_of_last(lines, course.failures) if not course.finished else None
         if first is not None and not any(
-            place.text == number and 0 < first.place.line_no - place.line_no <= _LONG
+            place.text == number and 0 < first.place.line_no - place.line_no <= _BEHIND_A_DEVICE
             for place in devices
         ):
             return first
@@ -542,31 +544,59 @@ def _device_patterns() -> tuple[Pattern, ...]:
 def _is_outlived(
     text: str, place: Place, courses: Mapping[int, _Course], is_starter: bool = False
 ) -> bool:
-    """Somebody warned, and the run completed all the same; or somebody warned or stopped, or what
-    starts the run complained, and the text went on for long before anything else failed. A library
-    of communication may hang behind its warning while others go on."""
+    """The job did its work behind the line, or went on for long before anything else failed: the
+    longer, the more the line sounds like a failure. A library of communication may hang behind its
+    warning while others go on."""
     course = courses.get(place.text)
     if course is None:
         return False
     if place.line_no < course.finished:
         return True
-    is_warning = _WARNING.search(text) is not None
-    end = next((is_end for line_no, is_end in course.ends if line_no > place.line_no), None)
-    if is_warning and end is not None:
-        return end
+    sound = _Sound.WARNING if is_starter else _sound(text)
+    if _WARNING.search(text) is not None:
+        end = next((is_end for line_no, is_end in course.ends if line_no > place.line_no), None)
+        if end is not None:
+            return end
     if _STAYS.search(text):
         return False
-    writer = failure_lines.writer_of(text)
-    is_loud = writer is not None and _SHELL.search(text) is None
-    may_go_on = is_warning or is_starter or not is_loud
-    after = (line_no for line_no in course.failures if line_no > place.line_no)
-    if may_go_on or _EXCEPTION.search(text):
-        enough = _LONG
+    after = bisect.bisect_right(course.failures, place.line_no)
+    if after < len(course.failures):
+        until = course.failures[after]
     else:
-        enough = _LONG_FOR_WORDS if writer is not None and writer.words else _LONG_FOR_FAILURES
-    # What stopped with an error and was followed by no other may be what ended the job.
-    is_last = enough == _LONG_FOR_FAILURES or (is_loud and not may_go_on and enough == _LONG)
-    return next(after, place.line_no if is_last else course.goes_on) - place.line_no > enough
+        # What stopped with an error and was followed by no other may be what ended the job.
+        until = place.line_no if sound in _LAST_WORDS else course.goes_on
+    return until - place.line_no > _LONG[sound]
+
+
+class _Sound(Enum):
+    """How much a line sounds like the end of a job."""
+
+    WARNING = "a warning, or no report of a failure"
+    EXCEPTION = "a program stops, unless something starts it again"
+    WORDS = "general words of failure"
+    FAILURE = "a writer's own wording for a failure"
+
+
+_LONG = {
+    _Sound.WARNING: 100,
+    _Sound.EXCEPTION: 100,
+    _Sound.WORDS: 1_000,
+    _Sound.FAILURE: 5_000,
+}
+"""Lines behind it without a failure, after which it did not stop the job."""
+_LAST_WORDS = (_Sound.EXCEPTION, _Sound.FAILURE)
+
+
+@functools.lru_cache(maxsize=MOST_LINES_KNOWN)
+def _sound(text: str) -> _Sound:
+    if _WARNING.search(text) is not None or _SHELL.search(text) is not None:
+        return _Sound.WARNING
+    writer = failure_lines.writer_of(text)
+    if writer is None:
+        return _Sound.WARNING
+    if _EXCEPTION.search(text) is not None:
+        return _Sound.EXCEPTION
+    return _Sound.WORDS if writer.words else _Sound.FAILURE
 
 
 def _weak(clue: Clue) -> Clue:
