@@ -160,6 +160,8 @@ def ask(command: Sequence[str], path: Path) -> list[Answer]:
     )
     if run.returncode not in (0, 1, 3):
         raise ValueError(f"{path.name}: exit status {run.returncode}: {run.stderr.decode()[-300:]}")
+    if not run.stdout:  # it read nothing, and said why on its standard error
+        return []
     findings = json.loads(run.stdout)["findings"]
     return [
         Answer(f["id"], f["confidence"], f"{f.get('title', '')}\n{f.get('cause', '')}")
