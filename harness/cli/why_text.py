@@ -142,13 +142,23 @@ def _not_judged(facts: Iterable[Fact]) -> list[str]:
         return []
     busbw, size, nodes = values["busbw"], values.get("max_bytes"), values.get("nodes")
     at = f" at {size:.0f} B" if isinstance(size, float) else ""
-    known = f" --nodes {nodes:.0f}" if isinstance(nodes, float) else " --nodes <nodes>"
-    known += f" --size {size:.0f}" if isinstance(size, float) else ""
+    from busbw.parsers.expect.hardware import recognise_gpu
+
+    # A log's own words do not enter a command to type: the table's name of the GPU does.
+    gpu = recognise_gpu(str(values.get("gpu", "")))
+    ranks = values.get("nranks")
+    options = f"--gpu {gpu.name}" if gpu is not None else "--gpu <model>"
+    if isinstance(nodes, float) and isinstance(ranks, float) and ranks % nodes == 0:
+        options += f" --gpus-per-node {ranks / nodes:.0f}"
+    if nodes != 1:
+        options += " --nics <NxRATE> --fabric <profile>"
+    options += f" --collective {values.get('collective', '<name>')}"
+    options += f" --nodes {nodes:.0f}" if isinstance(nodes, float) else " --nodes <nodes>"
+    options += f" --size {size:.0f}" if isinstance(size, float) else ""
     return [
         f"  not judged  bandwidth: busbw {busbw:g} GB/s{at}; whether that is low depends on the"
         " hardware, which was not compared",
-        "  next        busbw expect --gpu <model> --fabric <profile> --collective <name>"
-        f"{known} --measured {busbw:g}",
+        f"  next        busbw expect {options} --measured {busbw:g}",
     ]
 
 

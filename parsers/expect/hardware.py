@@ -440,7 +440,7 @@ def parse_nics(text: str) -> Nics:
 
 
 def gpu_or_refuse(name: str) -> Gpu:
-    """The GPU of that name.
+    """The GPU of that name, or of the product name that the driver and nccl-tests print.
 
     Raises:
         UsageError: the table does not know it (what is known is listed, and how to go on without
@@ -455,7 +455,7 @@ def gpu_or_refuse(name: str) -> Gpu:
                 " their peers"
             ),
         )
-    gpu = find_gpu(name)
+    gpu = find_gpu(name) or recognise_gpu(name)
     if gpu is None:
         raise UsageError(
             f"unknown GPU {name!r}; known: {', '.join(known.name for known in GPUS)}",

@@ -304,7 +304,15 @@ def _benchmark(artefact: str, tables: Sequence[BenchmarkResult]) -> Fact:
         values += _number(name, min, _planned(tables, settings))
     values += _number("nranks", max, [table.nranks for table in tables])
     values += _number("nodes", max, [table.nodes for table in tables])
+    values += _same("collective", [table.collective for table in tables])
+    values += _same("gpu", [line.device_name for table in tables for line in table.ranks])
     return Fact(RESULT, tuple(values), _first_wrong(artefact, rows))
+
+
+def _same(name: str, texts: Sequence[str | None]) -> list[tuple[str, Value]]:
+    """The text that all have; none where they differ or it is not known."""
+    first = texts[0] if texts else None
+    return [(name, first)] if first and set(texts) == {first} else []
 
 
 def _first_wrong(artefact: str, rows: Iterable[BenchmarkRow]) -> Evidence:

@@ -251,6 +251,7 @@ def test_wrong_data_is_certain_whether_it_comes_from_the_table_or_the_footer(
         "busbw": 102.0,
         "nranks": 16.0,
         "nodes": 2.0,
+        "collective": "all_reduce",
     }
     assert told(ask(scanner, facts=facts))[0] == ("data-corruption", "certain")
     assert told(ask(scanner, "# Out of bounds values : 3 FAILED\n"))[0] == (

@@ -141,3 +141,15 @@ def test_a_bridge_joins_four_gpus_and_eight_of_them_meet_over_pcie() -> None:
         (450.0, None),
     )
     assert (nvl.peers(2), nvl.peers(4), nvl.peers(8)) == (1, 3, 3)
+
+
+@pytest.mark.parametrize(
+    ("product", "name"),
+    [
+        ("NVIDIA H100 80GB HBM3", "H100"),
+        ("AMD Instinct MI300X", "MI300X"),
+        ("NVIDIA GB200", "GB200"),
+    ],
+)
+def test_a_gpu_may_be_named_as_its_driver_prints_it(product: str, name: str) -> None:
+    assert hardware.gpu_or_refuse(product).name == name

@@ -524,3 +524,38 @@ def test_a_communicator_whose_start_does_not_end_is_unknown_and_not_fine(
             " complete it (0)",
         ],
     )
+
+
+def test_the_command_that_judges_a_table_has_what_the_table_says(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    devices = "".join(
+        f"#  Rank {rank} Group 0 Pid 9 on gpu-001 device {rank} [0x1{rank}] NVIDIA H100 80GB HBM3\n"
+        for rank in range(8)
+    )
+    _, out, _ = why(capsys, write(tmp_path, "good.txt", f"# Using devices\n{devices}{GOOD}"))
+    command = (
+        "  next        busbw expect --gpu H100 --gpus-per-node 8 --collective all_reduce --nodes 1"
+        " --size 1073741824 --measured 458.31"
+    )
+    assert out.splitlines()[2] == command
+    assert main(command.split()[2:]) == 0
+
+
+def test_the_one_rank_without_a_time_out_is_the_place(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for rank in range(8):
+        lines = f"n:{rank}:9 [0] NCCL INFO comm 0x7f rank {rank} nranks 8 cudaDev 0 busId 1000 commId 0xab - Init COMPLETE\n"
+        if rank != 5:
+            lines += (
+                f"[rank{rank}]:[E1124 02:13:12.1 ProcessGroupNCCL.cpp:616] [Rank {rank}] Watchdog"
+                " caught collective operation timeout: WorkNCCL(SeqNum=84, OpType=ALLREDUCE,"
+                " NumelIn=33, NumelOut=33, Timeout(ms)=600000) ran for 600000 milliseconds before"
+                " timing out.\n"
+            )
+        write(tmp_path, f"rank{rank}.log", lines)
+    status, out, _ = why(capsys, str(tmp_path))
+    assert status == 1
+    assert out.splitlines()[0].endswith("A rank did not enter the collective   [rank-not-entering]")
+    assert "  where     rank 5" in out.splitlines()

@@ -2,7 +2,9 @@
 same operation.
 
 The rank that reports the time-out waits for somebody: it is the victim. Of ranks that print their
-last enqueued work, those with less did not reach the collective.
+last enqueued work, those with less did not reach the collective. Where nearly all ranks report one
+operation, those whose log was given and has no time-out never enqueued it: a watchdog watches what
+was enqueued.
 """
 
 from __future__ import annotations
@@ -16,6 +18,11 @@ from busbw.parsers.findings.rules import Fires, Rule, Watch
 
 _EXPIRED = Watch("expired", r"Watchdog caught collective operation timeout: WorkNCCL")
 _ENQUEUED = Watch("enqueued", r"last enqueued (?:NCCL )?work: \d+")
+_STARTED = Watch("complete", r"rank \d+ nranks \d+ .*- ?Init COMPLETE")
+_MEMBER = re.compile(r"\brank (\d+) nranks (\d+) ")
+_FEWEST, _SILENT_SHARE = 4, 8
+"""Ranks below which silence says nothing, and of how many one may be silent: launchers end many
+ranks before these print their own time-out."""
 _RANK = re.compile(r"\[rank(\d+)\]|\bRank (\d+)\]")
 _GROUP = re.compile(r"\[PG (?:ID )?(\d+)")
 _WORK = re.compile(r"SeqNum=(\d+), OpType=(\w+)(?:, NumelIn=(\d+), NumelOut=(\d+))?")
@@ -31,8 +38,10 @@ def _judge(view: View) -> Iterator[Clue]:
         if work:
             ranks = waits.setdefault((_group(line), work[1]), {})
             ranks[_rank(line)] = (work[2], work[3], line)
+    started = _started(view)
     for ranks in waits.values():
         yield from _compare(ranks)
+        yield from _silent(ranks, started)
     enqueued: dict[str, dict[str, tuple[int, Sighting]]] = {}
     for line in view.sightings(_ENQUEUED.name):
         last = _LAST.search(line.text)
@@ -53,6 +62,31 @@ def _compare(ranks: dict[str, tuple[str, str | None, Sighting]]) -> Iterator[Clu
         return
     for rank, (_, _, line) in sorted(ranks.items()):
         yield line.clue(entry, Weight.STRONG, "watchdog", (f"rank {rank}",))
+
+
+def _started(view: View) -> dict[int, set[str]]:
+    """Size of a communicator → its ranks that logged that it is complete."""
+    started: dict[int, set[str]] = {}
+    for line in view.sightings(_STARTED.name):
+        member = _MEMBER.search(line.text)
+        if member:
+            started.setdefault(int(member[2]), set()).add(member[1])
+    return started
+
+
+def _silent(
+    ranks: dict[str, tuple[str, str | None, Sighting]], started: dict[int, set[str]]
+) -> Iterator[Clue]:
+    nranks = max(started, default=0)
+    members = started.get(nranks, set())
+    silent = members - ranks.keys()
+    is_all_seen = len(members) == nranks and ranks.keys() <= members
+    if nranks < _FEWEST or not is_all_seen or not silent:
+        return
+    if len(silent) <= max(1, nranks // _SILENT_SHARE):
+        where = tuple(f"rank {rank}" for rank in sorted(silent, key=int))
+        first = min(ranks, key=int)
+        yield ranks[first][2].clue("rank-not-entering", Weight.STRONG, "watchdog", where)
 
 
 def _behind(counts: dict[str, tuple[int, Sighting]]) -> Iterator[Clue]:
@@ -88,6 +122,14 @@ def _enqueued(rank: int, last: int) -> str:
     )
 
 
+def _complete(nranks: int) -> str:
+    return "".join(
+        f"n:{rank}:9 [0] NCCL INFO comm 0x7f rank {rank} nranks {nranks} cudaDev 0 busId 1000"
+        " commId 0xabc - Init COMPLETE\n"
+        for rank in range(nranks)
+    )
+
+
 _REDUCE = "SeqNum=8, OpType=ALLREDUCE, NumelIn=1, NumelOut=1"
 
 RULE = Rule(
@@ -96,7 +138,7 @@ RULE = Rule(
         "Ranks that enqueued less did not enter the collective. Different operations or sizes "
         "at one sequence number do not match."
     ),
-    watches=(_EXPIRED, _ENQUEUED),
+    watches=(_EXPIRED, _ENQUEUED, _STARTED),
     judge=_judge,
     fires=(
         Fires(_enqueued(0, 11) + _enqueued(9, 10), (("rank-not-entering", "strong"),)),
@@ -108,10 +150,16 @@ RULE = Rule(
             _expired(0, _REDUCE) + _expired(1, "SeqNum=8, OpType=ALLREDUCE, NumelIn=7, NumelOut=7"),
             (("size-mismatch", "strong"),),
         ),
+        Fires(
+            _complete(4) + "".join(_expired(rank, _REDUCE) for rank in (0, 1, 3)),
+            (("rank-not-entering", "strong"),),
+        ),
     ),
     silent=(
         _expired(0, _REDUCE) + _expired(1, _REDUCE),
         _expired(0, _REDUCE),
+        _complete(4) + _expired(0, _REDUCE) + _expired(1, _REDUCE),
+        _complete(4) + "".join(_expired(rank, _REDUCE) for rank in range(4)),
         _enqueued(0, 11) + _enqueued(1, 11),
     ),
 )
