@@ -20,6 +20,7 @@ import glob
 import importlib
 import io
 import lzma
+import re
 import shutil
 import subprocess
 import sys
@@ -52,6 +53,8 @@ _MAGIC = (
     (b"\xfd7zXZ\x00", "xz"),
     (b"BZh", "bzip2"),
 )
+_HOLE_BEGINS = b"\0" * 64
+_HOLE = re.compile(rb"\0{64,}")
 _CONTROLS = bytes((*range(1, 9), *range(14, 27)))
 _DEEPEST = 3
 _SHOWN = 3
@@ -284,10 +287,12 @@ def in_memory(source: Source) -> Source:
 
 
 def head_of(source: Source, limit: int) -> bytes:
-    """The first bytes of a text, at most `limit`."""
+    """The first bytes of a text, at most `limit`, without a hole that it begins with."""
     head = b""
     for chunk in source.open():
         head += chunk
+        if head.startswith(_HOLE_BEGINS):
+            head = head.lstrip(b"\0")
         if len(head) >= limit:
             break
     return head[:limit]
@@ -296,11 +301,15 @@ def head_of(source: Source, limit: int) -> bytes:
 def is_binary(head: bytes) -> bool:
     """Whether these are no lines of text: NULs, or more control characters than a log has.
 
+    A log that somebody emptied while a job went on writing it has a hole, which reads as one long
+    row of NULs.
+
     >>> is_binary(b"\\x80\\x04\\x95\\x00\\x00"), is_binary("busbw µs\\x1b[0m\\n".encode()), is_binary(b"")
     (True, False, False)
     """
-    controls = len(head) - len(head.translate(None, _CONTROLS))
-    return head.count(b"\0") > len(head) // 1000 or controls > len(head) // 10
+    text = _HOLE.sub(b"", head) or head
+    controls = len(text) - len(text.translate(None, _CONTROLS))
+    return text.count(b"\0") > len(text) // 1000 or controls > len(text) // 10
 
 
 def _what_is_at(path: Path) -> str:

@@ -503,7 +503,7 @@ def _demote_one_of_many(candidates: Mapping[str, _Candidate], context: Context) 
             candidate.confidence is Confidence.LIKELY
             and candidate.symptom.role is Role.CAUSE
             and first.text in context.long_texts
-            and candidate.line_role() is LineRole.FAILURE
+            and candidate.line_role() is not LineRole.REASON
         ):
             candidate.confidence = Confidence.POSSIBLE
 

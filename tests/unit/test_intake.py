@@ -199,10 +199,22 @@ def test_a_file_that_is_gone_when_it_is_opened_is_an_error_of_usage(tmp_path: Pa
         ("busbw µs │ 漢字\x1b[0m\r\n\t".encode(), False),
         (b"", False),
         (b"\x80\x04\x95\x10\0\0\0", True),
+        (b"step 1\n" + b"\0" * 4096 + b"CUDA out of memory\n", False),
+        (b"\0" * 4096, True),
+        (b"step 1\nA\0B\0C\0", True),
     ],
 )
 def test_binary_is_distinguished_from_text(head: bytes, binary: bool) -> None:
     assert intake.is_binary(head) is binary
+
+
+def test_a_log_that_was_emptied_while_it_was_written_is_text(tmp_path: Path) -> None:
+    path = tmp_path / "log"
+    path.write_bytes(b"\0" * 300_000 + TEXT)
+    (source,) = intake.expand([str(path)])
+    head = intake.head_of(source, 4096)
+    assert head == TEXT[:4096]
+    assert not intake.is_binary(head)
 
 
 def test_a_small_text_in_memory_is_the_one_of_the_file(tmp_path: Path) -> None:

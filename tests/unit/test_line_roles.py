@@ -68,3 +68,9 @@ def test_a_thing_that_failed_without_a_reason_is_a_guess_in_a_line_of_any_writer
 def test_what_somebody_else_noticed_is_no_likely_cause() -> None:
     text = "UNAVAILABLE: Task /job:jax_worker/replica:0/task:37 heartbeat timeout. The remote task has crashed unexpectedly.\n"
     assert all(each.confidence is Confidence.POSSIBLE for each in answer(text).findings)
+
+
+@pytest.mark.parametrize("end", ["trying port 5571", "trying the next one", "trying again"])
+def test_what_a_program_gets_around_is_a_notice(end: str) -> None:
+    assert role_of(f"port 5570 is already in use, {end}") is LineRole.NOTICE
+    assert role_of("port 5570 is already in use") is LineRole.REASON
