@@ -260,6 +260,8 @@ def read(chunks: Iterable[bytes]) -> Document:
     problems, faults = list(read_dumps.gaps), []
     for dump in read_dumps.dumps:
         summary += _summary(dump)
+        if not dump.entries:
+            problems.append("a dump without operations: the recorder was off, or none was enqueued")
         for entry in _unfinished(dump):
             text = _unfinished_text(dump, entry)
             problems.append(text)

@@ -332,3 +332,12 @@ def test_a_dump_is_recognised_in_both_forms() -> None:
     assert FORMAT.looks_like((FIXTURES / "straggler-rank0.json").read_bytes()[:65536]) == 0.9
     assert FORMAT.looks_like((FIXTURES / "healthy-rank0.pickle").read_bytes()) == 0.9
     assert FORMAT.looks_like(b"hello") == 0.0
+
+
+def test_a_dump_without_operations_is_incomplete() -> None:
+    empty = pickle.dumps({"version": "2.4", "pg_config": {}, "pg_status": {}, "entries": []})
+    document = read((empty,))
+    assert (document.complete, document.problems) == (
+        False,
+        ("a dump without operations: the recorder was off, or none was enqueued",),
+    )
