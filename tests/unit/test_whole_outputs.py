@@ -222,3 +222,38 @@ def test_what_pip_says_of_its_resolver_stops_nothing() -> None:
         " are installed. This behaviour is the source of the following dependency conflicts.\n"
     )
     assert not [each for each in findings(text) if each.confidence is not Confidence.POSSIBLE]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "rm: cannot remove 'out/run_3': No such file or directory",
+        "/bin/mkdir: cannot create directory 'out': File exists",
+        "I tensorflow/cuda/stub.cc:28] Could not find cuda drivers on your machine, GPU will not be used.",
+    ],
+)
+def test_what_a_script_tidies_up_and_a_library_does_without_is_no_failure(line: str) -> None:
+    assert ids(line + "\n" + steps(3)) == []
+
+
+def test_a_service_of_this_host_that_refuses_says_nothing_of_host_names() -> None:
+    curl = "curl: (7) Failed to connect to 127.0.0.1 port 9100: Connection refused\n"
+    gloo = "E pair.cc:144] connect to 127.0.1.1:2222 failed: Connection refused\n"
+    assert all(each.confidence is Confidence.POSSIBLE for each in findings(curl))
+    assert findings(gloo)[0].id == "hostname-resolves-loopback"
+    assert findings(gloo)[0].confidence is Confidence.LIKELY
+
+
+def test_tokens_that_are_counted_are_no_credentials() -> None:
+    assert "certificate-rejected" not in ids(
+        "ValueError: the context of this model is 2048 tokens, and the request is invalid\n"
+    )
+
+
+def test_a_thing_is_read_behind_many_other_failures() -> None:
+    noise = "".join(
+        f"ERROR worker {number}: request {wrong}\n"
+        for number in range(50)
+        for wrong in ("failed", "denied")
+    )
+    assert "build-nvcc-missing" in ids(noise + "RuntimeError: Could not find nvcc\n")

@@ -15,7 +15,7 @@ from busbw.parsers.findings.rules import Fires, Rule, Watch
 from busbw.parsers.logs import failure_lines
 
 _KEEP = 64
-_MOST_LINES = 64
+_MOST_LINES = 512
 """Failures read of all texts: later ones are consequences."""
 _INFORMS = r"NCCL (?:INFO|TRACE) |UCX +(?:INFO|DEBUG)|<info>|<debug>|\bDEBUG\b"
 _FAILURES = tuple(
