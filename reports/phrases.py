@@ -117,7 +117,7 @@ def sure(finding: Finding) -> str:
     >>> slow = Finding("slow-node", Status.FAIL, "node3 is slow", ("node3",), (), confidence=Confidence.LIKELY)
     >>> sure(slow)
     'likely that it is node3'
-    >>> sure(replace(slow, where=()))
+    >>> sure(replace(slow, id="sharp-init-failure", where=()))
     'likely that this is the cause'
     >>> sure(replace(slow, confidence=Confidence.POSSIBLE))
     'failure certain; possible that it is node3'

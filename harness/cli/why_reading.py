@@ -36,6 +36,8 @@ _MANY = 16
 """Texts from which on the memory of what was found in them counts, where they are large: packing
 costs 1 ms a text."""
 _RUN_TEXTS = (".out", ".err", ".log", ".txt")
+_START = b"Init START"
+"""NCCL's own words at the start of a communicator."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,11 +162,14 @@ def read(names: Sequence[str]) -> Reading:
 def with_unfinished_starts(reading: Reading) -> Reading:
     """The reading, with communicators that ranks began to start and did not complete as gaps: no line
     reports them. Reads every text of NCCL's log once more."""
+    starting = tuple(filter(_names_a_start, reading.sources))
+    if not starting:
+        return reading
     from busbw.model.logs import NcclLog
     from busbw.parsers.logs import nccl_communicators, nccl_debug
 
     logs: list[NcclLog] = []
-    for source in reading.sources:
+    for source in starting:
         try:
             if not intake.is_binary(intake.head_of(source, HEAD_BYTES)):
                 records = nccl_debug.read(source.open()).records
@@ -174,6 +179,19 @@ def with_unfinished_starts(reading: Reading) -> Reading:
     processes = [process for log in logs for process in log.processes]
     starts = nccl_communicators.stuck(processes)
     return replace(reading, gaps=(*reading.gaps, *starts))
+
+
+def _names_a_start(source: intake.Source) -> bool:
+    """A line of it may say that a communicator begins."""
+    end = b""
+    try:
+        for chunk in source.open():
+            if _START in end + chunk:
+                return True
+            end = chunk[1 - len(_START) :]
+    except (ReadError, UsageError):
+        pass  # it stands among the problems already
+    return False
 
 
 def _run_texts(name: str) -> list[intake.Source]:

@@ -35,7 +35,8 @@ class LineRole(IntEnum):
 _NOTICE = re.compile(
     r"deprecat|\bFutureWarning|\bUserWarning|\(ignored\)|\bignor(?:e|ed|ing)\b"
     r"|\bfall(?:ing)?[ -]?back\b|\busing (?:the )?(?:latest )?(?:default|internal|built-?in|loopback|cached)|\boptional\b"
-    r"|unused (?:environment )?variable|(?-i:\bWarning: )|Permanently added|\bwill retry\b|\btrying (?:again|next|the next|another|a different|port)\b"
+    r"|unused (?:environment )?variable|(?-i:\bWarning: )|Permanently added|\bwill retry\b"
+    r"|\btrying (?:again|next|the next|another|a different|port)\b"
     r"|couldn't open config directory|no plugin found|Plugin: (?:Could not|Failed to) find"
     r"|can leak resources|might be asynchronously reported|stack ?trace (?:below|above)"
     r"|\bis disabled because\b|\bTo silence\b|\bif this is not expected\b"

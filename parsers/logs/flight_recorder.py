@@ -260,8 +260,7 @@ def read(chunks: Iterable[bytes]) -> Document:
     problems, faults = list(read_dumps.gaps), []
     for dump in read_dumps.dumps:
         summary += _summary(dump)
-        if not dump.entries:
-            problems.append("a dump without operations: the recorder was off, or none was enqueued")
+        problems += _unrecorded(dump)
         for entry in _unfinished(dump):
             text = _unfinished_text(dump, entry)
             problems.append(text)
@@ -353,6 +352,22 @@ def _unfinished(dump: FlightDump) -> Iterator[FlightEntry]:
             continue
         seen.add(entry.group)
         yield entry
+
+
+def _unrecorded(dump: FlightDump) -> Iterator[str]:
+    """What a dump without operations leaves open: those that were asked for groups alone still say how
+    far each group came."""
+    if dump.entries:
+        return
+    if not any(group.last_enqueued for group in dump.groups):
+        yield "a dump without operations: the recorder was off, or none was enqueued"
+    for group in dump.groups:
+        enqueued, completed = group.last_enqueued or 0, group.last_completed or 0
+        if enqueued > completed:
+            yield (
+                f"group {group.description or group.name}: {enqueued} operations were enqueued and"
+                f" {completed} completed; the dump does not hold them"
+            )
 
 
 def _backend(entry: FlightEntry) -> str:

@@ -341,3 +341,16 @@ def test_a_dump_without_operations_is_incomplete() -> None:
         False,
         ("a dump without operations: the recorder was off, or none was enqueued",),
     )
+
+
+def test_groups_alone_say_how_far_they_came() -> None:
+    def problems(completed: int) -> tuple[str, ...]:
+        status = {"0": {"last_enqueued_collective": 6, "last_completed_collective": completed}}
+        config = {"0": {"name": "0", "desc": "default_pg", "ranks": "[0, 1]"}}
+        dump = {"version": "2.4", "pg_config": config, "pg_status": status, "entries": []}
+        return read((pickle.dumps(dump),)).problems
+
+    assert problems(6) == ()
+    assert problems(5) == (
+        "group default_pg: 6 operations were enqueued and 5 completed; the dump does not hold them",
+    )
