@@ -128,7 +128,7 @@ def _diagnose(args: argparse.Namespace) -> int:
         diagnosis = replace(diagnosis, healthy=False)
     shown = diagnosis.findings if args.all else worth_showing(diagnosis)
     if args.json:
-        text = json.dumps(document(diagnosis, shown, reading), ensure_ascii=False, indent=2) + "\n"
+        text = json.dumps(document(diagnosis, shown, reading), indent=2) + "\n"
     else:
         text = answer(diagnosis, shown, reading)
         if sys.stdout.isatty():

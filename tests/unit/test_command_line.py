@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shlex
 import subprocess
@@ -111,3 +112,16 @@ def test_a_terminal_without_utf_8_gets_the_answer(tmp_path: Path) -> None:
     )
     assert (done.returncode, done.stderr) == (1, b"")
     assert done.stdout.startswith(b"? CAUSE (certain)  A GPU has fallen off the bus (Xid 79)")
+
+
+def test_json_loses_no_character_where_the_terminal_has_no_utf_8(tmp_path: Path) -> None:
+    log = tmp_path / "dmesg.txt"
+    line = "NVRM: Xid (PCI:0000:4b:00): 79, pid=4, name=größe, GPU has fallen off the bus."
+    log.write_text(line + "\n", encoding="utf-8")
+    done = subprocess.run(
+        [sys.executable, "-m", "busbw", "why", "--json", log],
+        env={**os.environ, "PYTHONIOENCODING": "ascii"},
+        capture_output=True,
+        check=False,
+    )
+    assert json.loads(done.stdout)["findings"][0]["evidence"][0]["text"] == line

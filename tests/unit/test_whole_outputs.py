@@ -257,3 +257,9 @@ def test_a_thing_is_read_behind_many_other_failures() -> None:
         for wrong in ("failed", "denied")
     )
     assert "build-nvcc-missing" in ids(noise + "RuntimeError: Could not find nvcc\n")
+
+
+def test_a_loss_that_is_no_number_is_not_passed() -> None:
+    first = findings("torch 2.8\n" + steps(5) + "step 5 loss nan\nstep 6 loss nan\n")[0]
+    assert (first.id, first.confidence) == ("loss-not-finite", Confidence.POSSIBLE)
+    assert ids(steps(5) + "loss: 2.3 | number of nan iterations: 0\n") == []
