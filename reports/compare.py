@@ -7,7 +7,15 @@ import statistics
 
 from busbw.inventory.hostlist import fold
 from busbw.model import Status
-from busbw.model.history import Change, ContrastShift, Number, NumberShift, RunDiff, Shift
+from busbw.model.history import (
+    NOT_KNOWN,
+    Change,
+    ContrastShift,
+    Number,
+    NumberShift,
+    RunDiff,
+    Shift,
+)
 from busbw.parsers.stats.regression import FLOOR
 from busbw.reports import phrases
 from busbw.reports.safe import one_line
@@ -31,16 +39,21 @@ def lines(diff: RunDiff) -> tuple[str, ...]:
         rows += [_contrast(each, reasons) for each in diff.contrasts]
         rows += [f"  ({mark}) {reason}" for reason, mark in reasons.items()]
         rows += _without_before(diff)
+        is_saved = NOT_KNOWN in (now.regime.profile, *(each.regime.profile for each in against))
         machine = "nothing that the checks cover has changed"
+        if is_saved:
+            machine = "saved outputs print versions only: what else changed is not known"
         if diff.machine:
             machine = "what changed (it coincides; that is no proof of a cause)"
         rows += ["", f"  machine  {machine}"]
         rows += [f"    {name:<25}{before}  ->  {after}" for name, before, after in diff.machine]
         if diff.status is Status.UNKNOWN and any(each.shift.ratio is None for each in diff.shifts):
-            rows += [
-                "",
-                "  next: busbw run firmware-ci, which launches a case several times; accept such runs, too",
-            ]
+            step = (
+                "busbw run firmware-ci, which launches a case several times; accept such runs, too"
+            )
+            if is_saved:
+                step = "run each several times and keep the outputs in one file, one for before and one for now"
+            rows += ["", f"  next: {step}"]
     else:
         accept = "busbw baseline accept RUN, of a good run of the cluster as it is now"
         rows += ["", f"  next: {accept}, or name one: busbw diff {now.run_id} RUN"]

@@ -24,14 +24,14 @@ def register(parser: argparse.ArgumentParser) -> None:
         nargs="?",
         default=Path("runs/latest"),
         metavar="A",
-        help="the run in question (default runs/latest)",
+        help="the run in question, or a saved output of nccl-tests (default runs/latest)",
     )
     parser.add_argument(
         "against",
         type=Path,
         nargs="*",
         metavar="B",
-        help="runs to compare it with (default: the accepted ones in its folder, of the same regime)",
+        help="runs or outputs to compare it with (default: the accepted runs in its folder, of the same regime)",
     )
     parser.add_argument("--json", action="store_true", help="the comparison as JSON")
     parser.add_argument("-q", "--quiet", action="store_true", help="the last line only")
@@ -45,7 +45,7 @@ def run(args: argparse.Namespace) -> int:
     from busbw.reports import compare
 
     now = _past(args.run)
-    if not now.numbers and not _measured(args.run):
+    if not now.numbers and not _measured(args.run) and not args.run.is_file():
         raise _without_numbers(now.run_id, args.run.resolve().parent)
     found = diff(now, _earlier(args, now))
     if args.json:
@@ -124,6 +124,8 @@ def _read(each: Accepted) -> ComparableRun:
 
 
 def _past(path: Path) -> ComparableRun:
+    if path.is_file():
+        return _saved(path)
     from busbw import assess
     from busbw.compare import accepted, comparable
     from busbw.store import run_directory
@@ -131,3 +133,17 @@ def _past(path: Path) -> ComparableRun:
     directory = run_directory.open_existing(path)
     directory.require_undamaged()
     return comparable.of_result(assess.derive(directory), accepted.standing(directory))
+
+
+def _saved(path: Path) -> ComparableRun:
+    """An output of nccl-tests that somebody kept."""
+    from busbw import intake
+    from busbw.cli.read import read_one
+    from busbw.compare import saved
+    from busbw.model.benchmark import BenchmarkResult
+
+    tables = []
+    for source in intake.expand([str(path)]):
+        for document in read_one(source).documents:
+            tables += [each for each in document.records if isinstance(each, BenchmarkResult)]
+    return saved.of_tables(str(path), tables)

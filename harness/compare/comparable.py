@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from busbw.compare import ab
 from busbw.model import CaseOutcome, CheckResult, RunResult, Status
 from busbw.model.history import (
+    NOT_KNOWN,
     Change,
     ComparableRun,
     Contrast,
@@ -22,7 +23,6 @@ from busbw.model.history import (
 )
 from busbw.parsers.stats import regression
 
-NOT_KNOWN = "not known"
 _COMPARED = ("bandwidth", "latency")
 """Purposes whose numbers mean something; the others are launches that log, verify or time every
 iteration."""

@@ -21,6 +21,10 @@ class Decision:
     revoked: bool = False
 
 
+NOT_KNOWN = "not known"
+"""What nobody measured or said."""
+
+
 @dataclass(frozen=True, slots=True)
 class Regime:
     """What two numbers must share to be compared. Texts, so that a difference can be shown as it

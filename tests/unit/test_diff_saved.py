@@ -1,0 +1,94 @@
+"""`busbw diff` of outputs of nccl-tests that somebody kept: each table is one launch."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from busbw.cli import main
+
+SIZES = (1048576, 16777216)
+
+
+def table(busbw: float, *, gpu: str = "NVIDIA H200", wrong: int = 0) -> str:
+    rows = "".join(
+        f"{size:12d} {size // 4:13d}     float     sum      -1   {size / busbw / 1e3:7.2f}  {busbw:6.2f}"
+        f"  {busbw:6.2f}       {wrong}   {size / busbw / 1e3:7.2f}  {busbw:6.2f}  {busbw:6.2f}       0\n"
+        for size in SIZES
+    )
+    verdict = "OK" if not wrong else "FAILED"
+    return (
+        "# Collective test starting: all_reduce_perf\n"
+        "# nThread 1 nGpus 2 minBytes 1048576 maxBytes 16777216 step: 16(factor) warmup iters: 1 iters: 20"
+        " agg iters: 1 validation: 1 graph: 0\n"
+        "#\n# Using devices\n"
+        f"#  Rank  0 Group  0 Pid  41011 on     node-a device  0 [0000:18:00] {gpu}\n"
+        f"#  Rank  1 Group  0 Pid  41011 on     node-a device  1 [0000:2a:00] {gpu}\n"
+        "#       size         count      type   redop    root     time   algbw   busbw  #wrong     time"
+        "   algbw   busbw  #wrong\n"
+        "#        (B)    (elements)                               (us)  (GB/s)  (GB/s)             (us)"
+        "  (GB/s)  (GB/s)\n"
+        f"{rows}# Out of bounds values : {wrong} {verdict}\n"
+        f"# Avg bus bandwidth    : {busbw:.3f}\n\n"
+    )
+
+
+def kept(path: Path, numbers: Sequence[float], **named: object) -> str:
+    path.write_text("".join(table(number, **named) for number in numbers))  # type: ignore[arg-type]
+    return str(path)
+
+
+def diff(capsys: pytest.CaptureFixture[str], *files: str) -> tuple[int, str, str]:
+    status = main(["diff", *files])
+    out, err = capsys.readouterr()
+    return status, out, err
+
+
+def test_launches_that_are_slower_beyond_their_scatter_are_a_regression(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = kept(tmp_path / "before.out", (17.0, 17.1, 16.9, 17.05, 17.0))
+    after = kept(tmp_path / "after.out", (15.0, 15.1, 14.9, 15.05, 15.0))
+    status, out, _ = diff(capsys, after, before)
+    assert status == 1
+    assert out.startswith("SLOWER")
+    status, out, _ = diff(capsys, before, after)
+    assert (status, out.split()[0]) == (0, "NO")
+
+
+def test_one_launch_each_is_inconclusive_and_says_what_is_missing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before, after = kept(tmp_path / "before.out", (17.0,)), kept(tmp_path / "after.out", (16.9,))
+    status, out, _ = diff(capsys, after, before)
+    assert status == 3
+    assert "next: run each several times and keep the outputs in one file" in out
+
+
+def test_other_gpus_are_not_compared(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    before = kept(tmp_path / "before.out", (17.0, 17.1, 16.9))
+    after = kept(tmp_path / "after.out", (17.0, 17.1, 16.9), gpu="NVIDIA B200")
+    status, out, _ = diff(capsys, after, before)
+    assert status == 3
+    assert "GPUs: NVIDIA B200 here, NVIDIA H200 in" in out
+
+
+def test_what_is_wrong_cut_off_or_no_table_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    good = kept(tmp_path / "good.out", (17.0, 17.1))
+    wrong = kept(tmp_path / "wrong.out", (17.0, 17.1), wrong=3)
+    cut = tmp_path / "cut.out"
+    cut.write_text((table(17.0) + table(17.1))[:-330])
+    letter = tmp_path / "letter.txt"
+    letter.write_text("Dear all,\nit is slow.\n")
+    for path, says in (
+        (wrong, "launch 1 of 2 is not whole"),
+        (str(cut), "launch 2 of 2 is not whole"),
+        (str(letter), "holds no results of a benchmark"),
+    ):
+        status, _, err = diff(capsys, path, good)
+        assert status == 2
+        assert says in err
