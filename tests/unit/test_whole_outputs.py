@@ -263,3 +263,22 @@ def test_a_loss_that_is_no_number_is_not_passed() -> None:
     first = findings("torch 2.8\n" + steps(5) + "step 5 loss nan\nstep 6 loss nan\n")[0]
     assert (first.id, first.confidence) == ("loss-not-finite", Confidence.POSSIBLE)
     assert ids(steps(5) + "loss: 2.3 | number of nan iterations: 0\n") == []
+
+
+@pytest.mark.parametrize(
+    ("end", "first"),
+    [
+        ("Killed\n", "host-memory-exhausted"),
+        (
+            "./run.sh: line 12: 48213 Killed                  python train.py\n",
+            "host-memory-exhausted",
+        ),
+        ("zsh: killed     python train.py\n", "host-memory-exhausted"),
+        ("Segmentation fault (core dumped)\n", "dead-process"),
+        ("Terminated\n", "dead-process"),
+    ],
+)
+def test_what_a_shell_says_of_its_program_is_a_failure(end: str, first: str) -> None:
+    found = findings(steps(5) + end)
+    assert (found[0].id, found[0].confidence) == (first, Confidence.POSSIBLE)
+    assert ids(steps(5) + "Killed 3 stale workers\n") == []
