@@ -55,6 +55,8 @@ _MAGIC = (
 )
 _HOLE_BEGINS = b"\0" * 64
 _HOLE = re.compile(rb"\0{64,}")
+_MOST_HOLE = 256 << 20
+"""Bytes: read in a tenth of a second. A file of nothing but NULs has no size that is too large."""
 _CONTROLS = bytes((*range(1, 9), *range(14, 27)))
 _DEEPEST = 3
 _SHOWN = 3
@@ -287,12 +289,16 @@ def in_memory(source: Source) -> Source:
 
 
 def head_of(source: Source, limit: int) -> bytes:
-    """The first bytes of a text, at most `limit`, without a hole that it begins with."""
+    """The first bytes of a text, at most `limit`, without a hole that it begins with, unless that is
+    larger than any log's (`_MOST_HOLE`)."""
     head = b""
+    hole = 0
     for chunk in source.open():
         head += chunk
-        if head.startswith(_HOLE_BEGINS):
+        if hole <= _MOST_HOLE and head.startswith(_HOLE_BEGINS):
+            size = len(head)
             head = head.lstrip(b"\0")
+            hole += size - len(head)
         if len(head) >= limit:
             break
     return head[:limit]

@@ -217,6 +217,14 @@ def test_a_log_that_was_emptied_while_it_was_written_is_text(tmp_path: Path) -> 
     assert not intake.is_binary(head)
 
 
+def test_a_file_of_60_gb_of_nothing_is_not_read_to_its_end(tmp_path: Path) -> None:
+    path = tmp_path / "log"
+    with path.open("wb") as file:
+        file.truncate(60 << 30)
+    (source,) = intake.expand([str(path)])
+    assert intake.is_binary(intake.head_of(source, 4096))
+
+
 def test_a_small_text_in_memory_is_the_one_of_the_file(tmp_path: Path) -> None:
     path = tmp_path / "log.gz"
     path.write_bytes(gzip.compress(b'{"log":"a\\n"}\n{"log":"b\\n"}\n' * 100)[:-4])
