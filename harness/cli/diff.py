@@ -47,13 +47,34 @@ def run(args: argparse.Namespace) -> int:
     now = _past(args.run)
     if not now.numbers and not _measured(args.run) and not args.run.is_file():
         raise _without_numbers(now.run_id, args.run.resolve().parent)
-    found = diff(now, _earlier(args, now))
+    earlier = _earlier(args, now)
+    if args.run.is_file():
+        _require_all(now, earlier)
+    found = diff(now, earlier)
     if args.json:
         sys.stdout.write(dump_json(found))
     else:
         lines = compare.lines(found)
         sys.stdout.write("".join(f"{line}\n" for line in (lines[-1:] if args.quiet else lines)))
     return EXIT_STATUS[found.status]
+
+
+def _require_all(now: ComparableRun, earlier: tuple[ComparableRun, ...]) -> None:
+    """A saved output has no plan that says which sizes belong to it: what was measured before must be
+    in it."""
+    from busbw.compare.comparable import key
+    from busbw.units import format_size
+
+    known = {key(number) for number in now.numbers}
+    for run in earlier:
+        for number in run.numbers:
+            if key(number) not in known:
+                size = format_size(number.size_bytes)
+                raise UsageError(
+                    f"{now.run_id} does not hold all that {run.run_id} holds",
+                    seen=f"no {number.collective} of {size} with {number.options}",
+                    next_step="measure the same collectives and sizes with the same options",
+                )
 
 
 def _measured(run: Path) -> bool:
@@ -142,8 +163,18 @@ def _saved(path: Path) -> ComparableRun:
     from busbw.compare import saved
     from busbw.model.benchmark import BenchmarkResult
 
-    tables = []
+    tables: list[BenchmarkResult] = []
+    failures: list[str] = []
     for source in intake.expand([str(path)]):
-        for document in read_one(source).documents:
+        text = read_one(source)
+        failures += [line.text for line in text.failures]
+        for document in text.documents:
             tables += [each for each in document.records if isinstance(each, BenchmarkResult)]
+            failures += document.faults
+    if tables and failures:
+        raise UsageError(
+            f"{path} reports a failure: a launch of it may be missing",
+            seen=failures[0],
+            next_step=f"busbw why {path}",
+        )
     return saved.of_tables(str(path), tables)

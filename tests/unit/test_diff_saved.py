@@ -82,13 +82,31 @@ def test_what_is_wrong_cut_off_or_no_table_is_refused(
     wrong = kept(tmp_path / "wrong.out", (17.0, 17.1), wrong=3)
     cut = tmp_path / "cut.out"
     cut.write_text((table(17.0) + table(17.1))[:-330])
+    failed = tmp_path / "failed.out"
+    failed.write_text(
+        table(17.0) + "node-a: Test NCCL failure common.cu:958 'unhandled system error'\n"
+    )
     letter = tmp_path / "letter.txt"
     letter.write_text("Dear all,\nit is slow.\n")
     for path, says in (
-        (wrong, "launch 1 of 2 is not whole"),
+        (wrong, "reports a failure"),
         (str(cut), "launch 2 of 2 is not whole"),
+        (str(failed), "reports a failure"),
         (str(letter), "holds no results of a benchmark"),
     ):
         status, _, err = diff(capsys, path, good)
         assert status == 2
         assert says in err
+
+
+def test_what_was_measured_before_must_be_measured_now(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = kept(tmp_path / "before.out", (17.0, 17.1, 16.9))
+    after = tmp_path / "after.out"
+    lines = "".join(table(number) for number in (17.0, 17.1, 16.9)).splitlines(keepends=True)
+    small = [line for line in lines if not line.lstrip().startswith(str(SIZES[1]))]
+    after.write_text("".join(small).replace("maxBytes 16777216", "maxBytes 1048576"))
+    status, _, err = diff(capsys, str(after), before)
+    assert status == 2
+    assert "no all_reduce of 16 MiB" in err
