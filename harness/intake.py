@@ -56,7 +56,7 @@ _MAGIC = (
 _HOLE_BEGINS = b"\0" * 64
 _HOLE = re.compile(rb"\0{64,}")
 _MOST_HOLE = 256 << 20
-"""Bytes: read in a tenth of a second. A file of nothing but NULs has no size that is too large."""
+"""Bytes: read in less than a second. A file of nothing but NULs may have any size."""
 _CONTROLS = bytes((*range(1, 9), *range(14, 27)))
 _DEEPEST = 3
 _SHOWN = 3
