@@ -18,7 +18,7 @@ from busbw.launch import nccl_tests
 from busbw.model import Answer, BenchmarkCase, Command, CommandResult, Invocation, Unreachable
 from busbw.parsers.logs.rank_logs import RANK_LOG_HEAD
 from busbw.parsers.stall import judge
-from busbw.parsers.stall.evidence import LaunchPlan
+from busbw.parsers.stall.job import LaunchPlan
 from busbw.run import job
 from busbw.run.context import Context, Row
 from busbw.store import artefacts

@@ -13,7 +13,7 @@ import busbw
 from busbw.errors import UsageError
 from busbw.inventory import fold
 from busbw.model import Answer, Cluster, Command, CommandResult, Node, Unreachable
-from busbw.parsers.stall.evidence import RequestedJob, StallEvidence
+from busbw.parsers.stall.job import RequestedJob, StallEvidence
 from busbw.reports.terminal import unreachable_by_reason
 from busbw.run.context import Progress
 from busbw.store import artefacts
