@@ -202,7 +202,7 @@ OPENS = {
     "busbw.cli": "/dev/null",
     "busbw.cli.check": "/proc/self/stat",
     "busbw.cli.outputs": "$GITHUB_STEP_SUMMARY, to append",
-    "busbw.transport.ssh": "the user's keys",
+    "busbw.transport.ssh_login": "the user's keys",
     "busbw.transport.openssh": "messages of its own ssh, in a folder of its own",
     "busbw.transport.host_keys": "known_hosts",
 }

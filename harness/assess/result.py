@@ -17,6 +17,7 @@ from busbw.assess import (
     evidence,
     fabric,
     launches,
+    layout,
     planned,
     shortfalls,
     timeline,
@@ -201,7 +202,7 @@ def derive(run: RunDir) -> RunResult:
         soak=interleaved.soak,
         stalls=timeline.stories(run, raw.launches),
         links=linked.table(run, plan),
-        topology=fabric.known(run, plan),
+        topology=layout.known(run, plan),
     )
 
 
@@ -246,7 +247,7 @@ def _read(run: RunDir, damage: tuple[Damage, ...]) -> _Raw:
 def _judge(run: RunDir, raw: _Raw) -> _Judged:
     """Suspects, numbers, findings with their causes, and what was not covered."""
     plan, checks, samples = raw.plan, raw.checks, raw.samples
-    wiring = fabric.fabric(run, plan)
+    wiring = layout.fabric(run, plan)
     check_findings = verdict.check_findings(checks)
     outcome = blame.solve((*earlier_surveys.load(run), *samples), wiring)
     appraised = appraisal.appraise(

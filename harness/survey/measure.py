@@ -12,8 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from busbw import assess
-from busbw.assess import fabric as grouping
-from busbw.assess import launches
+from busbw.assess import launches, layout
 from busbw.model import BenchmarkCase, Collective, LaunchRole, Medium, Sizes, Status
 from busbw.parsers.blame import blame
 from busbw.parsers.blame.blame import BlameOutcome
@@ -172,7 +171,7 @@ class _Survey:
         self._context, self._place, self._nodes = context, place, nodes
         self._shape = launch_shape
         self._settings = context.plan.playbook.survey
-        self._fabric = grouping.fabric(context.run, context.plan)
+        self._fabric = layout.fabric(context.run, context.plan)
         self._order = order
         self._spent_s = 0.0
         self._launches = 0

@@ -33,18 +33,13 @@ from busbw.parsers.tools import (
 _SELF = re.compile(
     r"^host (\S+) now (\d+(?:\.\d+)?) up (\d+(?:\.\d+)?) boot (\S+) tick (\d+)", re.M
 )
-
 _NONE = SectionText("", "", None, 0)
-
 _RAS_TALK = re.compile(
     r"^(?:OK|SERVER PROTOCOL \d+|ERROR: Unknown command.*|listens|asked .*)\r?\n", re.M
 )
-
 _SILENT = re.compile(r"^silent for \d+ s\n?", re.M)
 """The script's own word for a server that took the question and acknowledged nothing."""
-
 _DUMP = re.compile(r"^file (\d+) (\d+) (.+)\n([A-Za-z0-9+/=]*)$", re.M)
-
 _LOG = re.compile(r"^log (\d+) (\d+) (\d+) (.+)$")
 
 

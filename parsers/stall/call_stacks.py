@@ -31,14 +31,11 @@ _CALLS = (
         re.compile(r"(?:cuda|cu|hip)(?:Stream|Device|Ctx|Event)Synchronize|\bsynchronize \("),
     ),
 )
-
 _ANY = ("a collective", "a wait for its GPU")
-
 _PLUMBING = re.compile(
     r"\((?:threading|queue|socket|selectors|subprocess|ssl|connection|asyncio/\S+|concurrent/\S+|multiprocessing/\S+)\.py:"
     r"|^_*(?:GI_+)?(?:futex|sem|poll|select|epoll|pselect|nanosleep|clock_nanosleep|read|recv|sem_clockwait)\w*\b"
 )
-
 _FEW = 4
 """One in so many ranks, and not more, may be elsewhere."""
 

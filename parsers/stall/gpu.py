@@ -23,7 +23,6 @@ from busbw.parsers.tools.proc_host import up_of
 _LOST_XIDS = frozenset((48, 62, 64, 74, 79, 95, 119, 120, 140, 143, 145, 149))
 """Xids after which a GPU or its NVLink does not go on by itself: NVIDIA's Xid catalogue, immediate
 action «reset» or worse."""
-
 _REFUSALS = ("Unable to determine the device handle", "GPU is lost")
 
 
@@ -126,13 +125,10 @@ def _row_at(rows: Sequence[QueryRow], address: str | None) -> QueryRow | None:
 
 _FEWEST = 4
 """GPUs of a job below which none is the odd one."""
-
 _IDLE, _SPINS = 5.0, 90.0
 """Per cent of utilisation: at most, no kernel ran; at least, one ran all the time."""
-
 _WORKS = 1.5
 """Times the power of its fellows from which on a GPU computes while they spin."""
-
 _ALIKE = 1.25
 """How far apart the fellows' powers may be for that: what computes varies, what spins does not."""
 

@@ -45,7 +45,6 @@ class RankSeen:
 
 RECORD = "raw/live.json"
 """Who was reached and who was not, in a collected folder."""
-
 OWN_JOB = "busbw "
 """In front of the names of our own launches (`RankProcess.job`)."""
 

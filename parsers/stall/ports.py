@@ -75,7 +75,6 @@ def _ports(node: NodeEvidence) -> tuple[Port, ...]:
 
 
 _FLAPS = ("link_downed", "carrier_changes")
-
 _CORRUPTS = ("symbol_error", "port_rcv_errors", "link_error_recovery")
 
 

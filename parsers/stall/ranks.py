@@ -26,7 +26,6 @@ _WAITS = frozenset(
 )
 """Wait channels of a process that waits for a message or for one of its threads, as Linux 5.10 to
 6.18 name them."""
-
 _BUSY = 0.5
 """Share of a CPU from which on a rank counts as busy."""
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from busbw.reports.charts import fabric_map, matrix, plot, strip, svg
+from busbw.reports.charts import fabric_map, matrix, members, plot, strip, svg
 from busbw.reports.charts.svg import Scale
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -116,9 +116,9 @@ def test_label_of_a_line_that_ends_early_stands_at_its_end() -> None:
 def test_pictures_carry_no_style_attribute_and_no_markup_from_texts() -> None:
     drawings = (
         plot.draw(_plot(plot.Line(HOSTILE, ((8.0, 1.0), (1024.0, 2.0)), "bad"))),
-        strip.draw_members(
-            strip.Members(
-                "m", HOSTILE, HOSTILE, (HOSTILE,), (0,), (strip.Row((0,), 0.5, HOSTILE, True),)
+        members.draw(
+            members.Members(
+                "m", HOSTILE, HOSTILE, (HOSTILE,), (0,), (members.Row((0,), 0.5, HOSTILE, True),)
             )
         ),
         strip.draw(
@@ -190,21 +190,21 @@ def test_outliers_differ_in_shape_not_in_colour_alone() -> None:
 
 
 def test_groups_show_their_members_and_mark_the_accused_column() -> None:
-    picture = strip.Members(
+    picture = members.Members(
         "m",
         "t",
         "d",
         ("a", "b", "c"),
         (1,),
-        (strip.Row((0, 1), 0.5, "24 GB/s", True), strip.Row((0, 2), 1.0, "48 GB/s", False)),
+        (members.Row((0, 1), 0.5, "24 GB/s", True), members.Row((0, 2), 1.0, "48 GB/s", False)),
     )
-    root = parsed(strip.draw_members(picture))
+    root = parsed(members.draw(picture))
     bars = [
         float(e.attrib["width"]) for e in root.iter(f"{SVG}rect") if e.attrib["class"] != "f-mark"
     ]
     assert bars[1] == 2 * bars[0] > 500
     assert [e.attrib["class"] for e in root.iter(f"{SVG}rect")] == ["f-mark", "f-bad", "f-good"]
-    assert texts(strip.draw_members(picture)) == ["a", "b", "c", "24 GB/s", "48 GB/s"]
+    assert texts(members.draw(picture)) == ["a", "b", "c", "24 GB/s", "48 GB/s"]
 
 
 def test_a_pixel_shows_the_slowest_pair_of_its_block() -> None:
