@@ -283,7 +283,7 @@ def cluster_of(args: argparse.Namespace) -> Cluster:
     """
     from busbw import inventory
     from busbw.model import Cluster, Node
-    from busbw.triage import collect
+    from busbw.triage import slurm_job
 
     if (args.inventory or "").partition(":")[0] == "lab":
         from busbw.lab.enter import become_inside
@@ -302,7 +302,7 @@ def cluster_of(args: argparse.Namespace) -> Cluster:
         return Cluster((Node(name),), name, "this machine")
     nodes = args.nodes
     if args.job is not None and nodes is None:
-        nodes = collect.nodes_of(args.job)
+        nodes = slurm_job.nodes_of(args.job)
     return inventory.resolve(args.inventory, nodes, args.exclude, os.environ)
 
 

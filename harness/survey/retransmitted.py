@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from busbw.assess.counters import NodeTexts, of_case
+from busbw.assess.counter_texts import NodeTexts, of_case
 from busbw.assess.launches import Launch
 from busbw.fabrics.fabric import DataPath
 from busbw.model import ComponentKind, Finding, Uncovered

@@ -6,7 +6,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from busbw.reports.charts import svg
-from busbw.reports.charts.svg import Room, Scale
+from busbw.reports.charts.axes import Scale
+from busbw.reports.charts.svg import Room
 
 _LETTER = 7.2
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from busbw.model import Blame, BlameState, Medium, RunResult, Status
 from busbw.reports import phrases
-from busbw.reports.charts import members, strip, svg
+from busbw.reports.charts import axes, members, strip, svg
 from busbw.reports.charts.svg import Drawing
 from busbw.reports.input import (
     Group,
@@ -276,7 +276,7 @@ def _strip(result: RunResult, groups: tuple[Group, ...], usual: _Usual, conclusi
         key="groups",
         title="Best and worst group of each node",
         description=conclusion,
-        y=svg.linear(max(1.05, *(mark.high for mark in marks)), 0.0, most=8),
+        y=axes.linear(max(1.05, *(mark.high for mark in marks)), 0.0, most=8),
         y_label="share of the median",
         marks=marks,
         first=nodes[0],
