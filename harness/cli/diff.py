@@ -62,13 +62,12 @@ def run(args: argparse.Namespace) -> int:
 def _require_all(now: ComparableRun, earlier: tuple[ComparableRun, ...]) -> None:
     """A saved output has no plan that says which sizes belong to it: what was measured before must be
     in it."""
-    from busbw.compare.comparable import key
     from busbw.units import format_size
 
-    known = {key(number) for number in now.numbers}
+    known = {number.key for number in now.numbers}
     for run in earlier:
         for number in run.numbers:
-            if key(number) not in known:
+            if number.key not in known:
                 size = format_size(number.size_bytes)
                 raise UsageError(
                     f"{now.run_id} does not hold all that {run.run_id} holds",
