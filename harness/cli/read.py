@@ -5,7 +5,7 @@ Exit status, the worst of all texts (1 before 3 before 0):
 
 - 0: read, complete and good
 - 1: bad: wrong data (`#wrong`, Out of bounds … FAILED), one-rank communicators, several processes'
-  tables in one text, numbers that contradict each other, errors that the text reports
+  tables in one text, numbers that contradict each other or physics, errors that the text reports
 - 3: incomplete (cut off, rows or sizes missing, no column names), in no known layout, or with a
   line of general failure words; the JSON document says so too
 - 2: a file that is not there, or options that do not go together
@@ -93,6 +93,10 @@ def read_one(source: intake.Source) -> ReadText:
             first_line = first_line or error.seen
             damage = damage or reading.problem
             continue
+        if document.kind == KIND:
+            from busbw.parsers.expect.saved import with_remarks
+
+            document = with_remarks(document)
         if reading.problem:
             problems = (*document.problems, reading.problem)
             document = replace(document, complete=False, problems=problems)
