@@ -27,8 +27,9 @@ _VERDICTS = {Status.FAIL: "SLOWER", Status.UNKNOWN: "INCONCLUSIVE", Status.PASS:
 _MOST_MISSING = 8
 
 
-def lines(diff: RunDiff) -> tuple[str, ...]:
-    """The lines to print, the verdict last, for grep."""
+def lines(diff: RunDiff, place: str = "") -> tuple[str, ...]:
+    """The lines to print, the verdict last, for grep. `place`: the run's folder as a command takes it;
+    empty = its id."""
     now, against = diff.now, diff.against
     rows = [f"{_VERDICTS[diff.status]}  {_headline(diff)}", f"{now.run_id} against {_named(diff)}"]
     for run_id, why in diff.excluded:
@@ -61,11 +62,17 @@ def lines(diff: RunDiff) -> tuple[str, ...]:
                 step = "run each several times and keep the outputs in one file, one for before and one for now"
             rows += ["", f"  next: {step}"]
         elif diff.not_measured and diff.status is Status.UNKNOWN:
-            rows += ["", f"  next: measure again with the sizes and options of {against[-1].run_id}"]
+            rows += [
+                "",
+                f"  next: measure again with the sizes and options of {against[-1].run_id}",
+            ]
     else:
         accept = "busbw baseline accept RUN, of a good run of the cluster as it is now"
         rows += ["", f"  next: {accept}, or name one: busbw diff {now.run_id} RUN"]
-    rows += ["", f"busbw: {_VERDICTS[diff.status]} {_counts(diff)} {fold(now.nodes)} {now.run_id}"]
+    rows += [
+        "",
+        f"busbw: {_VERDICTS[diff.status]} {_counts(diff)} {fold(now.nodes)} {place or now.run_id}",
+    ]
     return tuple(one_line(line) for line in rows)
 
 

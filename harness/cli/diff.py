@@ -54,7 +54,8 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         sys.stdout.write(dump_json(found))
     else:
-        lines = compare.lines(found)
+        place = "" if args.run.is_file() else os.path.relpath(args.run.resolve())
+        lines = compare.lines(found, place)
         sys.stdout.write("".join(f"{line}\n" for line in (lines[-1:] if args.quiet else lines)))
     return EXIT_STATUS[found.status]
 

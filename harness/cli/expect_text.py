@@ -109,7 +109,7 @@ def _comparison(answer: Answer) -> list[str]:
     comparison = answer.comparison
     if comparison is None:
         return []
-    measured = format_bandwidth(comparison.measured_gb_s)
+    measured = f"{comparison.measured_gb_s:g} GB/s"  # as given: rounded it may seem to meet a bound
     state = comparison.status.value.upper()
     return [
         f"{state}  {measured} at {format_size(comparison.size_bytes)}",

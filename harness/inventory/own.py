@@ -92,6 +92,10 @@ def read(tree: Tree) -> Cluster:
     """
     if isinstance(tree.value, dict) and isinstance(tree.value.get("nodes"), str):
         tree = dataclasses.replace(tree, value={**tree.value, "nodes": [tree.value["nodes"]]})
+    if isinstance(tree.value, dict) and isinstance(tree.value.get("nodes"), dict):
+        name = next(iter(tree.value["nodes"]), "node1")
+        what = f"nodes: a list, such as [{name}, …] or - name: {name}; found a mapping"
+        refuse([tree.problem(("nodes",), what)], InventoryError)
     document = Document(from_tree(tree, Inventory, error=InventoryError), tree)
     file = document.value
     problems = list(_numbers(document))

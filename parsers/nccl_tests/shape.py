@@ -57,7 +57,7 @@ def _busbw(row: BenchmarkRow, placement: str) -> float | None:
 def _places(rows: Sequence[BenchmarkRow]) -> Iterator[str]:
     """The row whose placements differ most; those whose data is not checked in place are not the
     same work."""
-    apart: list[tuple[float, BenchmarkRow, Measurement, Measurement]] = []
+    pairs: list[tuple[float, BenchmarkRow, Measurement, Measurement]] = []
     for row in rows:
         out, inside = row.out_of_place, row.in_place
         if out is None or inside is None or row.size_bytes < _PLACES_FROM_BYTES:
@@ -67,13 +67,13 @@ def _places(rows: Sequence[BenchmarkRow]) -> Iterator[str]:
         fast = max(out.busbw_gb_s, inside.busbw_gb_s)
         if fast > 0:
             share = min(out.busbw_gb_s, inside.busbw_gb_s) / fast
-            apart.append((share, row, out, inside))
-    if not apart:
+            pairs.append((share, row, out, inside))
+    if not pairs:
         return
-    share, row, out, inside = min(apart, key=lambda each: each[0])
+    share, row, out, inside = min(pairs, key=lambda each: each[0])
     if share > 1 - _PLACES_APART:
         return
-    more = sum(each[0] <= 1 - _PLACES_APART for each in apart) - 1
+    more = sum(each[0] <= 1 - _PLACES_APART for each in pairs) - 1
     others = f", and {more} more sizes" if more else ""
     yield (
         f"{format_size(row.size_bytes)} gives {format_bandwidth(out.busbw_gb_s)} out of place and"
