@@ -19,7 +19,7 @@ from busbw.parsers.expect import baselines, cluster, judge
 from busbw.parsers.expect.baselines import NicSet
 from busbw.parsers.expect.cluster import Question
 from busbw.parsers.expect.hardware import Gpu, find_gpu, recognise_gpu
-from busbw.parsers.expect.limits import pcie
+from busbw.parsers.expect.link_rates import pcie
 from busbw.parsers.logs import Document
 from busbw.parsers.nccl_tests import shape
 from busbw.units import format_bandwidth, format_size
