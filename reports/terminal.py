@@ -161,17 +161,14 @@ def _criteria(result: RunResult) -> list[Line]:
     """The contract, one line a criterion, in columns."""
     if result.acceptance is None:
         return []
-    lines = table(CRITERIA, [criterion_row(each) for each in result.acceptance.criteria])
+    head = ("CRITERION", "LIMIT", "MEASURED", "n", "RESULT")
+    lines = table(head, [_criterion(each) for each in result.acceptance.criteria])
     if result.acceptance.without_suspects:
         lines.append(Line(f"      {result.acceptance.without_suspects}"))
     return lines
 
 
-CRITERIA = ("CRITERION", "LIMIT", "MEASURED", "n", "RESULT")
-
-
-def criterion_row(of: CriterionResult) -> tuple[str, str, str, str, str]:
-    """One number of a contract under `CRITERIA`."""
+def _criterion(of: CriterionResult) -> tuple[str, str, str, str, str]:
     if of.status in (Status.PASS, Status.FAIL):
         word = phrases.LABELS[of.status]
     else:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from busbw import intake
 from busbw.cli.one_pass import OnePass
 from busbw.cli.pool import WORTH_WORKERS, read_each
+from busbw.cli.text_ends import with_end
 from busbw.errors import ReadError, UnknownLayout, UsageError
 from busbw.model import Evidence, Finding, Status
 from busbw.parsers import tools
@@ -247,6 +248,7 @@ def read_one(source: intake.Source) -> _TextReading:
         if binary:
             return _TextReading(Text(source.name, ()), records, ())
         scan = lines.scan
+        scan = with_end(scan, source, _scanner())
         is_known = bool(scan.hits) or records.is_layout or _has_lines(head)
     except (ReadError, UsageError) as error:
         why = f" ({error.seen})" if error.seen else ""
@@ -283,10 +285,6 @@ def _records(source: intake.Source, head: bytes, lines: OnePass, *, binary: bool
             document = lines.table() if reader.name == KIND else reader.read(source.open())
         except UnknownLayout:
             continue
-        if document.kind == KIND:
-            from busbw.parsers.expect.saved import with_remarks
-
-            document = with_remarks(document)
         records += document.records
         faults += document.faults
         is_layout = True

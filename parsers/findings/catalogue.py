@@ -293,6 +293,8 @@ class Entry:
     role: Role
     cause: str
     explanation: str
+    quotes: bool = False
+    """It says no more than a line: the line's own words stand behind `cause`, where it is found."""
     fix: tuple[Step, ...] = ()
     """() only where `settle` says what would tell more."""
     fixed_as: str | None = None

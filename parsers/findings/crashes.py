@@ -30,14 +30,20 @@ TAGS = (
 )
 """What launchers and logs put before a line: the seconds of a notebook, a host's name, a rank or a
 process, a level with the place in the code."""
-_NAME = r"(?:[\w.]{1,120}\.)?(?-i:[A-Z]\w{0,60}(?:Error|Exception|Failure|Interrupt))"
+_NAME = (
+    r"(?-i:(?:[\w.]{1,120}\.)?[A-Z]\w{0,60}(?:Error|Exception|Failure|Interrupt|Iteration|Expired)"
+    r"|[\w.]{0,100}\b(?:exc|exceptions?|errors?)\.[A-Z]\w{1,60})"
+)
 EXCEPTION = (
     TAGS + _NAME + r"(?:: |:?\s*$)"
     r"|^(?:Exception in thread \S+ |Caused by: )\w+\.[\w.$]+"
     r"|^(?:\[\d+\] )?ERROR: (?:LoadError: )?\w+(?:Error|Exception)\b"
     r"|\bthread '[^']{0,60}' panicked at|^panic: "
-    r"|\bterminate called after throwing an instance of '"
-    r"|Fortran runtime error: |forrtl: severe \("
+    r"|\bterminate called after throwing an instance of '|^\s{1,4}what\(\): {1,4}\S"
+    r"|Fortran runtime error: |forrtl: severe \(|^ ?ERROR STOP\b|^STOP [1-9]"
+    r"|^Error in .{1,200} : ?|^(?:\{\?)?Error using \S"
+    r"|\braised an exception: |\b(?:Unhandled|Uncaught) exception\b"
+    r"|Accelerator Fatal Error: |FATAL ERROR: (?:data|variable) in (?:\w+ )?clause"
 )
 """The last line of an uncaught exception, as far as a line alone shows it."""
 _CODE = re.compile(

@@ -67,6 +67,12 @@ def patterns(known: Catalogue) -> tuple[Pattern, ...]:
     return tuple(Pattern(regex, regex) for regex in regexes)
 
 
+@functools.cache
+def _expressions() -> frozenset[str]:
+    """The catalogue's expressions."""
+    return frozenset(pattern.id for pattern in patterns(catalogue.load()))
+
+
 _ECHO = re.compile(
     r"^\s*(?:[+$#>] )?(?:export |declare -x |setenv |set |env )?[A-Z]\w*=\S*\s*$"
     r"|set (?:by environment )?to \S+\s*$|\bNamespace\("
@@ -383,15 +389,17 @@ def diagnose(evidence: EvidenceSet, context: Context | None = None) -> Diagnosis
             number for number, text in enumerate(evidence.texts) if text.lines > _PASTE
         ),
     )
+    course = _course(evidence)
+    crash = _crash(evidence, course)
     clues = [*line_clues(known, evidence.texts), *fact_clues(known, evidence)]
+    if crash is not None:
+        clues += _signs_of(crash, known, evidence)
     origins = [_SIGN] * len(clues)
     clues += message_clues.message_clues(evidence.texts, clues)
     origins += [message_clues.SOURCE] * (len(clues) - len(origins))
     for rule in all_rules():
         clues += rule.judge(view_for(rule, evidence, tuple(clues), context))
         origins += [rule.name] * (len(clues) - len(origins))
-    course = _course(evidence)
-    crash = _crash(evidence, course)
     if crash is not None and not any(clue.place == crash.place for clue in clues):
         clues.append(crash.clue(_PROGRAM, Weight.WEAK, "program"))
         origins.append(_CRASH)
@@ -512,9 +520,7 @@ def _course(evidence: EvidenceSet) -> Mapping[int, _Course]:
 
 
 def _crash(evidence: EvidenceSet, courses: Mapping[int, _Course]) -> Sighting | None:
-    """The exception with which the last failure of a job began, where it is one of this field."""
-    if not _is_of_field(evidence):
-        return None
+    """The exception with which the last failure of a job began."""
     exceptions: dict[int, list[Sighting]] = {}
     for line in lines_of(evidence, crashes.EXCEPTION):
         exceptions.setdefault(line.place.text, []).append(line)
@@ -528,6 +534,20 @@ def _crash(evidence: EvidenceSet, courses: Mapping[int, _Course]) -> Sighting | 
         ):
             return first
     return None
+
+
+def _signs_of(crash: Sighting, known: Catalogue, evidence: EvidenceSet) -> tuple[Clue, ...]:
+    """What the catalogue reads in that line, as far as it was not kept: earlier lines took its place."""
+    text = evidence.texts[crash.place.text]
+    line = Line(crash.place.line_no, crash.text)
+    found = []
+    for hit in text.hits:
+        is_hidden = hit.line_count > len(hit.examples) and line > hit.examples[-1]
+        is_ours = is_hidden and hit.pattern in _expressions()
+        if is_ours and catalogue.compiled(hit.pattern).search(line.text) is not None:
+            found.append(hit._replace(examples=(line,)))
+    clues = line_clues(known, (Text(text.artefact, found),))
+    return tuple(replace(clue, place=crash.place) for clue in clues)
 
 
 @functools.cache
@@ -560,12 +580,12 @@ def _is_outlived(
     if _STAYS.search(text):
         return False
     after = bisect.bisect_right(course.failures, place.line_no)
-    if after < len(course.failures):
-        until = course.failures[after]
-    else:
-        # What stopped with an error and was followed by no other may be what ended the job.
-        until = place.line_no if sound in _LAST_WORDS else course.goes_on
-    return until - place.line_no > _LONG[sound]
+    marks = [place.line_no, *course.failures[after:]]
+    # What stopped with an error and was followed by no other may be what ended the job.
+    if len(marks) > 1 or sound not in _LAST_WORDS:
+        marks.append(course.goes_on if len(marks) == 1 else marks[-1])
+    first, *later = (until - since for since, until in itertools.pairwise([*marks, marks[-1]]))
+    return first > _LONG[sound] or any(each > max(_LONG[sound], _RESTARTED) for each in later)
 
 
 class _Sound(Enum):
@@ -584,6 +604,9 @@ _LONG = {
     _Sound.FAILURE: 5_000,
 }
 """Lines behind it without a failure, after which it did not stop the job."""
+_RESTARTED = 300
+"""Lines at least between two failures of which the first was followed by others, if the job went on
+in between: the tracebacks of many ranks are as long."""
 _LAST_WORDS = (_Sound.EXCEPTION, _Sound.FAILURE)
 
 

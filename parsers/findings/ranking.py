@@ -69,6 +69,8 @@ _STRONG = (Weight.CERTAIN, Weight.STRONG)
 WEIGHTS = {Weight.CERTAIN: 0, Weight.STRONG: 1, Weight.WEAK: 2, Weight.REQUIRES: 3}
 """What a clue says, the best first."""
 _MOST_EVIDENCE = 5
+_MOST_WORDS = 300
+"""Characters of a line that are quoted."""
 _MOST_PLACES = 16
 _CHANNEL = re.compile(r"\bChannel (\d+)")
 _MOST_REASONS = 2
@@ -76,6 +78,10 @@ _MOST_REASONS = 2
 _END = "job-ended-by-scheduler"
 _SILENT = 500
 """Lines at most between what hung a job and what its scheduler says at its end."""
+_BEFORE = 2
+"""`_distance` of what stands only before an exception."""
+_NEAR_CRASH = 150
+"""Lines at most between what failed and the exception of the program that met it."""
 _STANDS_OUT = 2 / 3
 """Share of the cases from which on one of several reasons in sight is likely."""
 
@@ -152,6 +158,7 @@ def rank(
         candidate.confidence = _confidence(candidate, complaint)
     _mark_shared(candidates)
     _promote(known, candidates, context)
+    _demote_earlier_failures(candidates, crash)
     _explain(known, candidates)
     _explain_the_end(candidates)
     _demote_secondary_errors(candidates)
@@ -168,9 +175,14 @@ def rank(
     ordered.sort(key=lambda each: (bool(each.explained_by), -_SURE[each.confidence]))
     leading = _leading(known, ordered)
     ordered.sort(key=lambda each: each is not leading)
-    shown = {each.symptom.id: _evidence(each.clues) for each in ordered}
+    shown = {each.symptom.id: _evidence(each.clues, crash) for each in ordered}
     holders = _holders(ordered, {item for items in shown.values() for item in items})
-    return tuple(_finding(each, ordered, shown[each.symptom.id], holders) for each in ordered)
+    findings = []
+    for each in ordered:
+        finding = _finding(each, ordered, shown[each.symptom.id], holders)
+        line = next((clue.evidence for clue in each.clues if clue.place == crash), None)
+        findings.append(replace(finding, cause=_cause(each.symptom, line)) if line else finding)
+    return tuple(findings)
 
 
 def _holders(
@@ -443,6 +455,15 @@ def _demote_what_was_noticed(candidates: Mapping[str, _Candidate]) -> None:
             candidate.confidence = Confidence.POSSIBLE
 
 
+def _demote_earlier_failures(candidates: Mapping[str, _Candidate], crash: Place | None) -> None:
+    """A cause of which no line stands near the exception that the last failure began with is possible
+    at most: the job was started again, or went on."""
+    for candidate in candidates.values():
+        lines = [clue.place.line_no for clue in candidate.clues]
+        if _distance(candidate, crash) == _BEFORE and crash.line_no - max(lines) > _NEAR_CRASH:
+            candidate.confidence = Confidence.POSSIBLE
+
+
 def _demote_general(known: Catalogue, candidates: Mapping[str, _Candidate]) -> None:
     """A failure that many causes lead to is possible at most where lines alone report it: the text
     may not show which."""
@@ -623,7 +644,7 @@ def _finding(
         symptom.title,
         _where(candidate.clues),
         evidence,
-        cause=symptom.cause,
+        cause=_cause(symptom, next(iter(evidence), None)),
         fixes=tuple(step.fix() for step in symptom.fix),
         verify=symptom.verify,
         confidence=candidate.confidence,
@@ -632,6 +653,14 @@ def _finding(
         required=symptom.role in (Role.CAUSE, Role.SECONDARY),
         explains=tuple(consequences),
     )
+
+
+def _cause(symptom: Entry, line: Evidence | None) -> str:
+    """What the entry says; of one that says no more than a line, with the line's words."""
+    words = " ".join(line.text.split()) if symptom.quotes and line is not None else ""
+    if len(words) > _MOST_WORDS:
+        words = words[: _MOST_WORDS - 1] + "…"
+    return f"{symptom.cause} It says: {words}" if words else symptom.cause
 
 
 def _where(clues: Sequence[Clue]) -> tuple[str, ...]:
@@ -651,9 +680,9 @@ def _status(role: Role) -> Status:
     return Status.PASS if role is Role.NOTE else Status.WARN
 
 
-def _evidence(clues: Sequence[Clue]) -> tuple[Evidence, ...]:
-    """The best lines, at most five, each once, in order."""
-    best = sorted(clues, key=lambda clue: (WEIGHTS[clue.weight], clue.place))
+def _evidence(clues: Sequence[Clue], crash: Place | None = None) -> tuple[Evidence, ...]:
+    """The best lines, at most five, each once, in order; the exception of the last failure is one."""
+    best = sorted(clues, key=lambda clue: (clue.place != crash, WEIGHTS[clue.weight], clue.place))
     chosen = list(dict.fromkeys((clue.evidence, clue.place) for clue in best))[:_MOST_EVIDENCE]
     return tuple(evidence for evidence, place in sorted(chosen, key=lambda pair: pair[1]))
 

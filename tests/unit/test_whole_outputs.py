@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from busbw.cli import main
+from busbw.cli import main, why_reading
 from busbw.model import Confidence, Finding
 from busbw.parsers.findings.diagnose import diagnose, search_patterns
 from busbw.parsers.findings.evidence import EvidenceSet, Text
@@ -282,3 +282,42 @@ def test_what_a_shell_says_of_its_program_is_a_failure(end: str, first: str) -> 
     found = findings(steps(5) + end)
     assert (found[0].id, found[0].confidence) == (first, Confidence.POSSIBLE)
     assert ids(steps(5) + "Killed 3 stale workers\n") == []
+
+
+@pytest.mark.parametrize(
+    "last",
+    [
+        "KeyError: 'database'",
+        "StopIteration",
+        "  what():  basic_string::at: __n (which is 4) >= this->size() (which is 4)",
+        "Error in readRDS(path) : unknown input format",
+        "ERROR :     ServerApp thread raised an exception: 'acc'",
+        "FATAL ERROR: variable in data clause is partially present on the device: name=u",
+    ],
+)
+def test_last_words_of_a_program_are_its_own_error_and_are_quoted(last: str) -> None:
+    (first, *_) = findings(f"{steps(5)}{last}\n")
+    assert (first.id, first.confidence) == ("program-error", Confidence.POSSIBLE)
+    assert first.cause.endswith("It says: " + " ".join(last.split()))
+
+
+def test_the_last_run_of_several_in_one_text_is_judged() -> None:
+    first_run = "ModuleNotFoundError: No module named 'apex'\n"
+    last_run = "Traceback (most recent call last):\nKeyError: 'lr'\nsrun: error: n1: task 0: Exited with exit code 1\n"
+    assert ids(first_run)[0] == "python-package-missing"
+    assert ids(first_run + steps(200) + last_run)[0] == "program-error"
+
+
+def test_a_sign_whose_later_lines_were_not_kept_still_reads_the_last_exception() -> None:
+    run = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2 GiB\n" + steps(200)
+    assert ids(run * 9)[0] == "cuda-oom"
+
+
+def test_the_end_of_a_text_with_more_failures_than_are_kept_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "job.out"
+    old = f"RuntimeError: retry of shard 3 failed\n{steps(3)}" * 2_000
+    path.write_text(f"{old}{steps(300)}Traceback (most recent call last):\nKeyError: 'lr'\n")
+    evidence = why_reading.read([str(path)]).evidence
+    (first, *_) = diagnose(evidence).findings
+    assert first.id == "program-error"
+    assert first.cause.endswith("It says: KeyError: 'lr'")

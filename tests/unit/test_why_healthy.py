@@ -24,7 +24,7 @@ MENTIONED = {
     "nccl-2.4-sockets.txt": {"libibverbs-missing", "silent-tcp-fallback", "tcp-single-flow-limit"},
     "nginx-access.txt": {"unmapped-message"},
     "rccl-2.22.txt": {"iommu-translating"},
-    "traceback-other.txt": {"unmapped-message"},
+    "traceback-other.txt": {"program-error"},
 }
 """Remarks worth a line beside a healthy output: harmless warnings by their names, and conditions
 that cost bandwidth. A failure of another field is shown, and nothing is guessed."""
