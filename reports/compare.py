@@ -24,9 +24,12 @@ from busbw.units import format_bandwidth, format_size, format_time_us
 _SIGNS = {Change.SLOWER: "✖", Change.FASTER: "▲", Change.SAME: "✓", Change.INCONCLUSIVE: "?"}
 _VERDICTS = {Status.FAIL: "SLOWER", Status.UNKNOWN: "INCONCLUSIVE", Status.PASS: "NO REGRESSION"}
 
+_MOST_MISSING = 8
 
-def lines(diff: RunDiff) -> tuple[str, ...]:
-    """The lines to print, the verdict last, for grep."""
+
+def lines(diff: RunDiff, place: str = "") -> tuple[str, ...]:
+    """The lines to print, the verdict last, for grep. `place`: the run's folder as a command takes it;
+    empty = its id."""
     now, against = diff.now, diff.against
     rows = [f"{_VERDICTS[diff.status]}  {_headline(diff)}", f"{now.run_id} against {_named(diff)}"]
     for run_id, why in diff.excluded:
@@ -39,6 +42,10 @@ def lines(diff: RunDiff) -> tuple[str, ...]:
         rows += [_contrast(each, reasons) for each in diff.contrasts]
         rows += [f"  ({mark}) {reason}" for reason, mark in reasons.items()]
         rows += _without_before(diff)
+        missing = [f"{_name(number)} ({number.options})" for number in diff.not_measured]
+        rows += [f"  not measured now: {name}" for name in missing[:_MOST_MISSING]]
+        if len(missing) > _MOST_MISSING:
+            rows.append(f"  and {len(missing) - _MOST_MISSING} more are not measured now")
         is_saved = NOT_KNOWN in (now.regime.profile, *(each.regime.profile for each in against))
         machine = "nothing that the checks cover has changed"
         if is_saved:
@@ -54,10 +61,18 @@ def lines(diff: RunDiff) -> tuple[str, ...]:
             if is_saved:
                 step = "run each several times and keep the outputs in one file, one for before and one for now"
             rows += ["", f"  next: {step}"]
+        elif diff.not_measured and diff.status is Status.UNKNOWN:
+            rows += [
+                "",
+                f"  next: measure again with the sizes and options of {against[-1].run_id}",
+            ]
     else:
         accept = "busbw baseline accept RUN, of a good run of the cluster as it is now"
         rows += ["", f"  next: {accept}, or name one: busbw diff {now.run_id} RUN"]
-    rows += ["", f"busbw: {_VERDICTS[diff.status]} {_counts(diff)} {fold(now.nodes)} {now.run_id}"]
+    rows += [
+        "",
+        f"busbw: {_VERDICTS[diff.status]} {_counts(diff)} {fold(now.nodes)} {place or now.run_id}",
+    ]
     return tuple(one_line(line) for line in rows)
 
 
@@ -111,6 +126,10 @@ def _headline(diff: RunDiff) -> str:
         for name, share, shift in named
         if share is not None and wanted in (None, shift.change)
     ]
+    if not known and diff.not_measured and diff.status is Status.UNKNOWN:
+        names = [_name(number) for number in diff.not_measured]
+        more = f" and {len(names) - 1} more" if len(names) > 1 else ""
+        return f"not measured now: {names[0]}{more}"
     if not known:
         return "nothing to compare with" if not diff.against else "no number was measured in both"
     share, name, shift = min(known, key=lambda each: each[0])

@@ -161,14 +161,17 @@ def _criteria(result: RunResult) -> list[Line]:
     """The contract, one line a criterion, in columns."""
     if result.acceptance is None:
         return []
-    head = ("CRITERION", "LIMIT", "MEASURED", "n", "RESULT")
-    lines = table(head, [_criterion(each) for each in result.acceptance.criteria])
+    lines = table(CRITERIA, [criterion_row(each) for each in result.acceptance.criteria])
     if result.acceptance.without_suspects:
         lines.append(Line(f"      {result.acceptance.without_suspects}"))
     return lines
 
 
-def _criterion(of: CriterionResult) -> tuple[str, str, str, str, str]:
+CRITERIA = ("CRITERION", "LIMIT", "MEASURED", "n", "RESULT")
+
+
+def criterion_row(of: CriterionResult) -> tuple[str, str, str, str, str]:
+    """One number of a contract under `CRITERIA`."""
     if of.status in (Status.PASS, Status.FAIL):
         word = phrases.LABELS[of.status]
     else:

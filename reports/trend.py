@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from busbw.compare.history import ROLLING, Trend, TrendPoint
 from busbw.reports import html, phrases
-from busbw.reports.charts import strip, svg
+from busbw.reports.charts import axes, strip
 from busbw.reports.charts.svg import Drawing
 from busbw.units import format_bandwidth, format_size
 
@@ -89,7 +89,7 @@ def _picture(trend: Trend, summary: str) -> Drawing:
             key=key,
             title=f"{trend.collective} {format_size(trend.size_bytes)} over time",
             description=summary,
-            y=svg.linear(max(values) * 1.01, min(values) * 0.99),
+            y=axes.linear(max(values) * 1.01, min(values) * 0.99),
             y_label="busbw, GB/s",
             marks=marks,
             first=points[0].started[:16],

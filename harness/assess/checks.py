@@ -141,9 +141,9 @@ def checked(run: RunDir, plan: RunPlan, answers: tuple[NodeAnswer, ...]) -> tupl
     if not any((run.raw / name).exists() for name in _BESIDE):
         return results
     # Here, because most runs ask for none of it.
-    from busbw.assess import fabric, links
+    from busbw.assess import links, requested_checks
 
-    return (*results, *fabric.checks(run), *links.checks(run, plan))
+    return (*results, *requested_checks.checks(run), *links.checks(run, plan))
 
 
 def _reach_checks(plan: RunPlan, reach: ReachArtefact | None) -> tuple[CheckResult, ...]:

@@ -2,34 +2,26 @@
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import re
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
-from busbw.assess import network_path
-from busbw.checks import NodeAnswer, fabric_side, gpu_bench, script
+from busbw.checks import NodeAnswer, fabric_side, script
 from busbw.faults import Fault, attempt
 from busbw.model import (
     CheckResult,
     CommandResult,
     Finding,
-    Leaf,
     Node,
-    Status,
     Topology,
-    TopologyNic,
 )
-from busbw.parsers.blame.parts import Fabric
 from busbw.parsers.fabric import Reading, cabling, lldp, names, recognise
 from busbw.parsers.fabric import checks as fabric_checks
 from busbw.parsers.fabric.assemble import Known, assemble
 from busbw.store import artefacts
-from busbw.store.artefacts import FabricArtefact, FabricText, GpusArtefact
-from busbw.store.plan import RunPlan
+from busbw.store.artefacts import FabricArtefact, FabricText
 from busbw.store.run_directory import RunDir
-from busbw.survey.places import completed, fabric_of
 from busbw.text import decoded
 
 _GUID = re.compile(r"^guid (\S+) ([0-9a-f:]+)$", re.M)
@@ -133,19 +125,6 @@ def _of_host(answer: NodeAnswer, readings: list[tuple[str, Reading]], problems: 
             )
 
 
-# The checks of what lies between the nodes and of each GPU, where a run asked for them: the
-# fabric's side, the path, the GPUs by themselves.
-
-
-def checks(run: RunDir) -> tuple[CheckResult, ...]:
-    """All of them; () = the run asked for none.
-
-    Raises:
-        RunDirError: an artefact is not readable.
-    """
-    return (*_fabric(run), *network_path.load(run), *gpus(run))
-
-
 def with_far_ends(run: RunDir, findings: tuple[Finding, ...]) -> tuple[Finding, ...]:
     """The findings, with the switch port at the far end of each link that one names, where the
     fabric was asked.
@@ -155,97 +134,3 @@ def with_far_ends(run: RunDir, findings: tuple[Finding, ...]) -> tuple[Finding, 
     """
     found = load(run)
     return findings if found is None else cabling.with_far_ends(findings, found.topology)
-
-
-def _fabric(run: RunDir) -> tuple[CheckResult, ...]:
-    found = load(run)
-    if found is None:
-        return ()
-    if found.checks and found.topology.links:
-        return found.checks
-    why = "; ".join(found.topology.problems[:3]) or "no link was read"
-    names = found.topology.missing or ("(fabric)",)
-    return tuple(
-        CheckResult(
-            "fabric.nodes",
-            name,
-            Status.UNKNOWN,
-            "not found",
-            "the fabric's links",
-            "iblinkinfo",
-            why,
-        )
-        for name in names
-    )
-
-
-def gpus(run: RunDir) -> tuple[CheckResult, ...]:
-    """Each GPU by itself; () = nobody asked."""
-    artefact = artefacts.load(run, "gpus.json", GpusArtefact)
-    if artefact is None:
-        return ()
-    family = gpu_bench.family(artefact.level)
-    answers = []
-    for text in artefact.texts:
-        content = (run.read_raw(text.path.removeprefix("raw/")) or b"") if text.path else b""
-        errors = (run.read_raw(text.stderr.removeprefix("raw/")) or b"") if text.stderr else b""
-        result = CommandResult(
-            text.node, ("sh", "-s"), text.exit_status, content, errors, 0.0, text.problem or None
-        )
-        answers.append(script.split(Node(text.node), result, artefact.boundary, text.path or ""))
-    return (
-        *(check for answer in answers for check in family.judge(answer)),
-        *family.compare(tuple(answers)),
-    )
-
-
-# Which rail of which node ends on which leaf: from the fabric's own tools where they were asked,
-# else from the inventory's labels.
-
-
-def known(run: RunDir, plan: RunPlan) -> Topology | None:
-    """The layout; None = neither says which leaf a node is on.
-
-    Raises:
-        RunDirError: an artefact is not readable.
-    """
-    view = load(run)
-    if view is not None and any(nic.leaf for nic in view.topology.nics):
-        return dataclasses.replace(view.topology, links=(), errors=())
-    leaves = dict(fabric_of(plan.cluster, plan.profile.flow_hashing).leaf_of)
-    if not leaves:
-        return None
-    names = tuple(dict.fromkeys(leaves.values()))
-    nics = [
-        TopologyNic(node.name, device, rail, leaves[node.name], None)
-        for node in plan.cluster.nodes
-        for rail, device in enumerate(node.rails)
-    ]
-    return Topology(
-        nodes=tuple(leaves),
-        nics=tuple(nics),
-        leaves=tuple(
-            Leaf(name, None, tuple(node for node, leaf in leaves.items() if leaf == name))
-            for name in names
-        ),
-        links=(),
-        sources=(f"labels of {plan.cluster.source}",),
-    )
-
-
-# Which nodes share a leaf, for the survey of a run and for its blame: both must know the same.
-
-
-def fabric(run: RunDir, plan: RunPlan) -> Fabric:
-    """By the inventory's labels, else by the fabric's own tools as far as this run was given what
-    they say.
-
-    Raises:
-        RunDirError: an artefact is not readable.
-    """
-    stated = fabric_of(plan.cluster, plan.profile.flow_hashing)
-    return (
-        stated
-        if stated.leaf_of
-        else completed(stated, known(run, plan), tuple(node.name for node in plan.cluster.nodes))
-    )

@@ -25,8 +25,9 @@ from busbw.parsers.logs import open_mpi
 from busbw.parsers.nccl_tests import groups, proof, results_json, table
 from busbw.parsers.nccl_tests.groups import GroupSample
 from busbw.parsers.stall import judge
-from busbw.parsers.stall.evidence import LaunchPlan, StallVerdict
 from busbw.parsers.stall.iteration import place
+from busbw.parsers.stall.job import LaunchPlan
+from busbw.parsers.stall.verdict import StallVerdict
 from busbw.store import artefacts
 from busbw.store.artefacts import CaseArtefact
 from busbw.store.plan import RunPlan

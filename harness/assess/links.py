@@ -15,7 +15,7 @@ import statistics
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from busbw.assess import fabric
+from busbw.assess import layout
 from busbw.checks import Check
 from busbw.checks.links import ALL_RAILS, BANDWIDTH, LATENCY
 from busbw.model import (
@@ -125,7 +125,7 @@ def judge(run: RunDir, plan: RunPlan, artefact: LinkBaselineArtefact) -> LinkTes
         for node, path in artefact.ports
     }
     tests = link_baseline.pair_tests(run, artefact)
-    judged, views, failed = of_tests(plan, fabric.fabric(run, plan), tests, artefact.memory, ports)
+    judged, views, failed = of_tests(plan, layout.fabric(run, plan), tests, artefact.memory, ports)
     table = LinkTable(
         tool=link_baseline.PROGRAMS.get(artefact.tool, artefact.tool.value),
         memory=artefact.memory,

@@ -17,8 +17,10 @@ from busbw.assess import (
     evidence,
     fabric,
     launches,
+    layout,
     planned,
     shortfalls,
+    throttled,
     timeline,
 )
 from busbw.assess import contract as acceptance
@@ -201,7 +203,7 @@ def derive(run: RunDir) -> RunResult:
         soak=interleaved.soak,
         stalls=timeline.stories(run, raw.launches),
         links=linked.table(run, plan),
-        topology=fabric.known(run, plan),
+        topology=layout.known(run, plan),
     )
 
 
@@ -246,13 +248,15 @@ def _read(run: RunDir, damage: tuple[Damage, ...]) -> _Raw:
 def _judge(run: RunDir, raw: _Raw) -> _Judged:
     """Suspects, numbers, findings with their causes, and what was not covered."""
     plan, checks, samples = raw.plan, raw.checks, raw.samples
-    wiring = fabric.fabric(run, plan)
+    wiring = layout.fabric(run, plan)
     check_findings = verdict.check_findings(checks)
     outcome = blame.solve((*earlier_surveys.load(run), *samples), wiring)
+    outcome = retransmitted.separated(run, plan, raw.launches, outcome, wiring)
     appraised = appraisal.appraise(
         run, plan, raw.launches, raw.answers, checks, outcome, _comparable(raw)
     )
-    outcome = blame.with_priors(outcome, (*appraised.findings, *check_findings))
+    stopped = throttled.findings(run, raw.launches)
+    outcome = blame.with_priors(outcome, (*appraised.findings, *check_findings, *stopped))
     links = link_baseline.load(run, samples)
     layers = survey_layers.of_run(plan, samples, links, appraised.hardware)
     counted = retransmitted.count(run, plan, raw.launches)
@@ -272,6 +276,7 @@ def _judge(run: RunDir, raw: _Raw) -> _Judged:
         *((layer_breakdown.finding(layers),) if layers is not None else ()),
         *spikes.findings(samples),
         *retransmitted.findings(counted.pairs, outcome, wiring),
+        *throttled.with_suspects(stopped, _suspected(outcome)),
         *appraised.findings,
         *check_findings,
         *_stage_findings(run, raw),
@@ -296,6 +301,12 @@ def _judge(run: RunDir, raw: _Raw) -> _Judged:
         *survey_layers.uncovered(plan.playbook, comparisons, outcome.blames, layers),
     )
     return _Judged(outcome, appraised, comparisons, fabric.with_far_ends(run, caused), uncovered)
+
+
+def _suspected(outcome: BlameOutcome) -> frozenset[str]:
+    """What is flagged or suspected, by its names."""
+    doubtful = (each.account.part for each in outcome.open)
+    return frozenset(name for part in (*outcome.flagged, *doubtful) for name in part.names)
 
 
 def _parts(raw: _Raw, versions: tuple[tuple[str, str], ...]) -> comparable.Parts:

@@ -9,7 +9,8 @@ from datetime import datetime
 from busbw.assess.launches import Launch
 from busbw.model.stall import StallStory, StoryEvent, StoryRank
 from busbw.parsers.logs.json_values import loaded, mapping
-from busbw.parsers.stall.evidence import RankSeen, StallVerdict
+from busbw.parsers.stall.job import RankSeen
+from busbw.parsers.stall.verdict import StallVerdict
 from busbw.store.artefacts import CaseArtefact
 from busbw.store.run_directory import RunDir
 

@@ -9,7 +9,8 @@ import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 
-from busbw.checks.software import NodeFacts, Toolchain
+from busbw.checks.software import NodeFacts
+from busbw.checks.toolchain import Toolchain
 from busbw.inventory.hostlist import fold
 
 

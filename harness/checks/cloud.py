@@ -18,25 +18,11 @@ from busbw.checks import (
     results_of,
 )
 from busbw.checks.pcie import is_virtual
-from busbw.fabrics import fabric
 from busbw.model import CheckResult, Status
 from busbw.parsers.tools import fi_info, os_facts
 from busbw.parsers.tools.fi_info import FabricProvider
 from busbw.parsers.tools.ibverbs import VerbsInfo
 from busbw.parsers.tools.os_facts import RdmaNodes
-
-# What tells which fabric a node is on, beside its RDMA ports: who made the machine, and the
-# networking software of the clouds.
-
-
-FABRIC_MARKS_FAMILY = CheckFamily(
-    name="fabric_marks",
-    checks=(),
-    sections=(Section("fabric_marks", small=True, arguments=fabric.directories),),
-    judge=lambda answer: (),
-    purpose="the choice of the fabric profile",
-)
-
 
 _TOPOLOGY_SIZES = re.compile(r"Standard_ND\w*v4|Standard_ND96is\w*_H[12]00_v5", re.I)
 """Sizes that hide the PCI tree, so that NCCL needs a topology file: Azure's ND A100 v4, ND H100 v5
@@ -179,7 +165,7 @@ def _of_records(records: tuple[object, ...]) -> tuple[RuleResult, ...]:
     return tuple(results)
 
 
-CLOUD_FAMILY = CheckFamily(
+CHECK = CheckFamily(
     name="cloud",
     checks=(
         Check("efa.provider", "fi_info -p efa -t FI_EP_RDM", "no domain of provider efa: FAIL"),
@@ -226,5 +212,3 @@ CLOUD_FAMILY = CheckFamily(
     judge=_judge,
     judge_records=_of_records,
 )
-
-CHECK = (CLOUD_FAMILY, FABRIC_MARKS_FAMILY)

@@ -14,16 +14,12 @@ from busbw.checks import (
     CheckFamily,
     NodeAnswer,
     RuleResult,
-    Section,
     SectionOutput,
     of_kind,
     once,
-    results_of,
 )
 from busbw.checks.gpu import is_amd
-from busbw.checks.software import facts
 from busbw.fabrics import nccl_settings
-from busbw.inventory.hostlist import LEGAL_NAME
 from busbw.model import CheckResult, Evidence, Status
 from busbw.parsers.tools import gpus, ibverbs, nvidia_smi, ofed, os_facts, rdma_sysfs
 from busbw.parsers.tools.gids import Gid
@@ -33,143 +29,7 @@ from busbw.parsers.tools.nvidia_smi import Topology
 from busbw.parsers.tools.ofed import OfedRelease
 from busbw.parsers.tools.rdma_sysfs import PartitionKey
 
-# What one node must not have, or it breaks a launch for all others: no room to write (`sw.room`),
-# a name of another (`cross.host_name`).
-
-_ROOM_MIB = 32
-"""The benchmark and Open MPI's session directory take less; what else is written there stays on the
-head node."""
-_COMMAND = 'df -Pk "$HOME" "${TMPDIR:-/tmp}"'
-_PLACES = (
-    'h=$HOME; for d in .cache .cache/busbw; do [ -d "$HOME/$d" ] && h=$HOME/$d; done;'
-    " t=${TMPDIR:-/tmp}"
-)
-"""Where busbw and the launcher write; what lies below the home directory may be a file system of
-its own."""
-_OWN = "a host name of its own"
 _COUNTED = re.compile(r"(\d+) x ([^,(]+)")
-_ROW = re.compile(r"^\S.*?\s+\d+\s+\d+\s+(-?\d+)\s+\d+%\s+(/.*)$")
-_CLOSED = re.compile(r"^closed (/.*)$")
-
-
-@once
-def _room(output: SectionOutput) -> tuple[RuleResult, ...]:
-    expected = f"$HOME and /tmp can be written, {_ROOM_MIB} MiB at least"
-    closed, full, answered = [], [], False
-    for line in output.stdout.splitlines():
-        if (shut := _CLOSED.match(line)) is not None:
-            closed.append(shut[1])
-        elif (row := _ROW.match(line)) is not None:
-            answered = True
-            if int(row[1]) < _ROOM_MIB << 10:
-                full.append(row[2])
-    if closed:
-        return (
-            RuleResult(
-                "sw.room",
-                Status.FAIL,
-                f"cannot be written: {', '.join(dict.fromkeys(closed))}",
-                expected,
-            ),
-        )
-    if full:
-        return (
-            RuleResult(
-                "sw.room", Status.FAIL, f"no room: {', '.join(dict.fromkeys(full))}", expected
-            ),
-        )
-    return (RuleResult("sw.room", Status.PASS, "room", expected),) if answered else ()
-
-
-def _names(answers: tuple[NodeAnswer, ...]) -> tuple[CheckResult, ...]:
-    """Ranks are told apart by the names their hosts give themselves: of nodes with one name only
-    one can take part.
-
-    It is the one that the inventory calls so, else the first. Where all have one name they are one
-    machine's emulated nodes.
-    """
-    own = {
-        answer.node.name: (facts(answer).host_name or "").partition(".")[0] for answer in answers
-    }
-    by_name: dict[str, list[str]] = {}
-    for node, name in own.items():
-        by_name.setdefault(name, []).append(node)
-    answered = len(own) - len(by_name.get("", ()))
-    results = []
-    for answer in answers:
-        name = own[answer.node.name]
-        if not name:
-            why = answer.problem or "the node did not report it"
-            results.append(
-                CheckResult(
-                    "cross.host_name",
-                    answer.node.name,
-                    Status.UNKNOWN,
-                    "not shown",
-                    _OWN,
-                    "uname -n",
-                    reason=why,
-                )
-            )
-            continue
-        if not LEGAL_NAME.match(name):
-            results.append(_no_name(answer, name))
-            continue
-        same = by_name[name]
-        holder = next((node for node in same if node.partition(".")[0] == name), same[0])
-        alone = holder == answer.node.name or len(same) == answered
-        status = Status.PASS if alone else Status.FAIL
-        # What is well is said alike of all, so that it is one line; the names are in the evidence.
-        seen = "its own" if alone else f"{name}, the name of {holder}"
-        identity = answer.sections["identity"]
-        line_no = next(
-            (n for n, line in enumerate(identity.stdout.splitlines()) if line.startswith("host=")),
-            0,
-        )
-        evidence = Evidence(answer.artefact, identity.line_no + line_no, f"host={name}")
-        results.append(
-            CheckResult(
-                "cross.host_name",
-                answer.node.name,
-                status,
-                seen,
-                _OWN,
-                "uname -n",
-                evidence=evidence,
-            )
-        )
-    return tuple(results)
-
-
-def _no_name(answer: NodeAnswer, name: str) -> CheckResult:
-    """Launchers and shells would take it for something else."""
-    evidence = Evidence(answer.artefact, answer.sections["identity"].line_no, f"host={name}"[:400])
-    seen = f"{name[:64]!r} is no host name"
-    return CheckResult(
-        "cross.host_name", answer.node.name, Status.FAIL, seen, _OWN, "uname -n", evidence=evidence
-    )
-
-
-PARTICIPATION_FAMILY = CheckFamily(
-    name="partaking",
-    checks=(
-        Check(
-            "sw.room",
-            'df -Pk "$HOME" "${TMPDIR:-/tmp}"',
-            "a folder cannot be written, or has less than 32 MiB left: FAIL",
-        ),
-        Check("cross.host_name", "uname -n", "another node has the same host name: FAIL"),
-    ),
-    sections=(
-        # Only the rights and the numbers are looked at: to try would be to write.
-        Section(
-            "room",
-            serves=("sw.room",),
-        ),
-    ),
-    judge=lambda answer: results_of(answer, "room", _COMMAND, ("sw.room",), _room),
-    compare=_names,
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -637,7 +497,7 @@ def _alone(check_id: str, seen: str) -> RuleResult:
     return RuleResult(check_id, Status.SKIPPED, seen, "the same on all nodes", reason)
 
 
-CROSS_FAMILY = CheckFamily(
+CHECK = CheckFamily(
     name="cross",
     checks=tuple(comparison.check for comparison in COMPARISONS),
     sections=(),
@@ -645,5 +505,3 @@ CROSS_FAMILY = CheckFamily(
     compare=compare,
     judge_records=_of_records,
 )
-
-CHECK = (CROSS_FAMILY, PARTICIPATION_FAMILY)

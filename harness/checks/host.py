@@ -11,7 +11,6 @@ from busbw.checks import (
     NodeAnswer,
     Rule,
     RuleResult,
-    Section,
     SectionOutput,
     occupied,
     once,
@@ -19,155 +18,10 @@ from busbw.checks import (
 )
 from busbw.checks.gpu import is_amd
 from busbw.checks.occupied import Process
-from busbw.model import CheckResult, Status
+from busbw.model import CheckResult
 from busbw.parsers.tools import gpus, os_facts
 from busbw.parsers.tools.os_facts import OsFacts
 from busbw.text import whole
-
-# Limits of the login session: locked memory, open files, stack.
-
-_FILES = 65536
-"""A rank opens sockets and files for every peer; 1024 end a job of some hundred ranks."""
-
-
-@once
-def _memlock(output: SectionOutput) -> tuple[RuleResult, ...]:
-    rule = Rule("os.limits.memlock", "unlimited locked memory (RDMA registers what it sends)")
-    cells = output.stdout.split()
-    value = cells[0] if cells else ""
-    if value == "unlimited":
-        return (rule.passed(value).with_values(kb=value),)
-    kib = whole(value)
-    return () if kib is None else (rule.failed(f"{value} KiB").with_values(kb=float(kib)),)
-
-
-@once
-def _others(output: SectionOutput) -> tuple[RuleResult, ...]:
-    facts = os_facts.parse(output.stdout)
-    files, stack = facts.text("nofile"), facts.text("stack")
-    results = []
-    number = whole(files)
-    if files is not None and (files == "unlimited" or number is not None):
-        low = number is not None and number < _FILES
-        open_files = RuleResult(
-            "os.limits.nofile",
-            Status.WARN if low else Status.PASS,
-            files,
-            f"at least {_FILES} open files",
-            line_no=1,
-        )
-        results.append(open_files.with_values(value=None if number is None else float(number)))
-    if stack is not None:
-        status = Status.WARN if stack == "unlimited" else Status.PASS
-        size = RuleResult(
-            "os.limits.stack",
-            status,
-            stack,
-            "a stack limit (without one some libraries map memory badly)",
-        )
-        results.append(size.with_values(value=stack))
-    return tuple(results)
-
-
-LIMITS_FAMILY = CheckFamily(
-    name="limits",
-    checks=(
-        Check("os.limits.memlock", "ulimit -l", "not unlimited: FAIL"),
-        Check("os.limits.nofile", "ulimit -n", "below 65536: WARN"),
-        Check("os.limits.stack", "ulimit -s", "unlimited: WARN"),
-    ),
-    # `ulimit -l` is no POSIX option of sh (dash has it, a strict one may not); /proc is the
-    # fallback, in bytes.
-    sections=(
-        Section(
-            "memlock",
-            'ulimit -l 2>/dev/null || awk \'/^Max locked memory/ {if ($4 == "unlimited") print $4;'
-            " else print int($4 / 1024)}' /proc/self/limits",
-            small=True,
-            serves=("os.limits.memlock", "cross.limits"),
-        ),
-        Section(
-            "limits",
-            "printf nofile=; ulimit -n; printf stack=; ulimit -s",
-            small=True,
-            serves=("os.limits.nofile", "os.limits.stack"),
-        ),
-    ),
-    judge=lambda answer: (
-        *results_of(answer, "memlock", "ulimit -l", ("os.limits.memlock",), _memlock),
-        *results_of(
-            answer,
-            "limits",
-            "ulimit -n; ulimit -s",
-            ("os.limits.nofile", "os.limits.stack"),
-            _others,
-        ),
-    ),
-)
-
-
-# Settings that were left on a node: NCCL's configuration files and variables of the login
-# session.
-
-
-@once
-def _files(output: SectionOutput) -> tuple[RuleResult, ...]:
-    rule = Rule("sw.env_file", "no NCCL configuration file (its lines are used by every job)")
-    lines = [
-        line.strip()
-        for line in output.stdout.splitlines()
-        if line.strip() and not line.lstrip().startswith("#")
-    ]
-    if not lines:
-        return (rule.passed("none"),)
-    return (rule.warned("; ".join(sorted(lines))[:300]).with_values(lines=len(lines)),)
-
-
-@once
-def _variables(output: SectionOutput) -> tuple[RuleResult, ...]:
-    rule = Rule("sw.env_leftovers", "no NCCL, UCX, libfabric or MPI variable in the login session")
-    names = sorted({line.partition("=")[0] for line in output.stdout.splitlines() if "=" in line})
-    if not names:
-        return (rule.passed("none"),)
-    switches = re.findall(
-        r"^(RDMAV_FORK_SAFE|FI_EFA_ENABLE_SHM_TRANSFER)=(\d+)$", output.stdout, re.M
-    )
-    result = rule.warned(", ".join(names))
-    # Only switches are told with their value: others may hold what is nobody's business.
-    return (
-        result.with_values(count=len(names), **{name: float(value) for name, value in switches}),
-    )
-
-
-ENVIRONMENT_FAMILY = CheckFamily(
-    name="environment",
-    checks=(
-        Check("sw.env_file", "cat /etc/nccl.conf ~/.nccl.conf", "any line: WARN"),
-        Check("sw.env_leftovers", "env", "an NCCL, FI, RDMAV, UCX or OMPI_MCA variable: WARN"),
-    ),
-    sections=(
-        Section(
-            "nccl_conf",
-            small=True,
-        ),
-        # Only the names that matter leave the node: the whole environment may hold secrets, and a
-        # name among these that looks like one.
-        Section(
-            "environment",
-            "env | grep -E '^(NCCL|FI|RDMAV|UCX|OMPI_MCA)_[A-Za-z0-9_]*=' | "
-            "grep -Eiv"
-            " '^[^=]*(TOKEN|SECRET|PASSW|CREDENTIAL|API_?KEY|PRIVATE_?KEY|ACCESS_?KEY)'; :",
-            small=True,
-        ),
-    ),
-    judge=lambda answer: (
-        *results_of(
-            answer, "nccl_conf", "cat /etc/nccl.conf ~/.nccl.conf", ("sw.env_file",), _files
-        ),
-        *results_of(answer, "environment", "env", ("sw.env_leftovers",), _variables),
-    ),
-)
-
 
 _DEEP_US = 10
 """Latency in µs from which an idle state is felt by small messages: preflight table, os.cstates."""
@@ -295,7 +149,7 @@ def _judge(answer: NodeAnswer) -> tuple[CheckResult, ...]:
     )
 
 
-HOST_FAMILY = CheckFamily(
+CHECK = CheckFamily(
     name="host",
     checks=(
         Check(
@@ -322,5 +176,3 @@ HOST_FAMILY = CheckFamily(
     sections=(),
     judge=_judge,
 )
-
-CHECK = (HOST_FAMILY, LIMITS_FAMILY, ENVIRONMENT_FAMILY)

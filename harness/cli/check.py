@@ -345,7 +345,7 @@ def _act(args: argparse.Namespace, directory: RunDir, plan: RunPlan, report: Che
 
 def _path(args: argparse.Namespace) -> int:
     """The path that NCCL will use between the nodes, tried without a GPU."""
-    from busbw.assess import network_path as derived
+    from busbw.assess import network_path as path_results
     from busbw.checks.software import facts
     from busbw.run import network_path
 
@@ -357,12 +357,12 @@ def _path(args: argparse.Namespace) -> int:
     ) as nodes:
         facts_by_node = {answer.node.name: facts(answer) for answer in nodes.answers}
         network_path.attempt(nodes.context, facts_by_node)
-    return _shown(args, directory, plan, network_path.SCHEMA, derived.load(directory))
+    return _shown(args, directory, plan, network_path.SCHEMA, path_results.load(directory))
 
 
 def _gpus(args: argparse.Namespace) -> int:
     """Each GPU by itself; refused while other jobs run."""
-    from busbw.assess import fabric as derived
+    from busbw.assess import requested_checks
     from busbw.run import gpus
 
     screen = console.Console(quiet=args.quiet or args.json)
@@ -373,12 +373,12 @@ def _gpus(args: argparse.Namespace) -> int:
         directory, plan, transport, progress=screen.progress, now=console.now
     ) as nodes:
         gpus.measure(nodes, args.dcgm)
-    return _shown(args, directory, plan, gpus.SCHEMA, derived.gpus(directory))
+    return _shown(args, directory, plan, gpus.SCHEMA, requested_checks.gpus(directory))
 
 
 def _links(args: argparse.Namespace) -> int:
     """Every rail of every node; refused while other jobs run."""
-    from busbw.assess import links as derived
+    from busbw.assess import links as link_results
     from busbw.run import links, planning
     from busbw.units import parse_duration
 
@@ -403,7 +403,7 @@ def _links(args: argparse.Namespace) -> int:
     ) as nodes:
         links.measure(nodes, budget_s, memories=memories, sudo=sudo)
     plan = nodes.context.plan
-    return _shown(args, directory, plan, links.SCHEMA, derived.checks(directory, plan))
+    return _shown(args, directory, plan, links.SCHEMA, link_results.checks(directory, plan))
 
 
 def _shown(

@@ -54,7 +54,8 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         sys.stdout.write(dump_json(found))
     else:
-        lines = compare.lines(found)
+        place = "" if args.run.is_file() else os.path.relpath(args.run.resolve())
+        lines = compare.lines(found, place)
         sys.stdout.write("".join(f"{line}\n" for line in (lines[-1:] if args.quiet else lines)))
     return EXIT_STATUS[found.status]
 
@@ -62,13 +63,12 @@ def run(args: argparse.Namespace) -> int:
 def _require_all(now: ComparableRun, earlier: tuple[ComparableRun, ...]) -> None:
     """A saved output has no plan that says which sizes belong to it: what was measured before must be
     in it."""
-    from busbw.compare.comparable import key
     from busbw.units import format_size
 
-    known = {key(number) for number in now.numbers}
+    known = {number.key for number in now.numbers}
     for run in earlier:
         for number in run.numbers:
-            if key(number) not in known:
+            if number.key not in known:
                 size = format_size(number.size_bytes)
                 raise UsageError(
                     f"{now.run_id} does not hold all that {run.run_id} holds",

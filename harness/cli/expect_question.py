@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import difflib
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -116,12 +117,15 @@ def question_of(args: argparse.Namespace) -> Question:
 
 
 def _one_of(option: str, value: str, known: tuple[str, ...]) -> None:
-    if value not in known:
-        raise UsageError(
-            f"unknown {option.removeprefix('--')} {value!r}",
-            seen=f"{option} {value}",
-            next_step=f"known: {', '.join(known)}",
-        )
+    if value in known:
+        return
+    close = difflib.get_close_matches(value, known, n=1)
+    meant = f"; did you mean {close[0]!r}?" if close else ""
+    raise UsageError(
+        f"unknown {option.removeprefix('--')} {value!r}{meant}",
+        seen=f"{option} {value}",
+        next_step=f"known: {', '.join(known)}",
+    )
 
 
 def _limits_by_nodes(

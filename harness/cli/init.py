@@ -68,7 +68,7 @@ def run(args: argparse.Namespace) -> int:
     if args.propose is not None and args.out.exists() and not args.force:
         return _append(args.out, args.propose)
     from busbw.fabrics import fabric
-    from busbw.inventory import fold, own
+    from busbw.inventory import fold, own_text
     from busbw.store.run_directory import write_atomically
 
     if args.out.exists() and not args.force:
@@ -79,7 +79,7 @@ def run(args: argparse.Namespace) -> int:
         )
     cluster = _cluster(args)
     proposal = _proposal(args.propose) if args.propose is not None else ""
-    text = own.text(cluster, fabric.names()) + proposal
+    text = own_text.text(cluster, fabric.names()) + proposal
     write_atomically(args.out.absolute(), text.encode(), mode=0o666)
     count = len(cluster.nodes)
     where = "" if args.out.name == _FILE and args.out.parent == Path() else f" -i {args.out}"
@@ -120,7 +120,7 @@ def _proposal(path: Path) -> str:
     """
     from busbw import assess
     from busbw.checks import specification
-    from busbw.inventory import own
+    from busbw.inventory import own_text
     from busbw.model import Status
     from busbw.run.checking import verdict_of
     from busbw.store import run_directory
@@ -142,7 +142,7 @@ def _proposal(path: Path) -> str:
             seen=f"{len(answers)} nodes of run {run.run_id}",
             next_step="write the specification: block by hand: docs/checks.md has its keys",
         )
-    return own.proposal(shared, run.run_id, len(answers))
+    return own_text.proposal(shared, run.run_id, len(answers))
 
 
 def _cluster(args: argparse.Namespace) -> Cluster:

@@ -5,7 +5,7 @@ Exit status, the worst of all texts (1 before 3 before 0):
 
 - 0: read, complete and good
 - 1: bad: wrong data (`#wrong`, Out of bounds … FAILED), one-rank communicators, several processes'
-  tables in one text, numbers that contradict each other, errors that the text reports
+  tables in one text, numbers that contradict each other or physics, errors that the text reports
 - 3: incomplete (cut off, rows or sizes missing, no column names), in no known layout, or with a
   line of general failure words; the JSON document says so too
 - 2: a file that is not there, or options that do not go together
@@ -20,9 +20,11 @@ import argparse
 import csv
 import functools
 import io
+import shutil
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from busbw import intake
@@ -30,7 +32,7 @@ from busbw.cli import write_message
 from busbw.cli.one_pass import OnePass
 from busbw.cli.pool import rarely_collected, read_each
 from busbw.codec.dump import dump_json
-from busbw.errors import UnknownLayout
+from busbw.errors import UnknownLayout, UsageError
 from busbw.model import Status
 from busbw.model.benchmark import BenchmarkResult, BenchmarkRow, Measurement
 from busbw.parsers.findings import catalogue
@@ -93,6 +95,10 @@ def read_one(source: intake.Source) -> ReadText:
             first_line = first_line or error.seen
             damage = damage or reading.problem
             continue
+        if document.kind == KIND:
+            from busbw.parsers.expect.saved import with_remarks
+
+            document = with_remarks(document)
         if reading.problem:
             problems = (*document.problems, reading.problem)
             document = replace(document, complete=False, problems=problems)
@@ -193,6 +199,8 @@ _CSV = (
     "time_us", "algbw_gb_s", "busbw_gb_s", "wrong", "error", "line",
 )  # fmt: skip
 _MOST_PROBLEMS = 20
+_UNBROKEN = 1000
+"""Columns of an output that is no terminal."""
 _NEXT = "busbw why FILE looks for failures in any text; docs/read.md lists what busbw reads"
 
 
@@ -458,6 +466,12 @@ def register(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="file, directory, glob, or - for standard input; .gz .zst .xz .bz2 too",
     )
+    parser.add_argument(
+        "--contract",
+        type=Path,
+        metavar="FILE",
+        help="compare the tables with the numbers of a contract, each table a launch",
+    )
     form = parser.add_mutually_exclusive_group()
     form.add_argument("--json", action="store_true", help="one JSON document")
     form.add_argument(
@@ -468,6 +482,8 @@ def register(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Read them all and print."""
     sources = intake.expand(args.files)
+    if args.contract is not None and (args.json or args.csv):
+        raise UsageError("--contract prints for people: leave --json and --csv out")
     with rarely_collected():
         if args.json or args.csv:
             texts = read_all(sources)
@@ -476,10 +492,25 @@ def run(args: argparse.Namespace) -> int:
             return exit_status(texts)
         # Written where they are read: the records of a thousand logs are not carried from process
         # to process, nor kept.
+        if args.contract is not None:
+            return _with_contract(read_all(sources), args.contract)
         shown = read_each(_show, sources)
         sys.stdout.write("\n".join(each.text for each in shown))
         write_message(_with_next_step("".join(each.message for each in shown)))
         return _worst(each.status for each in shown)
+
+
+def _with_contract(texts: Sequence[ReadText], contract: Path) -> int:
+    """The texts, then the numbers of the contract. A text that is bad decides as without one."""
+    from busbw.cli import read_contract
+    from busbw.reports import terminal
+
+    tables = [table for text in texts for each in text.documents for table in _results(each)]
+    lines, status = read_contract.lines(contract, tables)
+    columns = shutil.get_terminal_size().columns if sys.stdout.isatty() else _UNBROKEN
+    sys.stdout.write(f"{as_text(texts)}\n{terminal.printed(lines, columns)}")
+    write_message(_with_next_step("".join(map(_unread, texts))))
+    return _worst((exit_status(texts), status))
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,7 +24,7 @@ def become_allocated(args: argparse.Namespace) -> None:
     """
     from busbw import inventory
     from busbw.assess import load_plan
-    from busbw.launch import srun
+    from busbw.launch import salloc
     from busbw.run import planning
     from busbw.store.run_directory import open_existing
 
@@ -53,7 +53,7 @@ def become_allocated(args: argparse.Namespace) -> None:
             seen=f"-x {args.exclude}",
             next_step=f"--salloc=--exclude={args.exclude}",
         )
-    argv = srun.salloc(
+    argv = salloc.salloc(
         options, nodes, args.node_count, (sys.executable, "-m", "busbw", *sys.argv[1:])
     )
     _require_slurm()

@@ -13,7 +13,9 @@ from pathlib import Path
 
 from busbw.cli.pool import rarely_collected
 from busbw.cli.why_document import document
+from busbw.cli.why_end import with_missing_ends
 from busbw.cli.why_entries import entry, listing, unknown_id
+from busbw.cli.why_nodes import with_nodes
 from busbw.cli.why_reading import read, with_unfinished_starts
 from busbw.cli.why_text import answer, broken
 from busbw.cli.why_verdict import exit_status, with_findings, worth_showing
@@ -121,9 +123,9 @@ def _diagnose(args: argparse.Namespace) -> int:
             next_step="give a log, a directory of logs, a table or a run",
         )
     diagnosis = diagnose(reading.evidence, Context(family))
-    diagnosis = with_findings(diagnosis, reading.findings)
+    diagnosis = with_nodes(with_findings(diagnosis, reading.findings))
     if exit_status(diagnosis, reading) == 0 and not diagnosis.healthy:
-        reading = with_unfinished_starts(reading)
+        reading = with_missing_ends(with_unfinished_starts(reading))
     if reading.gaps:
         diagnosis = replace(diagnosis, healthy=False)
     shown = diagnosis.findings if args.all else worth_showing(diagnosis)

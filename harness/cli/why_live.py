@@ -19,15 +19,16 @@ from busbw.codec import dump_json
 from busbw.errors import UsageError
 from busbw.inventory import fold
 from busbw.model import Finding, Unreachable
-from busbw.parsers.stall.evidence import Event, StallClass, StallVerdict, ranks_text
+from busbw.parsers.stall.suspect import ranks_text
 from busbw.parsers.stall.ticket import clock, drain_commands, ticket
+from busbw.parsers.stall.verdict import Event, StallClass, StallVerdict
 from busbw.reports import phrases, terminal
 from busbw.reports.safe import one_line
 from busbw.units import format_duration
 
 if TYPE_CHECKING:
     from busbw.model import Cluster
-    from busbw.parsers.stall.evidence import StallEvidence
+    from busbw.parsers.stall.job import StallEvidence
     from busbw.triage.script import CollectOptions
 
 _EXIT = {StallClass.MOVING: 0, StallClass.NO_JOB: 3}
@@ -282,7 +283,7 @@ def cluster_of(args: argparse.Namespace) -> Cluster:
     """
     from busbw import inventory
     from busbw.model import Cluster, Node
-    from busbw.triage import collect
+    from busbw.triage import slurm_job
 
     if (args.inventory or "").partition(":")[0] == "lab":
         from busbw.lab.enter import become_inside
@@ -301,7 +302,7 @@ def cluster_of(args: argparse.Namespace) -> Cluster:
         return Cluster((Node(name),), name, "this machine")
     nodes = args.nodes
     if args.job is not None and nodes is None:
-        nodes = collect.nodes_of(args.job)
+        nodes = slurm_job.nodes_of(args.job)
     return inventory.resolve(args.inventory, nodes, args.exclude, os.environ)
 
 
@@ -321,7 +322,7 @@ def sample(
 ) -> tuple[LiveAnswer, Path]:
     """Collect once and judge; the answer, and the directory of its evidence."""
     from busbw.cli.console import Console, now
-    from busbw.parsers.stall.evidence import RequestedJob
+    from busbw.parsers.stall.job import RequestedJob
     from busbw.store import run_directory
     from busbw.transport.choose import make
     from busbw.triage import collect

@@ -285,6 +285,10 @@ def _records(source: intake.Source, head: bytes, lines: OnePass, *, binary: bool
             document = lines.table() if reader.name == KIND else reader.read(source.open())
         except UnknownLayout:
             continue
+        if document.kind == KIND:
+            from busbw.parsers.expect.saved import with_remarks
+
+            document = with_remarks(document)
         records += document.records
         faults += document.faults
         is_layout = True

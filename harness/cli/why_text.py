@@ -143,23 +143,26 @@ def _not_judged(facts: Iterable[Fact]) -> list[str]:
     busbw, size, nodes = values["busbw"], values.get("max_bytes"), values.get("nodes")
     at = f" at {size:.0f} B" if isinstance(size, float) else ""
     from busbw.parsers.expect.hardware import recognise_gpu
+    from busbw.parsers.expect.saved import expect_command
 
-    # A log's own words do not enter a command to type: the table's name of the GPU does.
-    gpu = recognise_gpu(str(values.get("gpu", "")))
-    ranks = values.get("nranks")
-    options = f"--gpu {gpu.name}" if gpu is not None else "--gpu <model>"
-    if isinstance(nodes, float) and isinstance(ranks, float) and ranks % nodes == 0:
-        options += f" --gpus-per-node {ranks / nodes:.0f}"
-    if nodes != 1:
-        options += " --nics <NxRATE> --fabric <profile>"
-    options += f" --collective {values.get('collective', '<name>')}"
-    options += f" --nodes {nodes:.0f}" if isinstance(nodes, float) else " --nodes <nodes>"
-    options += f" --size {size:.0f}" if isinstance(size, float) else ""
+    collective = values.get("collective")
+    command = expect_command(
+        recognise_gpu(str(values.get("gpu", ""))),
+        _whole(values.get("nranks")),
+        _whole(nodes),
+        None if collective is None else str(collective),
+        _whole(size),
+        float(busbw),
+    )
     return [
         f"  not judged  bandwidth: busbw {busbw:g} GB/s{at}; whether that is low depends on the"
         " hardware, which was not compared",
-        f"  next        busbw expect {options} --measured {busbw:g}",
+        f"  next        {command}",
     ]
+
+
+def _whole(value: object) -> int | None:
+    return int(value) if isinstance(value, float) else None
 
 
 def _more_evidence(texts: Iterable[Text]) -> str:

@@ -171,11 +171,6 @@ def why_not_comparable(one: ComparableRun, other: ComparableRun) -> tuple[str, .
     )
 
 
-def key(number: Number) -> tuple[str, int, str]:
-    """What the numbers of two runs of one regime must share to be compared."""
-    return number.collective, number.size_bytes, number.options
-
-
 def machine_changes(one: ComparableRun, other: ComparableRun) -> tuple[tuple[str, str, str], ...]:
     """(what, before, now) of everything known of both machines that differs; `other` is earlier."""
     before = dict(other.machine)
@@ -201,7 +196,7 @@ def diff(now: ComparableRun, earlier: tuple[ComparableRun, ...]) -> RunDiff:
     shifts = _shifts(numbers)
     shifts = tuple(_with_times(shift, against) for shift in shifts)
     contrasts = tuple(_contrast(each, against, len(now.contrasts)) for each in now.contrasts)
-    return RunDiff(
+    found = RunDiff(
         now,
         against,
         tuple((each.run_id, why) for each, why in reasons if why),
@@ -210,6 +205,10 @@ def diff(now: ComparableRun, earlier: tuple[ComparableRun, ...]) -> RunDiff:
         _status(shifts, contrasts, tuple(each for each in earlier if each.unreadable)),
         contrasts,
     )
+    # Treatment against control nodes is a question of its own: it needs no earlier number.
+    if found.status is Status.PASS and found.not_measured and not contrasts:
+        return replace(found, status=Status.UNKNOWN)
+    return found
 
 
 Runs = tuple[tuple[float, ...], ...]
@@ -239,8 +238,8 @@ def _shifts(numbers: list[tuple[Number, Runs]]) -> tuple[NumberShift, ...]:
 
 
 def _with_times(shift: NumberShift, against: tuple[ComparableRun, ...]) -> NumberShift:
-    same = key(shift.number)
-    numbers = [number for run in against for number in run.numbers if key(number) == same]
+    same = shift.number.key
+    numbers = [number for run in against for number in run.numbers if number.key == same]
     before = [time_us for number in numbers for time_us in number.times_us]
     now = shift.number.times_us
     return replace(
@@ -258,8 +257,9 @@ def _contrast(now: Contrast, against: tuple[ComparableRun, ...], comparisons: in
 
 
 def _before(number: Number, against: tuple[ComparableRun, ...]) -> Runs:
-    same = key(number)
-    return tuple(other.busbw_gb_s for run in against for other in run.numbers if key(other) == same)
+    return tuple(
+        other.busbw_gb_s for run in against for other in run.numbers if other.key == number.key
+    )
 
 
 def _status(

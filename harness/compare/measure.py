@@ -6,98 +6,22 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-import math
 
 from busbw import assess
 from busbw.assess import launches
 from busbw.compare import soak
 from busbw.compare.ab import AFTER, BEFORE, TREATMENT, Slot, slot_id, with_setting
 from busbw.compare.plan import groups
-from busbw.compare.result import SoakWatch
-from busbw.model import BenchmarkCase, CaseOutcome, RunResult
+from busbw.compare.repeat import succeeded
+from busbw.compare.soak_watch import SoakWatch
+from busbw.model import BenchmarkCase
 from busbw.model.history import Change, Soak
-from busbw.parsers.stats.regression import FEWEST
 from busbw.run.context import Context
 from busbw.run.launching import Place, make
 from busbw.run.measure import measure
 from busbw.store.artefacts import CaseArtefact
 from busbw.store.plan import Interleaving
 from busbw.units import format_duration
-
-# More launches of a number whose comparison with the accepted runs is inconclusive.
-
-
-def inconclusive_cases(result: RunResult, required: frozenset[str]) -> tuple[str, ...]:
-    """Required cases with a number that more launches may settle."""
-    shifts = result.compared.shifts if result.compared is not None else ()
-    return tuple(
-        dict.fromkeys(
-            each.number.case_id
-            for each in shifts
-            if each.number.case_id in required
-            and each.shift.change is Change.INCONCLUSIVE
-            and each.shift.launches[0] >= FEWEST
-        )
-    )
-
-
-def repeat(context: Context, place: Place, nodes: tuple[str, ...], order: int) -> int:
-    """Repeat until nothing is inconclusive or the budget is spent; returns the next launch's order.
-
-    Nothing is repeated without `repeat` in the playbook, or without an accepted run.
-    """
-    plan = context.plan.playbook.repeat
-    if plan is None:
-        return order
-    planned = {case.id: case for case in context.plan.playbook.cases}
-    required = frozenset(case.family for case in planned.values() if case.required)
-    last_order = order + plan.most * len(required)
-    while True:
-        result = assess.derive(context.run)
-        launches = _by_family(result, required)
-        pending = [
-            family
-            for family in inconclusive_cases(result, required)
-            if len(launches[family]) < plan.most
-        ]
-        added = {
-            family: [outcome for outcome in outcomes if outcome.case.id not in planned]
-            for family, outcomes in launches.items()
-        }
-        extra = [outcome for outcomes in added.values() for outcome in outcomes]
-        if not pending or any(outcome.exit_status != 0 for outcome in extra):
-            return last_order
-        # A round that a killed run began is completed first: its budget was checked before.
-        rounds = max(len(outcomes) for outcomes in added.values())
-        begun = [family for family in pending if len(added[family]) < rounds]
-        spent_s = math.fsum(outcome.seconds or 0.0 for outcome in extra)
-        next_s = launches[pending[0]][-1].seconds or 0.0
-        if not begun and spent_s + next_s > plan.budget_s:
-            budget = format_duration(plan.budget_s)
-            context.progress(
-                "repeat", f"budget of {budget} spent; {', '.join(pending)} inconclusive"
-            )
-            return last_order
-        for number, family in enumerate(begun or pending):
-            trial = f"{family}-trial-{len(launches[family]) + 1}"
-            case = dataclasses.replace(planned[family], id=trial, repeats=family)
-            context.progress(case.id, "once more: too much noise so far")
-            launch = make(context.plan, place, case, nodes, order=order + len(extra) + number)
-            if not _succeeded(measure(context, launch)):
-                return last_order
-
-
-def _by_family(result: RunResult, required: frozenset[str]) -> dict[str, list[CaseOutcome]]:
-    launches: dict[str, list[CaseOutcome]] = {family: [] for family in required}
-    for outcome in result.cases:
-        if outcome.case.family in launches and outcome.case.split is None:
-            launches[outcome.case.family].append(outcome)
-    return launches
-
-
-def _succeeded(artefact: CaseArtefact) -> bool:
-    return artefact.state == "ended" and artefact.exit_status == 0
-
 
 FAILURES = 3
 """Rounds of a soak in a row that may fail."""
@@ -166,7 +90,7 @@ def _sweep(
             own = with_setting(case, interleaving.settings[variant])
             slot = Slot("sweep", number, str(variant), case.id)
             artefact = launcher(own, slot, nodes, required=variant == 0)
-            if not _succeeded(artefact):
+            if not succeeded(artefact):
                 context.progress(artefact.case.id, f"{_failure(artefact)}: not measured again")
                 variants.remove(variant)
             if 0 not in variants:
@@ -186,7 +110,7 @@ def _treatment(
         context.progress("ab", f"round {number}: {sequence}")
         for case, (side, group) in itertools.product(interleaving.cases, sides.items()):
             artefact = launcher(case, Slot("ab", number, side, case.id), group)
-            if not _succeeded(artefact):
+            if not succeeded(artefact):
                 context.progress(artefact.case.id, _failure(artefact))
                 return
         if launcher.spent(interleaving) or _settled(context, interleaving, "ab", number):
@@ -232,7 +156,7 @@ def _soak(
             fresh = fresh or context.run.read_raw(f"cases/{slot_id(slot)}/outcome.json") is None
             artefact = launcher(case, slot, nodes)
             watch.add(launches.read(context.run, artefact, place.known))
-            failed = 0 if _succeeded(artefact) else failed + 1
+            failed = 0 if succeeded(artefact) else failed + 1
         if fresh:
             _report(context, watch.so_far(planned_s), number)
         if failed >= FAILURES:

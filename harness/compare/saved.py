@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from busbw.errors import UsageError
 from busbw.model.benchmark import BenchmarkResult
 from busbw.model.history import NOT_KNOWN, ComparableRun, Number, Regime
+from busbw.parsers.expect.saved import remarks
 
 _OPTIONS = (("iters", "-n"), ("warmup iters", "-w"), ("validation", "-c"), ("blocking", "-z"))
 """Names in nccl-tests' configuration line, and the options that set them."""
@@ -25,7 +26,8 @@ def of_tables(name: str, tables: Sequence[BenchmarkResult]) -> ComparableRun:
             next_step=f"busbw read {name} says what it is",
         )
     for number, table in enumerate(tables, start=1):
-        problems = table.faults or table.problems
+        shown = {each.text for each in remarks(table)}
+        problems = table.faults or [text for text in table.problems if text not in shown]
         if problems or not table.complete:
             raise UsageError(
                 f"{name}: launch {number} of {len(tables)} is not whole: its numbers are not compared",

@@ -12,8 +12,8 @@ from pathlib import Path
 from busbw.codec import Problem, read_tree, refuse
 from busbw.errors import InventoryError
 from busbw.files import read_given
-from busbw.inventory import ansible, hostfile, own, programs, slurm
-from busbw.inventory.ansible import VAULT_TAGS
+from busbw.inventory import ansible_ini, ansible_yaml, hostfile, own, programs, slurm
+from busbw.inventory.ansible import VAULT_FILE, VAULT_TAGS
 from busbw.inventory.hostlist import expand, fold
 from busbw.model import Cluster, Node
 
@@ -44,7 +44,7 @@ def read(text: str, path: str) -> Cluster:
         raise InventoryError(
             f"{path}: a script, and busbw runs none", next_step=_LIST_HINT.format(path=path)
         )
-    if text.startswith("$ANSIBLE_VAULT"):
+    if text.startswith(VAULT_FILE):
         raise InventoryError(
             f"{path}: encrypted with Ansible Vault, and busbw reads no secrets",
             next_step="give it in plain text",
@@ -54,7 +54,7 @@ def read(text: str, path: str) -> Cluster:
     if path.endswith((".yaml", ".yml", ".json")) or _YAML_LINE.match(lines[0]):
         return _tree(text, path)
     if path.endswith(".ini") or any(_ANSIBLE_LINE.search(line) for line in lines):
-        return ansible.read_ini(text, path)
+        return ansible_ini.read_ini(text, path)
     return hostfile.read(text, path)
 
 
@@ -65,8 +65,8 @@ def _tree(text: str, path: str) -> Cluster:
             f"{path}: configures a plugin of Ansible, and busbw runs none",
             next_step=_LIST_HINT.format(path=path),
         )
-    if ansible.looks_like(tree.value):
-        return ansible.read_yaml(tree)
+    if ansible_yaml.looks_like(tree.value):
+        return ansible_yaml.read_yaml(tree)
     if not isinstance(tree.value, dict):
         refuse(
             [tree.problem((), "a busbw inventory starts with nodes:, one of Ansible with all:")],

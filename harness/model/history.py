@@ -54,6 +54,11 @@ class Number:
     times_us: tuple[float, ...] = ()
     """Of the same launches: what a case for latency is about."""
 
+    @property
+    def key(self) -> tuple[str, int, str]:
+        """What the numbers of two runs of one regime must share to be compared."""
+        return self.collective, self.size_bytes, self.options
+
 
 @dataclass(frozen=True, slots=True)
 class Contrast:
@@ -172,6 +177,16 @@ class RunDiff:
     status: Status
     """FAIL = something is slower; UNKNOWN = it cannot be told; PASS = neither."""
     contrasts: tuple[ContrastShift, ...] = ()
+
+    @property
+    def not_measured(self) -> tuple[Number, ...]:
+        """Numbers that every run it is compared with has, and this one lacks, as the newest of them
+        measured them."""
+        if not self.against:
+            return ()
+        runs = [{number.key for number in run.numbers} for run in (*self.against, self.now)]
+        missing = set.intersection(*runs[:-1]) - runs[-1]
+        return tuple(number for number in self.against[-1].numbers if number.key in missing)
 
 
 # Interleaved launches: a parameter sweep and a soak.

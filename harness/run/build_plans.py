@@ -9,8 +9,9 @@ from busbw.building import node_types
 from busbw.building import recipe as building
 from busbw.building.node_types import Group, NodeKind
 from busbw.building.recipe import Benchmark, BuildPlan
-from busbw.checks import software
-from busbw.checks.software import NodeFacts, Toolchain
+from busbw.checks import toolchain
+from busbw.checks.software import NodeFacts
+from busbw.checks.toolchain import Toolchain
 from busbw.errors import BuildError
 from busbw.inventory.hostlist import fold
 from busbw.run.context import Context
@@ -32,8 +33,8 @@ def groups_to_build_for(
         BuildError: the head lacks what a build takes.
     """
     cuda = benchmark.cuda
-    answers = context.fleet.run(dict.fromkeys(nodes, software.command(cuda=cuda)), deadline_s=60)
-    chains = faults.read_each(answers, software.parse)
+    answers = context.fleet.run(dict.fromkeys(nodes, toolchain.command(cuda=cuda)), deadline_s=60)
+    chains = faults.read_each(answers, toolchain.parse)
     silent = Toolchain(head, None, None, None, None, None, None, None, False, ())
     kinds = {
         node: node_types.kind(chains.get(node, silent), known[node], cuda=cuda)
@@ -144,7 +145,7 @@ def plan_of(
             f"BIN_FILES_LIST={' '.join(collectives_of(context))}",
         )
         nccl = (kind.nccl_home or "", kind.nccl_library or "", kind.nccl or "")
-        targets = software.gencode(kind.capabilities)
+        targets = toolchain.gencode(kind.capabilities)
         if context.plan.cluster.emulated:
             # Nothing runs on a GPU there: one target is enough, and the loader takes the stand-ins
             # that lie beside the binaries.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from busbw.checks import gpu_bench
 from busbw.model import CommandResult, Unreachable
-from busbw.run import leases, participants
+from busbw.run import leases, occupants
 from busbw.run.checking import ProbedNodes
 from busbw.run.context import Context
 from busbw.store import artefacts
@@ -20,9 +20,9 @@ def measure(nodes: ProbedNodes, level: int | None) -> GpusArtefact:
         BusyError: other jobs or another run of busbw are on the nodes.
     """
     context = nodes.context
-    occupation = participants.look(context, nodes.answers, context.plan.head)
+    occupation = occupants.look(context, nodes.answers, context.plan.head)
     here = tuple(context.fleet.sessions)
-    participants.refuse(context, occupation, here)
+    occupants.refuse(context, occupation, here)
     leases.take(context, here)
     try:
         return _measure(context, level)

@@ -84,8 +84,9 @@ def poll(directory: str, seen_bytes: int) -> Command:
 def parse_poll(stdout: bytes) -> PollAnswer | None:
     """Reads `poll`'s answer; None = it is not one.
 
-    >>> parse_poll(b"state=running 1230 stderr=77\\n# nccl-tests")
-    PollAnswer(state='running', output=b'# nccl-tests', age_s=1.23, error_bytes=77)
+    >>> answer = parse_poll(b"state=running 1230 stderr=77\\n# nccl-tests")
+    >>> answer.state, answer.output, answer.age_s, answer.error_bytes
+    ('running', b'# nccl-tests', 1.23, 77)
     """
     head = rb"state=(\w+)(?: (\d{1,20}))?(?: stderr=(\d{1,20}))?( before=[\d./]* after=[\d./]*)?\n"
     match = re.match(head, stdout)

@@ -6,7 +6,7 @@ from __future__ import annotations
 from busbw import assess
 from busbw.assess import links
 from busbw.errors import UsageError
-from busbw.run import leases, participants
+from busbw.run import leases, occupants
 from busbw.run.checking import ProbedNodes
 from busbw.store import artefacts
 from busbw.store.run_directory import RunDir
@@ -42,9 +42,9 @@ def measure(nodes: ProbedNodes, budget_s: float, *, memories: tuple[str, ...], s
         BusyError: other jobs or another run of busbw are on the nodes.
     """
     context = nodes.context
-    occupation = participants.look(context, nodes.answers, context.plan.head)
+    occupation = occupants.look(context, nodes.answers, context.plan.head)
     here = tuple(context.fleet.sessions)
-    participants.refuse(context, occupation, here)
+    occupants.refuse(context, occupation, here)
     leases.take(context, here)
     plan = assess.load_plan(context.run)
 

@@ -9,23 +9,19 @@ exactly as the run did.
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
 from dataclasses import dataclass
 
-from busbw import shell
-from busbw.checks import counters
 from busbw.launch import nccl_tests
-from busbw.model import Answer, BenchmarkCase, Command, CommandResult, Invocation, Unreachable
-from busbw.parsers.logs.rank_logs import RANK_LOG_HEAD
+from busbw.model import BenchmarkCase, Command, CommandResult, Invocation, Unreachable
 from busbw.parsers.stall import judge
-from busbw.parsers.stall.evidence import LaunchPlan
+from busbw.parsers.stall.job import LaunchPlan
 from busbw.run import job
 from busbw.run.context import Context, Row
+from busbw.run.launch_counters import forget, take, taken
+from busbw.run.rank_logs import collect, prepare
 from busbw.store import artefacts
 from busbw.store.artefacts import (
     CaseArtefact,
-    CounterFile,
-    CountersArtefact,
     CpuLoad,
     SampleFile,
 )
@@ -33,115 +29,6 @@ from busbw.text import whole
 from busbw.transport import Session
 from busbw.triage import clocks, own_launch
 from busbw.units import format_duration
-
-# The counters of a launch's nodes, taken right before and right after it: what moved in between
-# is evidence, and proves which ports were used.
-
-
-def take(
-    context: Context, launches: Mapping[str, tuple[str, ...]], moment: str, *, gpus: bool = True
-) -> None:
-    """Ask all nodes of launches that run side by side at once. `launches`: id of a case → its
-    nodes, no node twice. `moment` is `before` or `after`; what an earlier try took for a same
-    launch stays.
-
-    `gpus=False` leaves out the GPUs' own counters: for the many short launches of a survey, which
-    are about the network. A node that does not answer is an entry with its reason: a missing
-    snapshot never ends a measurement.
-    """
-    requested = {f"cases/{case_id}/counters-{moment}": nodes for case_id, nodes in launches.items()}
-    requested = {
-        name: nodes
-        for name, nodes in requested.items()
-        if context.run.read_raw(f"{name}.json") is None
-    }
-    if not requested:
-        return
-    commands: dict[str, Command] = {}
-    for name, nodes in requested.items():
-        _set_aside(context, name)
-        commands |= {
-            node: counters.snapshot(f"{name}/{node}.txt", gpus=gpus)
-            for node in nodes
-            if node in context.fleet.sessions
-        }
-    answers = {
-        answer.node: answer
-        for answer in context.fleet.run(commands, deadline_s=counters.LIMIT_S + 5)
-    }
-    for name, nodes in requested.items():
-        files = tuple(_file(name, node, answers.get(node)) for node in nodes)
-        artefacts.keep(context.run, f"{name}.json", CountersArtefact(moment, files))
-
-
-def _file(name: str, node: str, answer: Answer | None) -> CounterFile:
-    if answer is None:
-        return CounterFile(node, None, "not reached")
-    if not isinstance(answer, CommandResult):
-        return CounterFile(node, None, answer.reason)
-    # Without standard output nothing was kept: a file that is named exists.
-    path = f"raw/{name}/{node}.txt" if answer.stdout or answer.ok else None
-    return CounterFile(
-        node,
-        path,
-        answer.problem
-        or ("" if answer.ok else f"exit status {answer.exit_status}: {answer.err().strip()[:200]}"),
-    )
-
-
-def taken(context: Context, case_id: str) -> bool:
-    """Whether an earlier try has taken the first snapshot of this launch."""
-    return context.run.read_raw(f"cases/{case_id}/counters-before.json") is not None
-
-
-def forget(context: Context, case_id: str) -> None:
-    """Set aside what was taken before a launch that was ended half way: it is made afresh, and so
-    is its first snapshot."""
-    for name in (f"cases/{case_id}/counters-before", f"cases/{case_id}/counters-before.json"):
-        _set_aside(context, name)
-
-
-def _set_aside(context: Context, name: str) -> None:
-    """Half of what an interrupted try took is no snapshot."""
-    if (context.run.raw / name).exists():
-        context.run.set_aside(name)
-
-
-# NCCL's own log of every rank: a folder on each node before the launch, and what the ranks wrote
-# into it, fetched after it.
-#
-# NCCL writes one file per rank (NCCL_DEBUG_FILE), so that no lines mix and none land between the
-# rows of the table. Whoever is out of reach
-# afterwards has no log; what the proofs make of that is theirs (`busbw.assess.proof`).
-
-LIMIT_S = 60
-MOST_BYTES = 4 << 20
-"""Of each rank's log; with INFO it has about 100 KiB where there are eight GPUs on each of 64
-nodes."""
-
-
-def prepare(context: Context, nodes: tuple[str, ...], directory: str) -> None:
-    """Make the folder on every node: NCCL opens its file and makes no folder."""
-    command = Command(("mkdir", "-p", "--", directory), timeout_s=30, label="mkdir")
-    context.fleet.run(
-        {node: command for node in nodes if node in context.fleet.sessions}, deadline_s=40
-    )
-
-
-def collect(context: Context, case_id: str, nodes: tuple[str, ...], directory: str) -> None:
-    """Keep what the ranks of each node wrote as `raw/cases/ID/nccl/NODE.txt`; the folder is removed
-    with all of the run's."""
-    script = shell.load("busbw.run", "rank_logs.sh")
-    argv = ("sh", "-c", script, "busbw-rank-logs", directory, str(MOST_BYTES), RANK_LOG_HEAD)
-    commands = {
-        node: Command(
-            argv, timeout_s=LIMIT_S, label="rank-logs", store=f"cases/{case_id}/nccl/{node}.txt"
-        )
-        for node in nodes
-        if node in context.fleet.sessions
-    }
-    context.fleet.run(commands, deadline_s=LIMIT_S + 5)
-
 
 ROW_WIDTH = 110
 """Columns of a data row that are shown while it runs: size, times and bandwidths; what -I adds is

@@ -10,11 +10,21 @@ from busbw import assess
 from busbw.building.recipe import Benchmark, BuildOutcome
 from busbw.checks.software import NodeFacts, facts
 from busbw.compare import measure as compared
+from busbw.compare import repeat
 from busbw.errors import BusbwError, BusyError, ReachError
 from busbw.model import RunResult
 from busbw.reports import phrases
 from busbw.run import allocation as slurm
-from busbw.run import build, cleanup, keys, launching, leases, participants, setup_script
+from busbw.run import (
+    build,
+    cleanup,
+    keys,
+    launching,
+    leases,
+    participants,
+    settle_fabric,
+    setup_script,
+)
 from busbw.run.context import Context, Done, End, Progress, logged
 from busbw.run.launching import Place
 from busbw.run.measure import measure
@@ -88,7 +98,7 @@ def _on_nodes(context: Context, benchmark: Benchmark) -> None:
     reached = phrases.count(len(context.fleet.sessions), "node")
     context.progress("check", f"checking {reached}")
     ask(context)
-    context = participants.settle(context)
+    context = settle_fabric.settle(context)
     plan = context.plan
     answers = assess.answers(run, plan)
     known = {answer.node.name: facts(answer) for answer in answers}
@@ -148,7 +158,7 @@ def _cases(context: Context, place: Place, nodes: tuple[str, ...]) -> None:
         if not _measured(context, measure(context, launch)):
             return
     compared.measure_interleaved(context, place, nodes, order)
-    order = compared.repeat(context, place, nodes, order)
+    order = repeat.repeat(context, place, nodes, order)
     survey_options = plan.playbook.survey
     if len(nodes) > 1 and (
         survey_options.when == "always"

@@ -269,6 +269,10 @@ def _given(*pairs: tuple[str, object]) -> tuple[str, ...]:
 def _what(options: RunOptions, cluster: Cluster) -> tuple[Profile, Playbook, Interleaving | None]:
     """The fabric, the playbook, and what of it is interleaved."""
     book = _book(options, emulated=cluster.emulated)
+    if book.contract is not None:
+        from busbw.run import promised  # tables of hardware that most plans do not need
+
+        promised.refuse_impossible(book, len(cluster.nodes), cluster.requirements)
     fabric = _fabric(options.profile or book.fabric or cluster.fabric)
     if cluster.invented and cluster.fabric is not None:
         fabric = _with_invented(fabric, profile.load(cluster.fabric))

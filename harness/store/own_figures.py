@@ -10,7 +10,7 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from busbw.building import sources
+from busbw.building import download
 from busbw.codec import dump_json, load_yaml, parse_json
 from busbw.errors import BuildError, BusbwError, UsageError
 from busbw.files import read_given
@@ -93,14 +93,14 @@ def fetched(origin: str) -> bytes:
     Raises:
         UsageError: it cannot be had, is no https address, is too large, or has another hash.
     """
-    if not sources.is_address(origin):
+    if not download.is_address(origin):
         try:
             return read_given(Path(origin), MOST_BYTES)
         except OSError as error:
             raise UsageError(
                 f"{origin}: {error.strerror or error}", next_step="a file of rows, or https://…"
             ) from error
-    sources.refuse_secrets(origin)
+    download.refuse_secrets(origin)
     address, _, fragment = origin.partition("#")
     if not address.startswith("https://"):
         raise UsageError(
@@ -110,7 +110,7 @@ def fetched(origin: str) -> bytes:
         )
     pinned = fragment.removeprefix("sha256=") if fragment.startswith("sha256=") else None
     try:
-        content = sources.archive(address, pinned, most_bytes=MOST_BYTES)
+        content = download.archive(address, pinned, most_bytes=MOST_BYTES)
     except BuildError as error:
         raise UsageError(
             f"figures cannot be fetched from {address}",

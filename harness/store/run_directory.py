@@ -16,6 +16,7 @@ whole.
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import glob
 import hashlib
@@ -422,15 +423,18 @@ def write_atomically(target: Path, content: bytes, mode: int = MODE_FILE) -> Non
         # A name that is too long cannot be removed either.
         with contextlib.suppress(OSError):
             temporary.unlink(missing_ok=True)
-        raise _refused(target, error) from error
+        elsewhere = "give a file in a folder that you may write to"
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            elsewhere = f"make room in {target.parent}, or give a file elsewhere"
+        raise _refused(target, error, elsewhere) from error
 
 
-def _refused(target: Path, error: OSError) -> RunDirError:
-    return RunDirError(
-        f"cannot write {target}",
-        seen=str(error),
-        next_step="make room or choose another place with --out DIR",
-    )
+def _refused(
+    target: Path,
+    error: OSError,
+    next_step: str = "make room or choose another place with --out DIR",
+) -> RunDirError:
+    return RunDirError(f"cannot write {target}", seen=str(error), next_step=next_step)
 
 
 def _printable(name: str) -> str:

@@ -12,8 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from busbw import assess
-from busbw.assess import fabric as grouping
-from busbw.assess import launches
+from busbw.assess import launches, layout
 from busbw.model import BenchmarkCase, Collective, LaunchRole, Medium, Sizes, Status
 from busbw.parsers.blame import blame
 from busbw.parsers.blame.blame import BlameOutcome
@@ -22,7 +21,7 @@ from busbw.run.launching import Place, make
 from busbw.run.measure import Launch, measure_together, wait_until_quiet
 from busbw.store.artefacts import CaseArtefact
 from busbw.store.plan import RunPlan
-from busbw.survey import earlier, layer_breakdown, separate_launches
+from busbw.survey import earlier, layer_breakdown, retransmitted, separate_launches
 from busbw.survey.adapt import (
     MOST_WHEN_FREE,
     SurveyLimits,
@@ -172,7 +171,7 @@ class _Survey:
         self._context, self._place, self._nodes = context, place, nodes
         self._shape = launch_shape
         self._settings = context.plan.playbook.survey
-        self._fabric = grouping.fabric(context.run, context.plan)
+        self._fabric = layout.fabric(context.run, context.plan)
         self._order = order
         self._spent_s = 0.0
         self._launches = 0
@@ -202,10 +201,13 @@ class _Survey:
         """What the launches so far show."""
         run = self._context.run
         samples = list(earlier.load(run))
-        on_head = launches.on_head_of(self._context.plan, self._place.head)
-        for launch in launches.load(run, self._place.known, on_head):
+        plan = self._context.plan
+        on_head = launches.on_head_of(plan, self._place.head)
+        own = launches.load(run, self._place.known, on_head)
+        for launch in own:
             samples += launch.samples
-        return blame.solve(tuple(samples), self._fabric)
+        outcome = blame.solve(tuple(samples), self._fabric)
+        return retransmitted.separated(run, plan, own, outcome, self._fabric)
 
     def _affords(self, more: int) -> bool:
         """So many more launches fit into the budget, at the average time of those before."""

@@ -5,11 +5,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from busbw.assess.counters import NodeTexts, of_case
+from busbw.assess.counter_texts import NodeTexts, of_case
 from busbw.assess.launches import Launch
 from busbw.fabrics.fabric import DataPath
 from busbw.model import ComponentKind, Finding, Uncovered
-from busbw.parsers.blame import loss
+from busbw.parsers.blame import blame, loss
 from busbw.parsers.blame.blame import BlameOutcome
 from busbw.parsers.blame.loss import PairTraffic
 from busbw.parsers.blame.parts import Fabric
@@ -73,6 +73,26 @@ def findings(
     return loss.findings(tuple(unexplained), fabric)
 
 
+def separated(
+    run: RunDir,
+    plan: RunPlan,
+    launches: tuple[Launch, ...],
+    outcome: BlameOutcome,
+    fabric: Fabric,
+) -> BlameOutcome:
+    """The outcome with the nodes of a leaf in its place, where their counters say so. They are read
+    only where something is to be told by them.
+
+    Raises:
+        RunDirError: an artefact is not readable.
+    """
+    nodes = blame.doubtful_leaf(outcome)
+    if not nodes:
+        return outcome
+    counted = count(run, plan, launches)
+    return blame.of_held_back(outcome, loss.held_back(counted.pairs, nodes, fabric))
+
+
 def not_counted(blind: dict[str, dict[str, str]]) -> tuple[Uncovered, ...]:
     """By node and launch why it could not be counted, in one line for all nodes that miss the same
     launches: a thousand nodes may miss them all."""
@@ -120,6 +140,7 @@ def pairs_of(run: RunDir, launch: Launch) -> tuple[tuple[PairTraffic, ...], dict
                     sum(n.retransmitted for n in ends),
                     most.path,
                     most.line_no,
+                    tuple(n.retransmitted / n.sent for n in ends),
                 )
             )
     return tuple(pairs), {node: why for node, why in each.items() if isinstance(why, str)}

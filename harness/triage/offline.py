@@ -14,13 +14,9 @@ from busbw.codec import parse_json
 from busbw.errors import ReadError, RunDirError
 from busbw.faults import Fault, attempt
 from busbw.model import CommandResult, Node, Unreachable
-from busbw.parsers.stall.evidence import (
-    NodeEvidence,
-    RequestedJob,
-    SectionText,
-    StallEvidence,
-    read,
-)
+from busbw.parsers.stall.answer import read
+from busbw.parsers.stall.evidence import NodeEvidence, SectionText
+from busbw.parsers.stall.job import RequestedJob, StallEvidence
 
 _MAGIC = re.compile(rb"(?:\A|\n)busbw-live 1 ([0-9A-Za-z-]{6,64})\r?\n")
 _RECORD = "raw/live.json"

@@ -10,7 +10,7 @@ import hashlib
 from collections.abc import Iterable, Sequence
 
 from busbw.model import Command, Unreachable
-from busbw.parsers.stall.evidence import RECORD, LaunchPlan, StallEvidence
+from busbw.parsers.stall.job import RECORD, LaunchPlan, StallEvidence
 from busbw.store.artefacts import SampleFile
 from busbw.store.run_directory import RunDir
 from busbw.triage import offline, script

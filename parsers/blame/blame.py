@@ -28,7 +28,7 @@ from busbw.model import (
     Medium,
     Status,
 )
-from busbw.parsers.blame.accounts import Account
+from busbw.parsers.blame.accounts import SHARED, Account
 from busbw.parsers.blame.chance import deviations_for, student
 from busbw.parsers.blame.columns import (
     Columns,
@@ -521,6 +521,73 @@ def _unsteady(suspicion: Suspicion, steady: View, all_levels: tuple[Level, ...])
 # Nobody is flagged here, and nobody is cleared. Where the measurements cannot separate parts, the
 # one that other findings name comes first, and
 # says that this is why; where they can, other findings are quoted with it.
+
+
+def doubtful_leaf(outcome: BlameOutcome) -> tuple[str, ...]:
+    """The nodes of flagged leaves that the groups cannot tell from them; () = there are none."""
+    nodes: dict[str, None] = {}
+    for each in outcome.blames:
+        for part in _of_leaf(each):
+            nodes |= dict.fromkeys(part.names)
+    return tuple(nodes)
+
+
+def of_held_back(outcome: BlameOutcome, held_back: Mapping[str, Evidence]) -> BlameOutcome:
+    """The outcome with the nodes of a leaf in its place, where the counters say that each of them is
+    held back by its own port. `held_back`: node → that evidence."""
+    blames: list[Blame] = []
+    accounts: list[Account] = []
+    replaced: list[Component] = []
+    for each, account in zip(outcome.blames, outcome.accounts, strict=True):
+        nodes = _of_leaf(each)
+        if not nodes or not all(node.names[0] in held_back for node in nodes):
+            blames.append(each)
+            accounts.append(account)
+            continue
+        replaced.append(account.part)
+        own = [_of_node(account, node, outcome.levels) for node in nodes]
+        together = Explanation(tuple(Suspicion(one, ()) for one in own), ())
+        for suspicion in together.flagged:
+            blame = _blame(suspicion, outcome.levels, together)
+            proof = held_back[suspicion.account.part.names[0]]
+            blames.append(dataclasses.replace(blame, seen_in=(*blame.seen_in, proof)))
+        accounts += own
+    if not replaced:
+        return outcome
+    return dataclasses.replace(
+        outcome,
+        blames=tuple(blames),
+        flagged=tuple(account.part for account in accounts),
+        accounts=tuple(accounts),
+        open=tuple(each for each in outcome.open if each.account.part not in replaced),
+    )
+
+
+def _of_leaf(blame: Blame) -> tuple[Component, ...]:
+    """The nodes or rails among what a leaf cannot be told from, where nothing else is among it but
+    what is behind their ports."""
+    parts = (blame.component, *blame.also)
+    nodes = tuple(p for p in parts if p.kind in (ComponentKind.NODE, ComponentKind.RAIL))
+    others = [part for part in parts if part not in nodes]
+    if not any(part.kind is ComponentKind.LEAF for part in others):
+        return ()
+    return nodes if all(part.kind in SHARED for part in others) else ()
+
+
+def _of_node(account: Account, node: Component, all_levels: tuple[Level, ...]) -> Account:
+    """What of a leaf's account is the node's."""
+    explained = [i for i in account.explained if node.names[0] in all_levels[i].sample.nodes]
+    launches = {all_levels[index].launch for index in explained}
+    return dataclasses.replace(
+        account,
+        part=node,
+        slow_in=tuple(launch for launch in account.slow_in if launch in launches),
+        clean_in=tuple(launch for launch in account.clean_in if launch in launches),
+        explained=tuple(explained),
+        busy_in=tuple(launch for launch in account.busy_in if launch in launches),
+        of_each=False,
+    )
+
 
 MOST = 3
 """Other findings quoted for one suspect."""

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from busbw.errors import UsageError
 from busbw.fabrics.fabric import Wire, carrier_by_fabric
 from busbw.model import Limit
-from busbw.parsers.expect import limits, nccl_model
+from busbw.parsers.expect import limits, link_rates, nccl_model
 from busbw.parsers.expect.hardware import Gpu, Nics
 from busbw.parsers.expect.limits import Rates
 from busbw.parsers.expect.nccl_model import Algorithm
@@ -172,7 +172,7 @@ def line_gb_s(question: Question) -> float | None:
     elif question.nics is not None:
         one = question.nics.rate_gbit_s / 8
         if question.nics.pcie_generation is not None:
-            one = limits.nic_behind_pcie(one, question.nics.pcie_generation).value_gb_s
+            one = link_rates.nic_behind_pcie(one, question.nics.pcie_generation).value_gb_s
         whole = one * question.nics.count
     else:
         raise UsageError(
@@ -180,7 +180,7 @@ def line_gb_s(question: Question) -> float | None:
             seen="neither --nics nor --network-gb-s",
             next_step="--nics 8x400, or ask for one node: --nodes 1",
         )
-    return limits.oversubscribed(whole, question.oversubscription).value_gb_s
+    return link_rates.oversubscribed(whole, question.oversubscription).value_gb_s
 
 
 def payload_gb_s(question: Question) -> float | None:
@@ -191,11 +191,11 @@ def payload_gb_s(question: Question) -> float | None:
     wire = carrier_by_fabric()[question.fabric].wire
     try:
         if wire is Wire.INFINIBAND:
-            return limits.infiniband_payload(line, question.device_mtu or 4096).value_gb_s
+            return link_rates.infiniband_payload(line, question.device_mtu or 4096).value_gb_s
         if wire is Wire.ROCE:
-            return limits.roce_payload(line, question.device_mtu or 9000).value_gb_s
+            return link_rates.roce_payload(line, question.device_mtu or 9000).value_gb_s
         if wire is Wire.TCP:
-            return limits.tcp_payload(line, question.device_mtu or 9000).value_gb_s
+            return link_rates.tcp_payload(line, question.device_mtu or 9000).value_gb_s
     except ValueError as error:
         raise UsageError(
             str(error),
@@ -210,7 +210,7 @@ def _physical(question: Question) -> Rates:
     nvlink = gpu.inside_gb_s(question.gpus_per_node)[0] if gpu is not None else None
     if question.nvlink_gb_s is not None:
         nvlink = question.nvlink_gb_s
-    pcie = limits.pcie(gpu.pcie_generation).value_gb_s if gpu and gpu.pcie_generation else None
+    pcie = link_rates.pcie(gpu.pcie_generation).value_gb_s if gpu and gpu.pcie_generation else None
     return _rates(question, line_gb_s(question), nvlink, pcie)
 
 
@@ -223,7 +223,7 @@ def _model(question: Question) -> Rates | None:
         or (gpu.nvlink_nccl_gb_s is None and gpu.nvlink_gb_s is not None)
     ):
         return None
-    pcie = limits.pcie_usable(gpu.pcie_generation).value_gb_s if gpu.pcie_generation else None
+    pcie = link_rates.pcie_usable(gpu.pcie_generation).value_gb_s if gpu.pcie_generation else None
     return _rates(
         question, payload_gb_s(question), gpu.inside_gb_s(question.gpus_per_node)[1], pcie
     )

@@ -71,7 +71,9 @@ def judge(
         return judged(Status.UNKNOWN, reference, band.reason)
     if reference.busbw_gb_s is None:
         reference = Reference("model", band.value_gb_s, band.source)
-    begins = f"{band.low_gb_s:.4g} GB/s, where tuned systems begin ({band.way})"
+    begins = (
+        f"{_bound_text(band.low_gb_s, measured_gb_s)} GB/s, where tuned systems begin ({band.way})"
+    )
     if measured_gb_s < FAULTY * band.low_gb_s:
         return judged(
             Status.FAIL, reference, f"under {FAULTY:.0%} of {begins}: something is broken"
@@ -83,6 +85,18 @@ def judge(
         reference,
         f"at least {begins}; {_not_shown(measured_gb_s, band, expectation)}",
     )
+
+
+def _bound_text(bound_gb_s: float, measured_gb_s: float) -> str:
+    """A bound with as many digits as show on which side of it the measurement is.
+
+    >>> _bound_text(329.964, 340.0), _bound_text(329.964, 329.97), _bound_text(330.04, 330.02)
+    ('330', '329.96', '330.04')
+    """
+    is_below = measured_gb_s < bound_gb_s
+    texts = [f"{bound_gb_s:.{digits}g}" for digits in range(4, 10)]
+    showing = [text for text in texts if (measured_gb_s < float(text)) is is_below]
+    return showing[0] if showing else repr(bound_gb_s)
 
 
 def _not_shown(measured_gb_s: float, band: Band, expectation: Expectation) -> str:

@@ -4,7 +4,7 @@ NCCL 2.4 to 2.32, and RCCL.
 The log may be of one process or of a thousand, with launcher tags, tables and other programs' lines
 in it, of gigabytes: it is searched, not read line by line (`scan`).
 
->>> document = read([b"gpu1:41:42 [0] NCCL INFO Bootstrap : Using eth0:10.0.0.1<0>\n"])
+>>> document = read([b"gpu1:41:42 [0] NCCL INFO Bootstrap : Using eth0:10.0.0.1<0>\\n"])
 >>> document.summary[1:3]
 (('processes', '1 on 1 host'), ('bootstrap', 'eth0 (1)'))
 """

@@ -19,7 +19,8 @@ from typing import NamedTuple
 from busbw.errors import UnknownLayout
 from busbw.model.benchmark import BenchmarkResult, BenchmarkRow, Collective, Measurement
 from busbw.parsers.logs import Document, Format
-from busbw.parsers.nccl_tests.checks import is_scaled, result_of
+from busbw.parsers.nccl_tests.checks import result_of
+from busbw.parsers.nccl_tests.identity import is_scaled
 from busbw.parsers.nccl_tests.results_json import (
     Tree,
     get,

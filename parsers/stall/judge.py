@@ -17,23 +17,26 @@ from dataclasses import dataclass, replace
 
 from busbw.model import Confidence, Evidence, Finding, Fix, Status, Unreachable
 from busbw.parsers.findings import catalogue
-from busbw.parsers.stall import network, node, ras, recorders, traces
-from busbw.parsers.stall.evidence import (
-    Job,
-    NodeEvidence,
-    RequestedJob,
-    StallClass,
-    StallEvidence,
-    StallVerdict,
-    Strength,
-    Suspect,
-    job_of,
-    ranks_text,
+from busbw.parsers.stall import (
+    call_stacks,
+    gpu,
+    host,
+    logs,
+    network,
+    ports,
+    ranks,
+    ras,
+    rdma_pairs,
+    recorders,
 )
+from busbw.parsers.stall.evidence import NodeEvidence
+from busbw.parsers.stall.job import Job, RequestedJob, StallEvidence, job_of
 from busbw.parsers.stall.ras import RasView
 from busbw.parsers.stall.recorders import RankDump
+from busbw.parsers.stall.suspect import Strength, Suspect, ranks_text
 from busbw.parsers.stall.ticket import fits_scheduler, plain
 from busbw.parsers.stall.timeline import stalled_since, timeline, watchdog_left
+from busbw.parsers.stall.verdict import StallClass, StallVerdict
 
 _ORDER = {
     # Of facts: what is seen on a node that answered comes before a node that did not answer us,
@@ -196,26 +199,26 @@ def _suspects(case: _Case) -> Iterator[Suspect]:
     unheard = ras.unheard(case.views, job, nodes)
     awaited = network.awaited(every, job, unheard)
     if case.nodes or job.plan is not None:
-        yield from node.unreachable_nodes(unreachable, job, awaited=awaited)
-    yield from node.gpus(job, nodes)
-    yield from node.stopped(job, nodes)
-    yield from node.dead(job, nodes, names, connected=ran or job.plan is not None)
-    yield from node.disks(job, nodes)
-    yield from node.links(job, nodes)
+        yield from host.unreachable_nodes(unreachable, job, awaited=awaited)
+    yield from gpu.lost(job, nodes)
+    yield from ranks.stopped(job, nodes)
+    yield from ranks.dead(job, nodes, names, connected=ran or job.plan is not None)
+    yield from host.disks(job, nodes)
+    yield from ports.without_link(job, nodes)
     yield from ras.suspects(case.views, job, nodes)
     yield from recorders.suspects_of_running_job(case.dumps, job)
-    yield from traces.log_suspects(every, job)
+    yield from logs.suspects(every, job)
     expected = {name for missing in job.missing for name in missing.nodes}
     yield from network.silent(every, job, unheard, frozenset(expected.intersection(names)))
-    yield from network.suspects(every, job)
-    yield from traces.stack_suspects(every, job)
-    yield from node.ports(job, nodes)
+    yield from rdma_pairs.suspects(every, job)
+    yield from call_stacks.suspects(every, job)
+    yield from ports.with_errors(job, nodes)
     yield from network.unread(every, job)
-    yield from node.gpu_use(job, nodes)
+    yield from gpu.odd(job, nodes)
     # Ranks that have neither a connection nor a library to communicate with wait for nobody: what
     # each of them does is its own business.
     if ran or any(rank.process.library for rank in job.ranks):
-        yield from node.odd(job, nodes)
+        yield from ranks.odd(job, nodes)
 
 
 def _sorted(suspects: Iterator[Suspect]) -> list[Suspect]:
@@ -450,7 +453,7 @@ def _outside(case: _Case) -> Finding:
     busy = tuple(
         rank.rank
         for rank in job.ranks
-        if node.activity(rank, case.by_name[rank.node]) == "uses the CPU"
+        if ranks.activity(rank, case.by_name[rank.node]) == "uses the CPU"
     )
     doing = f"{ranks_text(busy)} use the CPU" if busy else "all ranks sleep"
     return Finding(
@@ -515,9 +518,6 @@ def _on_each(nodes: Sequence[NodeEvidence], text: str) -> tuple[Evidence, ...]:
     return tuple(
         Evidence(each.artefact, each.ranks_line_no, f"{each.node}: {text}") for each in nodes[:4]
     )
-
-
-# Notes: other jobs on these nodes, nodes that are not the job's, what could not be read.
 
 
 def _other_jobs(case: _Case, culprits: Sequence[str]) -> list[str]:

@@ -8,57 +8,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from busbw.model import Evidence
-from busbw.parsers.stall.evidence import (
-    Job,
-    NodeEvidence,
-    RankSeen,
-    Sample,
-    Strength,
-    Suspect,
-    at,
-    our_time,
-)
+from busbw.parsers.stall.evidence import NodeEvidence, Sample, at, our_time
+from busbw.parsers.stall.job import Job, RankSeen
+from busbw.parsers.stall.suspect import Strength, Suspect
 from busbw.parsers.tools.proc_ports import Port
-from busbw.parsers.tools.queue_pairs import QueuePair
 from busbw.parsers.tools.sockets import Socket
-
-# Whom broken RDMA connections accuse: a queue pair in error gave up on the other end, which is
-# found by the numbers both know.
-
-_BROKEN = ("ERR", "SQE")
-
-
-def suspects(nodes: Sequence[NodeEvidence], job: Job) -> Iterator[Suspect]:
-    """The node that most broken connections lead to; two that are equal are a path. () = none is
-    broken, or the other ends are not known."""
-    flagged = _broken_pairs(nodes, job)
-    if not flagged:
-        return
-    most = max(len(lines) for lines in flagged.values())
-    worst = sorted(key for key, lines in flagged.items() if len(lines) == most)
-    names = tuple(dict.fromkeys(name for name, _ in worst))
-    if len(names) > 2:
-        return
-    where = " and ".join(f"{name} {port}" for name, port in worst[:2])
-    counted = "1 queue pair" if most == 1 else f"{most} ports"
-    yield Suspect(
-        "stall-network-silent",
-        "qps",
-        Strength.COUNTED,
-        f"{where} is given up on by {counted}: their queue pairs are in error, its own are not",
-        tuple(line for key in worst for line in flagged[key].values())[:4],
-        ranks=tuple(rank.rank for rank in job.ranks if rank.node in names),
-        nodes=names,
-        devices=tuple(dict.fromkeys(port for _, port in worst)),
-        reason="its RDMA port does not answer",
-    )
-
-
-def _qp_line(node: NodeEvidence, pair: QueuePair, peer_node: str, peer: QueuePair) -> Evidence:
-    own = f"{node.node} {pair.port} queue pair {pair.local} (pid {pair.pid})"
-    text = f"{own} is in state {pair.state}; its peer {peer.local} is on {peer_node} {peer.port}"
-    return at(node, node.queue_pairs_line_no, pair.line_no, text)
-
 
 MOVING_BYTES = 65536
 """Between the samples, over the whole job: below it are keep-alives of RAS and of stores, above it
@@ -67,6 +21,11 @@ _HANDSHAKE_BYTES = 16384
 """On one connection: above it, more than addresses and ids were exchanged."""
 _RETRIES = 2
 """Retransmissions in a row from which on the other end counts as silent: one may be chance."""
+
+_Pair = frozenset[str]
+"""Two nodes; an address where nobody owns it."""
+_Silence = tuple[NodeEvidence, Sample, Socket]
+"""Who retransmits, and the sample and the connection that show it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -341,29 +300,6 @@ def _own(node: NodeEvidence, look: Sample, job: str) -> list[Socket]:
     return [socket for socket in look.sockets if socket.inode in owned]
 
 
-def _broken_pairs(
-    nodes: Sequence[NodeEvidence], job: Job
-) -> dict[tuple[str, str], dict[str, Evidence]]:
-    """(node, port) → the ports whose queue pairs with it are in error while its own are not."""
-    ends: dict[tuple[int, int], tuple[NodeEvidence, QueuePair]] = {}
-    for node in nodes:
-        for pair in node.queue_pairs:
-            if pair.remote is not None:
-                ends[pair.local, pair.remote] = (node, pair)
-    flagged: dict[tuple[str, str], dict[str, Evidence]] = defaultdict(dict)
-    for node in nodes:
-        pids = {rank.process.pid for rank in job.on(node.node)}
-        for pair in node.queue_pairs:
-            if pair.state not in _BROKEN or pair.pid not in pids or pair.remote is None:
-                continue
-            peer_node, peer = ends.get((pair.remote, pair.local), (node, pair))
-            if peer_node is node or peer.state in _BROKEN:
-                continue
-            line = _qp_line(node, pair, peer_node.node, peer)
-            flagged[peer_node.node, peer.port].setdefault(f"{node.node} {pair.port}", line)
-    return flagged
-
-
 def _owners(nodes: Sequence[NodeEvidence]) -> dict[str, str]:
     """Address → node."""
     owners = {}
@@ -372,12 +308,6 @@ def _owners(nodes: Sequence[NodeEvidence]) -> dict[str, str]:
             if not address.startswith("127."):
                 owners[address] = node.node
     return owners
-
-
-_Pair = frozenset[str]
-
-
-_Silence = tuple[NodeEvidence, Sample, Socket]
 
 
 def _silent_since(pairs: Sequence[list[_Silence]]) -> float | None:

@@ -13,14 +13,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from busbw.model import Evidence, RasFinding, RasRank, RasReport
-from busbw.parsers.stall.evidence import (
-    Job,
-    NodeEvidence,
-    RasAnswer,
-    Strength,
-    Suspect,
-    ranks_text,
-)
+from busbw.parsers.stall.evidence import NodeEvidence, RasAnswer
+from busbw.parsers.stall.job import Job
+from busbw.parsers.stall.suspect import Strength, Suspect, ranks_text
 
 # From a process as RAS names it (address, pid, number in its communicator) to the rank and the
 # node that people know.

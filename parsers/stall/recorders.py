@@ -21,8 +21,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from busbw.model import Evidence, FlightDump, FlightEntry
-from busbw.parsers.stall.evidence import DumpFile, Job, NodeEvidence, Strength, Suspect, our_time
+from busbw.parsers.stall.evidence import DumpFile, NodeEvidence, our_time
+from busbw.parsers.stall.job import Job
 from busbw.parsers.stall.ras import who_text
+from busbw.parsers.stall.suspect import Strength, Suspect
 
 _SAME_SIZE = ("all_reduce", "allreduce", "broadcast", "reduce", "barrier")
 """Operations whose element count is equal on all ranks; a reduce_scatter's or an alltoall's may

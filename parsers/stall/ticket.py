@@ -7,7 +7,8 @@ import datetime
 import shlex
 from collections.abc import Sequence
 
-from busbw.parsers.stall.evidence import RankSeen, StallClass, StallVerdict
+from busbw.parsers.stall.job import RankSeen
+from busbw.parsers.stall.verdict import StallClass, StallVerdict
 
 _NO_DRAIN = frozenset(
     (

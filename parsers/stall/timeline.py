@@ -9,8 +9,11 @@ from collections.abc import Sequence
 from busbw.parsers.logs import watchdog
 from busbw.parsers.logs.scan import Scanner
 from busbw.parsers.stall import network
-from busbw.parsers.stall.evidence import Event, Job, NodeEvidence, Suspect, our_time, since_boot
+from busbw.parsers.stall.evidence import NodeEvidence, our_time, since_boot
+from busbw.parsers.stall.job import Job
 from busbw.parsers.stall.recorders import RankDump, last_entry
+from busbw.parsers.stall.suspect import Suspect
+from busbw.parsers.stall.verdict import Event
 from busbw.parsers.tools.proc_host import up_of
 
 _MOST = 24

@@ -15,7 +15,7 @@ import math
 import statistics
 
 from busbw.model.history import Change, Shift
-from busbw.parsers.stats import spread as student
+from busbw.parsers.stats import student_t
 
 FLOOR = 0.03
 """Practical floor: a smaller change is nobody's regression."""
@@ -107,8 +107,8 @@ def _shift(
     error_share, floor = limits
     # To a tenth below: a slightly wider interval, and a quantile that was asked before.
     freedom = max(1.0, math.floor(freedom * 10) / 10)
-    sure = student.t_quantile(1 - error_share / 2, freedom) * error
-    usual = student.t_quantile(1 - 0.05 / 2, freedom) * error
+    sure = student_t.t_quantile(1 - error_share / 2, freedom) * error
+    usual = student_t.t_quantile(1 - 0.05 / 2, freedom) * error
     ratio, low, high = math.exp(centre), math.exp(centre - sure), math.exp(centre + sure)
     change, reason = _decide((ratio, low, high), usual, floor)
     return Shift(change, ratio, low, high, *counts, reason, half=usual)

@@ -29,6 +29,12 @@ _NIC_ROW = re.compile(
     r"[ \t│|,]+((?:\d|N/A).{0,4000})$"
 )
 """The memory device stands behind the NIC, in the all-to-all test of NICs before it."""
+_POD_DEVICES = re.compile(r"^\W{0,60}Mem Device\b(.{0,4000})$")
+_POD_ROW = re.compile(
+    r"^\W{0,12}(Rank \d{1,6})?[ \t│|,]{0,40}(GPU \d{1,4})\b[ \t│|,]*(->|<->|<-)?[ \t│|,]+((?:\d|N/A).{0,4000})$"
+)
+_PROCESSOR = re.compile(r"^(?:Rank \d{1,6} )?([CG]PU)")
+_RANK = re.compile(r"Rank \d{1,6}")
 _CELL = re.compile(r"[^\s│|,]+")
 _NUMBER = re.compile(r"\d{1,9}(?:\.\d{1,9})?")
 _SKIPPED = ("N/A", "-")
@@ -82,7 +88,10 @@ def _matrices(lines: list[str]) -> Iterator[Matrix]:
             nics = _CELL.findall(head[1].partition("STotal")[0]) if "STotal" in head[1] else []
             if "Rank" in head[1] or names or nics:
                 without_table = ""
-            if "Rank" in head[1] or (nics and not names):
+            following = next(iter(lines[number + 1 :]), "")
+            if _POD_DEVICES.match(following):
+                yield _of_pod(title, _RANK.findall(head[1]), lines[number + 1 :])
+            elif "Rank" in head[1] or (nics and not names):
                 yield _of_nics(title, nics, lines[number + 1 :])
             elif names:
                 yield _of_devices(title, names, lines[number + 1 :])
@@ -112,6 +121,36 @@ def _of_devices(title: str, names: list[str], lines: list[str]) -> Matrix:
     if missing and not gap:
         gap = f"{len(missing)} of {len(names)} rows are missing"
     return Matrix(title, tuple(copies.values()), gap)
+
+
+def _of_pod(title: str, ranks: list[str], lines: list[str]) -> Matrix:
+    """A table whose rows and columns are the GPUs of each rank. Of both directions the sum counts."""
+    devices = _POD_DEVICES.match(lines[0])
+    gpus = _DEVICE.findall(devices[1]) if devices else []
+    names = []
+    per_rank = len(gpus) // max(1, len(ranks))
+    for place, gpu in enumerate(gpus):
+        names.append(f"{ranks[place // per_rank]} {gpu}" if per_rank else gpu)
+    copies: list[Copy] = []
+    rank, rows, gap = "", 0, ""
+    for line in lines[1:]:
+        row = _POD_ROW.match(line)
+        if row is None and re.search(r"[A-Za-z]{5}", line):
+            break
+        rank = row[1] or rank if row else rank
+        if row is None or row[3] in ("->", "<-"):
+            continue
+        source = f"{rank} {row[2]}"
+        rows += 1
+        cells = _CELL.findall(row[4])[: len(names)]
+        is_torn = len(cells) < len(names) or not all(map(_is_cell, cells))
+        gap = gap or (f"a value is missing or no number in the row {source}" if is_torn else "")
+        for name, cell in zip(names, cells, strict=False):
+            if name != source and _NUMBER.fullmatch(cell):
+                copies.append(Copy(source, name, float(cell)))
+    if rows < len(names) or not names:
+        gap = gap or f"{len(names) - rows} of {len(names)} rows are missing"
+    return Matrix(title, tuple(copies), gap)
 
 
 def _of_nics(title: str, nics: list[str], lines: list[str]) -> Matrix:
@@ -162,4 +201,5 @@ def shown(matrix: Matrix) -> Iterator[str]:
 def _kind(device: str) -> str:
     if whole(device) is not None:
         return "device"
-    return device[:3] if device.startswith(("CPU", "GPU")) else "NIC"
+    found = _PROCESSOR.search(device)
+    return found[1] if found else "NIC"

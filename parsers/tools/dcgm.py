@@ -4,14 +4,17 @@ the middle of words."""
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from types import MappingProxyType
 
 from busbw.parsers.logs.json_values import items, mapping, text_of, values
 from busbw.parsers.tools import Tool, ToolFact
 from busbw.text import whole
 
-# What `dcgmi diag -r N -j` prints: per test and GPU a status and its warnings (DCGM 2.4 to 4.2).
+# What `dcgmi diag -r N -j` prints: per test and GPU a status and its warnings (DCGM 2.4 to 4.2; since
+# 4.0 each test has a summary, which alone has what is of no GPU); `dcgmi mndiag -j` of several hosts
+# (DCGM 4.4: dcgmi/MnDiag.cpp).
 
 _ROOTS = ("DCGM Diagnostic", "DCGM GPU Diagnostic")
 
@@ -27,6 +30,8 @@ class DiagResult:
     """`Pass`, `Fail`, `Warn`, `Skip`, as in the table that people get."""
     warning: str
     """All its warnings and errors, joined by `; `; "" = none."""
+    host: str = ""
+    """Of several hosts, which; "" = the one it ran on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +49,7 @@ def parse(text: str) -> Diag | None:
 
     >>> parse('{"DCGM GPU Diagnostic": {"version": "3.3.5", "test_categories": [{"category": "Deployment", "tests": ['
     ...       '{"name": "Denylist", "results": [{"status": "Pass"}]}]}]}}').results
-    (DiagResult(test='Denylist', gpu=None, status='Pass', warning=''),)
+    (DiagResult(test='Denylist', gpu=None, status='Pass', warning='', host=''),)
     """
     return next(iter(parse_all(text)), None)
 
@@ -56,22 +61,34 @@ def parse_all(text: str) -> tuple[Diag, ...]:
     runs = []
     for value in values(text):
         document = mapping(value.tree)
-        if body := next(filter(None, (mapping(document.get(root)) for root in _ROOTS)), None):
-            runs.append(_diag(body))
+        if isinstance(document.get(_ROOTS[0]), str):  # of several hosts: the name stands beside
+            runs.append(_diag(document, _hosts(document)))
+        elif body := next(filter(None, (mapping(document.get(root)) for root in _ROOTS)), None):
+            runs.append(_diag({"metadata": document.get("metadata"), **body}))
         elif value.tree is None and any(root in text[value.begin : value.end] for root in _ROOTS):
             runs.append(Diag(None, (), "not whole JSON: the document has no end"))
     return tuple(runs)
 
 
-def _diag(body: dict[str, object]) -> Diag:
-    tests = []
+def _hosts(document: dict[str, object]) -> dict[str, str]:
+    """The name of each host by its number."""
+    hosts = [mapping(each) for each in items(document, "hosts")]
+    return {text_of(each, "host_id") or "": text_of(each, "hostname") or "" for each in hosts}
+
+
+def _diag(body: dict[str, object], hosts: Mapping[str, str] = MappingProxyType({})) -> Diag:
+    tests: list[DiagResult] = []
     for category in items(body, "test_categories"):
         for each in items(mapping(category), "tests"):
             test = mapping(each)
-            tests += [
-                _result(text_of(test, "name") or "", mapping(result))
-                for result in items(test, "results")
-            ]
+            name = text_of(test, "name") or ""
+            own = [_result(name, mapping(result), hosts) for result in items(test, "results")]
+            summary = _result(name, mapping(test.get("test_summary")), {})
+            mpi = _texts([test.get("mpi_error")])
+            if summary.status and summary.status not in {result.status for result in own}:
+                warning = "; ".join(filter(None, (summary.warning, *mpi)))
+                own.append(replace(summary, warning=warning))
+            tests += own
     problem = text_of(body, "runtime_error") or ("" if tests else "it ran no test")
     return Diag(
         text_of(body, "version") or text_of(mapping(body.get("metadata")), "version"),
@@ -80,15 +97,15 @@ def _diag(body: dict[str, object]) -> Diag:
     )
 
 
-def _result(test: str, result: dict[str, object]) -> DiagResult:
+def _result(test: str, result: dict[str, object], hosts: Mapping[str, str]) -> DiagResult:
     entity = text_of(result, "gpu_id") or text_of(result, "gpu_ids")
     if entity is None and (text_of(result, "entity_group") or "").upper() == "GPU":
         entity = text_of(result, "entity_id")
     warnings = [*_texts(result.get("warnings")), *_texts(result.get("errors"))]
     gpu = whole(entity)
-    return DiagResult(
-        test, gpu, (text_of(result, "status") or "").capitalize(), "; ".join(warnings)
-    )
+    host = hosts.get(text_of(result, "host_id") or "", "")
+    status = (text_of(result, "status") or "").capitalize()
+    return DiagResult(test, gpu, status, "; ".join(warnings), host)
 
 
 def _texts(value: object) -> list[str]:
@@ -155,7 +172,8 @@ def _errors(test: DiagTest) -> tuple[str, ...]:
 
 
 def _json_line(result: DiagResult) -> str:
-    place = "" if result.gpu is None else f" GPU {result.gpu}"
+    place = f" {result.host}" if result.host else ""
+    place += "" if result.gpu is None else f" GPU {result.gpu}"
     return f"{result.test}{place}: {result.status}" + (
         f" ({result.warning})" if result.warning else ""
     )

@@ -4,6 +4,7 @@ rates and the module of one port. Composed from the manual's samples: no recordi
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from busbw.parsers.tools import Tool, one
@@ -30,6 +31,8 @@ class Mlxlink:
     effective_ber: float | None
     symbol_ber: float | None
     link_downs: int | None
+    recoveries: int | None
+    """Links that retrained; both since the counters were cleared."""
     cable: str | None
     """`Passive copper cable`, `Optical Module (separated)`…"""
     part: str | None
@@ -37,6 +40,8 @@ class Mlxlink:
     temperature_c: float | None
     rx_dbm: tuple[float, ...]
     tx_dbm: tuple[float, ...]
+    no_light: tuple[int, ...] = ()
+    """Lanes, from 0, on which the module received no signal since the flag was read."""
     errors: tuple[str, ...] = ()
     """Lines that say the port is not up, or what mlxlink recommends."""
 
@@ -71,12 +76,14 @@ def parse(text: str) -> Mlxlink | None:
         effective_ber=_first(fields.get("Effective Physical BER")),
         symbol_ber=_first(fields.get("Symbol BER")),
         link_downs=_count(fields.get("Link Down Counter")),
+        recoveries=_count(fields.get("Link Error Recovery Counter")),
         cable=fields.get("Cable Type"),
         part=fields.get("Vendor Part Number"),
         serial=fields.get("Vendor Serial Number"),
         temperature_c=_first(fields.get("Temperature [C]")),
         rx_dbm=_lanes(fields.get("Rx Power Current [dBm]")),
         tx_dbm=_lanes(fields.get("Tx Power Current [dBm]")),
+        no_light=_set_lanes(fields.get("Rx LOS [per lane]")),
         errors=tuple(_ERROR.findall(text)),
     )
 
@@ -96,6 +103,30 @@ def _lanes(text: str | None) -> tuple[float, ...]:
     return tuple(map(float, _NUMBER.findall((text or "").partition("[")[0])))
 
 
+def _set_lanes(text: str | None) -> tuple[int, ...]:
+    """Lanes whose flag is set."""
+    return tuple(lane for lane, flag in enumerate((text or "").split(",")) if flag.strip() == "1")
+
+
+def _more(port: Mlxlink) -> Iterator[str]:
+    """Counters, and what the module measures."""
+    counted = (("link down", port.link_downs), ("retrained", port.recoveries))
+    counts = [f"{what} {count} times" for what, count in counted if count]
+    if port.symbol_ber is not None:
+        counts.append(f"symbol BER {port.symbol_ber:g}")
+    if counts:
+        yield f"since the counters were cleared: {', '.join(counts)}"
+    measured = [] if port.temperature_c is None else [f"{port.temperature_c:g} °C"]
+    for name, lanes in (("Rx", port.rx_dbm), ("Tx", port.tx_dbm)):
+        if lanes:
+            measured.append(f"{name} {min(lanes):g} to {max(lanes):g} dBm")
+    if measured:
+        yield f"module: {', '.join(measured)}"
+    if port.no_light:
+        # The flag stays until it is read (CMIS): it may be older than the link.
+        yield f"module: no signal was received on lane {', '.join(map(str, port.no_light))} (Rx LOS)"
+
+
 def _line(port: Mlxlink) -> str:
     ber = f", raw BER {port.raw_ber:g}" if port.raw_ber is not None else ""
     effective = f", effective BER {port.effective_ber:g}" if port.effective_ber is not None else ""
@@ -108,6 +139,6 @@ TOOL = Tool(
     name="mlxlink",
     marks=_HEADS,
     parse=one(parse),
-    lines=lambda port: (_line(port), *port.errors),
+    lines=lambda port: (_line(port), *_more(port), *port.errors),
     errors=lambda port: (f"mlxlink: {line}" for line in port.errors),
 )

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from busbw.parsers.tools import Tool
+from busbw.parsers.tools import transferbench_presets as presets
 from busbw.parsers.tools.bandwidth_matrix import Matrix, matrices, shown
 
 _RUN = re.compile(r"^.*\bTransferBench v(\d[^\s)]{0,20})", re.M)
@@ -40,9 +41,7 @@ _SMOKE = re.compile(r"^(?:(\[WARN\] \d+ Tests FAILED)|(All tests passed))", re.M
 _SMOKE_ROW = re.compile(r"^\|[^|\n]{20,40}\|[ ]+\d\d[ ]+\|[ *.F]{3,60}\|", re.M)
 _NOT_RUN = re.compile(r"^\[WARN\] (healthcheck preset .{1,120})", re.M)
 _PRESET = re.compile(
-    r"^(?:(GPU-\w+ Scaling) benchmark:|(Bytes to transfer): \d+ Local GPU|(Bytes to (?:copy|write|read)): \d+ from GPU"
-    r"|(Executing) \([^)\n]{1,40}\)$|\[(One-To-All|HBM Bandwidth|Schmoo) Related\])",
-    re.M,
+    r"^(?:(GPU-\w+ Scaling) benchmark:|(Bytes to (?:copy|write|read)): \d+ from GPU)", re.M
 )
 _BEST = re.compile(r"^ Best [ ,].{0,2000}", re.M)
 _AVERAGES = re.compile(
@@ -149,7 +148,9 @@ def _preset(text: str, version: str | None) -> TransferTest:
     gaps = [f"{table.title or 'a table'}: {table.gap}" for table in tables if table.gap]
     if "All-To-All benchmark" in text and not timed and tables:
         gaps.append("the all-to-all test is cut off before its sum")
-    if text.count("(GPU-Executor: ") > len(_AVERAGES.findall(text)) and "DST," not in text:
+    if text.count("(GPU-Executor: ") > len(_AVERAGES.findall(text)) and not (
+        "DST," in text or "Mem Device" in text
+    ):
         gaps.append("the averages of a table are missing")
     if "Running Uni + Bi transfers" in text and len(tables) < 2:
         gaps.append("the table of both directions is missing")
@@ -158,10 +159,12 @@ def _preset(text: str, version: str | None) -> TransferTest:
     if "[Sweep Related]" in text and not _SWEEP_END.search(text):
         gaps.append("the sweep is cut off")
     gaps += [each[1] for each in _NOT_RUN.finditer(text)]
+    for read in presets.read(text):
+        notes += read.notes
+        gaps += read.gaps
     for each in _PRESET.finditer(text):
-        name = next(filter(None, each.groups()))
-        if "Scaling" not in name:
-            gaps.append(f"the table of this preset is not read ({name})")
+        if each[1] is None:
+            gaps.append(f"the table of this preset is not read ({each[2]})")
         elif best is None:
             gaps.append("the scaling test is cut off")
     return TransferTest(

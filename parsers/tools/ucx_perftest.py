@@ -1,4 +1,5 @@
-"""What ucx_perftest (UCX 1.6 to 1.20) prints at the client: latency or overhead, bandwidth and message rate."""
+"""What ucx_perftest (UCX 1.6 to 1.20) prints at the client: latency or overhead, bandwidth and message
+rate. A server prints which test it serves, and no result."""
 
 from __future__ import annotations
 
@@ -16,7 +17,7 @@ _NAME = re.compile(r"^\| Test: +(\S.{0,80}?) +\|", re.M)
 _SIZE = re.compile(r"^\| Message size: +(\d{1,15}) +\|", re.M)
 _STEP = re.compile(r"^\[thread \d+\] +\d", re.M)
 _FINAL = re.compile(r"^Final: +(\d{1,15})((?: +\d+\.\d+){5}) +(\d{1,15}) +(\d{1,15})[ \t]*$", re.M)
-_SERVER = re.compile(r"^(?:Waiting for connection|Accepted connection)", re.M)
+_BOX = re.compile(r"^\| API: +(?:protocol|transport) layer .*(?:\n\|.*){1,12}", re.M)
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,12 +47,28 @@ def parse(text: str) -> tuple[UcxTest, ...]:
     >>> test.average_us, test.bandwidth_mb_s
     (0.741, 2633.63)
     """
+    if not _COLUMNS.search(text):
+        return tuple(_served(box[0]) for box in _BOX.finditer(text))
     starts = [match.start() for match in _COLUMNS.finditer(text)]
     parts = pairwise([*starts, len(text)])
     before = [0, *starts[:-1]]
     return tuple(
         _test(text[first:begin], text[begin:end])
         for first, (begin, end) in zip(before, parts, strict=False)
+    )
+
+
+def _served(box: str) -> UcxTest:
+    """A test as its server announces it."""
+    name, size = _NAME.search(box), _SIZE.search(box)
+    return UcxTest(
+        name=name[1] if name else "",
+        measure="",
+        size_bytes=int(size[1]) if size else None,
+        average_us=None,
+        bandwidth_mb_s=None,
+        messages_s=None,
+        of_server=True,
     )
 
 
@@ -71,9 +88,11 @@ def _test(head: str, body: str) -> UcxTest:
 
 
 def _lines(test: UcxTest) -> Iterator[str]:
-    if test.average_us is None:
-        return
     size = f" of {test.size_bytes} bytes" if test.size_bytes is not None else ""
+    if test.average_us is None:
+        if test.of_server:
+            yield f"server of {test.name or 'a test'}{size}: its client prints the result"
+        return
     yield (
         f"{test.name or 'test'}{size}: {test.measure} {test.average_us:g} µs, {test.bandwidth_mb_s:g} MB/s,"
         f" {test.messages_s} messages/s"
@@ -87,7 +106,7 @@ def _gaps(test: UcxTest) -> Iterator[str]:
 
 TOOL = Tool(
     name="ucx_perftest",
-    marks=("# iterations |",),
+    marks=("# iterations |", "| API:          protocol layer", "| API:          transport layer"),
     parse=parse,
     lines=_lines,
     gaps=_gaps,

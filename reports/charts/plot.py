@@ -6,7 +6,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from busbw.reports.charts import svg
-from busbw.reports.charts.svg import Room, Scale
+from busbw.reports.charts.axes import Scale
+from busbw.reports.charts.svg import Room
 
 WIDE = Room(1080.0, 300.0, 78.0, 190.0, 14.0, 46.0)
 NARROW = Room(400.0, 300.0, 58.0, 12.0, 14.0, 46.0, narrow=True)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 from busbw.model import BenchmarkRow, CaseOutcome, Comparison, LaunchRole, Measurement, RunResult
 from busbw.reports import lead, phrases
-from busbw.reports.charts import plot, svg
+from busbw.reports.charts import axes, plot
 from busbw.reports.charts.svg import Drawing
 from busbw.reports.input import ReportInput
 from busbw.reports.safe import one_line
@@ -221,8 +221,8 @@ def _plot(
         key=f"curve-{sweep.collective.replace('_', '-')}",
         title=f"Bus bandwidth of {heading} against message size",
         description=conclusion,
-        x=svg.sizes(min(sizes), max(sizes)),
-        y=svg.linear(top),
+        x=axes.sizes(min(sizes), max(sizes)),
+        y=axes.linear(top),
         x_label="message size",
         y_label="bus bandwidth, GB/s",
         lines=tuple(lines),

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from busbw.model import Blame, BlameState, Medium, RunResult, Status
 from busbw.reports import phrases
-from busbw.reports.charts import strip, svg
+from busbw.reports.charts import axes, members, strip, svg
 from busbw.reports.charts.svg import Drawing
 from busbw.reports.input import (
     Group,
@@ -256,11 +256,11 @@ def _grid(
     for group in sorted(groups, key=lambda group: (group.busbw_gb_s, group.nodes)):
         places = tuple(column[node] for node in group.nodes if node in column)
         text = f"{phrases.bandwidth(group.busbw_gb_s)}{_on_rail(group)}"
-        rows.append(strip.Row(places, group.busbw_gb_s / (full or 1.0), text, group.flagged))
+        rows.append(members.Row(places, group.busbw_gb_s / (full or 1.0), text, group.flagged))
     flagged = tuple(column[node] for node in suspect_nodes(result) if node in column)
     title = "Groups of nodes and what they gave"
-    members = strip.Members("groups", title, conclusion, tuple(nodes), flagged, tuple(rows))
-    return svg.both(strip.draw_members(members), strip.draw_members(members, narrow=True))
+    picture = members.Members("groups", title, conclusion, tuple(nodes), flagged, tuple(rows))
+    return svg.both(members.draw(picture), members.draw(picture, narrow=True))
 
 
 def _strip(result: RunResult, groups: tuple[Group, ...], usual: _Usual, conclusion: str) -> Drawing:
@@ -276,7 +276,7 @@ def _strip(result: RunResult, groups: tuple[Group, ...], usual: _Usual, conclusi
         key="groups",
         title="Best and worst group of each node",
         description=conclusion,
-        y=svg.linear(max(1.05, *(mark.high for mark in marks)), 0.0, most=8),
+        y=axes.linear(max(1.05, *(mark.high for mark in marks)), 0.0, most=8),
         y_label="share of the median",
         marks=marks,
         first=nodes[0],

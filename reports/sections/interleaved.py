@@ -12,7 +12,7 @@ from busbw.model import RunResult, Status
 from busbw.model.history import Change, ContrastShift, Soak, SoakRound, SweepResult
 from busbw.parsers.stats.regression import interval
 from busbw.reports import phrases
-from busbw.reports.charts import plot, strip, svg
+from busbw.reports.charts import axes, plot, strip
 from busbw.reports.charts.svg import Drawing
 from busbw.reports.input import ReportInput
 from busbw.reports.safe import one_line
@@ -243,8 +243,8 @@ def _over_sizes(collective: str, own: list[SweepResult]) -> Drawing | None:
             key=f"sweep-{collective.replace('_', '-')}",
             title=f"Best setting of the sweep over message size, {collective}",
             description=f"{len(marked)} of {len(line)} sizes gain beyond the noise",
-            x=svg.sizes(min(sizes), max(sizes)),
-            y=svg.linear(top),
+            x=axes.sizes(min(sizes), max(sizes)),
+            y=axes.linear(top),
             x_label="message size",
             y_label="bus bandwidth, GB/s",
             lines=tuple(lines),
@@ -268,7 +268,7 @@ def _of_settings(collective: str, own: list[SweepResult]) -> Drawing | None:
         key=f"sweep-{collective.replace('_', '-')}",
         title=f"Settings of the sweep against unset, {collective}",
         description=f"{sum(m.outlier for m in marks)} of {len(marks)} settings gain beyond the noise",
-        y=svg.linear(high + 1, low - 1),
+        y=axes.linear(high + 1, low - 1),
         y_label="of unset, %",
         marks=tuple(marks),
         first=marks[0].name,
@@ -317,7 +317,7 @@ def _case_rounds(case_id: str, own: list[SoakRound], with_event: set[int]) -> Ro
         key=f"soak-{case_id}",
         title=f"Rounds of {case_id}",
         description=f"{len(own)} rounds, from {format_bandwidth(low)} to {format_bandwidth(high)}",
-        y=svg.linear(high * 1.02, low * 0.98),
+        y=axes.linear(high * 1.02, low * 0.98),
         y_label="busbw, GB/s",
         marks=tuple(marks),
         first=own[0].began or "round 1",

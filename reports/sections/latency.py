@@ -6,7 +6,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from busbw.reports import phrases
-from busbw.reports.charts import plot, svg
+from busbw.reports.charts import axes, plot
 from busbw.reports.charts.svg import Drawing
 from busbw.reports.input import ReportInput
 from busbw.reports.sections.curve import Cursor, Point, Side, Sweep, sweeps
@@ -83,8 +83,8 @@ def _plot(sweep: Sweep, times: list[float], heading: str, conclusion: str) -> pl
         key=f"latency-{sweep.collective.replace('_', '-')}",
         title=f"Time of {heading} against message size",
         description=conclusion,
-        x=svg.sizes(min(sizes), max(sizes)),
-        y=svg.times(min(times), max(times)),
+        x=axes.sizes(min(sizes), max(sizes)),
+        y=axes.times(min(times), max(times)),
         x_label="message size",
         y_label="time per operation",
         lines=tuple(lines),

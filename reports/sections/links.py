@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from busbw.model import Status
 from busbw.model.links import LinkRow, LinkTable, PortFacts
 from busbw.reports import phrases
-from busbw.reports.charts import strip, svg
+from busbw.reports.charts import axes, strip
 from busbw.reports.charts.svg import Drawing
 from busbw.reports.input import ReportInput
 from busbw.units import format_duration
@@ -149,7 +149,7 @@ def _picture(links: LinkTable) -> Drawing | None:
         key="links",
         title="Each rail's slower direction",
         description=f"{sum(m.outlier for m in marks)} of {len(marks)} rails are flagged",
-        y=svg.linear(1.05 * max(mark.high for mark in marks)),
+        y=axes.linear(1.05 * max(mark.high for mark in marks)),
         y_label="Gb/s",
         marks=tuple(marks),
         first=marks[0].name,

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from busbw.model import CaseOutcome, ProcessTimes
 from busbw.reports import phrases
-from busbw.reports.charts import strip, svg
+from busbw.reports.charts import axes, strip
 from busbw.reports.charts.svg import Drawing
 from busbw.reports.input import ReportInput, suspect_nodes
 from busbw.reports.sections.curve import Cursor
@@ -101,7 +101,7 @@ def _ranks(
         key=f"ranks-{_key(outcome.case.id)}",
         title=f"Time per process relative to the median, {heading}",
         description=conclusion,
-        y=svg.linear(
+        y=axes.linear(
             max(OUTLIER_RATIO + 0.05, *(m.high for m in marks)),
             min(0.9, *(m.low for m in marks)),
             most=5,

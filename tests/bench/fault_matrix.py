@@ -233,6 +233,10 @@ def _watch(
             chosen.at_launch(load_lab(lab.name), begun[-1], seen)
 
 
+_BY_COUNTERS = ("packets-lost", "cpu-throttled")
+"""Findings that name a node by its own counters."""
+
+
 def label(component: dict[str, Any]) -> str:
     """As a finding names it."""
     return Component(
@@ -261,7 +265,7 @@ def judged(path: Path, chosen: Trouble) -> dict[str, object]:
     sure += [
         w
         for f in run["findings"]
-        if f["id"] == "packets-lost" and len(f["where"]) == 1
+        if f["id"] in _BY_COUNTERS and len(f["where"]) == 1
         for w in f["where"]
         if w not in sure
     ]

@@ -21,7 +21,7 @@ from pathlib import Path
 from busbw.lab import bringup
 from busbw.lab.bringup import LabOptions
 from busbw.lab.network import BURST_BYTES
-from busbw.parsers.expect import limits
+from busbw.parsers.expect import limits, link_rates
 from busbw.parsers.expect.limits import Rates
 
 NODES = 4
@@ -37,7 +37,7 @@ lab: {payload: lab, fabric: lab}
 
 def limit_gb_s(rate_bit_s: float) -> float:
     """What a rail of that rate carries of a ring."""
-    found = limits.ring(Rates(NODES, 1, limits.tcp_payload(rate_bit_s / 8e9, 9000).value_gb_s))
+    found = limits.ring(Rates(NODES, 1, link_rates.tcp_payload(rate_bit_s / 8e9, 9000).value_gb_s))
     assert found is not None
     return found.value_gb_s
 

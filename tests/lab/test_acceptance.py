@@ -19,7 +19,7 @@ import pytest
 
 from busbw.lab import faults
 from busbw.lab.state import LabState
-from busbw.parsers.expect import limits
+from busbw.parsers.expect import limits, link_rates
 from busbw.parsers.expect.limits import Rates
 
 pytestmark = pytest.mark.lab
@@ -61,7 +61,7 @@ def healed(rails3: LabState) -> Iterator[LabState]:
 def ring_limit_gb_s(rails: int = RAILS) -> float:
     """What so many shaped rails of a node carry as TCP payload, by the formulas that judge real
     clusters."""
-    payload = limits.tcp_payload(rails * RATE_BIT_S / 8e9, 9000).value_gb_s
+    payload = link_rates.tcp_payload(rails * RATE_BIT_S / 8e9, 9000).value_gb_s
     found = limits.ring(Rates(NODES, rails, payload))
     assert found is not None
     return found.value_gb_s

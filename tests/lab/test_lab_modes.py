@@ -126,10 +126,6 @@ def ring(state: LabState, program: Path, rail: str, control: str, seconds: float
         f"--mca btl tcp,self --mca btl_tcp_if_include {rail} --mca oob_tcp_if_include {control}"
         " --mca mpi_yield_when_idle 1"
     )
-    if state.mode.value == "loopback":
-        # Daemons that share one loopback interface can cross while they connect; Open MPI 4.1 then
-        # says "does not know how to route a message" and names this way round it.
-        options += " --mca routed direct"
     return (
         f"mpirun {options} -H {hosts} -np {len(state.nodes)} --map-by node {there}/ring_perf"
         f" 4194304 {seconds}"

@@ -12,7 +12,7 @@ import pytest
 from busbw.errors import LabError
 from busbw.lab import processes, requirements
 from busbw.lab.state import LabState, Mode
-from busbw.triage import collect
+from busbw.triage import slurm_job
 
 pytestmark = [pytest.mark.lab, pytest.mark.slurm]
 
@@ -66,7 +66,7 @@ def test_a_job_names_its_nodes_for_a_triage(slurm3: LabState, in_head: Callable)
     job = made.err.split("allocation ")[1].split()[0]
     try:
         shown = in_head(slurm3, "scontrol", "show", "job", "-o", job).out
-        found = collect._NODES.search(shown)
+        found = slurm_job._NODES.search(shown)
         assert found is not None
         assert found[1] == "node[2-3]"
     finally:

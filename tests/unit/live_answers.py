@@ -6,8 +6,10 @@ from __future__ import annotations
 import json
 
 from busbw.model import Unreachable
-from busbw.parsers.stall.evidence import NodeEvidence, StallClass, StallEvidence, StallVerdict
+from busbw.parsers.stall.evidence import NodeEvidence
+from busbw.parsers.stall.job import StallEvidence
 from busbw.parsers.stall.judge import judge
+from busbw.parsers.stall.verdict import StallClass, StallVerdict
 from busbw.triage import offline
 
 B = "b0undary1"

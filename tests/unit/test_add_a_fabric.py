@@ -34,10 +34,10 @@ signs:
 DETECTION = """
 from busbw.assess import detection
 from busbw.checks import NodeAnswer, SectionOutput, script
-from busbw.checks.cloud import FABRIC_MARKS_FAMILY
+from busbw.checks import fabric_marks
 from busbw.model import Node
 
-asked = script.build([FABRIC_MARKS_FAMILY], "run", 10.0).stdin.decode()
+asked = script.build([fabric_marks.CHECK], "run", 10.0).stdin.decode()
 assert "/opt/cray/libfabric" in asked
 texts = {"rdma_sysfs": "rdma cxi0 present 1\\n", "fabric_marks": "vendor=HPE\\n"}
 sections = {name: SectionOutput(name, text, "", 0, 1) for name, text in texts.items()}

@@ -18,7 +18,7 @@ import pytest
 from busbw import playbook
 from busbw.building import node_types, recipe
 from busbw.building.recipe import Benchmark, BuildOutcome, BuildPlan
-from busbw.checks import software
+from busbw.checks import toolchain
 from busbw.checks.software import NodeFacts
 from busbw.errors import BuildError
 from busbw.fabrics import fabric
@@ -566,7 +566,7 @@ ROCM = (
 def test_rccl_tests_are_built_with_hipcc_and_rccl(tmp_path: Path) -> None:
     """The command line, golden: no AMD hardware and no ROCm were at hand to run it."""
     sources = dataclasses.replace(SOURCES, hip=True)
-    kind = node_types.kind(software.parse("n1", ROCM), FACTS, cuda=True)
+    kind = node_types.kind(toolchain.parse("n1", ROCM), FACTS, cuda=True)
     with context(tmp_path, Here({"n1": ROCM})) as (ready, _):
         plan = build_plans.plan_of(ready, sources, kind, "/root", "")
     assert plan.make_args == (
@@ -592,7 +592,7 @@ def test_rccl_tests_are_built_with_hipcc_and_rccl(tmp_path: Path) -> None:
     ],
 )
 def test_what_a_node_lacks_for_rccl_tests_is_named(text: str, hip: bool, words: str) -> None:
-    kind = node_types.kind(software.parse("n1", text), FACTS, cuda=True)
+    kind = node_types.kind(toolchain.parse("n1", text), FACTS, cuda=True)
     lacking = build_plans.lacking_for_build(kind, "n1", dataclasses.replace(SOURCES, hip=hip))
     assert lacking is not None
     assert lacking.what.startswith(words)

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from busbw.reports.charts import fabric_map, matrix, plot, strip, svg
-from busbw.reports.charts.svg import Scale
+from busbw.reports.charts import axes, fabric_map, matrix, members, plot, strip, svg
+from busbw.reports.charts.axes import Scale
 
 SVG = "{http://www.w3.org/2000/svg}"
 HOSTILE = "</text><script>alert(1)</script>\"'\x1b&"
@@ -26,7 +26,7 @@ def texts(drawing: svg.Drawing) -> list[str]:
 
 
 def test_size_axis_has_round_powers_of_two_and_few_of_them() -> None:
-    axis = svg.sizes(8, 8 << 30)
+    axis = axes.sizes(8, 8 << 30)
     assert [label for _, label in axis.ticks] == [
         "8 B",
         "256 B",
@@ -52,31 +52,38 @@ def test_size_axis_has_round_powers_of_two_and_few_of_them() -> None:
     ],
 )
 def test_linear_axis_steps_by_one_two_or_five(high: float, low: float, labels: list[str]) -> None:
-    assert [label for _, label in svg.linear(high, low).ticks] == labels
+    assert [label for _, label in axes.linear(high, low).ticks] == labels
 
 
 @given(st.floats(1e-6, 1e6), st.floats(0, 1))
 def test_linear_axis_always_covers_what_is_drawn(high: float, share: float) -> None:
-    axis = svg.linear(high, high * share)
+    axis = axes.linear(high, high * share)
     assert axis.low <= high * share * (1 + 1e-9)
     assert axis.high >= high * (1 - 1e-6)
     assert len(axis.ticks) <= 12
 
 
 def test_time_axis_has_every_power_of_ten_with_its_unit() -> None:
-    assert [label for _, label in svg.times(38.0, 88800.0).ticks] == [
+    assert [label for _, label in axes.times(38.0, 88800.0).ticks] == [
         "10 µs",
         "100 µs",
         "1 ms",
         "10 ms",
         "100 ms",
     ]
-    assert [label for _, label in svg.times(0.5, 0.6).ticks] == ["100 ns", "1 µs"]
+    assert [label for _, label in axes.times(0.5, 0.6).ticks] == ["100 ns", "1 µs"]
 
 
 def _plot(*lines: plot.Line) -> plot.Plot:
     return plot.Plot(
-        "k", "A title", "What it says", svg.sizes(8, 1024), svg.linear(400.0), "size", "GB/s", lines
+        "k",
+        "A title",
+        "What it says",
+        axes.sizes(8, 1024),
+        axes.linear(400.0),
+        "size",
+        "GB/s",
+        lines,
     )
 
 
@@ -116,9 +123,9 @@ def test_label_of_a_line_that_ends_early_stands_at_its_end() -> None:
 def test_pictures_carry_no_style_attribute_and_no_markup_from_texts() -> None:
     drawings = (
         plot.draw(_plot(plot.Line(HOSTILE, ((8.0, 1.0), (1024.0, 2.0)), "bad"))),
-        strip.draw_members(
-            strip.Members(
-                "m", HOSTILE, HOSTILE, (HOSTILE,), (0,), (strip.Row((0,), 0.5, HOSTILE, True),)
+        members.draw(
+            members.Members(
+                "m", HOSTILE, HOSTILE, (HOSTILE,), (0,), (members.Row((0,), 0.5, HOSTILE, True),)
             )
         ),
         strip.draw(
@@ -126,7 +133,7 @@ def test_pictures_carry_no_style_attribute_and_no_markup_from_texts() -> None:
                 "s",
                 HOSTILE,
                 HOSTILE,
-                svg.linear(2),
+                axes.linear(2),
                 HOSTILE,
                 (strip.Mark(1, 1, 1, True, HOSTILE),),
                 HOSTILE,
@@ -167,7 +174,7 @@ def test_five_thousand_processes_stay_a_handful_of_elements() -> None:
             "s",
             "t",
             "d",
-            svg.linear(2.0),
+            axes.linear(2.0),
             "×",
             marks,
             "first",
@@ -183,28 +190,28 @@ def test_five_thousand_processes_stay_a_handful_of_elements() -> None:
 def test_outliers_differ_in_shape_not_in_colour_alone() -> None:
     marks = (strip.Mark(1.0, 1.0, 1.0, False, ""), strip.Mark(2.0, 2.0, 2.0, True, ""))
     suspect = strip.Mark(3.0, 3.0, 3.0, True, "", suspect=True)
-    picture = strip.Strip("s", "t", "d", svg.linear(3.0), "×", (*marks, suspect), "a", "b", ())
+    picture = strip.Strip("s", "t", "d", axes.linear(3.0), "×", (*marks, suspect), "a", "b", ())
     root = parsed(strip.draw(picture))
     caps = {e.attrib["class"]: e.attrib["stroke-linecap"] for e in root.iter(f"{SVG}path")}
     assert caps == {"s-good": "round", "s-other": "square", "s-bad": "square"}
 
 
 def test_groups_show_their_members_and_mark_the_accused_column() -> None:
-    picture = strip.Members(
+    picture = members.Members(
         "m",
         "t",
         "d",
         ("a", "b", "c"),
         (1,),
-        (strip.Row((0, 1), 0.5, "24 GB/s", True), strip.Row((0, 2), 1.0, "48 GB/s", False)),
+        (members.Row((0, 1), 0.5, "24 GB/s", True), members.Row((0, 2), 1.0, "48 GB/s", False)),
     )
-    root = parsed(strip.draw_members(picture))
+    root = parsed(members.draw(picture))
     bars = [
         float(e.attrib["width"]) for e in root.iter(f"{SVG}rect") if e.attrib["class"] != "f-mark"
     ]
     assert bars[1] == 2 * bars[0] > 500
     assert [e.attrib["class"] for e in root.iter(f"{SVG}rect")] == ["f-mark", "f-bad", "f-good"]
-    assert texts(strip.draw_members(picture)) == ["a", "b", "c", "24 GB/s", "48 GB/s"]
+    assert texts(members.draw(picture)) == ["a", "b", "c", "24 GB/s", "48 GB/s"]
 
 
 def test_a_pixel_shows_the_slowest_pair_of_its_block() -> None:

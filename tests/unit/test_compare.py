@@ -140,6 +140,26 @@ def test_a_number_that_was_measured_with_other_options_is_not_held_against() -> 
     assert any("not measured" in line for line in lines(difference))
 
 
+def test_a_number_that_every_accepted_run_has_and_this_one_lacks_is_no_pass() -> None:
+    def with_small(one: ComparableRun) -> ComparableRun:
+        small = dataclasses.replace(one.numbers[0], size_bytes=1 << 20)
+        return dataclasses.replace(one, numbers=(*one.numbers, small))
+
+    now = run("now", 371.0, 370.6, 371.3)
+    difference = diff(now, tuple(map(with_small, GOOD)))
+    assert [number.size_bytes for number in difference.not_measured] == [1 << 20]
+    assert difference.status is Status.UNKNOWN
+    text = lines(difference)
+    assert text[0] == "INCONCLUSIVE  not measured now: all_reduce 1 MiB"
+    assert "  not measured now: all_reduce 1 MiB (-n 20 -w 5 -c 1 -z 0 float sum)" in text
+    assert "  next: measure again with the sizes and options of good-2" in text
+    # What one of several accepted runs measured in addition is no gap.
+    assert diff(now, (*GOOD[:2], with_small(GOOD[2]))).status is Status.PASS
+    # What is slower stays a regression.
+    slow = run("now", 344.1, 343.8, 344.6, 344.2)
+    assert diff(slow, tuple(map(with_small, GOOD))).status is Status.FAIL
+
+
 def test_other_nodes_are_reported_as_a_change() -> None:
     difference = diff(run("now", 371.0, 370.6, 371.3, nodes=("gpu-001", "gpu-009")), GOOD)
     assert difference.machine == (("nodes", "2", "2, 1 of them new"),)

@@ -1,7 +1,6 @@
 """From texts and facts to an order of causes."""
 
 import dataclasses
-import doctest
 from pathlib import Path
 
 import pytest
@@ -19,7 +18,6 @@ from busbw.model import (
     Status,
 )
 from busbw.parsers.findings import catalogue, diagnose
-from busbw.parsers.findings import evidence as diagnose_evidence
 from busbw.parsers.findings.catalogue import Role, Weight
 from busbw.parsers.findings.evidence import Context, Diagnosis, EvidenceSet, Fact, Text
 from busbw.parsers.findings.facts import from_checks, from_comparisons, from_records
@@ -326,10 +324,6 @@ def test_a_line_that_makes_an_entry_likely_leads_to_it_or_to_what_explains_it(
 
 def test_the_same_evidence_gives_the_same_answer(scanner: Scanner) -> None:
     assert ask(scanner, FLUSH + RETRY + CLOSED, XID) == ask(scanner, FLUSH + RETRY + CLOSED, XID)
-
-
-def test_the_examples_in_the_docstrings_hold() -> None:
-    assert doctest.testmod(diagnose_evidence).failed == 0
 
 
 def test_what_could_end_a_job_is_no_answer_for_a_job_that_ended_well(scanner: Scanner) -> None:

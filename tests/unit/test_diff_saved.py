@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
+from test_saved_tables import table as saved_table
 
 from busbw.cli import main
 
@@ -65,6 +66,18 @@ def test_one_launch_each_is_inconclusive_and_says_what_is_missing(
     status, out, _ = diff(capsys, after, before)
     assert status == 3
     assert "next: run each several times and keep the outputs in one file" in out
+
+
+def test_what_the_numbers_show_by_themselves_is_no_reason_to_refuse_them(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = saved_table(lambda _: 12.0, nodes=8) * 3
+    low, again = tmp_path / "low.out", tmp_path / "again.out"
+    for each in (low, again):
+        each.write_text(text)
+    main(["read", str(low)])
+    assert "low: busbw" in capsys.readouterr().out
+    assert diff(capsys, str(low), str(again))[0] == 0
 
 
 def test_other_gpus_are_not_compared(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -299,7 +299,7 @@ def test_unknown_hardware_still_gets_its_limits(capsys: pytest.CaptureFixture[st
                 "allreduce",
             ),
             (
-                "busbw: error: unknown collective 'allreduce'",
+                "busbw: error: unknown collective 'allreduce'; did you mean 'all_reduce'?",
                 "busbw: seen: --collective allreduce",
                 (
                     "busbw: next: known: all_reduce, all_gather, reduce_scatter, alltoall,"

@@ -1,7 +1,5 @@
 """The expression language of the catalogue."""
 
-import doctest
-
 import pytest
 
 from busbw.parsers.findings import catalogue
@@ -66,7 +64,3 @@ def test_what_is_not_of_the_grammar_is_refused_with_the_part_quoted(
     with pytest.raises(ValueError, match=r"expected") as caught:
         catalogue.parse_expression(text)
     assert message in str(caught.value)
-
-
-def test_the_examples_in_the_docstrings_hold() -> None:
-    assert doctest.testmod(catalogue).failed == 0

@@ -14,7 +14,8 @@ import pytest
 
 from busbw.errors import ReadError, UnknownLayout
 from busbw.model import FlightDump, FlightEntry, FlightGroup
-from busbw.parsers.logs.flight_recorder import FORMAT, loads, of_rank, rank_of, read
+from busbw.parsers.logs.flight_recorder import FORMAT, of_rank, rank_of, read
+from busbw.parsers.logs.pickle_values import loads
 from busbw.parsers.stall import recorders
 
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "flight_recorder"

@@ -18,8 +18,8 @@ from busbw.errors import UsageError
 from busbw.inventory import resolve
 from busbw.launch.render import render
 from busbw.model import Confidence, Evidence, Finding, Invocation, Status
-from busbw.parsers.stall.evidence import StallClass, StallVerdict
 from busbw.parsers.stall.ticket import drain_commands, ticket
+from busbw.parsers.stall.verdict import StallClass, StallVerdict
 
 HOSTILE = "$(touch broken)`touch broken`;touch broken\n|touch broken '\"\\ && touch broken #"
 

@@ -13,7 +13,7 @@ import pytest
 
 from busbw import playbook
 from busbw.assess.launches import Launch
-from busbw.compare import ab, comparable, plan, soak
+from busbw.compare import ab, comparable, plan, soak, soak_watch
 from busbw.compare import result as concluded
 from busbw.compare.ab import Slot
 from busbw.compare.comparable import Parts, diff
@@ -507,7 +507,7 @@ def test_a_link_lost_during_a_launch_and_one_lost_between_two_are_both_seen_and_
             outcome.case, invocation, ("a", "b"), 1, "ended", 0, 10.0, None, None, None, began=began
         )
         launched.append(Launch(kept_case, outcome.results, outcome, (), ()))
-    outcomes = concluded.soaked(run, tuple(launched), 60.0)
+    outcomes = soak_watch.soaked(run, tuple(launched), 60.0)
     assert outcomes.done_s == 30.0
     assert [
         (each.number, each.began[-9:], each.after_s, each.busbw_gb_s) for each in outcomes.rounds

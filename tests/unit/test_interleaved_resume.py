@@ -13,7 +13,7 @@ import pytest
 from busbw import assess
 from busbw.compare import ab as judge
 from busbw.compare import measure as interleaved
-from busbw.compare import measure as repeat
+from busbw.compare import repeat
 from busbw.model import (
     BenchmarkCase,
     BenchmarkResult,

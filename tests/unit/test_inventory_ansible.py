@@ -9,7 +9,7 @@ import pytest
 
 from busbw.errors import InventoryError
 from busbw.inventory import fold, resolve
-from busbw.inventory.ansible import expand_ranges
+from busbw.inventory.ansible_ini import expand_ranges
 from busbw.model import Cluster, Node
 
 INI = """\

@@ -11,7 +11,7 @@ import pytest
 
 from busbw.building import node_types
 from busbw.building.node_types import Group, NodeKind
-from busbw.checks import software
+from busbw.checks import toolchain
 from busbw.checks.software import NodeFacts
 from busbw.parsers.tools.open_mpi import MpiVersion
 
@@ -77,7 +77,7 @@ def test_a_build_without_cuda_asks_for_none_of_it() -> None:
         8,
         None,
     )
-    chain = software.parse("n1", text)
+    chain = toolchain.parse("n1", text)
     assert node_types.kind(chain, known, cuda=False) == NodeKind(
         "x86_64", "glibc 2.36", "4.1.4", "/usr"
     )

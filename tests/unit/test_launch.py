@@ -18,7 +18,17 @@ from busbw.cli.run_options import PMLS
 from busbw.errors import UsageError
 from busbw.fabrics import fabric
 from busbw.fabrics.fabric import MpiOption
-from busbw.launch import FabricFacts, LaunchRequest, Mpi, MpiFacts, SlurmFacts, choose, env, srun
+from busbw.launch import (
+    FabricFacts,
+    LaunchRequest,
+    Mpi,
+    MpiFacts,
+    SlurmFacts,
+    choose,
+    env,
+    salloc,
+    srun,
+)
 from busbw.launch.mpirun import NOISE, ssh_agent
 from busbw.launch.nccl_tests import arguments
 from busbw.launch.render import render
@@ -520,14 +530,14 @@ def test_the_plugin_is_the_best_that_slurm_names(text: str, plugin: str | None) 
 
 def test_salloc_asks_for_whole_nodes_and_runs_the_command_inside() -> None:
     options = ("--partition=gpu", "--time=30", "--account=x")
-    assert shlex.join(srun.salloc(options, (), 4, ("busbw", "run", "-q"))) == (
+    assert shlex.join(salloc.salloc(options, (), 4, ("busbw", "run", "-q"))) == (
         "salloc --job-name=busbw --exclusive --nodes=4 --partition=gpu --time=30 --account=x"
         " busbw run -q"
     )
     with pytest.raises(UsageError, match="how many nodes"):
-        srun.salloc(options, (), None, ("busbw",))
+        salloc.salloc(options, (), None, ("busbw",))
     with pytest.raises(UsageError, match="--node-count 3 and 2 nodes named"):
-        srun.salloc(options, ("a", "b"), 3, ("busbw",))
+        salloc.salloc(options, ("a", "b"), 3, ("busbw",))
 
 
 def test_an_mpi_is_taken_for_the_launcher_that_needs_it_only() -> None:

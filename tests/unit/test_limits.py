@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from busbw.model import Limit
-from busbw.parsers.expect import cluster, limits
+from busbw.parsers.expect import cluster, limits, link_rates
 from busbw.parsers.expect.cluster import Question
 from busbw.parsers.expect.hardware import find_gpu, parse_nics
 from busbw.parsers.expect.limits import Rates
@@ -31,29 +31,29 @@ def h100(nodes: int, gpus: int = 8, network: float = 400.0) -> Rates:
 @pytest.mark.parametrize(
     ("limit", "value"),
     [
-        (limits.infiniband_payload(50.0), 49.7),
-        (limits.roce_payload(50.0, 1500), 46.3),
-        (limits.roce_payload(50.0, 2200), 48.1),
-        (limits.roce_payload(50.0, 4200), 49.0),
-        (limits.roce_payload(50.0, 9000), 49.0),
-        (limits.tcp_payload(50.0, 1500), 47.1),
-        (limits.tcp_payload(50.0, 9000), 49.5),
-        (limits.tcp_payload(1.25, 1500), 1.18),
-        (limits.tcp_payload(3.125, 9000), 3.09),
-        (limits.tcp_payload(12.5, 1500), 11.8),
-        (limits.line_rate(50.0), 50.0),
-        (limits.pcie(3), 15.75),
-        (limits.pcie(4), 31.51),
-        (limits.pcie(5), 63.02),
-        (limits.pcie(6), 118.0),
-        (limits.pcie(5, lanes=8), 31.51),
-        (limits.pcie_usable(3), 14.4),
-        (limits.pcie_usable(4), 28.8),
-        (limits.pcie_usable(5), 57.6),
-        (limits.pcie_usable(6), 115.0),
-        (limits.nic_behind_pcie(100.0, 5), 63.02),
-        (limits.nic_behind_pcie(100.0, 6), 100.0),
-        (limits.oversubscribed(400.0, 2.0), 200.0),
+        (link_rates.infiniband_payload(50.0), 49.7),
+        (link_rates.roce_payload(50.0, 1500), 46.3),
+        (link_rates.roce_payload(50.0, 2200), 48.1),
+        (link_rates.roce_payload(50.0, 4200), 49.0),
+        (link_rates.roce_payload(50.0, 9000), 49.0),
+        (link_rates.tcp_payload(50.0, 1500), 47.1),
+        (link_rates.tcp_payload(50.0, 9000), 49.5),
+        (link_rates.tcp_payload(1.25, 1500), 1.18),
+        (link_rates.tcp_payload(3.125, 9000), 3.09),
+        (link_rates.tcp_payload(12.5, 1500), 11.8),
+        (link_rates.line_rate(50.0), 50.0),
+        (link_rates.pcie(3), 15.75),
+        (link_rates.pcie(4), 31.51),
+        (link_rates.pcie(5), 63.02),
+        (link_rates.pcie(6), 118.0),
+        (link_rates.pcie(5, lanes=8), 31.51),
+        (link_rates.pcie_usable(3), 14.4),
+        (link_rates.pcie_usable(4), 28.8),
+        (link_rates.pcie_usable(5), 57.6),
+        (link_rates.pcie_usable(6), 115.0),
+        (link_rates.nic_behind_pcie(100.0, 5), 63.02),
+        (link_rates.nic_behind_pcie(100.0, 6), 100.0),
+        (link_rates.oversubscribed(400.0, 2.0), 200.0),
     ],
 )
 def test_a_link_carries_what_its_headers_and_codes_leave(limit: Limit, value: float) -> None:
@@ -64,9 +64,9 @@ def test_nvlink_of_a_gpu_names_its_source_and_none_is_none() -> None:
     b200, bare = find_gpu("B200"), find_gpu("RTX5090")
     assert b200 is not None
     assert bare is not None
-    found = limits.nvlink(b200)
+    found = link_rates.nvlink(b200)
     assert found is not None
-    assert (found.value_gb_s, found.inputs[0], limits.nvlink(bare)) == (
+    assert (found.value_gb_s, found.inputs[0], link_rates.nvlink(bare)) == (
         900.0,
         ("GPU", "B200"),
         None,
@@ -74,7 +74,7 @@ def test_nvlink_of_a_gpu_names_its_source_and_none_is_none() -> None:
 
 
 def test_a_vlan_tag_costs_four_bytes_of_each_packet() -> None:
-    assert limits.roce_payload(50.0, 9000, vlan=True) == Limit(
+    assert link_rates.roce_payload(50.0, 9000, vlan=True) == Limit(
         50.0 * 4096 / 4182,
         "RoCEv2: line x payload / (payload + overhead)",
         (("line", "50 GB/s"), ("payload", "4096 B"), ("overhead", "86 B")),
@@ -86,18 +86,18 @@ def test_a_vlan_tag_costs_four_bytes_of_each_packet() -> None:
     [(1500, 1024), (2143, 1024), (2144, 2048), (4191, 2048), (4192, 4096), (9000, 4096)],
 )
 def test_roce_takes_the_largest_mtu_that_fits_the_device(device_mtu: int, mtu: int) -> None:
-    assert limits.rdma_mtu(device_mtu) == mtu
+    assert link_rates.rdma_mtu(device_mtu) == mtu
 
 
 def test_an_mtu_without_room_is_refused_not_taken_for_zero() -> None:
     with pytest.raises(ValueError, match="at least 352, found 200"):
-        limits.rdma_mtu(200)
+        link_rates.rdma_mtu(200)
     with pytest.raises(ValueError, match="above 52, found 52"):
-        limits.tcp_payload(1.0, 52)
+        link_rates.tcp_payload(1.0, 52)
     with pytest.raises(ValueError, match="found 2"):
-        limits.pcie(2)
+        link_rates.pcie(2)
     with pytest.raises(ValueError, match=r"found 0\.5"):
-        limits.oversubscribed(400.0, 0.5)
+        link_rates.oversubscribed(400.0, 0.5)
 
 
 @pytest.mark.parametrize(

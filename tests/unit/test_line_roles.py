@@ -1,19 +1,12 @@
 """What part a line plays: a reason, a failure, a consequence or a notice; and what follows from it."""
 
-import doctest
-
 import pytest
 
 from busbw.model import Confidence
-from busbw.parsers.findings import line_roles
 from busbw.parsers.findings.diagnose import diagnose, search_patterns
 from busbw.parsers.findings.evidence import Basis, Diagnosis, EvidenceSet, Text
 from busbw.parsers.findings.line_roles import LineRole, role_of
 from busbw.parsers.logs.scan import Scanner
-
-
-def test_the_examples_in_the_docstring_hold() -> None:
-    assert doctest.testmod(line_roles).failed == 0
 
 
 @pytest.mark.parametrize(

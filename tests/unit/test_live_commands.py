@@ -12,8 +12,9 @@ from live_answers import NOW, judged, node, nodes, socket
 from busbw.assess.commands import reaching
 from busbw.cli import why_live
 from busbw.model import Cluster, Finding, Node, Status, Unreachable
-from busbw.parsers.stall.evidence import NodeEvidence, StallClass
+from busbw.parsers.stall.evidence import NodeEvidence
 from busbw.parsers.stall.ticket import drain_commands
+from busbw.parsers.stall.verdict import StallClass
 from busbw.triage import collect
 
 MUTE = "connect to 10.77.0.2 port 22: accepts TCP but never sends a banner (waited 5 s)"

@@ -26,10 +26,11 @@ from live_answers import (
 from busbw.cli import why_live
 from busbw.errors import UsageError
 from busbw.model import Command, CommandResult, Confidence, Unreachable
-from busbw.parsers.stall.evidence import NodeEvidence, StallClass
+from busbw.parsers.stall.evidence import NodeEvidence
 from busbw.parsers.stall.ticket import drain_commands, ticket
+from busbw.parsers.stall.verdict import StallClass
 from busbw.triage import offline
-from busbw.triage.collect import nodes_of
+from busbw.triage.slurm_job import nodes_of
 
 
 def test_a_lost_gpu_is_the_cause_and_the_rank_that_is_behind_its_victim() -> None:

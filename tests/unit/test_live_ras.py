@@ -6,7 +6,7 @@ from __future__ import annotations
 from live_answers import HEALTHY, NOW, SPLIT, asked, framed, judged, node, nodes, ras, reduces, told
 
 from busbw.model import Confidence
-from busbw.parsers.stall.evidence import StallClass
+from busbw.parsers.stall.verdict import StallClass
 from busbw.triage import offline
 
 

@@ -15,7 +15,8 @@ from pathlib import Path
 
 import pytest
 
-from busbw.parsers.stall.evidence import NodeEvidence, RequestedJob, StallEvidence
+from busbw.parsers.stall.evidence import NodeEvidence
+from busbw.parsers.stall.job import RequestedJob, StallEvidence
 from busbw.parsers.stall.judge import judge
 from busbw.triage import offline, script
 from busbw.triage.clocks import Offset, between

@@ -8,7 +8,8 @@ import dataclasses
 from live_answers import NOW, SPLIT, asked, judged, node, nodes, ras, socket
 
 from busbw.model import Confidence
-from busbw.parsers.stall.evidence import NodeEvidence, StallClass
+from busbw.parsers.stall.evidence import NodeEvidence
+from busbw.parsers.stall.verdict import StallClass
 
 
 def log(*lines: str) -> str:

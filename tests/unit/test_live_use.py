@@ -9,7 +9,8 @@ import pytest
 from live_answers import SPLIT, asked, judged, node, nodes, ras
 
 from busbw.model import Confidence
-from busbw.parsers.stall.evidence import NodeEvidence, StallClass
+from busbw.parsers.stall.evidence import NodeEvidence
+from busbw.parsers.stall.verdict import StallClass
 
 SPIN = (100, 142.0)
 

@@ -11,7 +11,7 @@ from live_answers import NOW, framed, judged, node, nodes, socket
 
 from busbw.cli import why_live, why_options
 from busbw.model import Unreachable
-from busbw.parsers.stall.evidence import StallVerdict
+from busbw.parsers.stall.verdict import StallVerdict
 from busbw.triage import offline
 
 

@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 from planted import healthy
 
-from busbw.building import sources
+from busbw.building import download
 from busbw.cli import expect_table, main
 from busbw.codec import parse_json
 from busbw.parsers.expect import baselines
@@ -255,4 +255,4 @@ def test_a_table_of_another_version_is_named(
 
 
 def test_the_limit_of_a_download_is_that_of_the_caller() -> None:
-    assert "1 MiB" in str(sources._too_large("https://x", 1 << 20).seen)
+    assert "1 MiB" in str(download._too_large("https://x", 1 << 20).seen)

@@ -9,7 +9,7 @@ from typing import Any, cast
 import pytest
 
 from busbw import playbook
-from busbw.checks import NodeAnswer, SectionOutput, cross
+from busbw.checks import NodeAnswer, SectionOutput, participation
 from busbw.errors import LaunchError
 from busbw.fabrics import fabric
 from busbw.model import CheckResult, Cluster, Command, CommandResult, Node, Status
@@ -54,12 +54,12 @@ def answer(node: str, host: str, room: str = ROOM, problem: str | None = None) -
 def test_a_node_without_room_or_right_to_write_is_found_without_writing(
     text: str, status: Status, expected_seen: str
 ) -> None:
-    (result,) = cross.PARTICIPATION_FAMILY.judge(answer("n1", "n1", text))
+    (result,) = participation.CHECK.judge(answer("n1", "n1", text))
     assert (result.check_id, result.status, result.seen) == ("sw.room", status, expected_seen)
 
 
 def excluded_nodes(*pairs: tuple[str, str]) -> dict[str, tuple[Status, str]]:
-    results: tuple[CheckResult, ...] = cross.PARTICIPATION_FAMILY.compare(
+    results: tuple[CheckResult, ...] = participation.CHECK.compare(
         tuple(answer(node, host) for node, host in pairs)
     )
     return {result.node: (result.status, result.seen) for result in results}

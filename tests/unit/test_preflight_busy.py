@@ -18,7 +18,7 @@ from busbw.checks.software import NodeFacts, facts
 from busbw.errors import BusyError
 from busbw.fabrics import fabric
 from busbw.model import Cluster, Command, CommandResult, Node
-from busbw.run import participants
+from busbw.run import occupants, participants
 from busbw.run.context import Context
 from busbw.store import artefacts, run_directory
 from busbw.store.artefacts import PreflightArtefact
@@ -141,15 +141,15 @@ def test_what_could_not_be_seen_is_reported() -> None:
 def test_slurm_is_asked_once_and_only_on_its_own_nodes(tmp_path: Path) -> None:
     head = Session("8812 1001 ana gpu-[2-3]\n8813 1000 me gpu-1\n8814 1001 ana other-9\n")
     free = context(tmp_path, ("gpu-1", "gpu-2"), head)
-    assert participants.look(
+    assert occupants.look(
         free, (answer("gpu-1"), answer("gpu-2")), "gpu-1"
-    ) == participants.Occupation((), ())
+    ) == occupants.Occupation((), ())
     assert head.asked == []
     slurm = "S       5     0 root   ep_poll   slurmd\n"
-    seen = participants.look(
+    seen = occupants.look(
         free, (answer("gpu-1", processes=slurm), answer("gpu-2", processes=slurm)), "gpu-1"
     )
-    assert seen == participants.Occupation((Occupant("gpu-2", "Slurm job 8812", "ana"),), ())
+    assert seen == occupants.Occupation((Occupant("gpu-2", "Slurm job 8812", "ana"),), ())
     assert len(head.asked) == 1
 
 

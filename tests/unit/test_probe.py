@@ -3,7 +3,6 @@ answers become as checks."""
 
 from __future__ import annotations
 
-import doctest
 import socket
 from pathlib import Path
 
@@ -30,10 +29,6 @@ def here() -> Session:
 @pytest.fixture
 def run(tmp_path: Path) -> RunDir:
     return run_directory.create(tmp_path, "2026-11-21T12:00:00Z", "path")
-
-
-def test_the_samples_in_docstrings_are_read_as_they_say() -> None:
-    assert doctest.testmod(network_path).failed == 0
 
 
 def test_a_listener_answers_on_both_ports_and_ends_when_it_is_asked_to(here: Session) -> None:

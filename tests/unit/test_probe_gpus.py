@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from busbw.checks import NodeAnswer, SectionOutput, gpu_bench
+from busbw.checks import NodeAnswer, SectionOutput, gpu_bench, matmul
 from busbw.cli import main
 from busbw.errors import UsageError
 from busbw.model import Command, Node, Status
@@ -230,7 +230,7 @@ def test_without_a_product_to_compare_the_answer_is_unknown_with_its_reason_and_
     stdout: str, stderr: str, status: int, result: str, reason: str
 ) -> None:
     section = SectionOutput("matmul", stdout, stderr, status, 1)
-    (check,) = gpu_bench.compared(
+    (check,) = matmul.compared(
         (NodeAnswer(Node("n1"), {"matmul": section}, "raw/gpus/n1.txt", None),)
     )
     assert (check.status, check.seen, check.reason, check.required) == (
@@ -251,7 +251,7 @@ def test_a_product_is_judged_against_all_gpus_of_its_model_on_all_nodes() -> Non
             None,
         )
 
-    first, second = gpu_bench.compared((printed("n1", 700.0, 690.0), printed("n2", 710.0, 500.0)))
+    first, second = matmul.compared((printed("n1", 700.0, 690.0), printed("n2", 710.0, 500.0)))
     assert (first.status, first.seen) == (Status.PASS, "alike")
     assert (second.status, second.seen) == (Status.FAIL, "GPU 1: 500 of 695 TFLOP/s")
 

@@ -3,10 +3,8 @@ whom."""
 
 from __future__ import annotations
 
-import doctest
 import subprocess
 
-from busbw.checks import rails
 from busbw.checks.network_path import Listener
 from busbw.checks.rails import RailAttempt, attempt, judged, parse, targets
 from busbw.model import Status
@@ -42,10 +40,6 @@ def rail(
     return RailAttempt(
         node, "eth1", target, "10.1.0.9", 9000, by, small, large, largest_bytes, mac, strict
     )
-
-
-def test_the_sample_is_read_as_it_says() -> None:
-    assert doctest.testmod(rails).failed == 0
 
 
 def test_of_many_nodes_each_tries_the_next_and_the_one_half_of_all_away() -> None:

@@ -7,7 +7,7 @@ import random
 import pytest
 
 from busbw.model.history import Change
-from busbw.parsers.stats import spread
+from busbw.parsers.stats import student_t
 from busbw.parsers.stats.regression import FLOOR, shift
 
 
@@ -33,8 +33,8 @@ BEFORE = tuple(launches(seed) for seed in range(5))
 def test_student_quantiles_are_those_of_the_tables(
     share: float, freedom: float, value: float
 ) -> None:
-    assert spread.t_quantile(share, freedom) == pytest.approx(value, rel=2e-4)
-    assert spread.below(spread.t_quantile(share, freedom), freedom) == pytest.approx(
+    assert student_t.t_quantile(share, freedom) == pytest.approx(value, rel=2e-4)
+    assert student_t.below(student_t.t_quantile(share, freedom), freedom) == pytest.approx(
         share, abs=1e-9
     )
 

@@ -10,8 +10,7 @@ from types import SimpleNamespace
 import pytest
 
 from busbw import assess, playbook
-from busbw.compare import earlier
-from busbw.compare import measure as repeat
+from busbw.compare import earlier, repeat
 from busbw.compare.comparable import diff
 from busbw.model import Invocation, RunResult, Status
 from busbw.model.history import ComparableRun, Number, Regime

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import doctest
 import re
 import runpy
 from dataclasses import replace
@@ -171,10 +170,6 @@ def test_a_narrow_terminal_breaks_prose_and_never_a_command_or_the_last_line() -
     assert commands <= set(shown)
     assert max(len(line.rstrip()) for line in shown if line not in commands) <= 60
     assert terminal.printed(lines, None) == "".join(f"{line}\n" for line in lines)
-
-
-def test_columns_of_the_shipped_doctests() -> None:
-    assert doctest.testmod(terminal).failed == 0
 
 
 def test_a_headline_that_is_the_findings_title_is_not_said_twice() -> None:

@@ -1,6 +1,5 @@
 """The text search for failures that no entry knows."""
 
-import doctest
 from collections import Counter
 
 from busbw.fabrics.fabric import families
@@ -12,10 +11,6 @@ from busbw.parsers.logs import failure_lines
 from busbw.parsers.logs.scan import Scanner
 
 EVERY = tuple(families())
-
-
-def test_the_examples_in_the_docstrings_hold() -> None:
-    assert doctest.testmod(similar).failed == 0
 
 
 def test_an_entry_is_found_by_its_own_examples_with_each_left_out() -> None:

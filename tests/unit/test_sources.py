@@ -21,7 +21,7 @@ from pathlib import Path
 import pytest
 
 from busbw import cli, playbook
-from busbw.building import recipe, sources
+from busbw.building import download, recipe, sources
 from busbw.building.recipe import Benchmark
 from busbw.errors import BusbwError, UsageError
 from busbw.fabrics import fabric
@@ -199,7 +199,7 @@ def test_an_archive_that_is_too_large_or_never_ends_is_left(
     address, root = served
     (root / "n.tar.gz").write_bytes(bytes(300_000))
     source = f"{address}/n.tar.gz#sha256={'0' * 64}"
-    monkeypatch.setattr(sources, "MOST_DOWNLOAD_BYTES", 100_000)
+    monkeypatch.setattr(download, "MOST_DOWNLOAD_BYTES", 100_000)
     assert refused(source)[1][0] == f"error: {address}/n.tar.gz is too large"
 
 
@@ -238,11 +238,11 @@ def answering(begin: bytes, then: bytes) -> Iterator[str]:
 def test_a_server_that_sends_a_byte_now_and_then_is_left(
     begin: bytes, then: bytes, got: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sources, "TIME_LIMIT_S", 1.0)
+    monkeypatch.setattr(download, "TIME_LIMIT_S", 1.0)
     with answering(begin, then) as source:
         began = time.monotonic()
         assert refused(source)[1][1].endswith(f"{got} after 1 s")
-    assert time.monotonic() - began < sources._SILENCE_S
+    assert time.monotonic() - began < download._SILENCE_S
 
 
 def test_a_server_sends_nobody_to_an_address_that_would_not_have_been_taken() -> None:
@@ -279,7 +279,7 @@ def test_an_address_with_a_secret_is_refused_and_the_secret_not_repeated(address
 
 
 def test_a_user_of_ssh_is_no_secret() -> None:
-    sources.check("git+ssh://git@host/n.git", None)
+    download.check("git+ssh://git@host/n.git", None)
 
 
 @pytest.mark.parametrize("address", ["https://[::1/n.tgz", "https://a..b/n.tgz"])

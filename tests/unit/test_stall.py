@@ -16,7 +16,8 @@ from waiting import wait_until
 from busbw.assess import diagnosis, launches
 from busbw.model import BenchmarkCase, Collective, Finding, Invocation, Sizes, Status, Unreachable
 from busbw.parsers.nccl_tests import proof
-from busbw.parsers.stall.evidence import LaunchPlan, NodeEvidence, StallEvidence, job_of
+from busbw.parsers.stall.evidence import NodeEvidence
+from busbw.parsers.stall.job import LaunchPlan, StallEvidence, job_of
 from busbw.parsers.stall.judge import judge
 from busbw.store import artefacts, run_directory
 from busbw.store.artefacts import CaseArtefact

@@ -11,8 +11,8 @@ from live_answers import HZ, NOW, framed, ras, reduces
 
 from busbw.assess import launches
 from busbw.model import BenchmarkCase, Collective, Invocation, Sizes
-from busbw.parsers.stall.evidence import LaunchPlan, StallEvidence
 from busbw.parsers.stall.iteration import place
+from busbw.parsers.stall.job import LaunchPlan, StallEvidence
 from busbw.parsers.stall.judge import launched
 from busbw.store import artefacts
 from busbw.store.artefacts import CaseArtefact, SampleFile

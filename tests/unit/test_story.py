@@ -8,7 +8,7 @@ from pathlib import Path
 import live_answers
 
 from busbw import playbook
-from busbw.assess import fabric, launches, timeline
+from busbw.assess import launches, layout, timeline
 from busbw.fabrics import fabric as fabrics
 from busbw.model import (
     BenchmarkCase,
@@ -146,7 +146,7 @@ def test_the_inventorys_labels_are_a_topology_only_where_every_node_has_one(tmp_
     labelled = tuple(
         Node(name, rails=("eth0", "eth1"), labels=(("leaf", f"leaf{name[-1]}"),)) for name in NODES
     )
-    found = fabric.known(run_with(tmp_path), plan_of(labelled))
+    found = layout.known(run_with(tmp_path), plan_of(labelled))
     assert found is not None
     assert [(nic.node, nic.rail, nic.device, nic.leaf) for nic in found.nics] == [
         ("n1", 0, "eth0", "leaf1"),
@@ -156,7 +156,7 @@ def test_the_inventorys_labels_are_a_topology_only_where_every_node_has_one(tmp_
     ]
     assert (found.links, found.errors) == ((), ())
     assert (
-        fabric.known(
+        layout.known(
             RunDir(tmp_path), plan_of((labelled[0], dataclasses.replace(labelled[1], labels=())))
         )
         is None

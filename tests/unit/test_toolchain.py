@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from busbw.building import recipe
-from busbw.checks import software
-from busbw.checks.software import Toolchain
+from busbw.checks import toolchain
+from busbw.checks.toolchain import Toolchain
 
 HEADER = (
     '#define NCCL_MAJOR 2\n#define NCCL_MINOR 27\n#define NCCL_PATCH 5\n#define NCCL_SUFFIX ""\n'
@@ -26,14 +26,14 @@ def looked(tmp_path: Path, **variables: str) -> Toolchain:
         **variables,
     }
     done = subprocess.run(
-        software.command().argv,
+        toolchain.command().argv,
         env=environment,
         capture_output=True,
         text=True,
         timeout=60,
         check=True,
     )
-    return software.parse("n1", done.stdout)
+    return toolchain.parse("n1", done.stdout)
 
 
 def nccl(home: Path, *, link: bool) -> Path:
@@ -59,39 +59,39 @@ def cuda(home: Path, version: str = "12.8") -> Path:
 
 def test_the_homes_that_a_login_names_win(tmp_path: Path) -> None:
     home, toolkit = nccl(tmp_path / "nccl", link=True), cuda(tmp_path / "cuda")
-    toolchain = looked(tmp_path, NCCL_HOME=str(home), CUDA_HOME=str(toolkit))
-    assert (toolchain.cuda_home, toolchain.cuda) == (str(toolkit), "12.8")
-    assert (toolchain.nccl_home, toolchain.nccl, toolchain.nccl_link) == (str(home), "2.27.5", True)
-    assert toolchain.nccl_library == f"{home}/lib/libnccl.so.2"
+    seen = looked(tmp_path, NCCL_HOME=str(home), CUDA_HOME=str(toolkit))
+    assert (seen.cuda_home, seen.cuda) == (str(toolkit), "12.8")
+    assert (seen.nccl_home, seen.nccl, seen.nccl_link) == (str(home), "2.27.5", True)
+    assert seen.nccl_library == f"{home}/lib/libnccl.so.2"
 
 
 def test_a_wheel_without_its_link_is_found_and_said_to_lack_it(tmp_path: Path) -> None:
     home = nccl(tmp_path / "home/.local/lib/python3.11/site-packages/nvidia/nccl", link=False)
-    toolchain = looked(tmp_path, NCCL_HOME=str(tmp_path / "not-there"))
-    if toolchain.nccl_home != str(home):
-        pytest.skip(f"this machine has an NCCL of its own at {toolchain.nccl_home}")
-    assert (toolchain.nccl, toolchain.nccl_link) == ("2.27.5", False)
+    seen = looked(tmp_path, NCCL_HOME=str(tmp_path / "not-there"))
+    if seen.nccl_home != str(home):
+        pytest.skip(f"this machine has an NCCL of its own at {seen.nccl_home}")
+    assert (seen.nccl, seen.nccl_link) == ("2.27.5", False)
 
 
 def test_a_virtual_environments_wheel_is_found(tmp_path: Path) -> None:
     home = nccl(tmp_path / "venv/lib/python3.12/site-packages/nvidia/nccl", link=False)
-    toolchain = looked(tmp_path, VIRTUAL_ENV=str(tmp_path / "venv"))
-    if toolchain.nccl_home in ("/usr", "/usr/local"):
+    seen = looked(tmp_path, VIRTUAL_ENV=str(tmp_path / "venv"))
+    if seen.nccl_home in ("/usr", "/usr/local"):
         pytest.skip("this machine has an NCCL of its own")
-    assert toolchain.nccl_home == str(home)
+    assert seen.nccl_home == str(home)
 
 
 def test_only_the_gpus_present_are_built_for(tmp_path: Path) -> None:
     (tmp_path / "bin").mkdir()
     (tmp_path / "bin/nvidia-smi").write_text("#!/bin/sh\nprintf '9.0\\n9.0\\n8.0\\n[N/A]\\n'\n")
     (tmp_path / "bin/nvidia-smi").chmod(0o755)
-    toolchain = looked(tmp_path)
-    assert toolchain.capabilities == ("8.0", "9.0")
+    seen = looked(tmp_path)
+    assert seen.capabilities == ("8.0", "9.0")
     assert (
-        software.gencode(toolchain.capabilities)
+        toolchain.gencode(seen.capabilities)
         == "-gencode=arch=compute_80,code=sm_80 -gencode=arch=compute_90,code=sm_90"
     )
-    assert software.gencode(()) is None
+    assert toolchain.gencode(()) is None
 
 
 def test_a_build_links_nccl_by_one_layout_whatever_the_nodes_is(tmp_path: Path) -> None:

@@ -11,8 +11,8 @@ import pytest
 from waiting import HANG_S, PATIENCE_S, not_held_up
 
 from busbw.transport import Refused
-from busbw.transport import ssh as dialling
-from busbw.transport.ssh import dial
+from busbw.transport import dial as dialling
+from busbw.transport.dial import dial
 
 
 @pytest.fixture

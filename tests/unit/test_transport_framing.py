@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import doctest
 import os
 import shutil
 import subprocess
-from types import ModuleType
 
 import pytest
 from waiting import HANG_S, PATIENCE_S
 
-from busbw.transport import framing, host_keys, ssh_config
 from busbw.transport.framing import Framed, group_in, kill_line, remote_line, unframe, words
 
 ARGV = (
@@ -176,11 +173,3 @@ def test_a_group_that_may_not_be_killed_is_not_said_to_be_gone() -> None:
 def test_the_group_is_unknown_until_the_first_mark_is_whole() -> None:
     assert group_in(b"noise\n\nM 12", "M") is None
     assert group_in(b"noise\n\nM 12\n", "M") == 12
-
-
-@pytest.mark.parametrize("module", [framing, host_keys, ssh_config])
-def test_the_examples_in_the_docstrings_hold(module: ModuleType) -> None:
-    outcome = doctest.testmod(module)
-
-    assert outcome.attempted > 0
-    assert outcome.failed == 0

@@ -11,6 +11,20 @@ if cd /sys/class/infiniband 2>/dev/null; then
 fi
 echo '== net'; cd /sys/class/net && $T grep -sH '' */carrier_down_count
 echo '== dev'; cat /proc/net/dev
+# What a limit of the CPU time stopped: the control group of this session, and those above it.
+echo '== cpu'; set -- /dev/null
+while IFS=: read -r _ names place; do
+  case ",$names," in
+    ,,) root=/sys/fs/cgroup; [ -d $root/unified ] && root=$root/unified ;;
+    *,cpu,*) root=/sys/fs/cgroup/$names; [ -d "$root" ] || root=/sys/fs/cgroup/cpu ;;
+    *) continue ;;
+  esac
+  place=${place%/}/
+  while [ -n "$place" ]; do
+    place=${place%/*}; set -- "$@" "$root$place/cpu.stat"
+  done
+done 2>/dev/null </proc/self/cgroup
+$T grep -sHE '^nr_(periods|throttled) ' "$@"
 echo '== tcp'; cat /proc/net/snmp /proc/net/netstat
 names='(rx|tx)_(prio[0-7]_|global_pause|pause|discard|drop|err|ecn|cnp|.*_phy|pci_|out_of|oversize|steer)'
 names="$names|[a-z_]*(storm|link_down|pci_|module_|allowance|retrans|discard|roce|timeout)"

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from busbw.parsers.findings.catalogue import Weight
 from busbw.parsers.findings.evidence import Clue, Sighting, View
 from busbw.parsers.findings.rules import Fires, Rule, Watch
+from busbw.parsers.nccl_tests.shape import DIP_DEPTH, DIP_FROM_BYTES
 
 _DEVICE = Watch(
     "device", r"^.{0,40}#\s+Rank\s+\d+\s+(?:Group\s+\d+\s+)?Pid\s+\d+ on\s+\S+ device", keep=4096
@@ -24,10 +25,6 @@ _ENDED = Watch("ended", r"Avg bus bandwidth|Out of bounds values")
 _FAILED = Watch("failed", r"[Ff]ail|[Ee]rror|NCCL WARN|[Aa]bort|[Ss]ignal|[Tt]imed? ?out|[Kk]illed")
 _NUMBERS = re.compile(r"\s(\d+)\s+\d+\s+[a-z]\w+\s+\w+\s+(?:-?\d+\s+)?[\d.]+\s+[\d.]+\s+([\d.]+)\s")
 _HOST = re.compile(r"Pid\s+\d+ on\s+(\S+) device")
-_FROM_BYTES = 1 << 20
-"""Below it is latency: small sizes scatter."""
-_DEPTH = 0.3
-"""Of the slower neighbour: a step of NCCL's tuner is rarely deeper (docs: size-dip, 15 %)."""
 
 
 def _judge(view: View) -> Iterator[Clue]:
@@ -52,9 +49,9 @@ def _dips(rows: tuple[Sighting, ...]) -> Iterator[Clue]:
             points.append((int(match[1]), float(match[2]), line))
     for before, here, after in zip(points, points[1:], points[2:], strict=False):
         rising = before[0] < here[0] < after[0]
-        if not rising or here[0] < _FROM_BYTES:
+        if not rising or here[0] < DIP_FROM_BYTES:
             continue
-        if here[1] < (1 - _DEPTH) * min(before[1], after[1]):
+        if here[1] < (1 - DIP_DEPTH) * min(before[1], after[1]):
             yield here[2].clue("size-dip", Weight.WEAK, "nccl-tests")
 
 

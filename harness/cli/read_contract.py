@@ -1,0 +1,88 @@
+"""`busbw read --contract FILE`: the numbers of a contract against saved outputs, each table a launch.
+
+A saved output shows numbers alone. Which nodes, links and settings gave them, and whether the
+machine is the one that was bought, only `busbw run provider-acceptance` sees; so nothing is
+*accepted* here.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+from pathlib import Path
+
+from busbw import playbook
+from busbw.model import CriterionResult, Status
+from busbw.model.benchmark import BenchmarkCase, BenchmarkResult
+from busbw.parsers import contract as judge
+from busbw.parsers.contract import Launches
+from busbw.playbook.contract import Contract, Criterion, load
+from busbw.reports import terminal
+from busbw.reports.safe import one_line
+from busbw.reports.terminal import Line
+
+_PLAYBOOK = "provider-acceptance"
+_WORDS = {Status.PASS: "NUMBERS MET", Status.FAIL: "NUMBERS MISSED"}
+_OPEN = "INCONCLUSIVE"
+
+
+def lines(path: Path, tables: Sequence[BenchmarkResult]) -> tuple[tuple[Line, ...], int]:
+    """What to print, the verdict last, and the exit status: 0 = every number is met, 1 = one is
+    missed, 3 = one is not measured, or not on enough launches.
+
+    Raises:
+        PlaybookError: the contract cannot be read, or is wrong.
+    """
+    cases = {case.id: case for case in playbook.load(_PLAYBOOK).cases if not case.repeats}
+    contract = load(path, frozenset(cases))
+    results = [_judged(each, cases[each.case], contract, tables) for each in contract.criteria]
+    status = _status(results)
+    met = sum(each.status is Status.PASS for each in results)
+    command = f"busbw run {_PLAYBOOK} --contract {shlex.quote(str(path))}"
+    shown = [
+        *terminal.table(terminal.CRITERIA, map(_row, results)),
+        Line("  not shown by saved outputs: specification, links, settings, all nodes together"),
+        Line(f"  next  {command}", unbroken=True),
+        Line(f"busbw: {_WORDS.get(status, _OPEN)} {met} of {len(results)} criteria met {path}"),
+    ]
+    return tuple(Line(one_line(each.text), each.indent, each.unbroken) for each in shown), {
+        Status.PASS: 0,
+        Status.FAIL: 1,
+    }.get(status, 3)
+
+
+def _status(results: Sequence[CriterionResult]) -> Status:
+    given = {each.status for each in results}
+    if Status.FAIL in given:
+        return Status.FAIL
+    return Status.PASS if given == {Status.PASS} else Status.UNKNOWN
+
+
+def _row(result: CriterionResult) -> tuple[str, ...]:
+    *cells, verdict = terminal.criterion_row(result)
+    return (*cells, f"{verdict}: {result.reason}")
+
+
+def _judged(
+    term: Criterion, case: BenchmarkCase, contract: Contract, tables: Sequence[BenchmarkResult]
+) -> CriterionResult:
+    collective = str(case.collective)
+    if case.env:
+        setting = " ".join(f"{name}={value}" for name, value in case.env)
+        why = f"it is about {setting}, which a saved table does not show"
+        return judge.criterion(term, collective, Launches((), 0, (), why), None)
+    values, nodes, why = [], 0, f"no complete table of {collective} has this size"
+    for table in tables:
+        if table.collective != collective or table.faults or not table.complete:
+            continue
+        sizes = {row.size_bytes: row.out_of_place for row in table.rows}
+        side = sizes.get(term.size)
+        if side is None:
+            continue
+        if contract.nodes is not None and table.nodes != contract.nodes:
+            seen = "on nodes that it does not list" if table.nodes is None else f"on {table.nodes}"
+            why = f"measured {seen}, and the contract is about {contract.nodes} nodes"
+            continue
+        nodes = table.nodes or 0
+        values.append(side.time_us if term.time_us is not None else side.busbw_gb_s)
+    return judge.criterion(term, collective, Launches(tuple(values), nodes, (), why), None)

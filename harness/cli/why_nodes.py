@@ -1,0 +1,94 @@
+"""Which node a kernel's line is of, where no other reader names one: the host that syslog writes
+before `kernel:`, else the name of the file or of its folder (`node07.dmesg`, `node07/dmesg.txt`)."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from pathlib import PurePosixPath
+from typing import TYPE_CHECKING
+
+from busbw.model import Evidence, Finding, Fix
+from busbw.parsers.findings.evidence import Diagnosis
+
+if TYPE_CHECKING:
+    from busbw.assess.placeholders import Known
+
+_SYSLOG = re.compile(r"(?:^|\s)([A-Za-z][\w.-]*) kernel: ")
+_OF_THE_KERNEL = re.compile(
+    r"(?i)dmesg|kern(?:el)?|journal(?:ctl)?|messages|syslog|xids?|nvrm|log|txt|out|gz|zst"
+)
+"""Words of a file's name that say what it is."""
+_KERNEL_FILE = re.compile(r"(?i)dmesg|kern|journal|messages|syslog|xid|nvrm")
+_HOST = re.compile(r"[A-Za-z][\w-]*\d[\w-]*")
+_PLAINLY_A_NODE = re.compile(r"(?i)(?:node|host|dgx|hgx|compute|nid|gpu(?=-|\d\d))[-_]?\d+")
+"""`gpu0.log` may be a rank's."""
+_NO_HOST = re.compile(r"(?:rank|GPU|peer) |(?:mlx|roce|ibp?|rdma|erdma|bnxt|irdma|hns)\w*\d")
+
+
+def with_nodes(diagnosis: Diagnosis) -> Diagnosis:
+    """The diagnosis, with the node among the places of each finding that names none, and in its
+    commands where it is one node."""
+    return replace(diagnosis, findings=tuple(map(_with_node, diagnosis.findings)))
+
+
+def _with_node(finding: Finding) -> Finding:
+    if not all(map(_NO_HOST.match, finding.where)):
+        return finding
+    nodes = sorted({node for each in finding.evidence if (node := node_of(each))})
+    if not nodes:
+        return finding
+    from busbw.assess.placeholders import Known
+    from busbw.inventory.hostlist import fold
+
+    finding = replace(finding, where=(fold(nodes), *finding.where))
+    if len(nodes) > 1:
+        return finding
+    known = Known({"NODE": nodes[0]})
+    return replace(
+        finding,
+        fixes=tuple(_filled(fix, known) for fix in finding.fixes),
+        verify=tuple(map(known.fill, finding.verify)),
+        would_settle=tuple(map(known.fill, finding.would_settle)),
+    )
+
+
+def _filled(fix: Fix, known: Known) -> Fix:
+    return replace(fix, commands=tuple(map(known.fill, fix.commands)))
+
+
+def node_of(evidence: Evidence) -> str:
+    """The node that a line is of; "" = neither the line nor its file says it.
+
+    >>> node_of(Evidence("/logs/node07.dmesg", 1, "NVRM: Xid 79")), node_of(Evidence("gpu-012/dmesg.txt", 1, "NVRM: Xid 79"))
+    ('node07', 'gpu-012')
+    >>> node_of(Evidence("all.log", 1, "Nov 26 03:11:02 r1n03 kernel: NVRM: Xid 79")), node_of(Evidence("job1234.txt", 1, "NVRM: Xid 79"))
+    ('r1n03', '')
+    """
+    written = _SYSLOG.search(evidence.text)
+    if written is not None:
+        return written[1]
+    path = PurePosixPath(evidence.artefact)
+    words = [word for word in re.split(r"[.]|(?<!\d)_|_(?!\d)", path.name) if word]
+    rest = [word for word in _parts(words) if not _OF_THE_KERNEL.fullmatch(word)]
+    if len(rest) == 1 and _PLAINLY_A_NODE.fullmatch(rest[0]):
+        return rest[0]
+    if not _KERNEL_FILE.search(path.name):
+        return ""
+    if not rest and _HOST.fullmatch(path.parent.name):
+        return path.parent.name
+    return rest[0] if len(rest) == 1 and _HOST.fullmatch(rest[0]) else ""
+
+
+def _parts(words: list[str]) -> list[str]:
+    """Without what a name says before or behind a hyphen of what the file is: `dmesg-node07`."""
+    parts = []
+    for word in words:
+        first, _, rest = word.partition("-")
+        if rest and _OF_THE_KERNEL.fullmatch(first):
+            word = rest
+        head, _, last = word.rpartition("-")
+        if head and _OF_THE_KERNEL.fullmatch(last):
+            word = head
+        parts.append(word)
+    return parts

@@ -1,0 +1,82 @@
+"""What the rows of one table show by themselves, without any hardware: a size far below both
+neighbours, and in place far from out of place.
+
+>>> from busbw.model.benchmark import BenchmarkRow, Measurement
+>>> def row(size, busbw):
+...     value = Measurement(size / busbw / 1e3, busbw, busbw, 0)
+...     return BenchmarkRow(size, size // 4, "float", "sum", None, value, None)
+>>> remarks((row(1 << 24, 160.0), row(1 << 25, 90.0), row(1 << 26, 290.0)))
+('32 MiB out of place gives 90.00 GB/s, its neighbours 160.0 GB/s and 290.0 GB/s: busbw why size-dip',)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from busbw.model.benchmark import BenchmarkRow, Measurement
+from busbw.units import format_bandwidth, format_size
+
+DIP_FROM_BYTES = 1 << 20
+"""Below it is latency: small sizes scatter."""
+DIP_DEPTH = 0.3
+"""Of the slower neighbour: a step of NCCL's tuner is rarely deeper (docs: size-dip, 15 %)."""
+_PLACES_FROM_BYTES = 32 << 20
+"""Below it in place and out of place of collectives with a root differ by half on good fabrics."""
+_PLACES_APART = 0.3
+"""Of the faster of both; in the recorded tables they are within a fifth."""
+
+
+def remarks(rows: Sequence[BenchmarkRow]) -> tuple[str, ...]:
+    """What is worth a look, in words; nothing of it makes a table bad."""
+    return (*_dips(rows), *_places(rows))
+
+
+def _dips(rows: Sequence[BenchmarkRow]) -> Iterator[str]:
+    for before, here, after in zip(rows, rows[1:], rows[2:], strict=False):
+        is_rising = before.size_bytes < here.size_bytes < after.size_bytes
+        if not is_rising or here.size_bytes < DIP_FROM_BYTES:
+            continue
+        for placement in ("out of place", "in place"):
+            low, busbw, high = (_busbw(row, placement) for row in (before, here, after))
+            if low is None or busbw is None or high is None:
+                continue
+            if busbw < (1 - DIP_DEPTH) * min(low, high):
+                yield (
+                    f"{format_size(here.size_bytes)} {placement} gives {format_bandwidth(busbw)},"
+                    f" its neighbours {format_bandwidth(low)} and {format_bandwidth(high)}:"
+                    " busbw why size-dip"
+                )
+                break
+
+
+def _busbw(row: BenchmarkRow, placement: str) -> float | None:
+    value = row.out_of_place if placement == "out of place" else row.in_place
+    return None if value is None else value.busbw_gb_s
+
+
+def _places(rows: Sequence[BenchmarkRow]) -> Iterator[str]:
+    """The row whose placements differ most; those whose data is not checked in place are not the
+    same work."""
+    pairs: list[tuple[float, BenchmarkRow, Measurement, Measurement]] = []
+    for row in rows:
+        out, inside = row.out_of_place, row.in_place
+        if out is None or inside is None or row.size_bytes < _PLACES_FROM_BYTES:
+            continue
+        if inside.wrong is None and out.wrong is not None:
+            continue
+        fast = max(out.busbw_gb_s, inside.busbw_gb_s)
+        if fast > 0:
+            share = min(out.busbw_gb_s, inside.busbw_gb_s) / fast
+            pairs.append((share, row, out, inside))
+    if not pairs:
+        return
+    share, row, out, inside = min(pairs, key=lambda each: each[0])
+    if share > 1 - _PLACES_APART:
+        return
+    more = sum(each[0] <= 1 - _PLACES_APART for each in pairs) - 1
+    others = f", and {more} more sizes" if more else ""
+    yield (
+        f"{format_size(row.size_bytes)} gives {format_bandwidth(out.busbw_gb_s)} out of place and"
+        f" {format_bandwidth(inside.busbw_gb_s)} in place{others}: both do the same work, so that"
+        " the slower one was disturbed, or its buffers lie elsewhere (registration, placement)"
+    )

@@ -1,0 +1,116 @@
+"""A leaf of two nodes, or both nodes: which of them is narrow, by who loses what is sent."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+
+import pytest
+
+from busbw.model import Component, ComponentKind
+from busbw.parsers.blame import blame, loss
+from busbw.parsers.blame.blame import BlameOutcome
+from busbw.parsers.blame.loss import PairTraffic
+from busbw.parsers.blame.parts import Fabric
+from busbw.parsers.nccl_tests.groups import GroupSample
+
+LEAVES = (("node1", "leaf1"), ("node2", "leaf1"), ("node3", "leaf2"), ("node4", "leaf2"))
+FABRIC = Fabric(LEAVES, oversubscription=(("leaf1", 0.5), ("leaf2", 0.5)))
+MEETINGS = (
+    (("node1", "node2"), ("node3", "node4")),
+    *((("node1", "node3"), ("node2", "node4")), (("node1", "node4"), ("node2", "node3"))) * 3,
+)
+FAST_GB_S = 0.0063
+
+
+def slow_leaf(seed: int) -> BlameOutcome:
+    """Every group with node3 or node4 gets half: what a narrow leaf gives, and two narrow nodes."""
+    dice = random.Random(seed)
+    samples = []
+    for number, groups in enumerate(MEETINGS):
+        for pair in groups:
+            share = 0.5 if {"node3", "node4"} & set(pair) else 1.0
+            for rail in (0, 1):
+                busbw = tuple(FAST_GB_S * share * dice.gauss(1, 0.03) for _ in range(10))
+                artefact = f"raw/cases/survey-pairs-{number + 1}/result.json"
+                samples.append(
+                    GroupSample(pair, 1 << 21, busbw, artefact, launch=str(number), rail=rail)
+                )
+    return blame.solve(tuple(samples), FABRIC)
+
+
+def traffic(shares: dict[str, float]) -> tuple[PairTraffic, ...]:
+    """`shares`: of what each node sends, what it sends again to another leaf; inside a leaf the two
+    ends are as fast as each other, and nothing is dropped."""
+    pairs = []
+    for number, groups in enumerate(MEETINGS):
+        for pair in groups:
+            inside = dict(LEAVES)[pair[0]] == dict(LEAVES)[pair[1]]
+            each = tuple(0.0003 if inside else shares[node] for node in pair)
+            again = round(9000 * sum(each))
+            pairs.append(PairTraffic(pair, str(number), 18000, again, "raw/n.txt", 14, each))
+    return tuple(pairs)
+
+
+NODES_NARROW = traffic({"node1": 0.12, "node2": 0.11, "node3": 0.0002, "node4": 0.0004})
+"""As recorded in a lab whose node3 and node4 were shaped to half."""
+LEAF_NARROW = traffic({"node1": 0.08, "node2": 0.09, "node3": 0.08, "node4": 0.1})
+"""As recorded in a lab whose uplinks were narrow: what both ends send is dropped behind them."""
+LOSSLESS = traffic(dict.fromkeys(("node1", "node2", "node3", "node4"), 0.0))
+
+
+def separated(outcome: BlameOutcome, pairs: tuple[PairTraffic, ...]) -> BlameOutcome:
+    nodes = blame.doubtful_leaf(outcome)
+    assert nodes == ("node3", "node4")
+    return blame.of_held_back(outcome, loss.held_back(pairs, nodes, FABRIC))
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_both_nodes_of_a_leaf_are_named_where_their_own_ports_hold_them_back(seed: int) -> None:
+    before = slow_leaf(seed)
+    assert [len(each.also) for each in before.blames] == [2]
+    after = separated(before, NODES_NARROW)
+    assert after.flagged == tuple(
+        Component(ComponentKind.NODE, (name,)) for name in ("node3", "node4")
+    )
+    assert [(each.component, each.also) for each in after.blames] == [
+        (part, ()) for part in after.flagged
+    ]
+    assert [account.part for account in after.accounts] == list(after.flagged)
+    assert after.open == ()
+    for each in after.blames:
+        assert (each.slow_launches, each.launches) == (7, 7)
+        assert all(each.component.label in e.text for e in each.seen_in if "%" in e.text[:40])
+    assert [each.seen_in[-1].text for each in after.blames] == [
+        "node3 sent 0.02% of its TCP segments again, its partners on other leaves 11.50%, in 6"
+        " launches: its own port is the narrow place, and no switch behind it",
+        "node4 sent 0.04% of its TCP segments again, its partners on other leaves 11.50%, in 6"
+        " launches: its own port is the narrow place, and no switch behind it",
+    ]
+
+
+@pytest.mark.parametrize("pairs", [LEAF_NARROW, LOSSLESS, ()], ids=["leaf", "lossless", "none"])
+def test_a_leaf_that_drops_and_a_fabric_that_drops_nothing_leave_it_open(
+    pairs: tuple[PairTraffic, ...],
+) -> None:
+    outcome = slow_leaf(1)
+    assert separated(outcome, pairs) == outcome
+
+
+def test_one_node_alone_that_is_held_back_does_not_stand_for_its_leaf() -> None:
+    outcome = slow_leaf(1)
+    pairs = traffic({"node1": 0.12, "node2": 0.11, "node3": 0.0002, "node4": 0.08})
+    assert separated(outcome, pairs) == outcome
+
+
+def test_one_launch_and_little_traffic_prove_no_port() -> None:
+    nodes = ("node3", "node4")
+    assert loss.held_back(NODES_NARROW[:4], nodes, FABRIC) == {}
+    few = tuple(replace(pair, sent=loss.FEWEST_SEGMENTS - 1) for pair in NODES_NARROW)
+    assert loss.held_back(few, nodes, FABRIC) == {}
+
+
+def test_without_a_leaf_in_doubt_no_counter_is_asked_for() -> None:
+    healthy = BlameOutcome((), 1.0, 0.1, (), "")
+    assert blame.doubtful_leaf(healthy) == ()
+    assert blame.of_held_back(healthy, {}) is healthy

@@ -1,0 +1,104 @@
+"""Contracts above physics are refused while a run is planned, before a node is contacted."""
+
+from __future__ import annotations
+
+import errno
+import os
+from pathlib import Path
+
+import pytest
+
+from busbw.cli import main
+
+SPECIFIED = "specification: {gpus: 8, nics: 8, nic_rate: 400}\n"
+
+
+def planned(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], numbers: tuple[int, ...], specified: str
+) -> tuple[int, str]:
+    path = tmp_path / "contract.yaml"
+    lines = "".join(
+        f'  - {{id: "{place}", case: all-reduce, size: 8G, busbw_gb_s: {number}}}\n'
+        for place, number in enumerate(numbers, 1)
+    )
+    path.write_text(f"nodes: 4\n{specified}criteria:\n{lines}")
+    status = main(
+        [
+            "run",
+            "quick",
+            "--contract",
+            str(path),
+            "-w",
+            "n[1-4]",
+            "-p",
+            "infiniband",
+            "--nccl-tests",
+            "/opt/nccl-tests/build",
+            "--dry-run",
+        ]
+    )
+    return status, capsys.readouterr().err
+
+
+def test_a_number_above_physics_is_refused_with_its_criterion(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    status, err = planned(tmp_path, capsys, (360, 5000, 900), SPECIFIED)
+    assert status == 2
+    assert "no cluster can meet this contract; nothing was contacted" in err
+    assert "criterion 1" not in err
+    assert "criterion 2 (all-reduce): 5000 GB/s is above the physical limit of 775.0 GB/s" in err
+    assert "criterion 3 (all-reduce): 900 GB/s is above the physical limit of 775.0 GB/s" in err
+
+
+def test_without_a_specification_the_fastest_gpus_bound_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert planned(tmp_path, capsys, (360, 900), "")[0] == 0
+    status, err = planned(tmp_path, capsys, (5000,), "")
+    assert status == 2
+    assert "5000 GB/s is above the physical limit of 3176.5 GB/s" in err
+
+
+def test_a_specification_of_at_least_bounds_nothing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    at_least = 'specification: {gpus: 8, nics: 8, nic_rate: ">= 400"}\n'
+    assert planned(tmp_path, capsys, (770,), at_least)[0] == 0
+
+
+def test_a_misspelled_fabric_is_named_and_a_bound_has_the_digits_that_decide(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    words = ["expect", "--gpu", "H100", "--nodes", "8", "--nics", "8x400", "--fabric"]
+    assert main([*words, "infinband"]) == 2
+    assert "unknown fabric 'infinband'; did you mean 'infiniband'?" in capsys.readouterr().err
+    main([*words, "infiniband", "--measured", "321.95"])
+    out = capsys.readouterr().out
+    assert "WARN  321.95 GB/s at 8 GiB\n  under 322 GB/s" in out
+    main([*words, "infiniband", "--measured", "321.99"])
+    out = capsys.readouterr().out
+    assert "PASS  321.99 GB/s at 8 GiB\n  at least 321.96 GB/s" in out
+
+
+def test_nodes_as_a_mapping_are_shown_a_list(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "inventory.yaml"
+    path.write_text("nodes:\n  gpu1: {gpus: 8}\n")
+    assert main(["check", "-i", str(path)]) == 2
+    assert (
+        f"{path}:2:3: nodes: a list, such as [gpu1, …] or - name: gpu1; found a mapping"
+        in capsys.readouterr().err
+    )
+
+
+def test_a_full_disk_names_the_folder_to_make_room_in(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "fsync", full)
+    assert main(["init", "-w", "node1", "-o", str(tmp_path / "b.yaml")]) != 0
+    assert f"next: make room in {tmp_path}, or give a file elsewhere" in capsys.readouterr().err

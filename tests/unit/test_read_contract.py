@@ -1,0 +1,73 @@
+"""`busbw read --contract`: the numbers of a contract against saved outputs. The tables are composed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from test_saved_tables import table
+
+from busbw.cli import main
+
+CONTRACT = """title: "order 7"
+nodes: 8
+criteria:
+  - {id: "1", case: all-reduce, size: 4G, busbw_gb_s: 350, trials: 3}
+"""
+
+
+def judged(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], contract: str, *outputs: str
+) -> tuple[int, str]:
+    path = tmp_path / "contract.yaml"
+    path.write_text(contract)
+    files = []
+    for place, text in enumerate(outputs):
+        files.append(tmp_path / f"{place}.out")
+        files[-1].write_text(text)
+    status = main(["read", "--contract", str(path), *map(str, files)])
+    return status, capsys.readouterr().out.replace(str(tmp_path), "")
+
+
+def launches(*numbers: float, nodes: int = 8) -> str:
+    return "".join(table(lambda _, value=number: value, nodes=nodes) for number in numbers)  # type: ignore[misc]
+
+
+def test_numbers_that_are_met_are_not_called_accepted(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    status, out = judged(tmp_path, capsys, CONTRACT, launches(361, 360), launches(362))
+    assert status == 0
+    assert "CRITERION" in out
+    assert "1 all_reduce 4 GiB  ≥ 350.0 GB/s  361.0 GB/s ± 2.48 GB/s  3  ✓ pass: +3.1%" in out
+    assert "not shown by saved outputs: specification, links, settings" in out
+    assert "  next  busbw run provider-acceptance --contract /contract.yaml\n" in out
+    assert out.splitlines()[-1] == "busbw: NUMBERS MET 1 of 1 criteria met /contract.yaml"
+
+
+def test_a_missed_number_fails_and_what_cannot_be_told_is_open(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    status, out = judged(tmp_path, capsys, CONTRACT, launches(330, 331, 332))
+    assert status == 1
+    assert out.splitlines()[-1].startswith("busbw: NUMBERS MISSED 0 of 1 criteria met")
+    status, out = judged(tmp_path, capsys, CONTRACT, launches(361))
+    assert status == 3
+    assert "1 of 3 launches that the contract wants" in out
+    status, out = judged(tmp_path, capsys, CONTRACT, launches(361, 361, 361, nodes=4))
+    assert status == 3
+    assert "measured on 4, and the contract is about 8 nodes" in out
+
+
+def test_a_criterion_about_a_setting_is_not_judged_by_a_table(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ring = CONTRACT.replace("case: all-reduce,", "case: all-reduce-ring,")
+    status, out = judged(tmp_path, capsys, ring, launches(361, 360, 362))
+    assert status == 3
+    assert "it is about NCCL_ALGO=Ring, which a saved table does not show" in out
+
+
+def test_no_document_for_machines_has_it(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["read", "--json", "--contract", "c.yaml", __file__]) == 2
+    assert "leave --json and --csv out" in capsys.readouterr().err
