@@ -45,6 +45,8 @@ from busbw.compare.result import Concluded
 from busbw.inventory.hostlist import fold
 from busbw.launch.render import render
 from busbw.model import (
+    Acceptance,
+    CaseOutcome,
     CheckResult,
     Comparison,
     Confidence,
@@ -133,42 +135,10 @@ def derive(run: RunDir) -> RunResult:
     versions = software_versions(plan, raw.known, raw.build, raw.launches)
     diff = earlier.compared(raw.accepted_runs, _parts(raw, versions))
     interleaved = result.conclude(run, plan, raw.launches, diff) or Concluded("")
-    cases = tuple(launch.outcome for launch in raw.launches)
-    measuring = bool(plan.playbook.cases) or plan.interleaving is not None
-    decided = verdict.decide(
-        checks,
-        cases,
-        judged.comparisons,
-        with_followers(
-            (
-                *judged.findings,
-                *_change_findings(plan, diff, raw),
-                *interleaved.findings,
-            )
-        ),
-        (*judged.uncovered, *earlier.uncovered(diff), *interleaved.uncovered),
-        _not_run(raw),
-        measuring=measuring,
-    )
-    names = tuple(node.name for node in plan.cluster.nodes)
-    headline = run_headline(decided, raw.launches, judged.outcome, judged.comparisons)
-    if plan.interleaving is not None and decided.status is not Status.UNKNOWN:
-        headline = interleaved.headline
-    if not measuring:
-        headline = check_headline(checks, names, plan.profile.name)
-    accepted = None
-    if plan.playbook.contract is not None:
-        accepted = acceptance.conclude(
-            plan,
-            plan.playbook.contract,
-            raw.launches,
-            raw.answers,
-            checks,
-            judged.outcome,
-            judged.appraised,
-            decided,
-            judged.comparisons,
-        )
+    decided = _decide(raw, judged, interleaved, diff)
+    headline = _headline(raw, judged, interleaved, decided)
+    accepted = _accepted(raw, judged, decided)
+    if accepted is not None:
         headline = contract.headline(accepted)
         decided = verdict.of_contract(decided, accepted, busy.cases(raw.launches))
     return RunResult(
@@ -183,15 +153,15 @@ def derive(run: RunDir) -> RunResult:
         headline=headline,
         exit_status=decided.exit_status,
         emulated=emulation_note(plan.cluster) if plan.cluster.emulated else "",
-        nodes=names,
+        nodes=_names(plan),
         unreachable=raw.reach.unreachable if raw.reach else (),
         checks=checks,
-        cases=cases,
+        cases=_outcomes(raw),
         comparisons=judged.comparisons,
         blame=judged.outcome.blames,
         findings=commands.completed(_in_words_of_gpus(decided.findings, checks), plan),
         uncovered=commands.settling(decided.uncovered, plan),
-        sensitivity=judged.appraised.sensitivity if measuring else sensitivity(checks),
+        sensitivity=judged.appraised.sensitivity if _measures(plan) else sensitivity(checks),
         versions=versions,
         commands=(
             *(render(launch.artefact.invocation) for launch in raw.launches),
@@ -204,6 +174,63 @@ def derive(run: RunDir) -> RunResult:
         stalls=timeline.stories(run, raw.launches),
         links=linked.table(run, plan),
         topology=layout.known(run, plan),
+    )
+
+
+def _measures(plan: RunPlan) -> bool:
+    """Whether the run is to measure anything, and not only to check."""
+    return bool(plan.playbook.cases) or plan.interleaving is not None
+
+
+def _names(plan: RunPlan) -> tuple[str, ...]:
+    return tuple(node.name for node in plan.cluster.nodes)
+
+
+def _outcomes(raw: _Raw) -> tuple[CaseOutcome, ...]:
+    return tuple(launch.outcome for launch in raw.launches)
+
+
+def _decide(
+    raw: _Raw, judged: _Judged, interleaved: Concluded, diff: RunDiff | None
+) -> verdict.Verdict:
+    """The verdict of the run and of its comparison with the accepted runs; a contract may still
+    overrule it."""
+    changes = _change_findings(raw.plan, diff, raw)
+    return verdict.decide(
+        raw.checks,
+        _outcomes(raw),
+        judged.comparisons,
+        with_followers((*judged.findings, *changes, *interleaved.findings)),
+        (*judged.uncovered, *earlier.uncovered(diff), *interleaved.uncovered),
+        _not_run(raw),
+        measuring=_measures(raw.plan),
+    )
+
+
+def _headline(raw: _Raw, judged: _Judged, interleaved: Concluded, decided: verdict.Verdict) -> str:
+    plan = raw.plan
+    if not _measures(plan):
+        return check_headline(raw.checks, _names(plan), plan.profile.name)
+    if plan.interleaving is not None and decided.status is not Status.UNKNOWN:
+        return interleaved.headline
+    return run_headline(decided, raw.launches, judged.outcome, judged.comparisons)
+
+
+def _accepted(raw: _Raw, judged: _Judged, decided: verdict.Verdict) -> Acceptance | None:
+    """What the contract comes to; None = there is none."""
+    plan = raw.plan
+    if plan.playbook.contract is None:
+        return None
+    return acceptance.conclude(
+        plan,
+        plan.playbook.contract,
+        raw.launches,
+        raw.answers,
+        raw.checks,
+        judged.outcome,
+        judged.appraised,
+        decided,
+        judged.comparisons,
     )
 
 
@@ -318,9 +345,9 @@ def _parts(raw: _Raw, versions: tuple[tuple[str, str], ...]) -> comparable.Parts
         "",
         plan.profile.name,
         plan.cluster.emulated,
-        tuple(node.name for node in plan.cluster.nodes),
+        _names(plan),
         raw.checks,
-        tuple(launch.outcome for launch in raw.launches),
+        _outcomes(raw),
         versions,
     )
 

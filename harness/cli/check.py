@@ -13,7 +13,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from busbw.cli import console, on_fail, options
+from busbw.cli import check_options, console, on_fail
 from busbw.cli.check_text import check_lines, drain_reason, fabric_lines
 from busbw.codec import dump_json
 from busbw.errors import Interrupted, UsageError
@@ -36,163 +36,11 @@ _LOCAL_SECTION_S = 2
 _LOCAL_LEAST_S = 2.2
 """For the script, even where the machine is so busy that the start took all there was: one section
 may hang and be reported as hanging."""
-_FRAMEWORKS = {
-    "busbw": {"PASS": 0, "WARN": 0, "FAIL": 1, "UNKNOWN": 3},
-    "nhc": {"PASS": 0, "WARN": 0, "FAIL": 1, "UNKNOWN": 1},
-    "nagios": {"PASS": 0, "WARN": 1, "FAIL": 2, "UNKNOWN": 3},
-    "npd": {"PASS": 0, "WARN": 0, "FAIL": 1, "UNKNOWN": 2},
-}
-"""Exit status by verdict: LBNL Node Health Check and Slurm's Prolog (anything but 0 takes the node
-out), the Nagios plugin interface (also Meta's GCM), the custom plugins of Kubernetes'
-node-problem-detector."""
-_EPILOG = """\
-exit status of a check, and with --local of a prolog or node-health script (--framework):
-
-              all well   warnings   required failed   required not checked
-  (default)       0          0             1                  3
-  nhc             0          0             1                  1     also Slurm's Prolog and HealthCheckProgram
-  nagios          0          1             2                  3
-  npd             0          0             1                  2     node-problem-detector
-  usage: 2, interrupted: 130
-
-  Slurm's Prolog:   busbw check --local --framework nhc -p infiniband || exit 1
-  drain by hand:    scontrol update nodename=$(hostname -s) state=drain reason="$(busbw check --local -p infiniband)"
-"""
 
 
 def register(parser: argparse.ArgumentParser) -> None:
     """Options of `busbw check`."""
-    parser.epilog, parser.formatter_class = _EPILOG, argparse.RawDescriptionHelpFormatter
-    nodes = parser.add_argument_group("nodes")
-    options.add_nodes(nodes)
-    nodes.add_argument(
-        "--local",
-        action="store_true",
-        help=(
-            "this machine alone, in 5 s, one line for a drain reason; with -i: what the inventory"
-            " expects of it"
-        ),
-    )
-    nodes.add_argument(
-        "--framework",
-        choices=tuple(_FRAMEWORKS),
-        default="busbw",
-        help="with --local: whose exit status (table below; default busbw)",
-    )
-    nodes.add_argument(
-        "--sudo",
-        action="store_true",
-        help="`sudo -n` before what only root may see: dmesg, lspci, mlnx_qos, mstconfig",
-    )
-    options.add_reach(nodes)
-    options.add_host_keys(nodes)
-    parser.add_argument(
-        "-p",
-        "--profile",
-        metavar="NAME",
-        help="fabric profile, such as infiniband or rocev2 (default: the inventory's)",
-    )
-    _add_kinds(parser)
-    parser.add_argument_group("context").add_argument(
-        "--inside",
-        metavar="PREFIX",
-        help=(
-            "run every check behind this on the node, such as 'docker exec -i train': the job's"
-            " limits, devices, libraries"
-        ),
-    )
-    result = parser.add_argument_group("result")
-    result.add_argument(
-        "-o",
-        "--out",
-        type=Path,
-        metavar="DIR",
-        help="where run directories go (default runs; with --local none is kept)",
-    )
-    result.add_argument(
-        "--json", action="store_true", help="print check.json instead of the verdict"
-    )
-    console.register(result)
-    on_fail.register(parser)
-
-
-def _add_kinds(parser: argparse.ArgumentParser) -> None:
-    """Options of the checks that stand for themselves."""
-    parser.add_argument_group("path").add_argument(
-        "--path",
-        action="store_true",
-        help=(
-            "the path between the nodes instead: the launcher's ssh, an mpirun hello, TCP ports,"
-            " routes and packet sizes of each rail, EFA, the interface that NCCL chooses"
-        ),
-    )
-    gpus = parser.add_argument_group("gpus")
-    gpus.add_argument(
-        "--gpus",
-        action="store_true",
-        help="each GPU by itself instead: nvbandwidth's copies, compared over all GPUs; loads them",
-    )
-    gpus.add_argument(
-        "--dcgm",
-        type=int,
-        choices=(1, 2, 3),
-        metavar="LEVEL",
-        help="with --gpus: dcgmi diag -r LEVEL too (3 takes half an hour)",
-    )
-    gpus.add_argument(
-        "--force",
-        action="store_true",
-        help="with --gpus and --links: also while other jobs run there",
-    )
-    links = parser.add_argument_group("links")
-    links.add_argument(
-        "--links",
-        action="store_true",
-        help=(
-            "every rail of every node instead, without NCCL: ib_write_bw or iperf3 in rounds of"
-            " disjoint pairs, both directions; loads the network"
-        ),
-    )
-    links.add_argument(
-        "--budget",
-        metavar="TIME",
-        help="with --links: no further round begins that would end later (default 5m)",
-    )
-    links.add_argument(
-        "--memory",
-        choices=("host", "gpu", "both"),
-        default="host",
-        help="with --links: where ib_write_bw's buffers lie (gpu needs a build with CUDA)",
-    )
-    links.add_argument(
-        "--replay",
-        type=Path,
-        metavar="RUN",
-        help="with --links: measure again from a recorded link test, without any node",
-    )
-    fabric = parser.add_argument_group("fabric")
-    fabric.add_argument(
-        "--fabric",
-        action="store_true",
-        help=(
-            "the fabric's side instead of the nodes': links, rates, errors and cabling, from"
-            " iblinkinfo, ibnetdiscover, ibqueryerrors and LLDP"
-        ),
-    )
-    fabric.add_argument(
-        "--fabric-file",
-        nargs="+",
-        metavar="PATH",
-        help=(
-            "the same from files, no node is contacted: their output, ibdiagnet's, UFM exports"
-            " (JSON, CSV), lldpctl's (NODE.txt)"
-        ),
-    )
-    fabric.add_argument(
-        "--fabric-host",
-        metavar="HOST",
-        help="where the fabric's tools run (default: the head node; `local` = this machine)",
-    )
+    check_options.add(parser)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -200,9 +48,7 @@ def run(args: argparse.Namespace) -> int:
     from busbw.lab.enter import become_inside
 
     on_fail.check(args)
-    if args.replay is not None:
-        _refuse_acting(args)
-    if args.local or args.path or args.fabric or args.fabric_file:
+    if args.local or args.path or args.fabric or args.fabric_file or args.replay is not None:
         _refuse_acting(args)
     if args.local:
         return _local(args)
@@ -213,21 +59,21 @@ def run(args: argparse.Namespace) -> int:
             next_step="add --local",
         )
     become_inside(args.inventory)
-    fabric = bool(args.fabric or args.fabric_file or args.fabric_host)
-    if fabric + args.path + args.gpus + args.links > 1:
+    kinds = (
+        (bool(args.fabric or args.fabric_file or args.fabric_host), _fabric),
+        (args.path, _path),
+        (args.gpus, _gpus),
+        (args.links, _links),
+    )
+    given = [check for is_given, check in kinds if is_given]
+    if len(given) > 1:
         raise UsageError(
             "--fabric, --path, --gpus and --links are four checks",
             seen="more than one of them was given",
             next_step="give one after the other",
         )
-    if fabric:
-        return _fabric(args)
-    if args.path:
-        return _path(args)
-    if args.gpus:
-        return _gpus(args)
-    if args.links:
-        return _links(args)
+    if given:
+        return given[0](args)
     if args.budget is not None or args.memory != "host" or args.replay is not None:
         raise UsageError(
             "--budget, --memory and --replay are of --links",
@@ -333,7 +179,11 @@ def _nodes(args: argparse.Namespace, plan: RunPlan, out: Path) -> int:
     else:
         lines = check_lines(report, relative_path, plan)
         sys.stdout.write(console.shown(lines[-1:] if args.quiet else lines))
-    return _FRAMEWORKS[args.framework][report.verdict.value] if args.local else report.exit_status
+    return (
+        check_options.FRAMEWORKS[args.framework][report.verdict.value]
+        if args.local
+        else report.exit_status
+    )
 
 
 def _act(args: argparse.Namespace, directory: RunDir, plan: RunPlan, report: CheckReport) -> None:

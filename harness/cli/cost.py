@@ -10,11 +10,15 @@ import argparse
 import statistics
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from busbw.cli import write_text
 from busbw.cli.cost_answer import answer
 from busbw.cli.cost_text import answer_lines
 from busbw.errors import UsageError
+
+if TYPE_CHECKING:
+    from busbw.model import RunResult
 
 _WORKLOADS = ("training", "fine-tuning", "inference", "disaggregated-inference", "batch", "spot")
 
@@ -28,7 +32,14 @@ def register(parser: argparse.ArgumentParser) -> None:
         metavar="RUN",
         help="a run directory: nodes, GPUs, NICs and busbw as it measured them",
     )
-    job = parser.add_argument_group("the job")
+    _add_job(parser.add_argument_group("the job"))
+    _add_fabric(parser.add_argument_group("the fabric"))
+    _add_money(parser.add_argument_group("time and money"))
+    _add_site(parser.add_argument_group("for the published procedures"))
+    parser.add_argument("--json", action="store_true", help="the answer as JSON")
+
+
+def _add_job(job: argparse._ArgumentGroup) -> None:
     job.add_argument(
         "--parameters",
         metavar="N",
@@ -47,7 +58,9 @@ def register(parser: argparse.ArgumentParser) -> None:
         metavar="SHARE",
         help="share of the communication hidden behind the computing, 0 to 1 (default 0)",
     )
-    fabric = parser.add_argument_group("the fabric")
+
+
+def _add_fabric(fabric: argparse._ArgumentGroup) -> None:
     fabric.add_argument("--nics", metavar="NxRATE", help="NICs per node: 8x400, 8xNDR")
     fabric.add_argument(
         "--busbw", type=float, metavar="GB_S", help="measured bus bandwidth of the job's GPUs"
@@ -81,7 +94,9 @@ def register(parser: argparse.ArgumentParser) -> None:
         metavar="P",
         help="how much dearer the whole cluster gets with the expected fabric, 0.15 = 15 %%",
     )
-    money = parser.add_argument_group("time and money")
+
+
+def _add_money(money: argparse._ArgumentGroup) -> None:
     money.add_argument("--price", type=float, metavar="MONEY", help="of one GPU-hour")
     money.add_argument(
         "--hours", type=float, default=730.0, metavar="H", help="that count (default a month, 730)"
@@ -92,7 +107,9 @@ def register(parser: argparse.ArgumentParser) -> None:
         metavar="SHARE",
         help="lost share of the time, in the place of one computed: 0.05",
     )
-    site = parser.add_argument_group("for the published procedures")
+
+
+def _add_site(site: argparse._ArgumentGroup) -> None:
     site.add_argument("--workload", default="training", choices=_WORKLOADS, help="default training")
     for name, text in (
         ("has-infiniband", "InfiniBand is already run here"),
@@ -102,7 +119,6 @@ def register(parser: argparse.ArgumentParser) -> None:
         site.add_argument(
             f"--{name}", action=argparse.BooleanOptionalAction, default=None, help=text
         )
-    parser.add_argument("--json", action="store_true", help="the answer as JSON")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -131,9 +147,7 @@ def fill(args: argparse.Namespace) -> None:
     from busbw.assess import expectation
     from busbw.store import run_directory
 
-    path: Path = args.run_directory
-    run = run_directory.open_existing(path)
-    plan = assess.load_plan(run)
+    run = run_directory.open_existing(args.run_directory)
     result = assess.derive(run)
     if result.emulated:
         raise UsageError(
@@ -141,6 +155,26 @@ def fill(args: argparse.Namespace) -> None:
             seen=result.emulated,
             next_step="give --busbw, --nodes and --nics of the real cluster",
         )
+    nodes, busbw_gb_s = _widest_all_reduce(result)
+    hardware = expectation.hardware_of(assess.answers(run, assess.load_plan(run)), nodes)
+    nics = None if hardware.nics is None else f"{hardware.nics.count}x{hardware.nics.rate_gbit_s:g}"
+    measured = {
+        "busbw": busbw_gb_s,
+        "nodes": len(nodes),
+        "gpus_per_node": hardware.gpus_per_node,
+        "nics": nics,
+    }
+    for name, value in measured.items():
+        if getattr(args, name) is None:
+            setattr(args, name, value)
+
+
+def _widest_all_reduce(result: RunResult) -> tuple[tuple[str, ...], float]:
+    """The nodes of the launches on most nodes, and the median busbw at their largest size in GB/s.
+
+    Raises:
+        UsageError: there is no such launch.
+    """
     launches = [
         (outcome.nodes, outcome.results[-1])
         for outcome in result.cases
@@ -151,7 +185,7 @@ def fill(args: argparse.Namespace) -> None:
     ]
     widest = max((len(nodes) for nodes, _ in launches), default=0)
     rows = [
-        row
+        (row.size_bytes, row.out_of_place.busbw_gb_s)
         for nodes, table in launches
         if len(nodes) == widest
         for row in table.rows
@@ -163,21 +197,7 @@ def fill(args: argparse.Namespace) -> None:
             seen=result.headline,
             next_step="busbw run quick, or --busbw",
         )
-    largest = max(row.size_bytes for row in rows)
-    values = [
-        row.out_of_place.busbw_gb_s
-        for row in rows
-        if row.size_bytes == largest and row.out_of_place is not None
-    ]
+    largest_bytes = max(size_bytes for size_bytes, _ in rows)
     nodes = next(nodes for nodes, _ in launches if len(nodes) == widest)
-    hardware = expectation.hardware_of(assess.answers(run, plan), nodes)
-    nics = None if hardware.nics is None else f"{hardware.nics.count}x{hardware.nics.rate_gbit_s:g}"
-    measured = {
-        "busbw": statistics.median(values),
-        "nodes": len(nodes),
-        "gpus_per_node": hardware.gpus_per_node,
-        "nics": nics,
-    }
-    for name, value in measured.items():
-        if getattr(args, name) is None:
-            setattr(args, name, value)
+    values = (busbw_gb_s for size_bytes, busbw_gb_s in rows if size_bytes == largest_bytes)
+    return nodes, statistics.median(values)

@@ -216,30 +216,10 @@ def _build_all(
                 raise error
             problems.append(f"{fold(each.nodes)}: {error.what}: {error.seen}")
             continue
-        reused = answer.out().startswith("reused")
-        if f"replaced {plan.directory}" in answer.out().splitlines():
-            context.progress(
-                "build",
-                f"{each.builder} had another build of {plan.stamp}, which this machine has no"
-                " record of: not executed, built again",
-            )
-        group_proofs = build_copies.distribute(
-            context, plan, each, own.of(plan.stamp) if reused else None
-        )
-        usable, wrong = build_copies.judge(plan, each, group_proofs)
+        build, group_proofs, wrong = _copied(context, plan, each, own.of(plan.stamp), answer)
         problems += wrong
         proofs |= group_proofs
-        builds.append(
-            KindBuild(
-                plan.stamp,
-                plan.directory,
-                each.builder,
-                reused,
-                usable,
-                each.kind.cuda,
-                each.kind.nccl,
-            )
-        )
+        builds.append(build)
     folder, usable, wrong = build_copies.one_folder(context, tuple(builds), known, root, head)
     if not usable:
         raise BuildError(
@@ -254,6 +234,36 @@ def _build_all(
         tuple(n for n in nodes if n in usable),
         (*problems, *wrong),
     )
+
+
+def _copied(
+    context: Context,
+    plan: BuildPlan,
+    group: Group,
+    recorded: tuple[str, ...],
+    answer: CommandResult,
+) -> tuple[KindBuild, dict[str, Proof], list[str]]:
+    """What the builder built, on all nodes of its kind: with the proofs of the copies, and what is
+    wrong with some of them. `recorded`: digests of the same build that this machine made before."""
+    reused = answer.out().startswith("reused")
+    if f"replaced {plan.directory}" in answer.out().splitlines():
+        context.progress(
+            "build",
+            f"{group.builder} had another build of {plan.stamp}, which this machine has no"
+            " record of: not executed, built again",
+        )
+    proofs = build_copies.distribute(context, plan, group, recorded if reused else None)
+    usable, wrong = build_copies.judge(plan, group, proofs)
+    build = KindBuild(
+        plan.stamp,
+        plan.directory,
+        group.builder,
+        reused,
+        usable,
+        group.kind.cuda,
+        group.kind.nccl,
+    )
+    return build, proofs, wrong
 
 
 def _failed(plan: BuildPlan, builder: str, answer: CommandResult | None) -> BuildError:

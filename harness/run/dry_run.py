@@ -14,7 +14,7 @@ from busbw.errors import UsageError
 from busbw.fabrics import fabric
 from busbw.fabrics.fabric import LinkTool
 from busbw.inventory.hostlist import fold
-from busbw.launch import SlurmFacts, env
+from busbw.launch import SlurmFacts, env, pml
 from busbw.launch.choose import choose as choose_launcher
 from busbw.launch.render import render
 from busbw.model import BenchmarkCase
@@ -230,4 +230,4 @@ def _launched(
 
 
 def _rendered(plan: RunPlan, launch: Launch) -> str:
-    return render(launch.invocation, env.options(plan.pml, plan.profile.mpi)).rstrip("\n")
+    return render(launch.invocation, pml.options(plan.pml, plan.profile.mpi)).rstrip("\n")

@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING, TypeVar
 
 from busbw.checks.software import NodeFacts
 from busbw.errors import LaunchError
-from busbw.launch import FabricFacts, Launcher, LaunchRequest, Mpi, MpiFacts, SlurmFacts
-from busbw.launch import env as pml
+from busbw.fabrics.fabric import Profile
+from busbw.launch import FabricFacts, Launcher, LaunchRequest, Mpi, MpiFacts, SlurmFacts, pml
 from busbw.launch.choose import choose, launchers
-from busbw.launch.env import mpi_options, resolve_env
+from busbw.launch.env import mpi_options, resolve_env, resolve_unset, setup_script
 from busbw.launch.mpirun import ssh_agent
-from busbw.model import BenchmarkCase, ResolvedVar
+from busbw.model import BenchmarkCase, ResolvedVar, Settings
+from busbw.playbook import Playbook
 from busbw.store.plan import RunPlan
 
 if TYPE_CHECKING:
@@ -125,6 +126,34 @@ def _mpi_on_head(place: Place, launcher: Launcher) -> MpiFacts:
     )
 
 
+def _origins(
+    plan: RunPlan, case: BenchmarkCase, facts: FabricFacts
+) -> tuple[Profile, Playbook, BenchmarkCase, Settings, FabricFacts, Settings]:
+    """Whatever sets a variable of the ranks."""
+    return plan.profile, plan.playbook, case, plan.overrides, facts, plan.cluster.env
+
+
+def _variables(
+    plan: RunPlan,
+    case: BenchmarkCase,
+    launcher: Launcher,
+    facts: FabricFacts,
+    mpi: MpiFacts,
+    job_id: str,
+) -> tuple[ResolvedVar, ...]:
+    """The environment of the ranks."""
+    # MPICH may be built on UCX, too, and has no option that says so.
+    transport = "ucx" if launcher.mpi is Mpi.MPICH else plan.pml
+    resolved = resolve_env(*_origins(plan, case, facts))
+    mark = ResolvedVar(
+        "BUSBW_JOB",
+        job_id,
+        "busbw",
+        "marks the ranks of this launch, so that they are found and ended by it",
+    )
+    return (*pml.ucx_variables(transport, resolved, facts, mpi.path), mark)
+
+
 def make(
     plan: RunPlan,
     place: Place,
@@ -156,22 +185,7 @@ def make(
         f"{directory}.nccl" if case.purpose == PROOF else None,
         place.nccl_version,
     )
-    given = (plan.profile, plan.playbook, case, plan.overrides, facts, plan.cluster.env)
-    env = (
-        *pml.ucx_variables(
-            # MPICH may be built on UCX, too, and has no option that says so.
-            "ucx" if launcher.mpi is Mpi.MPICH else plan.pml,
-            resolve_env(*given),
-            facts,
-            mpi.path,
-        ),
-        ResolvedVar(
-            "BUSBW_JOB",
-            job_id,
-            "busbw",
-            "marks the ranks of this launch, so that they are found and ended by it",
-        ),
-    )
+    env = _variables(plan, case, launcher, facts, mpi, job_id)
     request = LaunchRequest(
         case=case,
         nodes=plan.cluster.chosen(nodes),
@@ -185,8 +199,8 @@ def make(
         odd_shells=odd_shells((place.head, *nodes), place.known),
         ranks_per_node=plan.ranks_per_node or _listed_gpus(plan, nodes, place.known),
         slurm=place.slurm,
-        unset=pml.resolve_unset(*given),
-        setup=pml.setup_script(plan.profile, plan.playbook, plan.cluster.setup),
+        unset=resolve_unset(*_origins(plan, case, facts)),
+        setup=setup_script(plan.profile, plan.playbook, plan.cluster.setup),
     )
     invocation = launcher.build(request)
     logs = any(variable.name == "NCCL_DEBUG_FILE" for variable in env)

@@ -9,6 +9,7 @@ exactly as the run did.
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from busbw.launch import nccl_tests
@@ -71,6 +72,10 @@ class _Ending:
     loads: tuple[CpuLoad | None, CpuLoad | None] = (None, None)
 
 
+_OnHead = tuple[Launch, Session]
+"""A launch that is to be made, and the session of its head node."""
+
+
 def measure(context: Context, launch: Launch) -> CaseArtefact:
     """Run one launch, or go on with it where an earlier busbw left it. Leaves nothing of it on the
     nodes."""
@@ -81,70 +86,69 @@ def measure(context: Context, launch: Launch) -> CaseArtefact:
 def measure_together(context: Context, launches: tuple[Launch, ...]) -> tuple[CaseArtefact, ...]:
     """The same for launches on different nodes, side by side: all are started, then all are watched
     to their ends."""
-    done = {
+    outcomes = {
         each.case.id: artefacts.load(
             context.run, f"cases/{each.case.id}/outcome.json", CaseArtefact
         )
         for each in launches
     }
-    heads = {
-        each.case.id: head
-        for each in launches
-        if (head := context.fleet.sessions.get(each.head)) is not None
-    }
-    todo = tuple(each for each in launches if done[each.case.id] is None and each.case.id in heads)
+    todo: list[_OnHead] = []
     for launch in launches:
-        if done[launch.case.id] is None and launch not in todo:
-            unreached = _Ending("not-started", 0.0, f"head node {launch.head} cannot be reached")
-            done[launch.case.id] = _finish(context, launch, None, unreached)
-    for launch in todo:
-        _forget_earlier(context, launch, heads[launch.case.id])
-    take(
-        context,
-        {each.case.id: each.nodes for each in todo},
-        "before",
-        gpus=not any(each.groups for each in todo),
-    )
-    for launch in todo:
-        _make_ready(context, launch, heads[launch.case.id])
-    begun: dict[str, str] = {}
+        if outcomes[launch.case.id] is not None:
+            continue
+        head = context.fleet.sessions.get(launch.head)
+        if head is not None:
+            todo.append((launch, head))
+            continue
+        unreached = _Ending("not-started", 0.0, f"head node {launch.head} cannot be reached")
+        outcomes[launch.case.id] = _finish(context, launch, None, unreached)
+    for launch, head in todo:
+        _forget_earlier(context, launch, head)
+    gpus = not any(launch.groups for launch, _ in todo)
+    take(context, {launch.case.id: launch.nodes for launch, _ in todo}, "before", gpus=gpus)
+    for launch, head in todo:
+        _make_ready(context, launch, head)
+    began, endings = _run_to_their_ends(context, todo)
+    for launch, head in todo:
+        if endings[launch.case.id].state != "ended":
+            # Not started, too: it may run, and only the answer was lost.
+            _end(context, launch, head)
+    ran = [launch for launch, _ in todo if endings[launch.case.id].state != "not-started"]
+    take(context, {launch.case.id: launch.nodes for launch in ran}, "after", gpus=gpus)
+    for launch, head in todo:
+        case_id = launch.case.id
+        if launch in ran and launch.log_dir is not None:
+            collect(context, case_id, launch.nodes, launch.log_dir)
+        outcomes[case_id] = _finish(
+            context, launch, head, endings[case_id], began[case_id] if launch in ran else ""
+        )
+    return tuple(artefact for artefact in outcomes.values() if artefact is not None)
+
+
+def _run_to_their_ends(
+    context: Context, todo: Sequence[_OnHead]
+) -> tuple[dict[str, str], dict[str, _Ending]]:
+    """By case: when its launch began, and how it ended."""
+    began: dict[str, str] = {}
     endings: dict[str, _Ending] = {}
     try:
-        for launch in todo:
-            begun[launch.case.id] = context.now()
-            if (failed := _start(launch, heads[launch.case.id])) is not None:
+        for launch, head in todo:
+            began[launch.case.id] = context.now()
+            if (failed := _start(launch, head)) is not None:
                 endings[launch.case.id] = failed
-        for launch in todo:
+        for launch, head in todo:
             if launch.case.id not in endings:
-                endings[launch.case.id] = _watch(context, launch, heads[launch.case.id])
+                endings[launch.case.id] = _watch(context, launch, head)
     except BaseException:
         # Ctrl-C and the like: nothing of ours goes on running on the nodes, and a resumed run
         # starts these launches afresh.
-        for launch in todo:
-            if launch.case.id in begun:
-                _end(context, launch, heads[launch.case.id])
-                _remove(context, launch, heads[launch.case.id])
+        for launch, head in todo:
+            if launch.case.id in began:
+                _end(context, launch, head)
+                _remove(context, launch, head)
             forget(context, launch.case.id)
         raise
-    for launch in todo:
-        if endings[launch.case.id].state != "ended":
-            # Not started, too: it may run, and only the answer was lost.
-            _end(context, launch, heads[launch.case.id])
-    ran = tuple(each for each in todo if endings[each.case.id].state != "not-started")
-    take(
-        context,
-        {each.case.id: each.nodes for each in ran},
-        "after",
-        gpus=not any(each.groups for each in todo),
-    )
-    for launch in todo:
-        began = begun[launch.case.id] if launch in ran else ""
-        if launch in ran and launch.log_dir is not None:
-            collect(context, launch.case.id, launch.nodes, launch.log_dir)
-        done[launch.case.id] = _finish(
-            context, launch, heads[launch.case.id], endings[launch.case.id], began
-        )
-    return tuple(artefact for artefact in done.values() if artefact is not None)
+    return began, endings
 
 
 @dataclass(frozen=True, slots=True)
@@ -301,20 +305,9 @@ def _finish(
 ) -> CaseArtefact:
     base = f"cases/{launch.case.id}"
     exit_status = None
-    paths: dict[str, str | None] = {"stdout": None, "stderr": None, "result.json": None}
+    paths: dict[str, str | None] = {}
     if head is not None and ending.state != "not-started":
-        for file in paths:
-            store = f"{base}/{file if '.' in file else file + '.txt'}"
-            holder = _writer(context, launch, head) if file == "result.json" else head
-            path = f"{launch.directory}/{file}"
-            if _fetched(
-                holder.run(
-                    nccl_tests.fetch_json(path, store)
-                    if "." in file
-                    else job.fetch(launch.directory, file, store)
-                )
-            ):
-                paths[file] = f"raw/{store}"
+        paths = _fetch_output(context, launch, head)
         exit_status = _exit_status(
             head.run(job.fetch(launch.directory, "status", f"{base}/exit_status"))
         )
@@ -326,9 +319,9 @@ def _finish(
         state=ending.state,
         exit_status=exit_status if ending.state == "ended" else None,
         seconds=round(ending.seconds, 3),
-        stdout=paths["stdout"],
-        stderr=paths["stderr"],
-        json=paths["result.json"],
+        stdout=paths.get("stdout"),
+        stderr=paths.get("stderr"),
+        json=paths.get("result.json"),
         samples=ending.samples,
         unreachable=ending.unreachable,
         problem=ending.problem,
@@ -349,8 +342,19 @@ def _finish(
     return artefact
 
 
-def _fetched(result: CommandResult) -> bool:
-    return result.ok
+def _fetch_output(context: Context, launch: Launch, head: Session) -> dict[str, str | None]:
+    """Where what the launch wrote is kept, by the name of its file; None = it is not there."""
+    base = f"cases/{launch.case.id}"
+    fetched = {}
+    for stream in ("stdout", "stderr"):
+        store = f"{base}/{stream}.txt"
+        answer = head.run(job.fetch(launch.directory, stream, store))
+        fetched[stream] = f"raw/{store}" if answer.ok else None
+    store = f"{base}/result.json"
+    writer = _writer(context, launch, head)
+    answer = writer.run(nccl_tests.fetch_json(f"{launch.directory}/result.json", store))
+    fetched["result.json"] = f"raw/{store}" if answer.ok else None
+    return fetched
 
 
 def _exit_status(result: CommandResult) -> int | None:

@@ -134,66 +134,30 @@ class Fleet:
         stop_at = started + deadline_s - min(_MARGIN_S, deadline_s / 5)
         targets = tuple(name for name in self._sessions if name in commands)
         answers: dict[str, Answer] = {}
+        progress = _Progress(len(targets), started, on_event)
+        sessions = {name: self._sessions[name] for name in targets}
+        stragglers = _Stragglers(
+            sessions, answers, straggler_s, started, deadline_s, forks=self._forks
+        )
 
         def keep(name: str, answer: CommandResult) -> None:
             answers[name] = answer
-            if on_event is not None:
-                kind = EventKind.FINISHED if answer.problem is None else EventKind.STOPPED
-                on_event(
-                    FleetEvent(
-                        kind,
-                        name,
-                        len(answers),
-                        len(targets),
-                        time.monotonic() - started,
-                        answer.problem or "",
-                    )
-                )
+            kind = EventKind.FINISHED if answer.problem is None else EventKind.STOPPED
+            progress.report(kind, name, answer.problem or "")
 
         work = _Work(
             targets,
-            lambda name: _ask(self._sessions[name], commands[name], stop_at, deadline_s),
+            lambda name: _ask(sessions[name], commands[name], stop_at, deadline_s),
             self._forks,
         )
-        enough = len(targets) - len(targets) // 4
-        given_up = ""
-
-        def give_up() -> float | None:
-            """The time to which to wait for what is left of the stragglers; None = the whole time
-            is over."""
-            nonlocal given_up
-            after_s = time.monotonic() - started
-            if (
-                straggler_s is None
-                or given_up
-                or len(answers) < enough
-                or after_s > deadline_s - 0.1
-            ):
-                return None
-            given_up = (
-                f"given up after {after_s:.0f} s: {len(answers)} of {len(targets)} nodes had answered"
-                f" {straggler_s:g} s before"
-            )
-            _Work(
-                tuple(name for name in targets if name not in answers),
-                lambda name: self._sessions[name].close(),
-                self._forks,
-            )
-            return min(time.monotonic() + _CLOSE_S, started + deadline_s)
-
-        with closing(work.results(started + deadline_s, give_up)) as results:
+        with closing(work.results(started + deadline_s, stragglers.give_up)) as results:
             for name, answer in results:
-                # What was given up may still say that it ended well: it was cut off, whatever it
-                # says.
-                keep(
-                    name,
-                    replace(answer, problem=given_up, exit_status=None) if given_up else answer,
-                )
-                if straggler_s is not None and len(answers) == enough:
+                keep(name, stragglers.as_given_up(answer))
+                if straggler_s is not None and len(answers) == stragglers.enough:
                     work.hurry(time.monotonic() + straggler_s)
         for name in targets:
             if name not in answers:
-                why = given_up or _late(deadline_s, started=name in work.begun)
+                why = stragglers.given_up or _late(deadline_s, started=name in work.begun)
                 keep(name, _unanswered(name, commands[name], time.monotonic() - started, why))
         return tuple(
             answers.get(name) or self._missing[name] for name in self._order if name in commands
@@ -238,27 +202,17 @@ def open_fleet(
     started = time.monotonic()
     deadline = started + deadline_s
     nodes = {node.name: node for node in cluster.nodes}
+    progress = _Progress(len(nodes), started, on_event)
     sessions: dict[str, Session] = {}
     missing: dict[str, Unreachable] = {}
 
     def keep(name: str, outcome: Session | Unreachable) -> None:
         if isinstance(outcome, Unreachable):
             missing[name] = outcome
-            kind, text = EventKind.UNREACHABLE, outcome.reason
+            progress.report(EventKind.UNREACHABLE, name, outcome.reason)
         else:
             sessions[name] = outcome
-            kind, text = EventKind.CONNECTED, "; ".join(_notes(outcome))
-        if on_event is not None:
-            on_event(
-                FleetEvent(
-                    kind,
-                    name,
-                    len(sessions) + len(missing),
-                    len(nodes),
-                    time.monotonic() - started,
-                    text,
-                )
-            )
+            progress.report(EventKind.CONNECTED, name, "; ".join(_notes(outcome)))
 
     work = _Work(
         tuple(nodes),
@@ -280,6 +234,72 @@ def open_fleet(
         transport.close()
         raise
     return Fleet(cluster, transport, sessions, missing, forks)
+
+
+class _Progress:
+    """Reports node by node who is done with what was asked of all."""
+
+    def __init__(self, total: int, started: float, on_event: Report | None) -> None:
+        self._done = 0
+        self._total = total
+        self._started = started
+        self._on_event = on_event
+
+    def report(self, kind: EventKind, node: str, text: str) -> None:
+        """One more node is done."""
+        self._done += 1
+        if self._on_event is not None:
+            seconds = time.monotonic() - self._started
+            self._on_event(FleetEvent(kind, node, self._done, self._total, seconds, text))
+
+
+class _Stragglers:
+    """The nodes that are far behind the others: when they are given up, and what their answers are
+    then worth."""
+
+    def __init__(
+        self,
+        sessions: Mapping[str, Session],
+        answers: Mapping[str, Answer],
+        patience_s: float | None,
+        started: float,
+        deadline_s: float,
+        *,
+        forks: int,
+    ) -> None:
+        """`sessions`: of all nodes that were asked; `answers`: as they come in; `patience_s` None =
+        nobody is given up."""
+        self.enough = len(sessions) - len(sessions) // 4
+        """Answers from which on the others are stragglers."""
+        self.given_up = ""
+        """Why they were given up; empty = they were not."""
+        self._sessions = sessions
+        self._answers = answers
+        self._patience_s = patience_s
+        self._started = started
+        self._deadline_s = deadline_s
+        self._forks = forks
+
+    def give_up(self) -> float | None:
+        """Close the sessions of those that have not answered. The time until which to wait for what
+        they wrote; None = the whole time is over."""
+        after_s = time.monotonic() - self._started
+        too_few = len(self._answers) < self.enough
+        if self._patience_s is None or self.given_up or too_few or after_s > self._deadline_s - 0.1:
+            return None
+        self.given_up = (
+            f"given up after {after_s:.0f} s: {len(self._answers)} of {len(self._sessions)} nodes"
+            f" had answered {self._patience_s:g} s before"
+        )
+        late = tuple(name for name in self._sessions if name not in self._answers)
+        _Work(late, lambda name: self._sessions[name].close(), self._forks)
+        return min(time.monotonic() + _CLOSE_S, self._started + self._deadline_s)
+
+    def as_given_up(self, answer: CommandResult) -> CommandResult:
+        """What was given up may still say that it ended well: it was cut off, whatever it says."""
+        if not self.given_up:
+            return answer
+        return replace(answer, problem=self.given_up, exit_status=None)
 
 
 @dataclass(frozen=True, slots=True)

@@ -198,25 +198,11 @@ def parse(text: str, *, destination: str, local: LocalUser) -> ResolvedHost:
     lines = [line.partition(" ") for line in text.splitlines()]
     pairs = [(name.lower(), value) for name, _, value in lines if name]
     given = dict(reversed(pairs))
-    host, user, port = (
-        given.get("hostname", destination),
-        given.get("user", local.name),
-        int(given.get("port", "22")),
-    )
-    tokens = {
-        "%": "%",
-        "d": local.home,
-        "u": local.name,
-        "i": str(local.uid),
-        "l": local.host,
-        "L": local.host.partition(".")[0],
-        "h": host,
-        "n": destination,
-        "p": str(port),
-        "r": user,
-    }
+    host = given.get("hostname", destination)
+    user = given.get("user", local.name)
+    port = int(given.get("port", "22"))
     alias = given.get("hostkeyalias")
-    tokens["k"] = alias or destination
+    tokens = _tokens(local, destination, host, user, port, alias)
 
     def files(name: str) -> tuple[str, ...]:
         return tuple(
@@ -263,6 +249,25 @@ def parse(text: str, *, destination: str, local: LocalUser) -> ResolvedHost:
         host_key_algorithms=_names(given.get("hostkeyalgorithms", "")),
         settings=tuple(pairs),
     )
+
+
+def _tokens(
+    local: LocalUser, destination: str, host: str, user: str, port: int, alias: str | None
+) -> dict[str, str]:
+    """What `%h` and the like stand for in file names (ssh_config(5), TOKENS)."""
+    return {
+        "%": "%",
+        "d": local.home,
+        "u": local.name,
+        "i": str(local.uid),
+        "l": local.host,
+        "L": local.host.partition(".")[0],
+        "h": host,
+        "k": alias or destination,
+        "n": destination,
+        "p": str(port),
+        "r": user,
+    }
 
 
 def beyond_python(host: ResolvedHost, *, jumped: bool = False) -> str | None:

@@ -26,6 +26,7 @@ from busbw.launch import (
     SlurmFacts,
     choose,
     env,
+    pml,
     salloc,
     srun,
 )
@@ -108,8 +109,8 @@ def with_pml(
     profile: str = "infiniband",
 ) -> LaunchRequest:
     """A launch whose MPI uses that point-to-point layer."""
-    options = env.options(chosen, env.mpi_options(fabric.load(profile), facts))
-    resolved = env.ucx_variables(chosen, variables, facts, mpi.path)
+    options = pml.options(chosen, env.mpi_options(fabric.load(profile), facts))
+    resolved = pml.ucx_variables(chosen, variables, facts, mpi.path)
     return replace(REQUEST, mpi=mpi, env=resolved, options=options)
 
 
@@ -476,7 +477,7 @@ def test_where_no_interface_has_the_same_name_on_all_nodes_ucx_chooses_among_tho
 
 
 def test_the_command_line_offers_the_point_to_point_layers_there_are() -> None:
-    assert PMLS == env.CHOICES
+    assert PMLS == pml.CHOICES
 
 
 @pytest.mark.parametrize("name", fabric.names())
@@ -485,7 +486,7 @@ def test_no_parameter_and_no_variable_stands_twice_in_any_command_line(name: str
     profile = fabric.load(name)
     book = replace(playbook.load("quick"), env=())
     variables = env.resolve_env(profile, book, CASE, (), facts)
-    layers = (None, *env.CHOICES)
+    layers = (None, *pml.CHOICES)
     for chosen, version, launcher in itertools.product(
         layers, ("3.1.6", "4.1.7", "5.0.8"), OPEN_MPI
     ):
