@@ -38,12 +38,12 @@ def decoded(data: bytes | None) -> str:
     return _ENDLESS_TEXT.sub("…", shown) if _FOREIGN_DIGIT.search(foreign) else shown
 
 
-def whole(text: str | None) -> int | None:
+def whole_number(text: str | None) -> int | None:
     """The whole number that a node printed, in ASCII digits, 40 at most; None = it is none.
 
     `str.isdigit` takes digits that `int` refuses, and `int` refuses numbers without end.
 
-    >>> whole("12"), whole("²"), whole("٣"), whole("-1"), whole("9" * 5000), whole(None)
-    (12, None, None, None, None, None)
+    >>> [whole_number(text) for text in ("12", "²", "٣", "-1", "9" * 5000, None)]
+    [12, None, None, None, None, None]
     """
     return int(text) if text and _WHOLE.fullmatch(text) else None

@@ -29,7 +29,7 @@ class Job:
     nodes: int
     gpus_per_node: int
     compute_s: float | None = None
-    """Computing time of one step; None = not given, so no share can be told."""
+    """Computing time of one step; None = not given, so no share can be given."""
     hidden: float = 0.0
     """Share of the communication that runs beside the computing, 0 to 1."""
 

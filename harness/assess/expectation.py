@@ -50,7 +50,7 @@ class NodeHardware:
     """What TCP goes over: the inventory's rails where they are interfaces, else the one that busbw
     came in on, else that of the default route."""
     nvlink_domain: tuple[str, ...] = ()
-    """Addresses of the nodes that NVLink joins with this one, by IMEX; () = none, or not told."""
+    """Addresses of the nodes that NVLink joins with this one, by IMEX; () = none, or not reported."""
 
 
 @dataclass(frozen=True, slots=True)

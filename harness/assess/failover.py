@@ -3,7 +3,7 @@ that the job goes on at their rate. Judged from its log, the ports' counters and
 
 Line of NCCL 2.29.7 to 2.30.7 (`src/transport/net_ib/p2p_resiliency.cc`): `NET/IB: Device 1 marked as
 failed. …`. Its number is that of the port inside the connection, on both ends of it: which rail died
-is told by the counters of the nodes.
+is seen in the counters of the nodes.
 """
 
 from __future__ import annotations

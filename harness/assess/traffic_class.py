@@ -17,7 +17,7 @@ from busbw.inventory.hostlist import fold
 from busbw.parsers.tools import mlnx_qos
 from busbw.parsers.tools.mlnx_qos import Qos
 from busbw.store.artefacts import SetupArtefact
-from busbw.text import whole
+from busbw.text import whole_number
 
 _VARIABLE = "NCCL_IB_TC"
 _TIMEOUT, _RETRIES = "NCCL_IB_TIMEOUT", "NCCL_IB_RETRY_CNT"
@@ -45,7 +45,7 @@ def mismatches(
     setup: SetupArtefact | None,
     answers: tuple[NodeAnswer, ...],
 ) -> tuple[Mismatch, ...]:
-    """Nodes with one and the same mismatch together; () = none, or no node told its classes."""
+    """Nodes with one and the same mismatch together; () = none, or no node reported its classes."""
     roce = profile.carrier is not None and profile.carrier.wire is Wire.ROCE
     if not roce or profile.family is None or profile.family.data_path is not DataPath.VERBS:
         return ()
@@ -65,7 +65,7 @@ def _waits(answer: NodeAnswer, settings: Mapping[str, str], setup: SetupArtefact
     """What a dropped packet costs with the time-out and the retries of the node's ranks."""
     numbers = {
         name: number
-        if (number := whole(_value(name, answer, settings, setup))) is not None
+        if (number := whole_number(_value(name, answer, settings, setup))) is not None
         else usual
         for name, usual in _STANDARD.items()
     }
@@ -102,7 +102,7 @@ def _classes(answer: NodeAnswer) -> Iterator[Qos]:
 
 
 def _texts(value: str | None, classes: Iterator[Qos]) -> Iterator[str]:
-    number = whole(value or "0")
+    number = whole_number(value or "0")
     if number is None:
         return
     dscp = number >> 2

@@ -17,7 +17,7 @@ from busbw.checks import (
     unknown,
 )
 from busbw.model import CheckResult, Status
-from busbw.text import whole
+from busbw.text import whole_number
 from busbw.units import format_duration
 
 FAR_S = 5.0
@@ -70,7 +70,7 @@ def _offset_s(answer: NodeAnswer) -> float | None:
     """Node minus this machine, at least; 0 = none that can be seen. None = not known."""
     output = answer.section("clock")
     text = output.stdout.strip() if output is not None else ""
-    now = whole(text) if len(text) <= _LONGEST else None
+    now = whole_number(text) if len(text) <= _LONGEST else None
     if now is None or answer.span_s is None or not all(map(math.isfinite, answer.span_s)):
         return None
     sent_s, answered_s = answer.span_s

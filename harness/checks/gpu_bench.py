@@ -14,7 +14,7 @@ from busbw.checks import Check, CheckFamily, NodeAnswer, Section, script, unknow
 from busbw.checks.matmul import FEWEST, LEAST, MATMUL, PRODUCT, compared
 from busbw.model import CheckResult, Command, Evidence, Status
 from busbw.parsers.tools import dcgm, nvbandwidth
-from busbw.text import whole
+from busbw.text import whole_number
 
 COPIES, DIAGNOSIS = "gpu.copy_bandwidth", "gpu.diag"
 _CHECKS = (
@@ -169,7 +169,7 @@ def copied(answers: tuple[NodeAnswer, ...]) -> tuple[CheckResult, ...]:
 def _models(answer: NodeAnswer) -> dict[int, str]:
     output = answer.section("gpu_models")
     rows = (line.partition(",") for line in (output.stdout if output else "").splitlines())
-    numbered = ((whole(index.strip()), name.strip()) for index, _, name in rows)
+    numbered = ((whole_number(index.strip()), name.strip()) for index, _, name in rows)
     return {index: name for index, name in numbered if index is not None}
 
 

@@ -21,7 +21,7 @@ from busbw.checks.occupied import Process
 from busbw.model import CheckResult
 from busbw.parsers.tools import gpus, os_facts
 from busbw.parsers.tools.os_facts import OsFacts
-from busbw.text import whole
+from busbw.text import whole_number
 
 _DEEP_US = 10
 """Latency in µs from which an idle state is felt by small messages: preflight table, os.cstates."""
@@ -56,7 +56,7 @@ def _idle_states(facts: OsFacts) -> RuleResult:
     deep = [
         f"{name} {latency} µs"
         for name, latency, off in states
-        if off == "0" and (whole(latency) or 0) > _DEEP_US
+        if off == "0" and (whole_number(latency) or 0) > _DEEP_US
     ]
     seen = f"on: {', '.join(deep)}" if deep else f"none above {_DEEP_US} µs"
     return rule.passed(seen).with_values(deep_enabled=bool(deep))
@@ -77,7 +77,7 @@ def _shares(output: SectionOutput, gpus: int, driven: int) -> tuple[RuleResult, 
     online, allowed = (os_facts.count_of(facts.text(name) or "") for name in ("cpus", "allowed"))
     if online is None or allowed is None:
         return (rule.unknown("not shown", "the kernel shows no list of CPUs"),)
-    memory = whole(facts.text("memory_max"))
+    memory = whole_number(facts.text("memory_max"))
     limit = f", memory limited to {memory >> 30} GiB" if memory is not None else ""
     seen = f"{allowed} of {online} CPUs, {gpus} GPUs{limit}"
     if driven > gpus:

@@ -16,7 +16,7 @@ from busbw.checks import (
     once,
     results_of,
 )
-from busbw.text import whole
+from busbw.text import whole_number
 from busbw.units import format_duration
 
 STALE_S = 1800
@@ -89,9 +89,9 @@ def _lease(
         path=path,
         run_id=fields.get("run", ""),
         by=fields.get("by", "?"),
-        pid=whole(fields.get("pid", "")),
+        pid=whole_number(fields.get("pid", "")),
         at=fields.get("at", ""),
-        since=whole(fields.get("since", "")),
+        since=whole_number(fields.get("since", "")),
         age_s=max(0, int(now) - int(renewed)),
         running=running == "yes",
     )

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from busbw import shell
 from busbw.checks import Check
 from busbw.model import Command
-from busbw.text import whole
+from busbw.text import whole_number
 
 LISTEN_S = 40
 """How long the listeners wait; they end earlier once they were told to."""
@@ -220,7 +220,7 @@ def parse_nccl(text: str) -> NcclChoice:
         path=value("path"),
         version=value("version"),
         interfaces=tuple(dict.fromkeys(chosen)),
-        status=whole(status),
+        status=whole_number(status),
         warning=warning[1].strip() if warning else "",
     )
 

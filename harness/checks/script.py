@@ -23,7 +23,7 @@ from busbw.checks import (
     SectionOutput,
 )
 from busbw.model import Command, CommandResult, Node
-from busbw.text import whole
+from busbw.text import whole_number
 
 _SMALL_S = 15
 _UPTIME = re.compile(r"\d+\.\d+")
@@ -145,7 +145,7 @@ def _sections(text: str, boundary: str, errors: Mapping[str, str]) -> dict[str, 
         name, _, begun = head.partition(" ")
         body, _, tail = rest.partition(f"\n@@{boundary} ")
         word, ended, status, clock = (*tail.partition("\n")[0].split(" ", 3), "", "", "", "")[:4]
-        complete = word == "end" and ended == name and whole(status) is not None
+        complete = word == "end" and ended == name and whole_number(status) is not None
         if name:
             outputs[name] = SectionOutput(
                 name=name,

@@ -14,7 +14,7 @@ from busbw.checks import (
 )
 from busbw.model import Status
 from busbw.parsers.tools import os_facts
-from busbw.text import whole
+from busbw.text import whole_number
 
 _FILES = 65536
 """A rank opens sockets and files for every peer; 1024 end a job of some hundred ranks."""
@@ -27,7 +27,7 @@ def _memlock(output: SectionOutput) -> tuple[RuleResult, ...]:
     value = cells[0] if cells else ""
     if value == "unlimited":
         return (rule.passed(value).with_values(kb=value),)
-    kib = whole(value)
+    kib = whole_number(value)
     return () if kib is None else (rule.failed(f"{value} KiB").with_values(kb=float(kib)),)
 
 
@@ -36,7 +36,7 @@ def _others(output: SectionOutput) -> tuple[RuleResult, ...]:
     facts = os_facts.parse(output.stdout)
     files, stack = facts.text("nofile"), facts.text("stack")
     results = []
-    number = whole(files)
+    number = whole_number(files)
     if files is not None and (files == "unlimited" or number is not None):
         low = number is not None and number < _FILES
         open_files = RuleResult(

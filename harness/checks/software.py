@@ -17,7 +17,7 @@ from busbw.checks import (
 from busbw.model import CheckResult, Evidence, Status
 from busbw.parsers.tools import gpus, interface_state, open_mpi
 from busbw.parsers.tools.open_mpi import MpiVersion
-from busbw.text import whole
+from busbw.text import whole_number
 
 _EXPECTED = "Open MPI's mpirun on PATH"
 _COMMAND = "mpirun --version"
@@ -59,7 +59,7 @@ def facts(answer: NodeAnswer) -> NodeFacts:
         node=answer.node.name,
         host_name=values.get("host") or None,
         home=values.get("home") or None,
-        user_id=whole(values.get("uid")),
+        user_id=whole_number(values.get("uid")),
         mpirun_path=values.get("mpirun") or None,
         mpi=open_mpi.parse_version(version.stdout + version.stderr) if version else None,
         mpi_home=next(iter(home.stdout.split()), None) if home else None,

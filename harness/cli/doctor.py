@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from busbw.cli import version
-from busbw.text import whole
+from busbw.text import whole_number
 
 SCHEMA = "busbw.doctor/1"
 _LEAST_FREE_BYTES = 1 << 30
@@ -154,7 +154,7 @@ def _slurm() -> Point:
         seen = f"no program {', '.join(missing)}"
         return Point("slurm", False, seen, "run busbw on a login node of the cluster", start)
     exit_status, text = version.printed("sinfo", "--noheader", "--format=%D")
-    nodes = sum(whole(word) or 0 for word in text.split())
+    nodes = sum(whole_number(word) or 0 for word in text.split())
     if exit_status != 0 or not nodes:
         seen = f"no controller answers: {_first(text)}"
         return Point("slurm", False, seen, "scontrol ping", start)

@@ -160,7 +160,7 @@ class Best:
     result: SweepResult | None
     """The setting with the largest gain that is beyond the noise; None = none gains."""
     tied: tuple[str, ...]
-    """Other settings whose gain cannot be told from the best one's: the intervals overlap."""
+    """Other settings whose gain cannot be distinguished from the best one's: the intervals overlap."""
     inconclusive: tuple[str, ...]
     """Settings that more rounds may still show to gain."""
 

@@ -59,7 +59,7 @@ def runs(root: Path) -> tuple[RunDir, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Accepted:
-    """A run that is accepted, or of which that cannot be told."""
+    """A run that is accepted, or of which that cannot be decided."""
 
     run: RunDir
     decision: Decision | None

@@ -67,7 +67,7 @@ class CounterDelta:
     note: str = ""
     """Why the delta is not known, or how it was found: `wrapped at 2^32`."""
     seconds: float | None = None
-    """Between the two; None = the node did not tell its time."""
+    """Between the two; None = the node did not report its time."""
     line_no: int | None = None
     """Line of the later text, from 1; None = it is not there."""
 

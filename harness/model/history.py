@@ -175,7 +175,7 @@ class RunDiff:
     machine: tuple[tuple[str, str, str], ...]
     """(what, before, now), against the newest of the runs."""
     status: Status
-    """FAIL = something is slower; UNKNOWN = it cannot be told; PASS = neither."""
+    """FAIL = something is slower; UNKNOWN = it cannot be decided; PASS = neither."""
     contrasts: tuple[ContrastShift, ...] = ()
 
     @property

@@ -82,7 +82,7 @@ class Acceptance:
     """Sizes, node counts and the like that the answer does not speak for."""
     hardware: tuple[HardwareId, ...]
     fingerprint: str
-    """SHA-256 over `hardware`, hexadecimal; empty = no part told its identity."""
+    """SHA-256 over `hardware`, hexadecimal; empty = no part reported its identity."""
     suspects: tuple[str, ...] = ()
     """Nodes or paths that the survey flags."""
     without_suspects: str = ""

@@ -29,7 +29,7 @@ class StoryRank:
     state: str
     """`running`, `sleeping`, `stopped`, `disk sleep`, `ended` or `not found`."""
     waits_in: str
-    """The kernel's word for what it waits in; empty = not told."""
+    """The kernel's word for what it waits in; empty = not reported."""
     cpu_s: float | None
     """CPU time between the looks, in seconds; None = it was not there in both."""
     flagged: bool
@@ -67,9 +67,9 @@ class RasRank:
     gpu: str | None
     """CUDA device as printed, `5` or `5 (NVML 7)`; several, comma-separated, for a process."""
     operation: int | None = None
-    """Last operation it launched; 0 = none; None = not told here."""
+    """Last operation it launched; 0 = none; None = not reported here."""
     status: str | None = None
-    """INIT, RUNNING, FINALIZE, ABORT or NOCOMM; None = not told here."""
+    """INIT, RUNNING, FINALIZE, ABORT or NOCOMM; None = not reported here."""
     error: str | None = None
     """Its error, in RAS's words."""
 
@@ -145,7 +145,7 @@ class RasReport:
     library: str
     """`NCCL` or `RCCL`."""
     nodes: int | None
-    """None = not told (a part of a report, or JSON)."""
+    """None = not reported (a part of a report, or JSON)."""
     processes: int | None
     gpus: int | None
     groups: tuple[RasGroup, ...]
@@ -323,7 +323,7 @@ class WatchdogEvent:
     elapsed_ms: int | None = None
     last_enqueued: int | None = None
     last_completed: int | None = None
-    """None = nothing had completed, or not told."""
+    """None = nothing had completed, or not reported."""
     other_rank: int | None = None
     """The rank it blames or compares with."""
     detail: str | None = None
@@ -339,4 +339,4 @@ class WatchdogLog:
     timed_out: tuple[int, ...]
     """Ranks that reported a time-out."""
     behind: tuple[int, ...]
-    """Of those, the ranks whose last enqueued work is below the others'; () = none, or not told."""
+    """Of those, the ranks whose last enqueued work is below the others'; () = none, or not reported."""

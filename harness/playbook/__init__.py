@@ -75,7 +75,7 @@ class SurveyPlan:
 
 @dataclass(frozen=True, slots=True)
 class RepeatPlan:
-    """More launches of a case while a number of it cannot be told from the accepted runs."""
+    """More launches of a case while a number of it cannot be distinguished from the accepted runs."""
 
     most: int
     """Launches of a case in all."""
@@ -106,7 +106,7 @@ class Playbook:
     needs_contract: bool = False
     """Without the numbers of a contract there is nothing to decide."""
     repeat: RepeatPlan | None = None
-    """None = what cannot be told stays open; with it, it is UNKNOWN once this is spent."""
+    """None = what is undecided stays open; with it, it is UNKNOWN once this is spent."""
     soak_s: float | None = None
     """Seconds for which the bandwidth cases are repeated; None = they are measured as they
     stand."""

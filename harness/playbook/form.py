@@ -186,7 +186,7 @@ class SurveyChange:
 
 @dataclass(frozen=True, slots=True)
 class RepeatForm:
-    """More launches of what cannot be told yet: from the accepted runs, of settings that are tried,
+    """More launches of what is undecided yet: from the accepted runs, of settings that are tried,
     of changed nodes."""
 
     most: int = 15

@@ -25,7 +25,7 @@ from busbw.run.context import Context
 from busbw.run.launching import Place
 from busbw.store import artefacts
 from busbw.store.artefacts import Excluded, ExcludedNodes
-from busbw.text import whole
+from busbw.text import whole_number
 
 CHECK_TIMEOUT_S = 90.0
 
@@ -232,7 +232,7 @@ def peer(node: str, answer: str) -> Peer:
         ipaddress.ip_address(address)
     except ValueError:
         address = node
-    number = whole(port)
+    number = whole_number(port)
     if number is None or not 0 < number < 65536:
         port = "22"
     return Peer(node, user, address, port, keys)

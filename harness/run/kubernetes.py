@@ -123,7 +123,7 @@ def _has_ended(answer: CommandResult) -> bool:
     try:
         status = mapping(mapping(loaded(answer.stdout)).get("status"))
     except ValueError:
-        # What kubectl says against the apply that follows is told there.
+        # What kubectl says against the apply that follows is reported there.
         return False
     conditions = [mapping(each) for each in items(status, "conditions")]
     return any(_is_true(each, "Succeeded") or _is_true(each, "Failed") for each in conditions)

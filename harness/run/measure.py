@@ -26,7 +26,7 @@ from busbw.store.artefacts import (
     CpuLoad,
     SampleFile,
 )
-from busbw.text import whole
+from busbw.text import whole_number
 from busbw.transport import Session
 from busbw.triage import clocks, own_launch
 from busbw.units import format_duration
@@ -359,7 +359,7 @@ def _fetch_output(context: Context, launch: Launch, head: Session) -> dict[str, 
 
 def _exit_status(result: CommandResult) -> int | None:
     text = result.out().strip()
-    return whole(text) if result.ok else None
+    return whole_number(text) if result.ok else None
 
 
 def _take_samples(

@@ -84,7 +84,7 @@ def refuse(context: Context, occupation: Occupation, nodes: tuple[str, ...]) -> 
 def _jobs(
     context: Context, answers: tuple[NodeAnswer, ...], head: str
 ) -> tuple[list[Occupant], str]:
-    """Jobs of other users on the nodes, and why they cannot be told."""
+    """Jobs of other users on the nodes, and why they are not known."""
     answer = context.fleet.sessions[head].run(
         Command(squeue.ARGV, timeout_s=_SQUEUE_S, label="squeue")
     )

@@ -32,7 +32,7 @@ from busbw.store import artefacts, own_builds, own_plans, run_directory
 from busbw.store.artefacts import ReachArtefact
 from busbw.store.plan import SCHEMA, Interleaving, RunPlan
 from busbw.store.run_directory import RunDir
-from busbw.text import whole
+from busbw.text import whole_number
 from busbw.transport import Transport
 from busbw.units import parse_duration
 
@@ -369,7 +369,7 @@ def _seconds(option: str, text: str) -> float:
     Raises:
         UsageError: it is no duration, or none at all.
     """
-    if whole(text.replace(".", "", 1)):
+    if whole_number(text.replace(".", "", 1)):
         raise UsageError(
             f"{option} {text}: the unit is missing", next_step=f"{text}s, {text}m or {text}h"
         )

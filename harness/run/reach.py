@@ -44,7 +44,7 @@ def ask(
     done = artefacts.load(context.run, "preflight.json", PreflightArtefact)
     if done is not None:
         return done
-    # Which fabric it is may be told by the answers alone: then everything is asked.
+    # Which fabric it is may be known from the answers alone: then everything is asked.
     every, policy = (
         families(),
         (None if context.plan.profile.name == fabric.UNDETECTED else assess.policy(context.plan)),

@@ -99,7 +99,7 @@ class SampleFile:
     node: str
     path: str
     clock_offset_s: float | None = None
-    """The node's clock minus ours; None = not known. Only the order of events is told by it."""
+    """The node's clock minus ours; None = not known. It decides only the order of events."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -233,7 +233,7 @@ def launches_needed(noise: float, target_loss: float) -> int:
 
 
 def most_rounds(nodes: tuple[str, ...], limits: SurveyLimits) -> int:
-    """Rounds after which a survey ends whatever is still open: what then cannot be told is said."""
+    """Rounds after which a survey ends whatever is still open: what is then undecided is reported."""
     return len(nodes) + MOST_EXTRA if _seeks_paths(nodes, limits) else MOST_AT_SCALE
 
 

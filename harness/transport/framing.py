@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from busbw.model import Command, CommandResult
-from busbw.text import whole
+from busbw.text import whole_number
 from busbw.transport import remaining_s
 
 # `exec` in front of it makes this shell the leader of the process group that sshd makes for a
@@ -135,7 +135,7 @@ def _number_after(sign: str, stream: bytes) -> tuple[int, int, int] | None:
     end = stream.find(b"\n", begin + len(sign))
     number = None
     if begin >= 0 and 0 < end - begin - len(sign) < _DIGITS:
-        number = whole(stream[begin + len(sign) : end].decode("ascii", "replace"))
+        number = whole_number(stream[begin + len(sign) : end].decode("ascii", "replace"))
     return None if number is None else (number, begin, end + 1)
 
 

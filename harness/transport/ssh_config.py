@@ -15,7 +15,7 @@ import subprocess
 from dataclasses import dataclass, field
 
 from busbw.model import Node, Unreachable
-from busbw.text import whole
+from busbw.text import whole_number
 from busbw.transport import Refused
 
 _HOST = re.compile(r"(?!-)[A-Za-z0-9._:%-]{1,255}")
@@ -241,7 +241,7 @@ def parse(text: str, *, destination: str, local: LocalUser) -> ResolvedHost:
         strict_host_key_checking=_strictness(given.get("stricthostkeychecking", "ask")),
         hash_known_hosts=given.get("hashknownhosts") in {"yes", "true"},
         address_family=given.get("addressfamily", "any"),
-        connect_timeout_s=float(seconds) if (seconds := whole(timeout)) else None,
+        connect_timeout_s=float(seconds) if (seconds := whole_number(timeout)) else None,
         control_path=_unless_none(given.get("controlpath")),
         key_exchanges=_names(given.get("kexalgorithms", "")),
         ciphers=_names(given.get("ciphers", "")),

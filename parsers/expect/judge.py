@@ -128,7 +128,7 @@ def published(tables: Tables, expectation: Expectation, algorithm: str | None = 
         return Matches((), (), (), (), (), ())
     nics = None if question.nics is None else NicSet(question.nics.count, question.nics.rate_gbit_s)
     fabric = carrier_by_fabric()[question.fabric].published
-    # Within 1 % NCCL's own choice cannot be told.
+    # Within 1 % NCCL's own choice cannot be predicted.
     near_best = tuple(
         e.name
         for e in expectation.expected

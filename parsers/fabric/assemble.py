@@ -20,7 +20,7 @@ from busbw.model.topology import (
     TopologyNic,
 )
 from busbw.parsers.fabric import Reading, names
-from busbw.text import whole
+from busbw.text import whole_number
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +89,7 @@ def natural(text: str) -> tuple[tuple[int, int, str], ...]:
     >>> sorted(["mlx5_10", "mlx5_2"], key=natural)
     ['mlx5_2', 'mlx5_10']
     """
-    parts = ((whole(part), part) for part in re.split(r"([0-9]+)", text) if part)
+    parts = ((whole_number(part), part) for part in re.split(r"([0-9]+)", text) if part)
     return tuple((0, 0, part) if number is None else (1, number, "") for number, part in parts)
 
 

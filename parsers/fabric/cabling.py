@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 from busbw.model import Evidence, Finding
 from busbw.model.topology import Topology, TopologyNic
-from busbw.text import whole
+from busbw.text import whole_number
 
 # What a topology tells of one node: the far end of each of its rails, and which nodes share their
 # leaves.
@@ -114,7 +114,7 @@ def _ports(finding: Finding, topology: Topology) -> Iterator[tuple[int, int]]:
                 or other is None
                 or end.node
                 or end.lid is None
-                or whole(end.port) is None
+                or whole_number(end.port) is None
             ):
                 continue
             named = end.name in words and (other.node is None or "uplinks" not in words)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from busbw.model.topology import EndKind, FabricLink, LinkEnd, PortErrors
 from busbw.parsers.fabric import Reading, names
-from busbw.text import whole
+from busbw.text import whole_number
 
 _START = re.compile(r"^START_([A-Z_0-9]+)[ \t\r]*$", re.M)
 _COMPLAINT = re.compile(r"^-([EW])- +(.*\S)", re.M)
@@ -167,7 +167,7 @@ def _number(text: str | None) -> int:
     cleaned = (text or "").strip()
     if re.fullmatch(r"0x[0-9a-fA-F]+", cleaned):
         return int(cleaned, 16)
-    return whole(cleaned) or 0
+    return whole_number(cleaned) or 0
 
 
 def _link(line_no: int, row: Mapping[str, str], ends: _Ends) -> FabricLink:

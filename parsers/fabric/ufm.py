@@ -8,7 +8,7 @@ import re
 
 from busbw.model.topology import EndKind, FabricLink, LinkEnd, PortErrors
 from busbw.parsers.fabric import Reading, names
-from busbw.parsers.logs.json_values import loaded, mapping, text_of, whole
+from busbw.parsers.logs.json_values import integer, loaded, mapping, text_of
 
 _LINK_KEYS = ("source_guid", "destination_guid")
 _PORT_KEYS = ("peer_node_name", "peer_guid", "peer_node_description")
@@ -53,7 +53,7 @@ def parse(text: str) -> Reading:
         elif any(key in row for key in _PORT_KEYS):
             end = _own(row)
             links.append(_port(row, end, line_no))
-            values = [(name, whole(row, key)) for key, name in _ERRORS.items()]
+            values = [(name, integer(row, key)) for key, name in _ERRORS.items()]
             counters = tuple((name, value) for name, value in values if value)
             if counters:
                 errors.append(PortErrors(end, counters, line_no))
@@ -134,7 +134,7 @@ def _own(row: dict[str, object]) -> LinkEnd:
         name,
         _value(row, "dname", "number"),
         _value(row, "guid", "systemID", "system_guid"),
-        whole(row, "lid"),
+        integer(row, "lid"),
         switch=switch,
     )
 
@@ -147,7 +147,7 @@ def _port(row: dict[str, object], end: LinkEnd, line_no: int | None) -> FabricLi
     if peer:
         port = _value(row, "peer_port_dname")
         guid = _value(row, "peer_guid", "peer_node_guid")
-        far = _end(peer, port, guid, whole(row, "peer_lid"))
+        far = _end(peer, port, guid, integer(row, "peer_lid"))
     lanes, lane = names.width(_value(row, "active_width")), names.speed(_value(row, "active_speed"))
     return FabricLink(
         a=end,

@@ -55,7 +55,7 @@ from busbw.parsers.findings.ranking import WEIGHTS, channel_of, possible, rank
 from busbw.parsers.findings.rules import Rule, Watch
 from busbw.parsers.logs import failure_lines
 from busbw.parsers.logs.scan import COMMON_LINES, Line, Pattern
-from busbw.text import whole
+from busbw.text import whole_number
 
 # From the catalogue's signals to clues: the patterns to search for, their hits, and the facts.
 
@@ -236,7 +236,7 @@ def _is_source(name: str, pattern: str) -> bool:
         return pattern == name
     head, _, tail = pattern.partition("*")
     middle = name[len(head) : len(name) - len(tail)]
-    return name.startswith(head) and name.endswith(tail) and whole(middle) is not None
+    return name.startswith(head) and name.endswith(tail) and whole_number(middle) is not None
 
 
 def _fact_evidence(fact: Fact, expression: Expression) -> Evidence:

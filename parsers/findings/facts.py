@@ -25,7 +25,7 @@ from busbw.parsers.findings.catalogue import load as load_catalogue
 from busbw.parsers.findings.evidence import COUNTER, RESULT, Fact
 from busbw.parsers.stats import spikes, spread
 from busbw.parsers.tools.counters import IB_WORD_BYTES, LEVELS
-from busbw.text import whole
+from busbw.text import whole_number
 
 # What counters did during a benchmark, under the names that the table's `counter:` expressions
 # read.
@@ -338,7 +338,7 @@ def _planned(tables: Sequence[BenchmarkResult], settings: Collection[str]) -> li
     numbers = []
     for table in tables:
         for name, text in table.config:
-            number = whole(text) if name in settings else None
+            number = whole_number(text) if name in settings else None
             if number is not None:
                 numbers.append(number)
     return numbers

@@ -19,7 +19,7 @@ from typing import NamedTuple
 from busbw.errors import ReadError, UnknownLayout
 from busbw.model import FlightDump, FlightEntry, FlightGroup
 from busbw.parsers.logs import Document, Format
-from busbw.parsers.logs.json_values import flag, items, mapping, number, text_of, values, whole
+from busbw.parsers.logs.json_values import flag, integer, items, mapping, number, text_of, values
 from busbw.parsers.logs.pickle_values import MOST_BYTES, load_next
 
 _MOST_SHAPES = 4096
@@ -297,29 +297,29 @@ def _names(entry: dict[str, object]) -> tuple[str, str]:
 
 def _sequence(status: dict[str, object], key: str) -> int | None:
     """PyTorch writes -1 where there was none."""
-    number = whole(status, key)
+    number = integer(status, key)
     return number if number is not None and number >= 0 else None
 
 
 def _entry(raw: dict[str, object]) -> FlightEntry:
     sequence_key = "collective_seq_id" if "collective_seq_id" in raw else "seq_id"
     return FlightEntry(
-        record_id=whole(raw, "record_id") or 0,
+        record_id=integer(raw, "record_id") or 0,
         group=_names(raw)[0],
         name=text_of(raw, "profiling_name") or "",
-        collective_seq=whole(raw, sequence_key),
-        p2p_seq=whole(raw, "p2p_seq_id"),
-        op_id=whole(raw, "op_id"),
+        collective_seq=integer(raw, sequence_key),
+        p2p_seq=integer(raw, "p2p_seq_id"),
+        op_id=integer(raw, "op_id"),
         state=text_of(raw, "state") or "",
         input_sizes=_shapes(raw, "input_sizes"),
         input_types=_words(raw, "input_dtypes"),
         output_sizes=_shapes(raw, "output_sizes"),
         output_types=_words(raw, "output_dtypes"),
-        created_ns=whole(raw, "time_created_ns"),
-        started_ns=whole(raw, "time_discovered_started_ns") or None,
-        completed_ns=whole(raw, "time_discovered_completed_ns") or None,
+        created_ns=integer(raw, "time_created_ns"),
+        started_ns=integer(raw, "time_discovered_started_ns") or None,
+        completed_ns=integer(raw, "time_discovered_completed_ns") or None,
         duration_ms=number(raw, "duration_ms"),
-        timeout_ms=whole(raw, "timeout_ms"),
+        timeout_ms=integer(raw, "timeout_ms"),
         retired=flag(raw, "retired"),
         p2p=bool(flag(raw, "is_p2p")),
         frames=tuple(_frame(mapping(each)) for each in items(raw, "frames")[:_MOST_FRAMES]),

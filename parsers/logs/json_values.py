@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from busbw.text import whole as whole_text
+from busbw.text import whole_number
 
 
 def loaded(text: str | bytes) -> object:
@@ -112,15 +112,15 @@ def text_of(value: dict[str, object], key: str) -> str | None:
     return str(item)
 
 
-def whole(value: dict[str, object], key: str) -> int | None:
+def integer(value: dict[str, object], key: str) -> int | None:
     """The integer under the key, also when it is written as a string or a whole float; None when
     there is none.
 
-    >>> whole({"a": "57", "b": 5.0, "c": True, "d": "x"}, "a"), whole({"b": 5.0}, "b"), whole({"c": True}, "c"), whole({}, "d")
+    >>> integer({"a": "57"}, "a"), integer({"b": 5.0}, "b"), integer({"c": True}, "c"), integer({}, "d")
     (57, 5, None, None)
     """
     item = value.get(key)
-    if isinstance(item, str) and (number := whole_text(item.removeprefix("-"))) is not None:
+    if isinstance(item, str) and (number := whole_number(item.removeprefix("-"))) is not None:
         return -number if item.startswith("-") else number
     if isinstance(item, bool):
         return None

@@ -24,7 +24,7 @@ from busbw.model import (
 from busbw.parsers.logs.nccl_line import message_of
 from busbw.parsers.logs.scan import COMMON_LINES, Pattern
 from busbw.parsers.logs.scan_sieve import LONGEST_LINE
-from busbw.text import whole
+from busbw.text import whole_number
 
 _ALGORITHMS = ("TREE", "RING", "COLLNET_DIRECT", "COLLNET_CHAIN", "NVLS", "NVLS_TREE", "PAT")
 _PROTOCOLS = ("LL", "LL128", "SIMPLE")
@@ -190,7 +190,7 @@ def _tuning(match: re.Match[str], message: str) -> ProcessFacts:
 
 def _name(text: str, names: tuple[str, ...]) -> str:
     """Before 2.24 algorithm and protocol are numbers."""
-    number = whole(text)
+    number = whole_number(text)
     return names[number] if number is not None and number < len(names) else text
 
 

@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from busbw.errors import UnknownLayout
 from busbw.model import InspectorLog, InspectorMetric, InspectorOp, InspectorSeries
 from busbw.parsers.logs import Document, Format
-from busbw.parsers.logs.json_values import flag, loaded, mapping, number, text_of, whole
+from busbw.parsers.logs.json_values import flag, integer, loaded, mapping, number, text_of
 
 _MOST_SERIES = 200_000
 _MOST_METRICS = 200_000
@@ -182,10 +182,10 @@ def operation_of(text: str) -> InspectorOp | None:
     communicator = text_of(header, "id")
     if name is None or communicator is None:
         return None
-    rank = whole(header, "rank")
-    nranks = whole(header, "n_ranks")
-    sequence = whole(perf, f"{prefix}_sn")
-    size = whole(perf, f"{prefix}_msg_size_bytes")
+    rank = integer(header, "rank")
+    nranks = integer(header, "n_ranks")
+    sequence = integer(perf, f"{prefix}_sn")
+    size = integer(perf, f"{prefix}_msg_size_bytes")
     time_us = number(perf, f"{prefix}_exec_time_us")
     if rank is None or nranks is None or sequence is None or size is None or time_us is None:
         return None
@@ -194,9 +194,9 @@ def operation_of(text: str) -> InspectorOp | None:
         communicator_name=text_of(header, "comm_name"),
         rank=rank,
         nranks=nranks,
-        nnodes=whole(header, "nnodes"),
+        nnodes=integer(header, "nnodes"),
         host=text_of(metadata, "hostname"),
-        pid=whole(metadata, "pid"),
+        pid=integer(metadata, "pid"),
         operation=name,
         sequence=sequence,
         size_bytes=size,
@@ -204,11 +204,11 @@ def operation_of(text: str) -> InspectorOp | None:
         algbw_gb_s=number(perf, f"{prefix}_algobw_gbs"),
         busbw_gb_s=number(perf, f"{prefix}_busbw_gbs"),
         timing_source=text_of(perf, f"{prefix}_timing_source"),
-        peer=whole(perf, "p2p_peer"),
+        peer=integer(perf, "p2p_peer"),
         algorithm=text_of(perf, f"{prefix}_algo"),
         protocol=text_of(perf, f"{prefix}_proto"),
         graph_captured=flag(perf, "graphCaptured"),
-        dumped_us=whole(metadata, "dump_timestamp_us"),
+        dumped_us=integer(metadata, "dump_timestamp_us"),
     )
 
 

@@ -31,7 +31,7 @@ from busbw.parsers.logs.nccl_facts import (
 from busbw.parsers.logs.nccl_line import BACKTRACE, message_of, parse_line, result_name
 from busbw.parsers.logs.nccl_warnings import warning
 from busbw.parsers.logs.scan import Hit, Line, Scan
-from busbw.text import whole
+from busbw.text import whole_number
 
 _GLUED = re.compile(r"^-?\d+(?=\D)")
 _RANKS = re.compile(r"^rank (\d+)$")
@@ -121,7 +121,7 @@ def _process(name: str | None, logged: _Logged) -> ProcessFacts:
     fields |= {
         "process": name,
         "host": host or None,
-        "pid": whole(pid),
+        "pid": whole_number(pid),
         "rank": largest.rank if largest else rank,
         "nranks": largest.nranks if largest else None,
         "communicators": communicators,

@@ -26,12 +26,12 @@ from busbw.parsers.logs import Document, Format
 from busbw.parsers.logs.json_values import (
     first_of,
     flag,
+    integer,
     items,
     loaded,
     mapping,
     number,
     text_of,
-    whole,
 )
 from busbw.text import decoded
 
@@ -71,7 +71,7 @@ def report_of_json(text: str) -> RasReport:
         ranks=tuple(ranks),
         collection_s=number(ras, "collection_time_sec"),
         timestamp=text_of(report, "timestamp"),
-        timeouts=whole(ras, "timeouts_count"),
+        timeouts=integer(ras, "timeouts_count"),
     )
 
 
@@ -105,7 +105,7 @@ def _json_event(event: dict[str, object]) -> RasEvent | None:
         text_of(event, "group"),
         name,
         text_of(peer, "host") or text_of(peer, "addr"),
-        whole(peer, "pid"),
+        integer(peer, "pid"),
         ",".join(str(each) for each in items(peer, "cuda_devs")) or None,
         text_of(event, "details") or "",
     )
@@ -123,22 +123,22 @@ def _states(communicator: dict[str, object]) -> list[RasRankState]:
 
 
 def _state(communicator: str, rank: dict[str, object], *, missing: bool) -> RasRankState | None:
-    index = whole(rank, "rank")
+    index = integer(rank, "rank")
     if index is None:
         return None
     status = mapping(rank.get("status"))
     counts = mapping(rank.get("collective_counts"))
-    launched = [(name, count) for name in counts if (count := whole(counts, name)) is not None]
+    launched = [(name, count) for name in counts if (count := integer(counts, name)) is not None]
     return RasRankState(
         communicator=communicator,
         rank=index,
         node=text_of(rank, "host"),
-        pid=whole(rank, "pid"),
-        cuda_dev=whole(rank, "cuda_dev"),
-        nvml_dev=whole(rank, "nvml_dev"),
+        pid=integer(rank, "pid"),
+        cuda_dev=integer(rank, "cuda_dev"),
+        nvml_dev=integer(rank, "nvml_dev"),
         missing=missing,
-        init_state=whole(status, "init_state"),
-        async_error=whole(status, "async_error"),
+        init_state=integer(status, "init_state"),
+        async_error=integer(status, "async_error"),
         finalize_called=flag(status, "finalize_called"),
         destroy_flag=flag(status, "destroy_flag"),
         abort_flag=flag(status, "abort_flag"),

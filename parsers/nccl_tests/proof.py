@@ -22,7 +22,7 @@ from busbw.model import (
     WarningRole,
 )
 from busbw.parsers.findings.catalogue import filled
-from busbw.text import whole
+from busbw.text import whole_number
 from busbw.units import format_size
 
 _LOST = re.compile(
@@ -270,7 +270,7 @@ def _not_as_measured(launch: LaunchOutput, result: BenchmarkResult) -> str:
     if other is not None:
         return f"{other} was measured, {operation} is planned: the binary does not know it"
     iterations = next((text for name, text in result.config if name in _ITERATIONS), "")
-    if whole(iterations) not in (None, case.iterations):
+    if whole_number(iterations) not in (None, case.iterations):
         count = f"{iterations} iteration{'' if iterations == '1' else 's'}"
         return f"{count} of each size, {case.iterations} planned"
     timed_s = math.fsum(value.time_us for value in values) * case.iterations / 1e6

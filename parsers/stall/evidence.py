@@ -147,7 +147,7 @@ def our_time(node: NodeEvidence, at_s: float) -> float:
 
 
 def since_boot(node: NodeEvidence, up_s: float | None) -> float | None:
-    """Seconds since the node started as a time by our clock; None = the node did not tell its
+    """Seconds since the node started as a time by our clock; None = the node did not report its
     own."""
     if up_s is None or node.now_s is None or node.up_s is None:
         return None

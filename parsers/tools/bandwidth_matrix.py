@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from busbw.text import whole
+from busbw.text import whole_number
 
 _TITLE = re.compile(
     r"\b(?:Uni|Bi|B)directional copy|All-To-All benchmark|Bandwidth .{0,20}Matrix|^\s*(?:Uni|Bi)\w{0,11}$"
@@ -199,7 +199,7 @@ def shown(matrix: Matrix) -> Iterator[str]:
 
 
 def _kind(device: str) -> str:
-    if whole(device) is not None:
+    if whole_number(device) is not None:
         return "device"
     found = _PROCESSOR.search(device)
     return found[1] if found else "NIC"

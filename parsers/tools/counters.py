@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 
 from busbw.model.counters import CounterDelta, CounterReading, CounterSnapshot, NicPort, RailBytes
 from busbw.parsers.tools import nvidia_smi
-from busbw.text import whole
+from busbw.text import whole_number
 
 IB_WORD_BYTES = 4
 """Unit of port_xmit_data and port_rcv_data: InfiniBand Architecture Specification 1.4,
@@ -190,7 +190,7 @@ def _frame(text: str) -> _Frame:
     at_s: float | None = None
     sections: list[tuple[str, str, list[tuple[int, str]]]] = []
     problems: list[str] = []
-    whole = False
+    is_complete = False
     for line_no, line in enumerate(text.splitlines(), 1):
         mark = _MARK.match(line) if line.startswith("== ") else None
         name, about = (mark[1], mark[2] or "") if mark else ("", "")
@@ -206,10 +206,10 @@ def _frame(text: str) -> _Frame:
                 f"nvidia-smi ({about.partition(' ')[0]}): exit status {about.partition(' ')[2]}"
             )
         elif name == "end":
-            whole = True
+            is_complete = True
         elif name != "ended":
             sections.append((name, about, []))
-    if not whole:
+    if not is_complete:
         problems.append("the node did not print all of it")
     return _Frame(
         at_s,
@@ -270,7 +270,7 @@ def _rdma(lines: tuple[tuple[int, str], ...]) -> _SectionReadings:
             layers[name] = value.strip() or None
         elif kind == "gid_attrs/ndevs":
             interfaces[name] = value.strip()
-        elif counter not in _NOT_COUNTERS and (number := whole(value.strip())) is not None:
+        elif counter not in _NOT_COUNTERS and (number := whole_number(value.strip())) is not None:
             readings.append(CounterReading(name, counter, number, line_no))
             if port is not None:
                 layers.setdefault(name, None)
@@ -308,7 +308,7 @@ def _tcp(lines: tuple[tuple[int, str], ...]) -> list[CounterReading]:
             names[protocol] = words
             continue
         for word, value in zip(names[protocol], words, strict=False):
-            number = whole(value) if f"{protocol}{word}" in _TCP else None
+            number = whole_number(value) if f"{protocol}{word}" in _TCP else None
             if number is not None:
                 readings.append(CounterReading("tcp", f"{protocol}{word}", number, line_no))
     return readings

@@ -10,7 +10,7 @@ from types import MappingProxyType
 
 from busbw.parsers.logs.json_values import items, mapping, text_of, values
 from busbw.parsers.tools import Tool, ToolFact
-from busbw.text import whole
+from busbw.text import whole_number
 
 # What `dcgmi diag -r N -j` prints: per test and GPU a status and its warnings (DCGM 2.4 to 4.2; since
 # 4.0 each test has a summary, which alone has what is of no GPU); `dcgmi mndiag -j` of several hosts
@@ -102,7 +102,7 @@ def _result(test: str, result: dict[str, object], hosts: Mapping[str, str]) -> D
     if entity is None and (text_of(result, "entity_group") or "").upper() == "GPU":
         entity = text_of(result, "entity_id")
     warnings = [*_texts(result.get("warnings")), *_texts(result.get("errors"))]
-    gpu = whole(entity)
+    gpu = whole_number(entity)
     host = hosts.get(text_of(result, "host_id") or "", "")
     status = (text_of(result, "status") or "").capitalize()
     return DiagResult(test, gpu, status, "; ".join(warnings), host)

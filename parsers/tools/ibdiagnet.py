@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from busbw.parsers.tools import Tool
 from busbw.parsers.tools.blocks import runs
-from busbw.text import whole
+from busbw.text import whole_number
 
 _BEGIN = re.compile(r"^Running version: +\"?IBDIAGNET", re.M)
 _TABLE = re.compile(r"^-I- Stage +Warnings +Errors\b", re.M)
@@ -61,7 +61,8 @@ def _run(text: str) -> Fabric | None:
     stages = _STAGE.findall(text, table.end()) if table else []
     return Fabric(
         tuple(
-            Stage(name, whole(warned), whole(failed), note) for name, warned, failed, note in stages
+            Stage(name, whole_number(warned), whole_number(failed), note)
+            for name, warned, failed, note in stages
         ),
         tuple(dict.fromkeys(errors)),
     )

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from busbw.parsers.tools import Tool, ToolFact, one
 from busbw.parsers.tools.ports import PrintedPort, port_facts
-from busbw.text import whole
+from busbw.text import whole_number
 
 _CA = re.compile(r"^\s*CA '([^']+)'\s*$")
 _PORT = re.compile(r"^\s*Port (\d+):\s*$")
@@ -103,7 +103,7 @@ def _port(number: int, values: dict[str, str]) -> IbstatPort:
 
 
 def _number(text: str | None) -> int | None:
-    return whole(text)
+    return whole_number(text)
 
 
 def _lines(listed: Ibstat) -> Iterator[str]:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from busbw.parsers.tools import Tool, ToolFact, one
 from busbw.parsers.tools.blocks import blocks
 from busbw.parsers.tools.ports import PrintedPort, port_facts
-from busbw.text import whole
+from busbw.text import whole_number
 
 _ROW = re.compile(r"^[ \t]+(\S+)\s+([0-9a-f]{16})[ \t\r]*$", re.M)
 _NONE = re.compile(r"No IB devices found|Failed to get IB devices list.*", re.I)
@@ -156,7 +156,7 @@ def _word(text: str | None) -> str | None:
 
 def _number(text: str | None) -> int | None:
     word = _word(text)
-    return whole(word)
+    return whole_number(word)
 
 
 def _listed(listed: VerbsDevices) -> str:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from busbw.text import whole
+from busbw.text import whole_number
 
 _NET = re.compile(r"^net (\S+) operstate (\S+) carrier (\S+) rx (\S+) tx (\S+)$")
 
@@ -52,4 +52,4 @@ def _interface(line: str, line_no: int) -> InterfaceState | None:
 
 
 def _number(text: str) -> int | None:
-    return whole(text)
+    return whole_number(text)

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 
-from busbw.parsers.logs.json_values import flag, items, mapping, number, text_of, values, whole
+from busbw.parsers.logs.json_values import flag, integer, items, mapping, number, text_of, values
 from busbw.parsers.tools import Tool
 
 _NO_END = "the test has no end"
@@ -117,13 +117,13 @@ def _test(document: dict[str, object], without_result: str) -> Iperf3:
         local=text_of(ends[0], "local_host") if ends else None,
         remote=text_of(ends[0], "remote_host") if ends else None,
         protocol=text_of(options, "protocol"),
-        streams=whole(options, "num_streams"),
+        streams=integer(options, "num_streams"),
         seconds=number(sent, "seconds"),
         reverse=bool(flag(options, "reverse")),
         sent_gbit_s=sent_gbit_s,
         received_gbit_s=None if error else received_gbit_s,
-        sent_bytes=whole(sent, "bytes"),
-        retransmits=whole(sent, "retransmits"),
+        sent_bytes=integer(sent, "bytes"),
+        retransmits=integer(sent, "retransmits"),
         interval_gbit_s=tuple(rates),
         cpu_local_percent=number(cpu, "host_total"),
         cpu_remote_percent=number(cpu, "remote_total"),

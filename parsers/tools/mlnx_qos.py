@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 
 from busbw.parsers.tools import Tool, ToolFact, Value, one
-from busbw.text import whole
+from busbw.text import whole_number
 
 _ROW = re.compile(r"^[ \t]*enabled\s+((?:[01]\s+)*[01])[ \t\r]*$", re.M)
 _MAP = re.compile(r"^[ \t]*prio:(\d) dscp:(\d{1,2}(?:,\d{1,2})*),?[ \t\r]*$", re.M)
@@ -45,7 +45,7 @@ def parse(text: str) -> Qos | None:
     for priority, numbers in _MAP.findall(text):
         for dscp in numbers.split(","):
             mapped.append((int(dscp), int(priority)))
-    cable_length_m = whole(length)
+    cable_length_m = whole_number(length)
     return Qos(dcbx, trust, enabled, tuple(sorted(mapped)), cable_length_m)
 
 

@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from busbw.parsers.logs.json_values import mapping, text_of, whole
+from busbw.parsers.logs.json_values import integer, mapping, text_of
 from busbw.parsers.tools import Tool
 
 _LINE = re.compile(r":::MLLOG (\{[^\n]{0,4000})")
@@ -42,7 +42,7 @@ def parse(text: str) -> tuple[MlperfRun, ...]:
         if not _WANTED.search(match[1]):
             continue
         entry = _entry(match[1])
-        key, time_ms = text_of(entry, "key"), whole(entry, "time_ms")
+        key, time_ms = text_of(entry, "key"), integer(entry, "time_ms")
         if key == "submission_benchmark":
             benchmark = text_of(entry, "value")
         elif key == "run_start" and started is None:

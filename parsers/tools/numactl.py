@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from busbw.parsers.tools import Tool
 from busbw.parsers.tools.blocks import runs
-from busbw.text import whole
+from busbw.text import whole_number
 
 _HEAD = re.compile(r"^[ \t]*available: (\d{1,5}) nodes? \(", re.M)
 _CPUS = re.compile(r"^[ \t]*node (\d{1,5}) cpus:([\d ,-]*)$", re.M)
@@ -70,7 +70,7 @@ def _number(cpus: str) -> int:
     number = 0
     for each in cpus.replace(",", " ").split():
         first, _, last = each.partition("-")
-        low, high = whole(first), whole(last or first)
+        low, high = whole_number(first), whole_number(last or first)
         if low is not None and high is not None:
             number += high - low + 1
     return number

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from busbw.parsers.tools import Tool, ToolFact, one
 from busbw.parsers.tools.blocks import blocks
-from busbw.text import whole
+from busbw.text import whole_number
 
 # What `nvidia-smi --query-…=FIELDS --format=csv,nounits` prints: a head line with the fields,
 # then one line per GPU or process.
@@ -323,7 +323,7 @@ def _row(name: str, cells: list[str], columns: list[str], numa_at: int | None) -
         if numa_at is not None
         and not torn
         and len(cells) > numa_at
-        and whole(cells[numa_at]) is not None
+        and whole_number(cells[numa_at]) is not None
         else None
     )
     return TopologyRow(name, tuple(paths), numa, torn)
@@ -474,7 +474,7 @@ def _table_gpu(
         model=first[2],
         bus_id=first[4],
         persistence={"On": True, "Off": False}.get(first[3]),
-        ecc_uncorrected_volatile=whole(first[5]),
+        ecc_uncorrected_volatile=whole_number(first[5]),
         mig={"Enabled": True, "Disabled": False}.get(third[1]) if third else None,
         power_w=numbers[0],
         power_cap_w=numbers[1],
@@ -511,7 +511,7 @@ def parse_pcie_generations(text: str) -> tuple[int | None, ...]:
     (5,)
     """
     found = (_PCIE.search(body) for _, body in blocks(_BLOCK, f"\n{text}"))
-    return tuple(whole(each[1]) if each else None for each in found)
+    return tuple(whole_number(each[1]) if each else None for each in found)
 
 
 @functools.lru_cache(maxsize=16)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from ipaddress import ip_interface
 
 from busbw.parsers.tools import Tool, one
-from busbw.text import whole
+from busbw.text import whole_number
 
 # Rate and MTU of network interfaces from busbw's own section: `link NAME SPEED MTU` out of
 # /sys/class/net, in Mb/s and bytes.
@@ -36,8 +36,8 @@ def parse_link_speeds(text: str) -> tuple[InterfaceSpeed, ...]:
     return tuple(
         InterfaceSpeed(
             name,
-            number / 1000 if (number := whole(speed)) else None,
-            whole(mtu),
+            number / 1000 if (number := whole_number(speed)) else None,
+            whole_number(mtu),
         )
         for name, speed, mtu in _SPEED_LINE.findall(text)
     )
@@ -77,7 +77,7 @@ def parse_netdevs(text: str) -> tuple[RdmaNetdev, ...]:
     for device, name, rest in _NETDEV_LINE.findall(text):
         cells = rest.split()
         fields = dict(zip(cells[::2], cells[1::2], strict=False))
-        values = ((key, whole(value)) for key, value in fields.items())
+        values = ((key, whole_number(value)) for key, value in fields.items())
         numbers = {key: value for key, value in values if value is not None}
         netdevs.append(
             RdmaNetdev(

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from busbw.parsers.tools import Tool
-from busbw.text import whole
+from busbw.text import whole_number
 
 _TITLE = re.compile(
     r"^[ \t]*(?:#[ \t]*)?OSU (\S{1,40}) (\S.{0,80}?) Test v?(\d\S{0,20})[ \t\r]*$", re.M
@@ -105,7 +105,7 @@ def _test(title: re.Match[str], body: str) -> OsuTest:
 def _row(cells: list[str], names: list[str], *, has_size: bool) -> OsuRow | None:
     """The row in a line's cells; None = they are not of these columns."""
     size = cells.pop(0) if has_size else None
-    if len(cells) != len(names) or (size is not None and whole(size) is None):
+    if len(cells) != len(names) or (size is not None and whole_number(size) is None):
         return None
     valid = None
     if _VALIDATION in names:
@@ -115,7 +115,7 @@ def _row(cells: list[str], names: list[str], *, has_size: bool) -> OsuRow | None
         valid = verdict == "Pass"
     if not all(_NUMBER.fullmatch(cell) for cell in cells):
         return None
-    return OsuRow(whole(size), tuple(map(float, cells)), valid)
+    return OsuRow(whole_number(size), tuple(map(float, cells)), valid)
 
 
 def _lines(test: OsuTest) -> Iterator[str]:

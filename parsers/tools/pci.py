@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from busbw.parsers.tools import Tool, ToolFact, one
 from busbw.parsers.tools.blocks import blocks
-from busbw.text import whole
+from busbw.text import whole_number
 
 _SPEED = re.compile(r"^[ \t]*(\d+(?:\.\d+)?) GT/s PCIe\b", re.M)
 _WIDTH = re.compile(r"^[ \t]*(\d{1,2})[ \t\r]*$", re.M)
@@ -165,7 +165,7 @@ def _bridges(text: str) -> tuple[BridgeLink, ...]:
 
 
 def _whole(text: str) -> int | None:
-    return whole(text)
+    return whole_number(text)
 
 
 def _real(text: str) -> float | None:

@@ -13,11 +13,10 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import NamedTuple
 
-from busbw.parsers.logs.json_values import mapping, number, text_of
-from busbw.parsers.logs.json_values import whole as whole_number
+from busbw.parsers.logs.json_values import integer, mapping, number, text_of
 from busbw.parsers.nccl_tests.results_json import load_all
 from busbw.parsers.tools import Tool
-from busbw.text import whole
+from busbw.text import whole_number
 
 _TITLE = re.compile(
     r"^[ \t]+(?:RDMA_)?(Write|Read|Send|Atomic\w*|Raw\w*)[ _](?:Post List |Bidirectional |IPoIB"
@@ -187,11 +186,11 @@ def _documents(text: str) -> Iterator[Perftest]:
             operation=operation[0].lower() if operation else None,
             device=text_of(about, "Device"),
             link_type=text_of(about, "Link_type"),
-            mtu_bytes=whole_number(about, "Mtu"),
-            queue_pairs=whole_number(about, "Number_of_qps"),
+            mtu_bytes=integer(about, "Mtu"),
+            queue_pairs=integer(about, "Number_of_qps"),
             bidirectional="Bidirectional" in test,
             cuda="cuda_device" in about,
-            gid_index=whole_number(about, "GID_index"),
+            gid_index=integer(about, "GID_index"),
             bandwidth=() if bandwidth is None else (bandwidth,),
             latency=() if latency is None else (latency,),
             problem=problem,
@@ -200,7 +199,7 @@ def _documents(text: str) -> Iterator[Perftest]:
 
 def _json_bandwidth(results: dict[str, object]) -> BandwidthRow | None:
     """They name no unit: it is the one in which the average is nearer to messages × size."""
-    size, iterations = whole_number(results, "MsgSize"), whole_number(results, "n_iterations")
+    size, iterations = integer(results, "MsgSize"), integer(results, "n_iterations")
     average, rate = number(results, "BW_average"), number(results, "MsgRate")
     if size is None or average is None:
         return None
@@ -216,12 +215,12 @@ def _json_bandwidth(results: dict[str, object]) -> BandwidthRow | None:
 
 
 def _json_latency(results: dict[str, object]) -> LatencyRow | None:
-    size, average = whole_number(results, "MsgSize"), number(results, "t_avg")
+    size, average = integer(results, "MsgSize"), number(results, "t_avg")
     if size is None or average is None:
         return None
     return LatencyRow(
         size,
-        whole_number(results, "n_iterations") or 0,
+        integer(results, "n_iterations") or 0,
         number(results, "t_min"),
         number(results, "t_max"),
         number(results, "t_typical"),
@@ -252,7 +251,7 @@ def _nothing(problem: str) -> Perftest:
 
 
 def _number(text: str) -> int | None:
-    return whole(text.strip())
+    return whole_number(text.strip())
 
 
 class _Row(NamedTuple):

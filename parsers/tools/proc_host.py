@@ -99,7 +99,7 @@ def file_systems(text: str) -> tuple[FileSystem, ...]:
 
 
 def mount_of(path: str, systems: tuple[FileSystem, ...]) -> FileSystem | None:
-    """The file system a path is on; None = not told."""
+    """The file system a path is on; None = not reported."""
     on = [
         each
         for each in systems

@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from busbw.text import whole
+from busbw.text import whole_number
 
 _NET = re.compile(r"^([^/\s:]+)/(?:statistics/)?(\w+):(.*)$")
 _RDMA = re.compile(r"^([^/\s:]+)/ports/(\d+)/(?:\w+/)?(\w+):(.*)$")
@@ -45,7 +45,7 @@ class Port:
     """`eth0`, `mlx5_0/1`."""
     rdma: bool
     state: str
-    """`up`, `down`, `lowerlayerdown`, `ACTIVE`, `DOWN`…; empty = not told."""
+    """`up`, `down`, `lowerlayerdown`, `ACTIVE`, `DOWN`…; empty = not reported."""
     has_link: bool | None
     """None = the kernel does not say: an interface that is administratively down."""
     sent_bytes: int | None
@@ -104,4 +104,4 @@ def _port(key: tuple[str, bool], fields: dict[str, str], line_no: int) -> Port:
 
 def _number(fields: dict[str, str], name: str) -> int | None:
     text = fields.get(name, "")
-    return whole(text)
+    return whole_number(text)

@@ -13,7 +13,7 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from busbw.text import whole
+from busbw.text import whole_number
 
 NAMES = ("RANK", "OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "SLURM_PROCID")
 """Variables with a rank's number, the innermost launcher's first."""
@@ -168,7 +168,7 @@ def _depth(pid: int, pids: set[int], parents: dict[int, int]) -> int:
 
 
 def _process(block: dict[str, str], line_no: int) -> RankProcess | None:
-    if whole(block["pid"]) is None:
+    if whole_number(block["pid"]) is None:
         return None
     variables = {name[1:]: value for name, value in block.items() if name.startswith("$")}
     # torchrun's workers have the number of their whole job in RANK; what srun or mpirun gave to the
@@ -224,4 +224,4 @@ def _first(variables: dict[str, str], *names: str) -> int | None:
 
 def _number(variables: dict[str, str], name: str) -> int | None:
     text = variables.get(name, "")
-    return whole(text)
+    return whole_number(text)

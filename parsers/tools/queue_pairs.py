@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from busbw.text import whole
+from busbw.text import whole_number
 
 _LINE = re.compile(r"^link (\S+/\d+) lqpn (\d+)((?: [\w-]+ \S+)*)")
 
@@ -23,7 +23,7 @@ class QueuePair:
     """`mlx5_0/1`, as in the ports of a look."""
     local: int
     remote: int | None
-    """The number at the other end; None = not connected, or not told."""
+    """The number at the other end; None = not connected, or not reported."""
     type: str
     state: str
     """RTS = in order; ERR = broken: its owner gave up on the other end, or was told to."""
@@ -45,10 +45,10 @@ def parse(text: str) -> tuple[QueuePair, ...]:
             QueuePair(
                 m[1],
                 int(m[2]),
-                whole(remote),
+                whole_number(remote),
                 fields.get("type", ""),
                 fields.get("state", ""),
-                whole(pid),
+                whole_number(pid),
                 line_no,
             )
         )

@@ -8,7 +8,7 @@ import re
 from dataclasses import dataclass
 
 from busbw.parsers.tools import Tool, ToolFact
-from busbw.text import whole
+from busbw.text import whole_number
 
 # P_Key tables of InfiniBand ports as sysfs gives them:
 # `/sys/class/infiniband/DEV/ports/N/pkeys/I`, one 16-bit key per file.
@@ -104,14 +104,14 @@ def parse(text: str) -> tuple[SysfsDevice, ...]:
         elif (
             kind in ("port", "gid", "pkey")
             and len(words) == 4
-            and (number := whole(words[1])) is not None
+            and (number := whole_number(words[1])) is not None
         ):
             name = words[0]
             if kind == "port":
                 ports.setdefault(name, {}).setdefault(number, {})[words[2]] = words[3].strip()
             elif (
                 kind == "gid"
-                and (index := whole(words[2])) is not None
+                and (index := whole_number(words[2])) is not None
                 and words[3].endswith(" RoCE v2")
             ):
                 family = gids if words[3].startswith(_IPV4) else global_ipv6

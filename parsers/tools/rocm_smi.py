@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from busbw.parsers.tools import Tool
-from busbw.text import whole
+from busbw.text import whole_number
 
 _MARK = "ROCm System Management Interface"
 _END = "End of ROCm SMI Log"
@@ -68,7 +68,7 @@ def parse(text: str) -> tuple[RocmGpu, ...]:
         gpus.setdefault(int(match[1]), []).append((match[2], match[3][:300].strip()))
     for table in _CONCISE.finditer(text):
         for number, *cells in map(str.split, table[1].splitlines()):
-            index = whole(number)
+            index = whole_number(number)
             if index is not None:
                 gpus.setdefault(index, []).append((_CONCISE_NAME, " ".join(cells)[:300]))
     gap = ""

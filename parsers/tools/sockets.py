@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from busbw.text import whole
+from busbw.text import whole_number
 
 _SS = re.compile(
     r"^(ESTAB|SYN-SENT|SYN-RECV|FIN-WAIT-1|FIN-WAIT-2|CLOSE-WAIT|CLOSING|LAST-ACK|TIME-WAIT)\s+(\d+)\s+(\d+)\s+(\S+):(\d+)\s+(\S+):(\d+)(.*)$"
@@ -52,11 +52,11 @@ class Socket:
     """Retransmissions in a row without an answer; 0 = the peer's kernel answers. A window probe
     counts as none."""
     moved_bytes: int | None
-    """Acknowledged and received since it was opened; None = not told."""
+    """Acknowledged and received since it was opened; None = not reported."""
     inode: int | None
     idle_ms: int | None
     """Since data last got through: received, acknowledged, or sent with nothing on the way; None =
-    not told. What is sent again and again without an answer does not count."""
+    not reported. What is sent again and again without an answer does not count."""
     line_no: int
 
 
@@ -102,7 +102,7 @@ def owners(text: str) -> dict[int, int]:
     for line in text.splitlines():
         if (m := _OWN.match(line)) is not None:
             pid = int(m[1])
-        elif pid is not None and (inode := whole(line)) is not None:
+        elif pid is not None and (inode := whole_number(line)) is not None:
             pids.setdefault(inode, pid)
         else:
             pid = None

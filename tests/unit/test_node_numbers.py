@@ -13,7 +13,7 @@ from busbw.checks import NodeAnswer, SectionOutput
 from busbw.checks.software import facts
 from busbw.model import Node
 from busbw.run.job import parse_poll
-from busbw.text import decoded, whole
+from busbw.text import decoded, whole_number
 from busbw.transport.framing import unframe
 
 ODD = ("²", "٣", "1²", "9" * 5000, "٣" * 5000, "", "-1", "1_0", " 1", "1\n")
@@ -22,7 +22,7 @@ FOLDERS = ("checks", "run", "transport", "triage", "assess", "survey", "parsers"
 
 @pytest.mark.parametrize("text", ODD, ids=range(len(ODD)))
 def test_what_is_no_number_of_a_node_is_none(text: str) -> None:
-    assert whole(text) is None
+    assert whole_number(text) is None
 
 
 def test_digits_without_end_never_reach_a_reader_in_whatever_script() -> None:
