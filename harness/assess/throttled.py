@@ -7,7 +7,7 @@ import statistics
 from collections.abc import Collection
 from dataclasses import dataclass, replace
 
-from busbw.assess import counters
+from busbw.assess import counter_texts
 from busbw.assess.launches import Launch
 from busbw.model import Confidence, Evidence, Finding, Status
 from busbw.parsers.findings.catalogue import filled
@@ -43,7 +43,7 @@ def findings(run: RunDir, launches: tuple[Launch, ...]) -> tuple[Finding, ...]:
     seen: dict[str, list[_Seen]] = {}
     measured: dict[str, int] = {}
     for launch in launches:
-        for node in counters.of_case(run, launch.artefact.case.id) or ():
+        for node in counter_texts.of_case(run, launch.artefact.case.id) or ():
             if node.before is None or node.after is None:
                 continue
             measured[node.node] = measured.get(node.node, 0) + 1

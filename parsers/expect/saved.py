@@ -239,7 +239,7 @@ def _low_across(result: BenchmarkResult, hardware: _Hardware, busbw_gb_s: float)
         return ""
     question = _across(result.collective or "", hardware, _ONE_GB_S)
     needed_gbit_s = busbw_gb_s * _ONE_GB_S / cluster.answer(question).limit.value_gb_s * 8
-    if needed_gbit_s >= usual.rate_gbit_s or usual.count < 2:
+    if needed_gbit_s >= usual.rate_gbit_s or (usual.count or 0) < 2:
         return ""
     return (
         f"needs {needed_gbit_s:.0f} Gb/s of network per node, and most published runs of"
