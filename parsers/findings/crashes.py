@@ -43,7 +43,9 @@ EXCEPTION = (
     r"|Fortran runtime error: |forrtl: severe \(|^ ?ERROR STOP\b|^STOP [1-9]"
     r"|^Error in .{1,200} : ?|^(?:\{\?)?Error using \S"
     r"|\braised an exception: |\b(?:Unhandled|Uncaught) exception\b"
-    r"|Accelerator Fatal Error: |FATAL ERROR: (?:data|variable) in (?:\w+ )?clause"
+    r"|Accelerator Fatal Error: |^(?:Rank \d+: )?FATAL ERROR: |\bFOAM FATAL (?:IO )?ERROR\b|FATAL CALLED FROM FILE"
+    r"|^ERROR(?: on proc \d+)?: .{1,200}\(\S+\.(?:cpp|h):\d+\)|^ +Error in routine \S+ \(|^Fatal error:\s*$"
+    r"|^Could not override '|^Key '\S+' is not in struct|^fatal error: (?:all goroutines|concurrent map|runtime: )"
 )
 """The last line of an uncaught exception, as far as a line alone shows it."""
 _CODE = re.compile(

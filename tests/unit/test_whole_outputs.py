@@ -293,6 +293,11 @@ def test_what_a_shell_says_of_its_program_is_a_failure(end: str, first: str) -> 
         "Error in readRDS(path) : unknown input format",
         "ERROR :     ServerApp thread raised an exception: 'acc'",
         "FATAL ERROR: variable in data clause is partially present on the device: name=u",
+        "ERROR: Unknown command: pair_stile lj (src/input.cpp:280)",
+        "     Error in routine cdiaghg (35):",
+        "--> FOAM FATAL ERROR:",
+        "Could not override 'trainer.devices'.",
+        "fatal error: all goroutines are asleep - deadlock!",
     ],
 )
 def test_last_words_of_a_program_are_its_own_error_and_are_quoted(last: str) -> None:
@@ -321,3 +326,15 @@ def test_the_end_of_a_text_with_more_failures_than_are_kept_is_read(tmp_path: Pa
     (first, *_) = diagnose(evidence).findings
     assert first.id == "program-error"
     assert first.cause.endswith("It says: KeyError: 'lr'")
+
+
+@pytest.mark.parametrize(
+    ("frame", "leads"),
+    [
+        ("/home/me/train.py", "program-error"),
+        ("/opt/venv/lib/python3.11/site-packages/peft/x.py", "python-package-missing"),
+    ],
+)
+def test_a_mistake_in_the_users_own_code_is_no_sign_of_packages(frame: str, leads: str) -> None:
+    text = f"  File \"{frame}\", line 9, in main\n    save(m, best=1)\nTypeError: save() got an unexpected keyword argument 'best'\n"
+    assert ids(f"torch 2.8\nTraceback (most recent call last):\n{text}")[0] == leads

@@ -7,10 +7,11 @@ types, libstdc++'s `std::logic_error` family, and the runtimes of gfortran 14 an
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterable, Iterator, Mapping
 
 from busbw.parsers.findings.catalogue import Role, Weight, load
-from busbw.parsers.findings.evidence import Clue, Place, View
+from busbw.parsers.findings.evidence import Clue, Place, Sighting, View
 from busbw.parsers.findings.rules import Fires, Rule, Watch
 
 _FINDING, _REJECTED = "program-error", "framework-setting-rejected"
@@ -45,6 +46,14 @@ _ARGUMENTS = Watch(
     keep=64,
 )
 """Frames in the part of a framework that checks what it was asked for."""
+_FRAMES = Watch("frames", r"File \"[^\"\n]+\", line \d+, in \S", keep=256)
+_LIBRARY = re.compile(
+    r"File \"[^\"]*(?:(?:site|dist)-packages|/lib(?:64)?/python|<frozen|/(?:vllm|sglang|megatron|deepspeed|torch|ray|transformers"
+    r"|fairseq|nemo|verl|lightning|accelerate)/)"
+)
+"""Frames in an interpreter's own modules, in packages, and in frameworks that run from their sources."""
+_OWN = re.compile(r"\b(?:Type|Attribute|Name|UnboundLocal|Index|Key|ZeroDivision|Assertion)Error\b")
+"""What is the mistake of the code that raises it, wherever another sign knows its words."""
 _NEAR = 4
 """Lines at most from the innermost frame to the last line of its exception."""
 _RUNTIME = Watch(
@@ -72,6 +81,11 @@ def _judge(view: View) -> Iterator[Clue]:
     known = load().by_id
     signs = [clue for clue in view.clues if clue.weight is not Weight.EXCLUDES]
     causes = [each for each in signs if known[each.symptom].role is Role.CAUSE]
+    own = _of_own_code(lines, view.sightings(_FRAMES.name))
+    surely_read = {each.place for each in causes if each.weight in _SURE}
+    for place in sorted(own - surely_read):
+        if place.text in ours:
+            yield lines[place].clue(_FINDING, Weight.STRONG, "program")
     # An exception that another sign reads is that sign's, and so is what its callers add to it.
     if any(each.place in lines for each in causes):
         return
@@ -79,12 +93,26 @@ def _judge(view: View) -> Iterator[Clue]:
     read = {clue.place for clue in signs}
     is_other = any(each.weight in _SURE for each in causes)
     weight = Weight.WEAK if is_other else Weight.STRONG
-    for place in sorted(each for each in lines.keys() - read if each.text in ours):
+    for place in sorted(each for each in lines.keys() - read - own if each.text in ours):
         if any(_is_behind(place, check) for check in checks):
             yield lines[place].clue(_REJECTED, Weight.WEAK, "program")
             yield lines[place].clue(_FINDING, Weight.WEAK, "program")
         else:
             yield lines[place].clue(_FINDING, weight, "program")
+
+
+def _of_own_code(lines: Mapping[Place, Sighting], frames: Iterable[Sighting]) -> set[Place]:
+    """Where exceptions stand that the user's own code raised: their innermost frame is in no library."""
+    own = set()
+    numbered = {frame.place: frame for frame in frames}
+    for place, line in lines.items():
+        if _OWN.search(line.text) is None:
+            continue
+        near = (place._replace(line_no=place.line_no - back) for back in range(1, _NEAR + 1))
+        frame = next((numbered[each] for each in near if each in numbered), None)
+        if frame is not None and _LIBRARY.search(frame.text) is None:
+            own.add(place)
+    return own
 
 
 def _is_behind(place: Place, frame: Place) -> bool:
@@ -98,7 +126,7 @@ RULE = Rule(
         "An exception of the program's own code (a wrong type, name, index, value or shape) that no"
         " other sign reads is the program's own error."
     ),
-    watches=(*_WATCHES, _ARGUMENTS, _FIELD),
+    watches=(*_WATCHES, _ARGUMENTS, _FRAMES, _FIELD),
     judge=_judge,
     fires=(
         Fires("srun: error: a: task 0: Exited\nKeyError: 'lr'\n", ((_FINDING, "strong"),)),
@@ -112,6 +140,11 @@ RULE = Rule(
         Fires(
             'torch\n  File "/a/megatron/training/arguments.py", line 9, in validate\n    assert x\nAssertionError\n',
             ((_REJECTED, "weak"), (_FINDING, "weak")),
+        ),
+        Fires(
+            'torch\n  File "/home/me/train.py", line 9, in main\n    save(m, best=1)\n'
+            "TypeError: save() got an unexpected keyword argument 'best'\n",
+            ((_FINDING, "strong"),),
         ),
     ),
     silent=(
