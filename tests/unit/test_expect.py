@@ -368,6 +368,15 @@ def test_a_measured_number_sets_the_exit_status(
     assert (found, out.splitlines()[2]) == (status, head)
 
 
+def test_only_between_nodes_gather_is_bounded_without_pxn_too(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """PXN sends through the NICs of a node's other GPUs: inside one node nothing crosses a NIC."""
+    for nodes, shown in (("1", False), ("2", True)):
+        _, out, _ = answered(capsys, *H100, "--nodes", nodes, "--collective", "gather")
+        assert ("gather without PXN: " in out) is shown
+
+
 @pytest.mark.parametrize(
     "collective",
     [

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from waiting import wait_until
@@ -18,7 +19,7 @@ from waiting import wait_until
 from busbw.checks import NodeAnswer, SectionOutput
 from busbw.checks import leases as lease_check
 from busbw.checks.leases import STALE_S, Lease
-from busbw.model import CheckResult, Node, Status
+from busbw.model import CheckResult, Command, CommandResult, Node, Status
 from busbw.run import controller, job, leases
 
 CONTROLLER = "by=ana@login1,pid=4711,at=0123456789ab.77"
@@ -288,3 +289,23 @@ def test_the_probe_of_a_check_lists_the_leases_and_takes_none(place: Place) -> N
     (lease,) = lease_check.parse("n1", place.command(section.shell))
     assert (lease.run_id, lease.running) == ("r1", False)
     assert os.readlink(place.own).startswith("run=r1,")
+
+
+def test_a_node_on_which_no_lease_can_be_made_is_measured_and_reported() -> None:
+    def answered(commands: dict[str, Command], deadline_s: float) -> tuple[CommandResult, ...]:
+        out = b"unleased ln: /tmp/busbw-lease.0: Read-only file system\n"
+        return tuple(
+            CommandResult(node, command.argv, 0, out if node == "n2" else b"", b"", 0.1)
+            for node, command in commands.items()
+        )
+
+    messages: list[tuple[str, str]] = []
+    context = SimpleNamespace(
+        plan=SimpleNamespace(run_id="r1", controller=CONTROLLER, force=False),
+        run=SimpleNamespace(run_id="r1"),
+        fleet=SimpleNamespace(sessions=("n1", "n2"), run=answered),
+        progress=lambda step, text: messages.append((step, text)),
+    )
+    assert leases.take(context, ("n1", "n2")) == {}  # type: ignore[arg-type]
+    why = "ln: /tmp/busbw-lease.0: Read-only file system"
+    assert messages == [("check", f"n2: other runs cannot see that it is in use: {why}")]
