@@ -84,6 +84,16 @@ def shaped4(needs_lab: None, tmp_path_factory: pytest.TempPathFactory) -> Iterat
         yield up(nodes=4, rate_bit_s=150e6)
 
 
+@pytest.fixture(scope="module")
+def slurm3(needs_lab: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[LabState]:
+    """A lab of 3 nodes with a Slurm, shared by the tests of a module."""
+    lacking = requirements.missing(Mode.ROOT, slurm=True)
+    if lacking:
+        pytest.skip(f"missing packages: {requirements.apt_command(lacking)}")
+    with private_labs(tmp_path_factory.mktemp("s3") / "labs") as up:
+        yield up(nodes=3, slurm=True)
+
+
 @dataclass(frozen=True, slots=True)
 class Ran:
     """What a command in the lab left behind."""

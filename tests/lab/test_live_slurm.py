@@ -17,8 +17,8 @@ from typing import Any
 
 import pytest
 
-from busbw.lab import enter, faults, files, processes, requirements
-from busbw.lab.state import LabState, Mode
+from busbw.lab import enter, faults, files, processes
+from busbw.lab.state import LabState
 
 sys.path.insert(0, str(Path(__file__).with_name("live")))
 import jobs  # beside the programs it starts, none of which is a test
@@ -30,18 +30,6 @@ export RANK=$SLURM_PROCID WORLD_SIZE=$SLURM_NTASKS LOCAL_RANK=$SLURM_LOCALID
 if [ "$RANK" = "$RING_LIMITED" ]; then echo 0 >"$RING_GROUP/cgroup.procs" || exit 9; fi
 exec "$0" -c "$RING_PROGRAM"
 """
-
-
-@pytest.fixture(scope="module")
-def slurm3(
-    needs_lab: None, make_labs: Callable, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[LabState]:  # type: ignore[type-arg]
-    """A lab of 3 nodes with a Slurm."""
-    lacking = requirements.missing(Mode.ROOT, slurm=True)
-    if lacking:
-        pytest.skip(f"missing packages: {requirements.apt_command(lacking)}")
-    with make_labs(tmp_path_factory.mktemp("s3")) as labs:
-        yield labs(nodes=3, slurm=True)
 
 
 @contextmanager

@@ -4,29 +4,17 @@ them."""
 from __future__ import annotations
 
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from busbw.errors import LabError
-from busbw.lab import processes, requirements
+from busbw.lab import processes
 from busbw.lab.state import LabState, Mode
 from busbw.triage import slurm_job
 
 pytestmark = [pytest.mark.lab, pytest.mark.slurm]
-
-
-@pytest.fixture(scope="module")
-def slurm3(
-    needs_lab: None, make_labs: Callable, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[LabState]:  # type: ignore[type-arg]
-    """A lab of 3 nodes with a Slurm."""
-    lacking = requirements.missing(Mode.ROOT, slurm=True)
-    if lacking:
-        pytest.skip(f"missing packages: {requirements.apt_command(lacking)}")
-    with make_labs(tmp_path_factory.mktemp("s3")) as labs:
-        yield labs(nodes=3, slurm=True)
 
 
 def test_srun_reaches_every_node_from_the_head_and_from_a_node(

@@ -6,6 +6,7 @@ from __future__ import annotations
 import dataclasses
 
 import pytest
+from plans import bare_playbook, run_plan
 
 from busbw.assess import contract as acceptance
 from busbw.assess import headline
@@ -13,7 +14,7 @@ from busbw.assess.appraisal import Appraisal
 from busbw.assess.expectation import Hardware, NodeHardware
 from busbw.assess.launches import Launch
 from busbw.checks import NodeAnswer, SectionOutput
-from busbw.fabrics.fabric import ChecksPlan, undetected
+from busbw.fabrics.fabric import undetected
 from busbw.model import (
     BenchmarkCase,
     BenchmarkResult,
@@ -38,10 +39,9 @@ from busbw.model import (
 )
 from busbw.parsers.blame.blame import BlameOutcome
 from busbw.parsers.nccl_tests.groups import GroupSample
-from busbw.playbook import Contract, Playbook, SurveyPlan
+from busbw.playbook import Contract
 from busbw.playbook.contract import Criterion
 from busbw.store.artefacts import CaseArtefact
-from busbw.store.plan import RunPlan
 from busbw.survey import without_suspects
 
 GIB = 1 << 30
@@ -205,10 +205,8 @@ def answers(
     cluster = Cluster(
         tuple(Node(n, labels=own) for n, own in zip(NODES, labels, strict=True)), "n1", "-w"
     )
-    book = Playbook(
-        "p", "", None, ChecksPlan(), (CASE,), (), SurveyPlan("never", 1.0, 1, 1, ()), "nccl-tests"
-    )
-    plan = RunPlan("busbw.store.plan/4", "0", "r", "", cluster, book, undetected(), "ssh")
+    book = bare_playbook(CASE)
+    plan = run_plan(cluster, book, undetected())
     return acceptance.answers(plan, outcomes, (), checks, outcome, APPRAISED)
 
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
+from plans import run_plan
 
 from busbw import playbook
 from busbw.building import node_types, recipe
@@ -28,7 +29,6 @@ from busbw.run import build as stage
 from busbw.run import build_plans
 from busbw.run.context import Context
 from busbw.store import artefacts, own_builds, run_directory
-from busbw.store.plan import SCHEMA, RunPlan
 from busbw.store.run_directory import RunDir
 from busbw.transport import Session
 from busbw.transport.fanout import open_fleet
@@ -124,15 +124,13 @@ def context(tmp_path: Path, here: Here) -> Iterator[tuple[Context, list[str]]]:
     case = BenchmarkCase("all-reduce", Collective.ALL_REDUCE, Sizes(8, 8))
     book = dataclasses.replace(playbook.load("quick"), cases=(case,))
     run = run_directory.create(tmp_path / "runs", "2026-11-21T12:00:00Z", "quick")
-    plan = RunPlan(
-        SCHEMA,
-        "1",
-        run.run_id,
-        "2026-11-21T12:00:00Z",
+    plan = run_plan(
         cluster,
         book,
         fabric.load("infiniband"),
-        "local",
+        run_id=run.run_id,
+        started="2026-11-21T12:00:00Z",
+        transport="local",
     )
     messages: list[str] = []
     with open_fleet(cluster, here, deadline_s=30) as fleet:

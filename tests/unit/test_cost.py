@@ -6,19 +6,17 @@ import json
 from pathlib import Path
 
 import pytest
+from plans import bare_playbook, run_plan
 
 from busbw import cli
 from busbw.fabrics import fabric
-from busbw.fabrics.fabric import ChecksPlan
 from busbw.model import BenchmarkCase, Cluster, Collective, Invocation, Node, Sizes
 from busbw.parsers import articles, cost
 from busbw.parsers.articles import Site, Workload
 from busbw.parsers.cost import Job, Loss, Step
 from busbw.parsers.nccl_tests import table as nccl_tests_table
-from busbw.playbook import Playbook, SurveyPlan
 from busbw.store import artefacts, run_directory
 from busbw.store.artefacts import CaseArtefact
-from busbw.store.plan import RunPlan
 
 LLAMA = Job(405e9, 2.0, 8, 8)
 
@@ -386,20 +384,11 @@ def a_run(
     """A run directory with one launch, whose table is a recorded one."""
     nodes = ("n1", "n2")
     case = BenchmarkCase("all-reduce", collective, Sizes(1024, 1 << 20))
-    book = Playbook(
-        "p", "", None, ChecksPlan(), (case,), (), SurveyPlan("never", 1.0, 1, 1, ()), "nccl-tests"
-    )
+    book = bare_playbook(case)
     run = run_directory.create(out, "2026-11-21T10:00:00Z", "p")
     cluster = Cluster(tuple(Node(name) for name in nodes), "n1", "-w", emulated=emulated)
-    plan = RunPlan(
-        "busbw.store.plan/4",
-        "0",
-        run.run_id,
-        "2026-11-21T10:00:00Z",
-        cluster,
-        book,
-        fabric.load("infiniband"),
-        "ssh",
+    plan = run_plan(
+        cluster, book, fabric.load("infiniband"), run_id=run.run_id, started="2026-11-21T10:00:00Z"
     )
     artefacts.keep(run, "plan.json", plan)
     stdout = "cases/all-reduce/stdout.txt"

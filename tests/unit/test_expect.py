@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from plans import run_plan
 
 from busbw import cli, playbook
 from busbw.fabrics import fabric as profile
@@ -17,7 +18,6 @@ from busbw.playbook import contract
 from busbw.playbook.template import TEMPLATE
 from busbw.store import artefacts, run_directory
 from busbw.store.artefacts import PreflightArtefact, PreflightEntry
-from busbw.store.plan import RunPlan
 
 H100 = ("expect", "--gpu", "H100", "--nics", "8x400", "--fabric", "infiniband")
 
@@ -485,15 +485,12 @@ def recorded(out: Path, answers: dict[str, dict[str, str]], *, fabric: str | Non
     named = profile.undetected() if fabric is None else profile.load(fabric)
     run = run_directory.create(out, "2026-11-21T10:00:00Z", "quick")
     book = playbook.load("quick")
-    plan = RunPlan(
-        "busbw.store.plan/4",
-        "0",
-        run.run_id,
-        "2026-11-21T10:00:00Z",
+    plan = run_plan(
         Cluster(nodes, nodes[0].name, "-w"),
         book,
         named,
-        "ssh",
+        run_id=run.run_id,
+        started="2026-11-21T10:00:00Z",
     )
     artefacts.keep(run, "plan.json", plan)
     entries = []

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from plans import run_plan
 
 from busbw import playbook
 from busbw.fabrics import fabric
@@ -15,7 +16,6 @@ from busbw.parsers.blame.parts import Fabric
 from busbw.parsers.nccl_tests.groups import GroupSample
 from busbw.run.context import Context
 from busbw.store import artefacts, run_directory
-from busbw.store.plan import RunPlan
 from busbw.survey import link_baseline
 from busbw.survey.link_baseline import LinkBaselineArtefact
 from busbw.survey.measure_links import measure_links
@@ -83,15 +83,8 @@ def test_every_rail_is_measured_by_the_tool_of_its_fabric(name: str, tmp_path: P
     cluster = Cluster(nodes, "n1", "test")
     started = "2026-11-20T13:12:00Z"
     run = run_directory.create(tmp_path / "runs", started, "day-one")
-    plan = RunPlan(
-        "busbw.plan/1",
-        "0",
-        "r",
-        started,
-        cluster,
-        playbook.load("quick"),
-        fabric.load(name),
-        "local",
+    plan = run_plan(
+        cluster, playbook.load("quick"), fabric.load(name), started=started, transport="local"
     )
     samples = tuple(
         GroupSample(pair, 1 << 30, (47.0, 47.1, 46.9), "raw/x", launch="survey-pairs-1")

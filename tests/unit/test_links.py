@@ -12,6 +12,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from plans import run_plan
 
 from busbw import playbook
 from busbw.assess import links
@@ -22,7 +23,7 @@ from busbw.model import Cluster, Node, Status
 from busbw.model.links import PortFacts
 from busbw.run.context import Context
 from busbw.store import artefacts, run_directory
-from busbw.store.plan import SCHEMA, RunPlan
+from busbw.store.plan import RunPlan
 from busbw.store.run_directory import RunDir
 from busbw.survey import link_baseline
 from busbw.survey.link_baseline import Extent, LinkBaselineArtefact
@@ -84,7 +85,7 @@ def plan_of(nodes: tuple[str, ...], rails: tuple[str, ...] = RAILS) -> RunPlan:
     members = tuple(Node(name, rails=rails) for name in nodes)
     cluster = Cluster(members, nodes[0], "test")
     book = playbook.load("day-one")
-    return RunPlan(SCHEMA, "0", "r", "", cluster, book, fabric.load("infiniband"), "ssh")
+    return run_plan(cluster, book, fabric.load("infiniband"))
 
 
 def measured(

@@ -7,6 +7,7 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
+from plans import run_plan
 
 from busbw import playbook
 from busbw.checks import NodeAnswer, SectionOutput, participation
@@ -18,7 +19,6 @@ from busbw.run.context import Context
 from busbw.run.launching import Place
 from busbw.store import artefacts, run_directory
 from busbw.store.artefacts import Excluded, ExcludedNodes
-from busbw.store.plan import RunPlan
 
 DF = "Filesystem     1024-blocks     Used Available Capacity Mounted on\n"
 ROOM = f"{DF}/dev/sda1 100000000 50000000 50000000 50% /\ntmpfs 65536 0 65536 0% /tmp\n"
@@ -122,15 +122,8 @@ def context(
     run = run_directory.create(tmp_path, "2026-11-21T12:00:00Z", "test")
     cluster = Cluster(tuple(Node(name) for name in names), names[0], "-w")
     book = playbook.load("quick", emulated=True)
-    plan = RunPlan(
-        "busbw.store.plan/4",
-        "test",
-        run.run_id,
-        "2026-11-21T12:00:00Z",
-        cluster,
-        book,
-        fabric.load("tcp"),
-        "ssh",
+    plan = run_plan(
+        cluster, book, fabric.load("tcp"), run_id=run.run_id, started="2026-11-21T12:00:00Z"
     )
     fleet = SimpleNamespace(
         sessions=dict.fromkeys(names, Head(refused)),

@@ -10,6 +10,7 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
+from plans import run_plan
 
 from busbw import playbook
 from busbw.checks import NodeAnswer, SectionOutput, occupied
@@ -22,7 +23,6 @@ from busbw.run import occupants, participants
 from busbw.run.context import Context
 from busbw.store import artefacts, run_directory
 from busbw.store.artefacts import PreflightArtefact
-from busbw.store.plan import RunPlan
 
 HEAD = "gpu_uuid, pid, used_gpu_memory [MiB]\n"
 IDENTITY = "host={}\nhome=/home/me\nuid=1000\nssh=\nmpirun=/usr/bin/mpirun\n"
@@ -73,15 +73,12 @@ def context(
     artefacts.keep(run, "preflight.json", PreflightArtefact("b", ()))
     cluster = Cluster(nodes or tuple(Node(name) for name in names), names[0], "-w")
     book = playbook.load("quick", emulated=True)
-    plan = RunPlan(
-        "busbw.store.plan/4",
-        "test",
-        run.run_id,
-        "2026-11-21T12:00:00Z",
+    plan = run_plan(
         cluster,
         book,
         fabric.load("tcp"),
-        "ssh",
+        run_id=run.run_id,
+        started="2026-11-21T12:00:00Z",
         force=force,
     )
     messages: list[str] = []

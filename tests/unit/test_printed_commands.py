@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from plans import run_plan
 
 from busbw import assess
 from busbw.assess import commands, placeholders
@@ -41,15 +42,10 @@ NODES = (
 
 def plan(**changes: object) -> RunPlan:
     cluster = Cluster(NODES, "n1", "cluster.yaml")
-    made = RunPlan(
-        "busbw.store.plan/4",
-        "0",
-        "r",
-        "",
+    made = run_plan(
         cluster,
         load("quick"),
         fabric.undetected(),
-        "ssh",
         words=("-i", "cluster.yaml", "-p", "tcp"),
         run_words=("quick", "--nccl-tests", "~/nccl-tests"),
     )

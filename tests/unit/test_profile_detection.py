@@ -6,6 +6,7 @@ from __future__ import annotations
 import dataclasses
 
 import pytest
+from plans import bare_playbook, run_plan
 
 from busbw.assess import detection
 from busbw.assess.detection import Guess
@@ -13,7 +14,6 @@ from busbw.checks import NodeAnswer, SectionOutput
 from busbw.errors import UsageError
 from busbw.fabrics import fabric
 from busbw.model import Cluster, Node
-from busbw.playbook import ChecksPlan, Playbook, SurveyPlan
 from busbw.store.plan import RunPlan
 
 GOOGLE, MICROSOFT = (
@@ -165,8 +165,6 @@ def test_before_it_is_detected_nothing_is_set_and_nothing_required() -> None:
 
 
 def undetected() -> RunPlan:
-    book = Playbook(
-        "quick", "", None, ChecksPlan(), (), (), SurveyPlan("never", 1.0, 1, 1, ()), "nccl-tests"
-    )
+    book = bare_playbook(name="quick")
     cluster = Cluster((Node("n1"), Node("n2")), "n1", "-w n[1-2]")
-    return RunPlan("busbw.store.plan/4", "0", "run", "", cluster, book, fabric.undetected(), "ssh")
+    return run_plan(cluster, book, fabric.undetected(), run_id="run")

@@ -11,6 +11,7 @@ from types import SimpleNamespace
 from typing import cast
 
 import pytest
+from plans import run_plan
 
 from busbw import playbook
 from busbw.assess import diagnosis, proof
@@ -27,7 +28,7 @@ from busbw.run.context import Context
 from busbw.run.launching import Place
 from busbw.run.measure import Launch, measure
 from busbw.store import run_directory
-from busbw.store.plan import SCHEMA, RunPlan
+from busbw.store.plan import RunPlan
 from busbw.transport.fanout import open_fleet
 from busbw.transport.local import LocalTransport
 from busbw.transport.recorder import RecordingTransport
@@ -47,15 +48,13 @@ def made(purpose: str, fabric: str = "infiniband", nccl: str | None = None) -> L
     """A launch as the plan of two nodes gives it."""
     book = dataclasses.replace(playbook.load("quick"), env=())
     cluster = Cluster((Node("n1", slots=2), Node("n2", slots=2)), "n1", "test")
-    plan = RunPlan(
-        SCHEMA,
-        "1",
-        "20261121-1200-quick",
-        "2026-11-21T12:00:00Z",
+    plan = run_plan(
         cluster,
         book,
         profile.load(fabric),
-        "local",
+        run_id="20261121-1200-quick",
+        started="2026-11-21T12:00:00Z",
+        transport="local",
     )
     known = {
         name: NodeFacts(

@@ -19,6 +19,7 @@ from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
+from plans import run_plan
 
 from busbw import cli, playbook
 from busbw.building import download, recipe, sources
@@ -28,7 +29,7 @@ from busbw.fabrics import fabric
 from busbw.model import Cluster, Node
 from busbw.run import planning
 from busbw.store import own_figures, run_directory
-from busbw.store.plan import SCHEMA, RunPlan
+from busbw.store.plan import RunPlan
 
 FILES = {
     "Makefile": b"src.build:\n\tmake -C src\n",
@@ -473,15 +474,13 @@ def begun(tmp_path: Path, benchmark: Benchmark | None) -> tuple[run_directory.Ru
     if benchmark is not None:
         sources.keep(run, benchmark)
     cluster = Cluster((Node("n1"),), "n1", "test")
-    return run, RunPlan(
-        SCHEMA,
-        "1",
-        run.run_id,
-        "2026-11-21T12:00:00Z",
+    return run, run_plan(
         cluster,
         playbook.load("quick"),
         fabric.load("tcp"),
-        "local",
+        run_id=run.run_id,
+        started="2026-11-21T12:00:00Z",
+        transport="local",
     )
 
 

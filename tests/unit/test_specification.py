@@ -7,6 +7,7 @@ import re
 from pathlib import Path
 
 import pytest
+from plans import run_plan
 
 from busbw import inventory, playbook
 from busbw.assess.expectation import Hardware, as_demanded
@@ -20,7 +21,6 @@ from busbw.parsers.expect.hardware import Nics
 from busbw.playbook.specification import FIELDS, merged, met, requirements
 from busbw.store import artefacts, run_directory
 from busbw.store.artefacts import PreflightArtefact, PreflightEntry, ReachArtefact
-from busbw.store.plan import SCHEMA, RunPlan
 
 H100 = Path(__file__).parents[1] / "fixtures" / "h100_nodes" / "node1.txt"
 BOUNDARY = "20261123-034628-check"
@@ -177,9 +177,7 @@ def checked_run(out: Path, text: bytes) -> Path:
     run = run_directory.create(out, started, "check")
     cluster = Cluster(tuple(Node(name) for name in names), names[0], "-w node[1-2]")
     book = dataclasses.replace(playbook.load("day-one"), cases=(), gates=())
-    plan = RunPlan(
-        SCHEMA, "0", run.run_id, started, cluster, book, fabric.load("infiniband"), "ssh"
-    )
+    plan = run_plan(cluster, book, fabric.load("infiniband"), run_id=run.run_id, started=started)
     entries = tuple(
         PreflightEntry(name, f"raw/preflight/{name}.txt", None, 0, None, 0.5) for name in names
     )

@@ -6,6 +6,7 @@ import dataclasses
 from pathlib import Path
 
 import live_answers
+from plans import run_plan
 
 from busbw import playbook
 from busbw.assess import launches, layout, timeline
@@ -31,15 +32,8 @@ NODES = ("n1", "n2")
 
 
 def plan_of(nodes: tuple[Node, ...]) -> RunPlan:
-    return RunPlan(
-        "busbw.store.plan/4",
-        "0",
-        "r",
-        "",
-        Cluster(nodes, nodes[0].name, "cluster.yaml"),
-        playbook.load("quick"),
-        fabrics.undetected(),
-        "ssh",
+    return run_plan(
+        Cluster(nodes, nodes[0].name, "cluster.yaml"), playbook.load("quick"), fabrics.undetected()
     )
 
 

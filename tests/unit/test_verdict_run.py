@@ -6,6 +6,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from plans import bare_playbook, run_plan
 
 from busbw import assess
 from busbw.fabrics import fabric
@@ -24,7 +25,6 @@ from busbw.playbook import Contract, Gate, Playbook, SurveyPlan
 from busbw.playbook.contract import Criterion
 from busbw.store import artefacts, run_directory
 from busbw.store.artefacts import CaseArtefact, PreflightArtefact, PreflightEntry, ReachArtefact
-from busbw.store.plan import RunPlan
 
 TABLE = (Path(__file__).parents[1] / "fixtures/nccl_tests/all_reduce.txt").read_text()
 SIZES = Sizes(1024, 262144, 4)
@@ -78,31 +78,14 @@ def judged(out: Path, lines: str, *, contract: Contract | None = None) -> RunRes
         "nccl-tests",
     )
     if contract is not None:
-        book = Playbook(
-            "p",
-            "",
-            None,
-            ChecksPlan(),
-            CASES,
-            (),
-            SurveyPlan("never", 1.0, 1, 1, ()),
-            "nccl-tests",
-            contract=contract,
-        )
+        book = bare_playbook(*CASES, contract=contract)
     run = run_directory.create(out, "2026-11-21T10:00:00Z", "p")
     cluster = Cluster(tuple(Node(name) for name in NODES), "n1", "-w n[1-2]")
     artefacts.keep(
         run,
         "plan.json",
-        RunPlan(
-            "busbw.store.plan/4",
-            "0",
-            run.run_id,
-            "2026-11-21T10:00:00Z",
-            cluster,
-            book,
-            fabric.undetected(),
-            "ssh",
+        run_plan(
+            cluster, book, fabric.undetected(), run_id=run.run_id, started="2026-11-21T10:00:00Z"
         ),
     )
     artefacts.keep(run, "reach.json", ReachArtefact(NODES, (), "ssh"))
