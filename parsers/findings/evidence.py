@@ -48,7 +48,12 @@ _PEER = re.compile(
 _GPU = re.compile(
     r"\((?:PCI:)?(?P<pci>[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}(?:\.\d)?)\)", re.IGNORECASE
 )
-_NODE = re.compile(r"\bon node (?P<node>[\w.-]+)|\berror: (?P<srun>[\w.\[\],-]+): tasks? ")
+_NODE = re.compile(
+    r"\bon node (?P<node>[\w.-]+)|\berror: (?P<srun>[\w.\[\],-]+): tasks? "
+    r"|^ *Peer host: +(?P<peer_host>[\w.-]+)$"
+)
+_NOTICED = re.compile(r"\bexited on signal 13\b")
+"""SIGPIPE: it wrote to a process that had ended. The one that failed first is another."""
 
 
 def source_kind(source: str) -> str:
@@ -416,7 +421,14 @@ def places(text: str) -> tuple[str, ...]:
 
     >>> places("gpu7:4711:4720 [3] NCCL WARN NET/IB: Got completion from peer 10.0.0.8<47001> with status=12 hca mlx5_3")
     ('gpu7', 'mlx5_3', 'peer 10.0.0.8')
+
+    Who only noticed that another had ended is no place to look at.
+
+    >>> places("mpirun noticed that process rank 2 with PID 0 on node node3 exited on signal 13 (Broken pipe).")
+    ()
     """
+    if _NOTICED.search(text):
+        return ()
     found = []
     for pattern, form in (
         (_HOST, "{}"),

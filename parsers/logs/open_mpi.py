@@ -117,8 +117,16 @@ RULES: tuple[Rule, ...] = (
         help=True,
     ),
     Rule(
+        "broken-pipe",
+        r"noticed that process rank \d+ with PID \d+ on node \S+ exited on signal 13\b",
+        "a rank wrote to a process that had ended: that one failed first",
+        role=_SECONDARY,
+        help=True,
+    ),
+    Rule(
         "signal",
-        r"noticed that process rank (?P<rank>\d+) with PID \d+ on node (?P<node>\S+)" r" exited on",
+        r"noticed that process rank (?P<rank>\d+) with PID \d+ on node (?P<node>\S+)"
+        r" exited on(?! signal 13\b)",
         "a rank was ended by a signal: 9 the OOM killer or a clean-up, 11 and 7 a crash,"
         " 6 an abort, 15 somebody",
         (
@@ -211,6 +219,7 @@ RULES: tuple[Rule, ...] = (
         "peer-disconnected",
         r"An MPI communication peer process has unexpectedly disconnected",
         "the peer failed first",
+        (r"Peer host: (?P<node>[\w.-]+)",),
         role=_SECONDARY,
         help=True,
     ),

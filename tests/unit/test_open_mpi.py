@@ -28,7 +28,7 @@ killed-rank
 killed-while-connecting
     primary-aborted, secondary, line 2
     mpi-tcp-failed, secondary, line 6, node node1, detail 10.77.0.5:1034
-    peer-disconnected, secondary, line 17
+    peer-disconnected, secondary, line 17, node node1
     signal, cause, line 33, rank 20, node node5, code 9, detail Killed
 segfault-rank
     primary-aborted, secondary, line 2

@@ -17,6 +17,7 @@ OPENIB = "WARNING: There was an error initializing an OpenFabrics device.\n"
 TIME_LIMIT = (
     "slurmstepd: error: *** JOB 42 ON n1 CANCELLED AT 2026-07-10T09:00:00 DUE TO TIME LIMIT ***\n"
 )
+FIXTURES = Path(__file__).parents[1] / "fixtures"
 NO_HOST = "[W328 00:09:35.1 socket.cpp:209] [c10d] The hostname of the client socket cannot be retrieved. err=-3\n"
 
 
@@ -338,3 +339,26 @@ def test_the_end_of_a_text_with_more_failures_than_are_kept_is_read(tmp_path: Pa
 def test_a_mistake_in_the_users_own_code_is_no_sign_of_packages(frame: str, leads: str) -> None:
     text = f"  File \"{frame}\", line 9, in main\n    save(m, best=1)\nTypeError: save() got an unexpected keyword argument 'best'\n"
     assert ids(f"torch 2.8\nTraceback (most recent call last):\n{text}")[0] == leads
+def test_who_only_noticed_the_end_of_another_is_not_the_place() -> None:
+    recorded = (FIXTURES / "open_mpi" / "killed-while-connecting.txt").read_text().splitlines()
+    # Without mpirun's last word, which names the rank that was killed.
+    noticed = "\n".join(recorded[15:31]) + "\n"
+    (first, *_) = findings(noticed)
+    assert (first.id, first.confidence, first.where) == (
+        "dead-process",
+        Confidence.POSSIBLE,
+        ("node1",),
+    )
+    broken = "mpirun noticed that process rank 2 with PID 0 on node node3 exited on signal 13 (Broken pipe).\n"
+    (first, *_) = findings(broken)
+    assert (first.id, first.confidence, first.where) == ("dead-process", Confidence.POSSIBLE, ())
+
+
+def test_a_lost_daemon_names_its_node() -> None:
+    first = findings((FIXTURES / "open_mpi" / "lost-daemon.txt").read_text())[0]
+    assert (first.id, first.where) == ("node-unreachable", ("node3",))
+
+
+def test_a_parameter_given_twice_is_a_rejected_setting() -> None:
+    first = findings((FIXTURES / "open_mpi" / "same-mca-twice.txt").read_text())[0]
+    assert (first.id, first.confidence) == ("mpi-setting-rejected", Confidence.LIKELY)
