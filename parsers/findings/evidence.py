@@ -49,7 +49,7 @@ _GPU = re.compile(
     r"\((?:PCI:)?(?P<pci>[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}(?:\.\d)?)\)", re.IGNORECASE
 )
 _NODE = re.compile(
-    r"\bon node (?P<node>[\w.-]+)|\berror: (?P<srun>[\w.\[\],-]+): tasks? "
+    r"\bon node \(?(?P<node>[\w.-]+)|\berror: (?P<srun>[\w.\[\],-]+): tasks? "
     r"|^ *Peer host: +(?P<peer_host>[\w.-]+)$"
 )
 _NOTICED = re.compile(r"\bexited on signal 13\b")
