@@ -339,6 +339,8 @@ def test_the_end_of_a_text_with_more_failures_than_are_kept_is_read(tmp_path: Pa
 def test_a_mistake_in_the_users_own_code_is_no_sign_of_packages(frame: str, leads: str) -> None:
     text = f"  File \"{frame}\", line 9, in main\n    save(m, best=1)\nTypeError: save() got an unexpected keyword argument 'best'\n"
     assert ids(f"torch 2.8\nTraceback (most recent call last):\n{text}")[0] == leads
+
+
 def test_who_only_noticed_the_end_of_another_is_not_the_place() -> None:
     recorded = (FIXTURES / "open_mpi" / "killed-while-connecting.txt").read_text().splitlines()
     # Without mpirun's last word, which names the rank that was killed.
