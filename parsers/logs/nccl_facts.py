@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 
 from busbw.model import (
     Connection,
@@ -22,7 +22,7 @@ from busbw.model import (
     TuningChoice,
 )
 from busbw.parsers.logs.nccl_line import message_of
-from busbw.parsers.logs.scan import COMMON_LINES, Pattern
+from busbw.parsers.logs.scan import COMMON_LINES, Line, Pattern
 from busbw.parsers.logs.scan_sieve import LONGEST_LINE
 from busbw.text import whole_number
 
@@ -74,10 +74,11 @@ def _interfaces(text: str) -> tuple[Interface, ...]:
 
 def _hcas(match: re.Match[str], message: str) -> ProcessFacts:
     ports = []
-    for cells in _HCA.findall(match["rest"].partition(";")[0]):
+    rest = match.string[match.start("first") :]
+    for cells in _HCA.findall(rest.partition(";")[0]):
         index, device, port, rail, plane, link = cells
         ports.append(HcaPort(int(index), device, int(port), link, _int(rail), _int(plane)))
-    return ProcessFacts(hcas=tuple(ports), relaxed_ordering="[RO]" in match["rest"])
+    return ProcessFacts(hcas=tuple(ports), relaxed_ordering="[RO]" in rest)
 
 
 def _int(text: str | None) -> int | None:
@@ -209,7 +210,7 @@ _FACTS: tuple[tuple[str, str, int, _Take], ...] = (
         200,
         _environment,
     ),
-    ("bootstrap", r"Bootstrap ?: Using\s+(?P<rest>.+)$", 4, _bootstrap),
+    ("bootstrap", r"Bootstrap ?: Using +(?P<rest>.+)$", 4, _bootstrap),
     ("network", r"Using network (?P<name>.+)$", 4, _network),
     ("plugin", r"\b(?P<kind>NET|TUNER|PROFILER|ENV|GIN|RMA)/Plugin ?: (?P<text>.*)$", 16, _plugin),
     (
@@ -227,7 +228,7 @@ _FACTS: tuple[tuple[str, str, int, _Take], ...] = (
     ),
     (
         "hcas",
-        r"NET/\S+(?: v\d+)? ?: Using (?P<rest>\[\d+\]\S+?:\d+(?::-?\d+:-?\d+)?/.*)$",
+        r"NET/\S+(?: v\d+)? ?: Using (?P<first>\[\d+\]\S+?:\d+(?::-?\d+:-?\d+)?/)",
         4,
         _hcas,
     ),
@@ -356,7 +357,12 @@ _REMEMBERED = 4096
 def _pattern(name: str, expression: str, keep: int) -> Pattern:
     most = _ALL_LINES if name == "environment" else COMMON_LINES
     return Pattern(
-        FACT_PREFIX + name, expression, keep, distinct=name not in _SEVERAL, common_after=most
+        FACT_PREFIX + name,
+        expression,
+        keep,
+        distinct=name not in _SEVERAL,
+        common_after=most,
+        frequent=True,
     )
 
 
@@ -387,7 +393,8 @@ def take(pattern_id: str, text: str) -> ProcessFacts:
     >>> take("nccl-debug.environment", "n:1:2 [0] NCCL INFO NCCL_IB_TIMEOUT set by environment to 22.").environment
     (('NCCL_IB_TIMEOUT', '22'),)
     """
-    return facts_with(**dict(taken(pattern_id, text)))
+    (given,) = taken(pattern_id, (Line(1, text),))
+    return facts_with(**dict(given))
 
 
 facts_with: Callable[..., ProcessFacts] = ProcessFacts
@@ -399,14 +406,16 @@ Given = tuple[tuple[str, object], ...]
 """What one line says: fields of `ProcessFacts` that are not empty, with their values."""
 
 
-def taken(pattern_id: str, text: str) -> Given:
-    """What a line says that the pattern matched. It is remembered without the line's prefix, and of
-    connections without who is connected: the ranks of a job log the same."""
-    at = text.find("NCCL ") - 1
-    if at >= 0 and text.startswith(_INFO, at) and len(text) < LONGEST_LINE:
-        path = text.find(_VIA, at) if pattern_id in _PATHS else -1
-        text = f"{_INFO}{text[path + 1 :]}" if path > 0 else text[at:]
-    return _remembered(pattern_id, text)
+def taken(pattern_id: str, lines: Iterable[Line]) -> Iterator[Given]:
+    """What each of the lines says that the pattern matched. It is remembered without the line's prefix,
+    and of connections without who is connected: the ranks of a job log the same."""
+    is_path = pattern_id in _PATHS
+    for _, text, _ in lines:
+        at = text.find("NCCL ") - 1
+        if at >= 0 and text.startswith(_INFO, at) and len(text) < LONGEST_LINE:
+            path = text.find(_VIA, at) if is_path else -1
+            text = f"{_INFO}{text[path + 1 :]}" if path > 0 else text[at:]
+        yield _remembered(pattern_id, text)
 
 
 @functools.lru_cache(maxsize=_REMEMBERED)

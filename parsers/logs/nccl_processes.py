@@ -12,6 +12,7 @@ from __future__ import annotations
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
+from itertools import chain
 
 from busbw.model import Communicator, LogLine, NcclLog, NcclWarning, ProcessFacts
 from busbw.parsers.logs.nccl_communicators import (
@@ -40,8 +41,10 @@ _RANKS = re.compile(r"^rank (\d+)$")
 class _Logged:
     """What the lines of one process say."""
 
+    __slots__ = ("communicators", "fields")
+
     def __init__(self) -> None:
-        self.fields: defaultdict[str, list[object]] = defaultdict(list)
+        self.fields: dict[str, list[object]] = {}
         """Fields of `ProcessFacts`, with what each line says."""
         self.communicators: list[Communicator] = []
 
@@ -69,9 +72,13 @@ def log_of(scan: Scan) -> NcclLog:
                 if match := BACKTRACE.match(message):
                     results[result_name(int(match["result"]))] += 1
         else:
-            for line in hit.examples:
-                for name, value in taken(hit.pattern, line.text):
-                    own.fields[name].append(value)
+            fields = own.fields
+            for given in taken(hit.pattern, hit.examples):
+                for name, value in given:
+                    if name in fields:
+                        fields[name].append(value)
+                    else:
+                        fields[name] = [value]
     processes = [_process(name, own) for name, own in logged.items()]
     processes.sort(key=_by_rank)
     warnings.sort(key=lambda each: each.line_no)
@@ -134,8 +141,9 @@ def _merged(values: Sequence[object]) -> object:
     first = values[0]
     if not isinstance(first, tuple) or (len(values) == 1 and len(first) == 1):
         return first
-    groups = [group for group in values if isinstance(group, tuple)]
-    return tuple(dict.fromkeys([each for group in groups for each in group]))
+    # What several lines say alike is one object, as `taken` remembers it: most are known by that.
+    groups = {id(value): value for value in values if isinstance(value, tuple)}.values()
+    return first if len(groups) == len(first) == 1 else tuple(dict.fromkeys(chain(*groups)))
 
 
 def _by_rank(process: ProcessFacts) -> tuple[bool, int, str]:

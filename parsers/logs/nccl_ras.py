@@ -262,13 +262,15 @@ _PROCESS = re.compile(r"^\s*Process (\d+) on node (\S+) managing GPUs? (.+?)\s*$
 _MISSING = re.compile(r"^\s*The missing ranks?: ([\d, -]+)")
 _EVENT = re.compile(r"^\[(?P<ts>\d{4}-[^\]]+)\] (?P<event>PEER_\w+): (?P<text>.*)$")
 _EVENT_PEER = re.compile(r"Process (\d+) on node (\S+)(?: managing GPUs? ([\d,]+))?")
-_LOOKS = re.compile(
-    rb"NCCL version \S+ compiled with CUDA|Group     Comms     Nodes|\(unreachable via the"
-    rb" RAS|launched up to operation \d|PEER_(?:DEAD|NEW)"
+_LOOKS = (
+    (b"NCCL version ", re.compile(rb"NCCL version \S+ compiled with CUDA")),
+    (b"Comms", re.compile(rb"Group     Comms     Nodes")),
+    (b"RAS", re.compile(rb"\(unreachable via the RAS")),
+    (b"operation", re.compile(rb"launched up to operation \d")),
+    (b"PEER_", re.compile(rb"PEER_(?:DEAD|NEW)")),
 )
-_LOOK_WORDS = (b"NCCL version ", b"Comms", b"RAS", b"operation", b"PEER_")
-"""Every match has one of them: most texts have none, and finding that out takes a tenth of the
-time."""
+"""A word, and an expression whose every match has it: most texts have none of the words, and finding
+that out takes a tenth of the time."""
 _JSON_MARKS = (b'"communicators_count"', b'"collective_counts"', b'"PEER_')
 _LISTED = 8
 _PARTIAL = "only a part of a report: no table of communicators, or not all that its table announces"
@@ -533,8 +535,8 @@ def _summary(report: RasReport) -> tuple[tuple[str, str], ...]:
 def _looks_like(head: bytes) -> float:
     if head.lstrip()[:1] == b"{":
         return 0.9 if any(mark in head for mark in _JSON_MARKS) else 0.0
-    may_be = any(word in head for word in _LOOK_WORDS)
-    return 0.8 if may_be and _LOOKS.search(head) else 0.0
+    is_report = any(word in head and looks.search(head) for word, looks in _LOOKS)
+    return 0.8 if is_report else 0.0
 
 
 FORMAT = Format("nccl-ras", "NCCL RAS report", _looks_like, read)

@@ -41,7 +41,8 @@ def read(chunks: Iterable[bytes]) -> Document:
     data, cut = _beginning(chunks)
     readings = tools.read(data)
     if not readings:
-        first_line = next(filter(str.strip, decoded(data[:_LOOK_BYTES]).splitlines()), "")
+        begin, _, _ = decoded(data[:_LOOK_BYTES]).lstrip().partition("\n")
+        first_line = "".join(begin.splitlines()[:1])
         raise UnknownLayout(
             "no output of a node's tools in it",
             seen=first_line.strip()[:200],

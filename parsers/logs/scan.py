@@ -69,6 +69,9 @@ class Pattern:
     as common: from then on only one line in 2 MB is taken."""
     after: int = 0
     """How many lines behind each kept line are kept with it (fewer at the end of a block)."""
+    frequent: bool = False
+    """True = a log has thousands of its lines, and nearly every line with its fixed words matches: it
+    pays to look for the whole expression at once."""
     unless: str = ""
     """A line that matches this expression as well does not count; "" = every line counts. Only
     lines that match `regex` are asked, so it may be slow."""
@@ -182,6 +185,7 @@ class Scanner:
         self._branches = _branches_of(expressions)
         for each in self._branches:
             each.is_single = self.patterns[each.index].common_after == 0
+            each.is_frequent = self.patterns[each.index].frequent
         self._unless = {
             index: re.compile(pattern.unless.encode(), re.IGNORECASE)
             for index, pattern in enumerate(self.patterns)
@@ -487,7 +491,7 @@ class _Tally:
                     examples.sort()
                 if process is not None and process not in names:
                     names[process] = process.decode("utf-8", "replace")
-                hit = Hit(pattern.id, names[process], entry.count, tuple(examples))
+                hit = _new_hit((pattern.id, names[process], entry.count, tuple(examples)))
                 hits.append((examples[0].line_no, pattern.id, len(hits), hit))
         hits.sort()
         problems = []
@@ -518,7 +522,8 @@ class _Tally:
 
 
 _new_line = functools.partial(tuple.__new__, Line)
-"""As `Line`, of a tuple of all its fields, in half the time."""
+_new_hit = functools.partial(tuple.__new__, Hit)
+"""As `Line` and `Hit`, of a tuple of all fields, in half the time."""
 
 
 def _first_line(text: bytes) -> str:

@@ -48,7 +48,7 @@ _FREQUENT = frozenset(
         *(" nranks ", " via net/", "via net/", ": using "),
         *("running", "pending", "roce"),
         *("int", "float", "double", "half"),
-        *("step", "iter", "epoch", "dataset", "shard", "checkpoint"),
+        *("step", "iter", "epoch", "dataset", "shard", "checkpoint", "libfabric:"),
     )
 )
 """Literals in so many lines of training logs that what is found by them is seldom a match: of a
@@ -142,6 +142,8 @@ def _says_little(branch: Branch) -> bool:
         return True
     if branch.is_exact:
         return False
+    if branch.is_frequent:
+        return True
     return min(map(len, branch.literals)) < _SHORT or not _FREQUENT.isdisjoint(branch.literals)
 
 
@@ -152,7 +154,9 @@ def _found_whole(branches: Iterable[Branch]) -> list[tuple[int, bool]]:
     for each in branches:
         if "{," in each.text:
             continue
-        if _IN_ONE_LINE.fullmatch(each.text) and _compiles(each.text, hyperscan.HS_FLAG_CASELESS):
+        if _IN_ONE_LINE.fullmatch(_shortened(each.text)) and _compiles(
+            each.text, hyperscan.HS_FLAG_CASELESS
+        ):
             found.append((each.number, True))
         elif not re.search(r"\\[AZ]", each.text) and _compiles(each.text, _prefilter_flags()):
             found.append((each.number, False))
@@ -316,10 +320,29 @@ _INDENTED = re.compile(r"\^(?:\\[sW]| )[*+](?=[^?+])")
 
 
 def _searchable(text: str) -> bytes:
-    """The expression without blanks at the start of the line: Vectorscan 5.4.12 misses matches where
-    several expressions of a database begin with them."""
+    """The shortened expression without blanks at the start of the line: Vectorscan 5.4.12 misses
+    matches where several expressions of a database begin with them."""
     indent = _INDENTED.match(text)
-    return text[indent.end() if indent else 0 :].encode()
+    return _shortened(text[indent.end() if indent else 0 :]).encode()
+
+
+_GROUP_NAME = re.compile(r"\(\?P<\w+>")
+_OPEN_END = re.compile(r"(?<!\\)(\(\?:)?(?:\.([*+])(?(1)\))\$|(\.|\\[dwS])([*+])(?(1)\)))$")
+
+
+def _shortened(text: str) -> str:
+    r"""An expression that matches in the same lines, without names, and without what a line may go on
+    with: `hyperscan` would report each character of it.
+
+    >>> _shortened(r"Using (?P<name>.+)$"), _shortened(r"(?P<no>\d+)/\w+"), _shortened(r"a\.*")
+    ('Using .', '(?:\\d+)/\\w', 'a\\.*')
+    """
+    text = _GROUP_NAME.sub("(?:", text)
+    end = _OPEN_END.search(text)
+    if end is None:
+        return text
+    one = "." if end[2] else end[3]
+    return text[: end.start()] + (one if "+" in end[0] else "")
 
 
 def _as_expression(literal: bytes) -> bytes:

@@ -514,6 +514,8 @@ class Branch:
         """A line matches if it contains one of them."""
         self.is_single = False
         """One matching line of a block is enough."""
+        self.is_frequent = False
+        """Nearly every line with one of the literals matches, and there are many."""
 
     @property
     def is_found_by_text(self) -> bool:

@@ -109,24 +109,26 @@ def _telling_lines(data: bytes) -> Iterator[tuple[int, str]]:
             if _TELLING.stand_in(line.encode("utf-8", "replace")):
                 yield line_no, line
         return
-    first, counted = 1, 0
+    line_no, counted = 1, 0
     for each in _TELLING.lines_in(data):
-        first += _line_ends(data[counted : each.start])
+        line_no += _line_ends(data, counted, each.start)
         counted = each.start
         states = data[each.start : each.end].removesuffix(b"\r")
-        for line_no, piece in enumerate(
-            states.split(b"\r"), first
+        for number, piece in enumerate(
+            states.split(b"\r"), line_no
         ):  # a progress bar's states are lines
             if _TELLING.stand_in(piece):
-                yield line_no, decoded(piece)
+                yield number, decoded(piece)
 
 
-def _line_ends(data: bytes) -> int:
-    """How many `\n`, `\r` and `\r\n` there are. Few lines of a log have a `\r`: to look behind each is
-    faster than to count `\r\n`."""
-    count = data.count(b"\n")
-    for behind in data.split(b"\r")[1:]:
-        count += not behind.startswith(b"\n")
+def _line_ends(data: bytes, start: int, end: int) -> int:
+    """How many `\n`, `\r` and `\r\n` stand there. Few lines of a log have a `\r`: to look behind each
+    is faster than to count `\r\n`."""
+    count = data.count(b"\n", start, end)
+    at = data.find(b"\r", start, end)
+    while at >= 0:
+        count += not data.startswith(b"\n", at + 1)
+        at = data.find(b"\r", at + 1, end)
     return count
 
 
