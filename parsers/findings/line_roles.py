@@ -22,6 +22,8 @@ import functools
 import re
 from enum import IntEnum
 
+from busbw.parsers.logs.scan import Pattern, scanner_of
+
 
 class LineRole(IntEnum):
     """The part of a line, the most telling first."""
@@ -32,7 +34,8 @@ class LineRole(IntEnum):
     NOTICE = 3
 
 
-_NOTICE = re.compile(
+_NOTICE = Pattern(
+    "notice",
     r"deprecat|\bFutureWarning|\bUserWarning|\(ignored\)|\bignor(?:e|ed|ing)\b"
     r"|\bfall(?:ing)?[ -]?back\b|\busing (?:the )?(?:latest )?(?:default|internal|built-?in|loopback|cached)|\boptional\b"
     r"|unused (?:environment )?variable|(?-i:\bWarning: )|Permanently added|\bwill retry\b"
@@ -41,9 +44,9 @@ _NOTICE = re.compile(
     r"|can leak resources|might be asynchronously reported|stack ?trace (?:below|above)"
     r"|\bis disabled because\b|\bTo silence\b|\bif this is not expected\b"
     r"|For debugging consider|Compile with `|\bdebug\d?: |\[debug\]|:\d+<(?:debug|info|trace)>|(?-i:\b(?:DEBUG|TRACE)\b)",
-    re.IGNORECASE,
 )
-_CONSEQUENCE = re.compile(
+_CONSEQUENCE = Pattern(
+    "consequence",
     r"ChildFailedError|exited with (?:non-zero |exit )?(?:status|code) (?!127)|return code ="
     r"|exit(?:ed|ing)? on signal|BAD TERMINATION|MPI_ABORT was|non-zero status(?!: \d)|exitcode"
     r"|\b(?:was|been|communicator) aborted\b|Fatal Python error|\bcancel+ed\b(?!.*DUE TO (?!SIGNAL))"
@@ -54,9 +57,9 @@ _CONSEQUENCE = re.compile(
     r"|unhandled (?:system|cuda) error|remote process exited|Job step aborted|poll for event"
     r"|check exit codes|Fatal error in (?:internal_|P?MPI)|MPI_ERRORS_ARE_FATAL|_step_signal"
     r"|error stack:|^\s*(?:frame #|at \S+\(|#\d+ )|Traceback \(most recent|^\s+File \"",
-    re.IGNORECASE,
 )
-_REASON = re.compile(
+_REASON = Pattern(
+    "reason",
     r"\bbecause\b|\bdue to\b|\brequir(?:es?|ed|ement)\b|(?:is|are|was) not supported|not supported by"
     r"|\bdoes(?: not|n't) (?:support|match|exist|have|allow)|\b(?:has|have) not been (?:built|set|loaded"
     r"|started|enabled|compiled|installed)|limit (?:has been|was|is) (?:reached|exceeded)"
@@ -70,14 +73,14 @@ _REASON = re.compile(
     r"|\bno \w+(?: \w+)? (?:is|are|was|were) (?:present|available|active|found|up)\b|\bunauthori[sz]ed"
     r"|\bforbidden\b|\bdenied\b|Device or resource busy|Too many open files|\bunreachable\b"
     r"|Connection refused|No route to host|\buncorrectable\b|ModuleNotFoundError|ImportError: ",
-    re.IGNORECASE,
 )
-_HEDGED = re.compile(
+_HEDGED = Pattern(
+    "hedged",
     r"\b(?:usually|possibly|may(?! not)|might|could(?! not)|probably|often|either|typically|sometimes|common)\b"
     r"|\bcan be\b|e\.g\.",
-    re.IGNORECASE,
 )
 """A reason among several that its writer thinks of is none."""
+_WORDS = (_NOTICE, _CONSEQUENCE, _REASON, _HEDGED)
 
 
 _OFFERED = re.compile(
@@ -101,10 +104,11 @@ def stated(line: str) -> str:
 @functools.lru_cache(maxsize=20_000)
 def role_of(line: str) -> LineRole:
     """The part that a line plays, by its words alone."""
-    if _NOTICE.search(line):
+    words = scanner_of(_WORDS).ids_in(line)
+    if _NOTICE.id in words:
         return LineRole.NOTICE
-    says_why = _REASON.search(line) is not None and _HEDGED.search(line) is None
-    if _CONSEQUENCE.search(line) is not None:
+    says_why = _REASON.id in words and _HEDGED.id not in words
+    if _CONSEQUENCE.id in words:
         return (
             LineRole.REASON
             if says_why and ": " in line and _names_error(line)

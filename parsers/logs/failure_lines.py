@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from busbw import codec
 from busbw.errors import ReadError
-from busbw.parsers.logs.scan import Pattern, Scan
+from busbw.parsers.logs.scan import Pattern, Scan, scanner_of
 from busbw.table_cache import cached
 
 _KEEP = 64
@@ -96,10 +96,14 @@ def reports_failure(line: str) -> bool:
 
 def writer_of(line: str) -> Writer | None:
     """Whose wording it is by which the line reports a failure; None = nobody's."""
-    for writer in load().writers:
-        if any(pattern.counts(line) for pattern in patterns_of(writer)):
-            return writer
-    return None
+    ids = scanner_of(patterns()).ids_in(line)
+    return _writers()[ids[0]] if ids else None
+
+
+@functools.cache
+def _writers() -> dict[str, Writer]:
+    """Id of a pattern → its writer."""
+    return {pattern.id: writer for writer in load().writers for pattern in patterns_of(writer)}
 
 
 def lines_in(scan: Scan) -> tuple[FailureLine, ...]:

@@ -507,3 +507,26 @@ def test_the_line_ends_of_each_piece_are_counted_whatever_is_in_it() -> None:
         assert [line_ends_in(piece) for piece in pieces] == [piece.count(b"\n") for piece in pieces]
         assert all(isinstance(piece, Piece) for piece in pieces)
         assert len(pieces) > 5
+
+
+def test_the_patterns_of_one_line_are_those_that_count_it() -> None:
+    patterns = (
+        Pattern("words", r"rank \d+ (?:died|failed)|\bno route\b"),
+        Pattern("unless", r"error: \w", unless=r"error: (?:0|none)\b"),
+        Pattern("end", r"\w+ failed$"),
+        Pattern("start", r"^\s*fatal"),
+        Pattern("other", r"caf\w+ closed"),
+    )
+    scanner = Scanner(patterns)
+    lines = {
+        "Rank 3 FAILED": ("words", "end"),
+        "rank 3 failed, no route, Error: x": ("words", "unless"),
+        "error: none": (),
+        "  FATAL error: 1": ("unless", "start"),
+        "caf\u00e9 closed": ("other",),  # bytes would know no letter there
+        "x failed\nfatal": (),
+        "": (),
+    }
+    for line, ids in lines.items():
+        assert scanner.ids_in(line) == ids, line
+        assert ids == tuple(pattern.id for pattern in patterns if pattern.counts(line)), line

@@ -88,6 +88,9 @@ WORTH = (7, 3.5)
 def _nearest(line: str, least: Certainty) -> Reading | None:
     """The reading whose thing is nearest to words of a failure."""
     line = wrongs.with_names(line)
+    things = numbers(line)
+    if not things:
+        return None
     places = {
         name: [m.span() for m in told.finditer(line)] for name, told in wrongs.expressions().items()
     }
@@ -97,7 +100,7 @@ def _nearest(line: str, least: Certainty) -> Reading | None:
             present += [name, *wrongs.KINDS_OF.get(name, ())]
     failures = [span for spans in places.values() for span in spans]
     best: tuple[tuple[bool, int, int], Reading] | None = None
-    for number in numbers(line):
+    for number in things:
         thing = table().things[number]
         for reading in _readings(line, thing, _wrong(thing, present, least), failures):
             key = (thing.is_general, reading.distance // _STEP, number)
