@@ -653,7 +653,7 @@ def _guesses(
     if any(_says_why(known, each) for each in findings):
         return (), False
     known_lines = [each for each in findings if each.id != message_clues.UNMAPPED]
-    lines = _telling(_without(doubts, known_lines))
+    lines = _telling(_of_last_failure(_without(doubts, known_lines), context))
     if not lines:
         return (), False
     ids = {each.id for each in findings}
@@ -671,6 +671,19 @@ def _says_why(known: Catalogue, finding: Finding) -> bool:
     return known.by_id[finding.id].role is not Role.SECONDARY and any(
         role_of(item.text) <= LineRole.FAILURE for item in finding.evidence
     )
+
+
+def _of_last_failure(lines: Sequence[Sighting], context: Context) -> list[Sighting]:
+    """The lines, in order; of a whole output those of its last failure."""
+    kept: list[Sighting] = []
+    since: dict[int, int] = {}
+    """Of each text, where its last failure begins, as far as it was read backwards."""
+    for line in reversed(lines):
+        text, line_no = line.place
+        if text not in context.long_texts or since.get(text, line_no) - line_no <= _RESTARTED:
+            since[text] = line_no
+            kept.append(line)
+    return kept[::-1]
 
 
 def _telling(lines: Sequence[Sighting]) -> list[Sighting]:

@@ -367,3 +367,9 @@ def test_a_lost_daemon_names_its_node() -> None:
 def test_a_parameter_given_twice_is_a_rejected_setting() -> None:
     first = findings((FIXTURES / "open_mpi" / "same-mca-twice.txt").read_text())[0]
     assert (first.id, first.confidence) == ("mpi-setting-rejected", Confidence.LIKELY)
+
+
+def test_of_lines_that_nobody_knows_one_of_the_last_failure_is_quoted() -> None:
+    text = f"ERROR: frobnicator lost its grip\n{steps(500)}ERROR: widget 7 went away\n"
+    (first, *_) = findings(text)
+    assert first.cause.endswith("It says: ERROR: widget 7 went away")
