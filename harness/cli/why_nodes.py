@@ -20,7 +20,17 @@ _OF_THE_KERNEL = re.compile(
 )
 """Words of a file's name that say what it is."""
 _KERNEL_FILE = re.compile(r"(?i)dmesg|kern|journal|messages|syslog|xid|nvrm")
-_HOST = re.compile(r"[A-Za-z][\w-]*\d[\w-]*")
+_HOST = re.compile(
+    r"(?i)(?!(?:run|job|case|test|inc|incident|ticket|rma|rank|day|week|dump|bundle|batch|attempt|trial|backup|copy)s?[-_\d])"
+    r"(?!.*20\d\d-?_?\d\d-?_?\d\d)[a-z][\w-]*\d[\w-]*"
+)
+"""What people call other folders by, and dates, is no host."""
+_NODE_FOLDER = re.compile(
+    r"(?i)(?:[a-z0-9]+[-_])*(?:node|host|dgx|hgx|compute|nid|gpu|[cg]?n|srv|server|worker|blade|sled|tray)[-_]?\d+"
+    r"|r(?:ack)?\d+[-_]?[a-z]+[-_]?\d+"
+)
+"""A folder may be a user's or an incident's: only what is plainly a node's counts."""
+_SYSTEM_FOLDERS = ("var", "log", "logs", "system", "crash")
 _PLAINLY_A_NODE = re.compile(r"(?i)(?:node|host|dgx|hgx|compute|nid|gpu(?=-|\d\d))[-_]?\d+")
 """`gpu0.log` may be a rank's."""
 _NO_HOST = re.compile(r"(?:rank|GPU|peer) |(?:mlx|roce|ibp?|rdma|erdma|bnxt|irdma|hns)\w*\d")
@@ -75,8 +85,10 @@ def node_of(evidence: Evidence) -> str:
         return rest[0]
     if not _KERNEL_FILE.search(path.name):
         return ""
-    if not rest and _HOST.fullmatch(path.parent.name):
-        return path.parent.name
+    folders = (part for part in reversed(path.parts[:-1]) if part not in _SYSTEM_FOLDERS)
+    folder = next(folders, "")
+    if not rest and _NODE_FOLDER.fullmatch(folder) and _HOST.fullmatch(folder):
+        return folder
     return rest[0] if len(rest) == 1 and _HOST.fullmatch(rest[0]) else ""
 
 

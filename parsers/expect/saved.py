@@ -18,7 +18,7 @@ from busbw.model.benchmark import BenchmarkResult
 from busbw.parsers.expect import baselines, cluster, judge
 from busbw.parsers.expect.baselines import NicSet
 from busbw.parsers.expect.cluster import Question
-from busbw.parsers.expect.hardware import Gpu, find_gpu, recognise_gpu
+from busbw.parsers.expect.hardware import LINKS, Gpu, find_gpu, recognise_gpu
 from busbw.parsers.expect.link_rates import pcie
 from busbw.parsers.logs import Document
 from busbw.parsers.nccl_tests import shape
@@ -28,8 +28,9 @@ _LARGE_BYTES = 128 << 20
 _LARGE_BYTES_PER_RANK = 1 << 20
 """From both on, published multi-node runs are near their largest number: what a smaller message
 gives is latency, too."""
-_ONE_GB_S = 1e-3
+_SLOW_GB_S = 1e-3
 """A network so slow that it alone bounds every collective."""
+_FASTEST_GBIT_S = max(link.data_gbit_s for link in LINKS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,6 +222,9 @@ def _low_inside(
 ) -> str:
     question = _inside(result.collective or "", hardware.gpu, hardware.gpus_per_node)
     expectation = cluster.answer(question)
+    lows = [each.low_gb_s for each in expectation.expected if each.low_gb_s is not None]
+    if busbw_gb_s >= judge.FAULTY * max(lows, default=0.0):
+        return ""  # no size has a higher one: the tables, which take 0.2 s, are not needed
     tables = baselines.load()
     curves = baselines.curves(
         tables, question.collective, question.gpu, question.nodes, question.gpus_per_node
@@ -234,11 +238,13 @@ def _low_inside(
 
 def _low_across(result: BenchmarkResult, hardware: _Hardware, busbw_gb_s: float) -> str:
     """One of the usual NICs would carry all of it."""
+    question = _across(result.collective or "", hardware, _SLOW_GB_S)
+    needed_gbit_s = busbw_gb_s * _SLOW_GB_S / cluster.answer(question).limit.value_gb_s * 8
+    if needed_gbit_s >= _FASTEST_GBIT_S:
+        return ""
     usual = _usual_nics(hardware.gpu.name, hardware.gpus_per_node)
     if usual is None or usual.rate_gbit_s is None:
         return ""
-    question = _across(result.collective or "", hardware, _ONE_GB_S)
-    needed_gbit_s = busbw_gb_s * _ONE_GB_S / cluster.answer(question).limit.value_gb_s * 8
     if needed_gbit_s >= usual.rate_gbit_s or (usual.count or 0) < 2:
         return ""
     return (

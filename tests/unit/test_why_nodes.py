@@ -21,13 +21,20 @@ def why(capsys: pytest.CaptureFixture[str], *names: Path) -> str:
 
 @pytest.mark.parametrize(
     "name",
-    ["node07.dmesg", "node07/dmesg.txt", "node07/kern.log", "dmesg-node07.log", "node07_dmesg.txt"],
+    [
+        "node07.dmesg",
+        "node07/dmesg.txt",
+        "node07/kern.log",
+        "dmesg-node07.log",
+        "node07_dmesg.txt",
+        "node07/var/log/messages",
+    ],
 )
 def test_a_file_or_folder_that_is_named_for_a_node_says_which_node_it_is(
     name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = tmp_path / name
-    path.parent.mkdir(exist_ok=True)
+    path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(DMESG)
     text = why(capsys, path)
     assert "  where     node07, GPU 0000:3b:00\n" in text
@@ -54,7 +61,18 @@ def test_of_several_nodes_no_command_is_written_for_one(
 
 
 @pytest.mark.parametrize(
-    "name", ["job1234.txt", "dmesg.txt", "logs/dmesg", "c1404.txt", "kern.log.1"]
+    "name",
+    [
+        "job1234.txt",
+        "dmesg.txt",
+        "logs/dmesg",
+        "c1404.txt",
+        "kern.log.1",
+        "run-7/dmesg.txt",
+        "/home/user2/dmesg",
+        "node-2026-11-26/dmesg",
+        "job_4711/kern.log",
+    ],
 )
 def test_names_that_are_no_nodes_name_none(name: str) -> None:
     assert node_of(Evidence(name, 1, DMESG)) == ""
