@@ -32,7 +32,7 @@ def with_missing_ends(reading: Reading) -> Reading:
     if len(reading.sources) > _MOST_TEXTS:
         return reading
     ends = [f"{source.name}: {end}" for source in reading.sources if (end := _end_of(source))]
-    return replace(reading, gaps=(*reading.gaps, *ends)) if ends else reading
+    return replace(reading, gaps=(*reading.gaps, *ends), ends_open=True) if ends else reading
 
 
 def _end_of(source: intake.Source) -> str:

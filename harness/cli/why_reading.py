@@ -53,6 +53,8 @@ class Reading:
     gaps: tuple[str, ...] = ()
     """Results and outputs of tools, outside runs, of which a part is missing, and which part; runs
     whose verdict is UNKNOWN."""
+    ends_open: bool = False
+    """Among the gaps are texts that end without an end: the job may still run."""
     is_blank: bool = False
     """No text has a line; a dump that says of no rank that it waits is not blank."""
     is_known: bool = True
@@ -153,10 +155,10 @@ def read(names: Sequence[str]) -> Reading:
         tuple(problems),
         tuple(findings),
         tuple(gaps),
-        is_blank,
-        is_known,
-        is_good,
-        tuple(sources),
+        is_blank=is_blank,
+        is_known=is_known,
+        is_good=is_good,
+        sources=tuple(sources),
     )
 
 

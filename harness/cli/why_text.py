@@ -111,10 +111,16 @@ def _nothing(diagnosis: Diagnosis, guesses: list[Finding], reading: Reading) -> 
         ]
     if gaps:
         more = f" (and {len(gaps) - 1} more)" if len(gaps) > 1 else ""
+        step = "give the complete output, or measure again what is missing"
+        if reading.ends_open:
+            step = (
+                "a job that still runs: busbw why --live; one that is gone: give the scheduler's log,"
+                " the kernel logs (dmesg -T) and the other ranks' outputs"
+            )
         return [
             "UNKNOWN: no line reports a failure, but the evidence is incomplete",
             f"  missing     {_cut(gaps[0])}{more}",
-            "  next        give the complete output, or measure again what is missing",
+            f"  next        {step}",
         ]
     if is_cause_in_doubt(diagnosis, reading):
         return [

@@ -40,6 +40,7 @@ def test_a_training_that_just_stops_is_unknown_and_no_failure(
     assert status == 3
     assert "UNKNOWN: no line reports a failure, but the evidence is incomplete" in out
     assert f"train.log: the text ends {missing}" in out
+    assert "  next        a job that still runs: busbw why --live; one that is gone: " in out
     assert "CAUSE" not in out
 
 
