@@ -21,6 +21,8 @@ FEWEST_PERIODS = 5
 """Cut short in a launch: fewer are the start of its processes."""
 FEWEST_LAUNCHES = 2
 """In which that happened: one may be a passing build."""
+_NAMED = 4
+"""Nodes that the title names."""
 _QUOTED = 6
 """Launches of a node that are quoted."""
 
@@ -80,13 +82,20 @@ def _finding(seen: dict[str, list[_Seen]], measured: dict[str, int]) -> Finding:
                 f" {stopped.group.removesuffix('/cpu.stat')}"
             )
             evidence.append(Evidence(each.path, stopped.line_no, text))
-    whole = "" if len(nodes) < len(measured) else " on every node"
-    title = (
-        f"The CPU limit stopped the processes of {', '.join(nodes[:4])}"
-        f"{f' and {len(nodes) - 4} more' if len(nodes) > 4 else ''} in"
-        f" {max(shares):.0%} of the scheduler's periods, in {launches} of"
-        f" {of_all} launches{whole}"
-    )
+    share, when = f"{max(shares):.0%}", f"in {launches} of {of_all} launches"
+    names = ", ".join(nodes[:_NAMED])
+    if len(nodes) > _NAMED:
+        names += f" and {len(nodes) - _NAMED} more"
+    if len(nodes) == 1:
+        title = (
+            f"{names} was stopped by its CPU limit in {share} of the scheduler's periods, {when}"
+        )
+    else:
+        names = f"all {len(nodes)} nodes" if len(nodes) == len(measured) else names
+        title = (
+            f"{names} were stopped by their CPU limits in up to {share} of the scheduler's periods,"
+            f" {when}"
+        )
     return filled(
         Finding(
             id="cpu-throttled",

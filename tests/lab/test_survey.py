@@ -193,6 +193,40 @@ def test_a_node_that_loses_one_packet_in_a_hundred_is_named_by_what_is_sent_agai
     assert not [f for f in blind["findings"] if f["id"] == "packets-lost"]
 
 
+def test_both_nodes_of_a_leaf_are_named_and_the_leaf_is_not(
+    rails: LabState, tmp_path: Path
+) -> None:
+    """Every group that loads the leaf is as slow as a leaf at half its rate would make it: who sends
+    again what the narrow place dropped decides."""
+    for node in ("node3", "node4"):
+        faults.slow(rails, node, 30e6)
+    run = survey(rails, tmp_path, "--survey", "--fresh", "--budget", "150s")
+    assert [(label(b["component"]), b["also"]) for b in run["blame"]] in (
+        [("node3", []), ("node4", [])],
+        [("node4", []), ("node3", [])],
+    ), run["findings"]
+    for blamed in run["blame"]:
+        proof = [e for e in blamed["seen_in"] if "its own port is the narrow place" in e["text"]]
+        line = (tmp_path / "latest" / proof[0]["artefact"]).read_text().splitlines()
+        assert line[proof[0]["line_no"] - 1].startswith("Tcp: "), proof
+
+
+def test_a_cpu_limit_is_named_by_how_often_it_stopped_the_node(
+    rails: LabState, tmp_path: Path
+) -> None:
+    if rails.cgroup is None:
+        pytest.skip(f"no control groups: {rails.cannot}")
+    faults.cpu_limit(rails, "node2", 0.5)
+    faults.cpu_load(rails, "node2", 300, 4)
+    run = survey(rails, tmp_path)
+    stopped = [f for f in run["findings"] if f["id"] == "cpu-throttled"]
+    assert [f["where"] for f in stopped] == [["node2"]], run["findings"]
+    assert {label(b["component"]) for b in run["blame"]} <= {"node2"}, run["findings"]
+    proof = stopped[0]["evidence"][0]
+    line = (tmp_path / "latest" / proof["artefact"]).read_text().splitlines()[proof["line_no"] - 1]
+    assert "-node2/cpu.stat:nr_throttled " in line, line
+
+
 def test_a_node_that_stops_in_a_launch_is_named_and_no_rank_of_another_is_missed(
     rails: LabState, tmp_path: Path
 ) -> None:

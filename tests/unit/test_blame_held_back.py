@@ -54,8 +54,9 @@ def traffic(shares: dict[str, float]) -> tuple[PairTraffic, ...]:
 
 NODES_NARROW = traffic({"node1": 0.12, "node2": 0.11, "node3": 0.0002, "node4": 0.0004})
 """As recorded in a lab whose node3 and node4 were shaped to half."""
-LEAF_NARROW = traffic({"node1": 0.08, "node2": 0.09, "node3": 0.08, "node4": 0.1})
-"""As recorded in a lab whose uplinks were narrow: what both ends send is dropped behind them."""
+LEAF_NARROW = traffic({"node1": 0.083, "node2": 0.076, "node3": 0.088, "node4": 0.074})
+"""As recorded in a lab whose switch dropped what went beyond half through the ports of leaf2, either
+way: its own nodes lose what they send."""
 LOSSLESS = traffic(dict.fromkeys(("node1", "node2", "node3", "node4"), 0.0))
 
 

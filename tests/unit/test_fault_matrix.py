@@ -62,3 +62,24 @@ def test_a_process_is_hit_in_the_second_launch_of_pairs_and_in_no_other(
     for number, step in enumerate(("survey-pairs-1", "survey-pairs-2", "survey-whole"), 1):
         struck.at_launch(None, step, number)
     assert hit == ["survey-pairs-2"]
+
+
+@pytest.mark.parametrize(
+    ("where", "result"), [(["node2"], "right"), (["node1", "node2"], "nothing"), ([], "nothing")]
+)
+def test_a_cpu_limit_counts_as_named_by_the_counters_of_one_node(
+    tmp_path: Path, where: list[str], result: str
+) -> None:
+    stopped = {"id": "cpu-throttled", "status": "WARN", "where": where, "evidence": []}
+    run = {
+        "cases": [{"case": {"role": "pairs"}}],
+        "blame": [],
+        "findings": [stopped] if where else [],
+        "verdict": "WARN",
+    }
+    (tmp_path / "run.json").write_text(json.dumps(run))
+    fault = BENCH.Trouble(("node2",), lambda lab: None)
+    assert BENCH.judged(tmp_path / "run.json", fault)["result"] == result
+    wrong = BENCH.Trouble(("node3",), lambda lab: None)
+    found = BENCH.judged(tmp_path / "run.json", wrong)["result"]
+    assert found == ("wrong" if where == ["node2"] else "nothing")

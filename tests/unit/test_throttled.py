@@ -79,8 +79,7 @@ def test_a_node_stopped_in_two_launches_is_named_with_its_numbers(tmp_path: Path
         Confidence.CERTAIN,
     )
     assert finding.title == (
-        "The CPU limit stopped the processes of node2 in 80% of the scheduler's periods, in 2 of 3"
-        " launches"
+        "node2 was stopped by its CPU limit in 80% of the scheduler's periods, in 2 of 3 launches"
     )
     assert [(e.artefact, e.line_no, e.text) for e in finding.evidence] == [
         (
@@ -103,5 +102,8 @@ def test_it_is_advice_where_no_stopped_node_is_suspected(tmp_path: Path) -> None
     stopped = found(tmp_path, {case: {"n1": (50, 45), "n2": (50, 40)} for case in "ab"})
     (advice,) = throttled.with_suspects(stopped, ("n7",))
     assert not advice.required
-    assert advice.title.endswith(" in 2 of 2 launches on every node")
+    assert advice.title == (
+        "all 2 nodes were stopped by their CPU limits in up to 90% of the scheduler's periods, in 2"
+        " of 2 launches"
+    )
     assert throttled.with_suspects(stopped, ("n2",)) == stopped
