@@ -18,9 +18,9 @@ from busbw.assess import (
     fabric,
     launches,
     layout,
+    node_cpus,
     planned,
     shortfalls,
-    throttled,
     timeline,
 )
 from busbw.assess import contract as acceptance
@@ -282,8 +282,8 @@ def _judge(run: RunDir, raw: _Raw) -> _Judged:
     appraised = appraisal.appraise(
         run, plan, raw.launches, raw.answers, checks, outcome, _comparable(raw)
     )
-    stopped = throttled.findings(run, raw.launches)
-    outcome = blame.with_priors(outcome, (*appraised.findings, *check_findings, *stopped))
+    cpus = node_cpus.findings(run, raw.launches, emulated=plan.cluster.emulated)
+    outcome = blame.with_priors(outcome, (*appraised.findings, *check_findings, *cpus))
     links = link_baseline.load(run, samples)
     layers = survey_layers.of_run(plan, samples, links, appraised.hardware)
     counted = retransmitted.count(run, plan, raw.launches)
@@ -303,7 +303,7 @@ def _judge(run: RunDir, raw: _Raw) -> _Judged:
         *((layer_breakdown.finding(layers),) if layers is not None else ()),
         *spikes.findings(samples),
         *retransmitted.findings(counted.pairs, outcome, wiring),
-        *throttled.with_suspects(stopped, _suspected(outcome)),
+        *node_cpus.with_suspects(cpus, _suspected(outcome)),
         *appraised.findings,
         *check_findings,
         *_stage_findings(run, raw),

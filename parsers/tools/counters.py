@@ -31,6 +31,7 @@ _RDMA = re.compile(
 _FILE = re.compile(r"^([^/:]+)/(\w+):(\d+)$")
 _NET = re.compile(r"^\s*([^\s:]+):\s*((?:\d+\s+){15}\d+)\s*$")
 _CPU_STAT = re.compile(r"^(/.*/cpu\.stat):(nr_periods|nr_throttled) (\d+)$")
+_TASKS = re.compile(r"^tasks (\d+) own (\d+) cpus (\d+)$", re.M)
 _NO_STATISTICS = "94"
 """Exit status of `ethtool -S` where the driver keeps none (ethtool 5 and 6)."""
 _ETHTOOL = re.compile(r"^ *([A-Za-z]\w*): *(\d+)$")
@@ -374,6 +375,32 @@ def throttling(before: str, after: str) -> Throttling | None:
         if found.periods > 0 and 0 <= found.throttled <= found.periods:
             most = found if most is None or found.throttled > most.throttled else most
     return most
+
+
+@dataclass(frozen=True, slots=True)
+class Tasks:
+    """Who runs or waits for a CPU of a node at one moment."""
+
+    machine: int
+    """Of the whole machine, threads of their own included."""
+    own: int
+    """Processes that the node sees: in a container, and in a lab, those of its own. What counts them is
+    one of them, in both."""
+    cpus: int
+    line_no: int
+
+
+def tasks(text: str) -> Tasks | None:
+    """Of one snapshot; None = it does not say.
+
+    >>> tasks("== cpu\\ntasks 12 own 5 cpus 2\\n== end\\n")
+    Tasks(machine=12, own=5, cpus=2, line_no=2)
+    """
+    match = _TASKS.search(text)
+    if match is None or not int(match[3]):
+        return None
+    line_no = text.count("\n", 0, match.start()) + 1
+    return Tasks(int(match[1]), int(match[2]), int(match[3]), line_no)
 
 
 def _cpu_stats(text: str) -> dict[tuple[str, str], tuple[int, int]]:

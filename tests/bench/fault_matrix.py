@@ -233,7 +233,7 @@ def _watch(
             chosen.at_launch(load_lab(lab.name), begun[-1], seen)
 
 
-_BY_COUNTERS = ("packets-lost", "cpu-throttled")
+_BY_COUNTERS = ("packets-lost", "cpu-throttled", "cpu-shared")
 """Findings that name a node by its own counters."""
 
 

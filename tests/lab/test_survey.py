@@ -216,8 +216,8 @@ def test_a_cpu_limit_is_named_by_how_often_it_stopped_the_node(
 ) -> None:
     if rails.cgroup is None:
         pytest.skip(f"no control groups: {rails.cannot}")
-    faults.cpu_limit(rails, "node2", 0.5)
-    faults.cpu_load(rails, "node2", 300, 4)
+    # Less than its share of two busy CPUs, so that it is the limit that stops it.
+    faults.cpu_limit(rails, "node2", 0.2)
     run = survey(rails, tmp_path)
     stopped = [f for f in run["findings"] if f["id"] == "cpu-throttled"]
     assert [f["where"] for f in stopped] == [["node2"]], run["findings"]
@@ -225,6 +225,17 @@ def test_a_cpu_limit_is_named_by_how_often_it_stopped_the_node(
     proof = stopped[0]["evidence"][0]
     line = (tmp_path / "latest" / proof["artefact"]).read_text().splitlines()[proof["line_no"] - 1]
     assert "-node2/cpu.stat:nr_throttled " in line, line
+
+
+def test_other_work_on_a_node_is_named_with_it(rails: LabState, tmp_path: Path) -> None:
+    faults.cpu_load(rails, "node2", 300, 4)
+    run = survey(rails, tmp_path)
+    shared = [f for f in run["findings"] if f["id"] == "cpu-shared"]
+    assert [f["where"] for f in shared] == [["node2"]], run["findings"]
+    assert {label(b["component"]) for b in run["blame"]} <= {"node2"}, run["findings"]
+    proof = shared[0]["evidence"][0]
+    line = (tmp_path / "latest" / proof["artefact"]).read_text().splitlines()[proof["line_no"] - 1]
+    assert line.startswith("tasks "), line
 
 
 def test_a_node_that_stops_in_a_launch_is_named_and_no_rank_of_another_is_missed(

@@ -11,8 +11,11 @@ if cd /sys/class/infiniband 2>/dev/null; then
 fi
 echo '== net'; cd /sys/class/net && $T grep -sH '' */carrier_down_count
 echo '== dev'; cat /proc/net/dev
+# Who runs or waits for a CPU: on the machine, and of the processes that are seen from here.
+read -r _ _ _ tasks _ </proc/loadavg
+echo '== cpu'; echo "tasks ${tasks%%/*} own $(cat /proc/[0-9]*/stat 2>/dev/null | grep -c ') R ') cpus $(getconf _NPROCESSORS_ONLN)"
 # What a limit of the CPU time stopped: the control group of this session, and those above it.
-echo '== cpu'; set -- /dev/null
+set -- /dev/null
 while IFS=: read -r _ names place; do
   case ",$names," in
     ,,) root=/sys/fs/cgroup; [ -d $root/unified ] && root=$root/unified ;;

@@ -1,0 +1,139 @@
+"""What took the CPU time of nodes while they were measured: a limit of their containers or jobs, or other
+work. A launch that waits for a CPU looks like a slow node."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Collection
+from dataclasses import dataclass, replace
+
+from busbw.assess import counter_texts
+from busbw.assess.counter_texts import NodeTexts, Taken
+from busbw.assess.launches import Launch
+from busbw.model import Confidence, Evidence, Finding, Status
+from busbw.parsers.findings.catalogue import filled
+from busbw.parsers.tools.counters import tasks, throttling
+from busbw.store.run_directory import RunDir
+
+LEAST_SHARE = 0.1
+"""Of the scheduler's periods of a launch, from which on its limit held a node back: each that is cut
+short stops all ranks of the node, and their partners, for up to a tenth of a second."""
+FEWEST_PERIODS = 5
+"""Cut short in a launch: fewer are the start of its processes."""
+FEWEST_LAUNCHES = 2
+"""In which that happened: one may be a passing build."""
+_NAMED = 4
+"""Nodes that the title names."""
+_QUOTED = 6
+"""Launches of a node that are quoted."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """What took a node's CPU time in one launch."""
+
+    amount: float
+    """Share of the periods, or tasks for each CPU."""
+    evidence: Evidence
+
+
+def findings(
+    run: RunDir, launches: tuple[Launch, ...], *, emulated: bool = False
+) -> tuple[Finding, ...]:
+    """One for all nodes that a limit stopped, one for all on which other work ran; () = neither, or
+    nobody knows. `emulated`: all nodes share one machine, whose tasks are no single node's.
+
+    Raises:
+        RunDirError: an artefact is not readable.
+    """
+    limited: dict[str, list[_Seen]] = {}
+    loaded: dict[str, list[_Seen]] = {}
+    measured: dict[str, int] = {}
+    for launch in launches:
+        for node in counter_texts.of_case(run, launch.artefact.case.id) or ():
+            if node.before is None or node.after is None:
+                continue
+            measured[node.node] = measured.get(node.node, 0) + 1
+            stopped = _stopped(node, node.before, node.after)
+            if stopped is not None:
+                limited.setdefault(node.node, []).append(stopped)
+            others = _others(node, node.before, node.after, emulated=emulated)
+            if others is not None:
+                loaded.setdefault(node.node, []).append(others)
+    made = []
+    for finding_id, seen in (("cpu-throttled", limited), ("cpu-shared", loaded)):
+        often = {node: own for node, own in seen.items() if len(own) >= FEWEST_LAUNCHES}
+        if finding_id == "cpu-shared":
+            # What runs there all the time: what comes and goes slows now this launch and now that.
+            often = {node: own for node, own in often.items() if 2 * len(own) >= measured[node]}
+        if often:
+            made.append(_finding(finding_id, often, measured))
+    return tuple(made)
+
+
+def with_suspects(made: tuple[Finding, ...], suspects: Collection[str]) -> tuple[Finding, ...]:
+    """The same as advice where none of the nodes is suspected of being slow."""
+    return tuple(
+        each if set(each.where) & set(suspects) else replace(each, required=False) for each in made
+    )
+
+
+def _stopped(node: NodeTexts, before: Taken, after: Taken) -> _Seen | None:
+    """How often its limit stopped a node; None = seldom, or it has none."""
+    limit = throttling(before.text, after.text)
+    if limit is None or limit.throttled < FEWEST_PERIODS or limit.share < LEAST_SHARE:
+        return None
+    text = (
+        f"{node.node}: stopped in {limit.throttled} of {limit.periods} periods by the limit of"
+        f" {limit.group.removesuffix('/cpu.stat')}"
+    )
+    return _Seen(limit.share, Evidence(after.path, limit.line_no, text))
+
+
+def _others(node: NodeTexts, before: Taken, after: Taken, *, emulated: bool) -> _Seen | None:
+    """How many tasks wanted each CPU of the node right before the launch and right after it, without
+    that which counted them; None = not more than one at both moments, or it is not known."""
+    least: _Seen | None = None
+    for taken in (before, after):
+        counted = tasks(taken.text)
+        if counted is None:
+            return None
+        number = (counted.own if emulated else max(counted.own, counted.machine)) - 1
+        if number <= counted.cpus:
+            return None
+        text = f"{node.node}: {number} tasks of others for {counted.cpus} CPUs"
+        seen = _Seen(number / counted.cpus, Evidence(taken.path, counted.line_no, text))
+        least = seen if least is None or seen.amount < least.amount else least
+    return least
+
+
+def _finding(finding_id: str, seen: dict[str, list[_Seen]], measured: dict[str, int]) -> Finding:
+    nodes = tuple(sorted(seen))
+    most = max(statistics.median(each.amount for each in seen[node]) for node in nodes)
+    launches = max(len(own) for own in seen.values())
+    when = f"in {launches} of {max(measured[node] for node in nodes)} launches"
+    names = ", ".join(nodes[:_NAMED])
+    if len(nodes) == len(measured) and len(nodes) > 1:
+        names = f"all {len(nodes)} nodes"
+    elif len(nodes) > _NAMED:
+        names += f" and {len(nodes) - _NAMED} more"
+    one = len(nodes) == 1
+    if finding_id == "cpu-throttled":
+        by = (
+            "was stopped by its CPU limit in"
+            if one
+            else "were stopped by their CPU limits in up to"
+        )
+        title = f"{names} {by} {most:.0%} of the scheduler's periods, {when}"
+    else:
+        title = f"{names} ran other work: {'' if one else 'up to '}{most:.1f} tasks for each CPU, {when}"
+    return filled(
+        Finding(
+            id=finding_id,
+            status=Status.WARN,
+            title=title,
+            where=nodes,
+            evidence=tuple(each.evidence for node in nodes for each in seen[node][:_QUOTED]),
+            confidence=Confidence.CERTAIN,
+        )
+    )
