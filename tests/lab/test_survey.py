@@ -216,8 +216,10 @@ def test_a_cpu_limit_is_named_by_how_often_it_stopped_the_node(
 ) -> None:
     if rails.cgroup is None:
         pytest.skip(f"no control groups: {rails.cannot}")
-    # Less than its share of two busy CPUs, so that it is the limit that stops it.
+    # Ranks that wait for links take little: loops want the rest, and get less than their share of a busy
+    # machine's CPUs, so that it is the limit that stops them.
     faults.cpu_limit(rails, "node2", 0.2)
+    faults.cpu_load(rails, "node2", 300, 4)
     run = survey(rails, tmp_path)
     stopped = [f for f in run["findings"] if f["id"] == "cpu-throttled"]
     assert [f["where"] for f in stopped] == [["node2"]], run["findings"]
