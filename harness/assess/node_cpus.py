@@ -61,13 +61,13 @@ def findings(
             if others is not None:
                 loaded.setdefault(node.node, []).append(others)
     made = []
-    for finding_id, seen in (("cpu-throttled", limited), ("cpu-shared", loaded)):
-        often = {node: own for node, own in seen.items() if len(own) >= FEWEST_LAUNCHES}
-        if finding_id == "cpu-shared":
-            # What runs there all the time: what comes and goes slows now this launch and now that.
-            often = {node: own for node, own in often.items() if 2 * len(own) >= measured[node]}
-        if often:
-            made.append(_finding(finding_id, often, measured))
+    stopped_often = _often(limited)
+    if stopped_often:
+        made.append(_throttled(stopped_often, measured))
+    # What runs there all the time: what comes and goes slows now this launch and now that.
+    always = {node: own for node, own in _often(loaded).items() if 2 * len(own) >= measured[node]}
+    if always:
+        made.append(_shared(always, measured))
     return tuple(made)
 
 
@@ -107,33 +107,57 @@ def _others(node: NodeTexts, before: Taken, after: Taken, *, emulated: bool) -> 
     return least
 
 
-def _finding(finding_id: str, seen: dict[str, list[_Seen]], measured: dict[str, int]) -> Finding:
-    nodes = tuple(sorted(seen))
-    most = max(statistics.median(each.amount for each in seen[node]) for node in nodes)
-    launches = max(len(own) for own in seen.values())
-    when = f"in {launches} of {max(measured[node] for node in nodes)} launches"
-    names = ", ".join(nodes[:_NAMED])
-    if len(nodes) == len(measured) and len(nodes) > 1:
-        names = f"all {len(nodes)} nodes"
-    elif len(nodes) > _NAMED:
-        names += f" and {len(nodes) - _NAMED} more"
-    one = len(nodes) == 1
-    if finding_id == "cpu-throttled":
-        by = (
-            "was stopped by its CPU limit in"
-            if one
-            else "were stopped by their CPU limits in up to"
-        )
-        title = f"{names} {by} {most:.0%} of the scheduler's periods, {when}"
-    else:
-        title = f"{names} ran other work: {'' if one else 'up to '}{most:.1f} tasks for each CPU, {when}"
+def _often(seen: dict[str, list[_Seen]]) -> dict[str, list[_Seen]]:
+    return {node: own for node, own in seen.items() if len(own) >= FEWEST_LAUNCHES}
+
+
+def _throttled(seen: dict[str, list[_Seen]], measured: dict[str, int]) -> Finding:
+    one = len(seen) == 1
+    by = "was stopped by its CPU limit in" if one else "were stopped by their CPU limits in up to"
+    share, when = f"{_most(seen):.0%} of the scheduler's periods", _when(seen, measured)
     return filled(
         Finding(
-            id=finding_id,
+            id="cpu-throttled",
             status=Status.WARN,
-            title=title,
-            where=nodes,
-            evidence=tuple(each.evidence for node in nodes for each in seen[node][:_QUOTED]),
+            title=f"{_named(seen, measured)} {by} {share}, {when}",
+            where=tuple(sorted(seen)),
+            evidence=_evidence(seen),
             confidence=Confidence.CERTAIN,
         )
     )
+
+
+def _shared(seen: dict[str, list[_Seen]], measured: dict[str, int]) -> Finding:
+    up_to = "" if len(seen) == 1 else "up to "
+    amount, when = f"{up_to}{_most(seen):.1f} tasks for each CPU", _when(seen, measured)
+    return filled(
+        Finding(
+            id="cpu-shared",
+            status=Status.WARN,
+            title=f"{_named(seen, measured)} ran other work: {amount}, {when}",
+            where=tuple(sorted(seen)),
+            evidence=_evidence(seen),
+            confidence=Confidence.CERTAIN,
+        )
+    )
+
+
+def _most(seen: dict[str, list[_Seen]]) -> float:
+    return max(statistics.median(each.amount for each in own) for own in seen.values())
+
+
+def _when(seen: dict[str, list[_Seen]], measured: dict[str, int]) -> str:
+    launches = max(map(len, seen.values()))
+    return f"in {launches} of {max(measured[node] for node in seen)} launches"
+
+
+def _named(seen: dict[str, list[_Seen]], measured: dict[str, int]) -> str:
+    if len(seen) == len(measured) and len(seen) > 1:
+        return f"all {len(seen)} nodes"
+    nodes = sorted(seen)
+    more = f" and {len(nodes) - _NAMED} more" if len(nodes) > _NAMED else ""
+    return ", ".join(nodes[:_NAMED]) + more
+
+
+def _evidence(seen: dict[str, list[_Seen]]) -> tuple[Evidence, ...]:
+    return tuple(each.evidence for node in sorted(seen) for each in seen[node][:_QUOTED])
