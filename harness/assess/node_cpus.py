@@ -60,21 +60,22 @@ def findings(
             others = _others(node, node.before, node.after, emulated=emulated)
             if others is not None:
                 loaded.setdefault(node.node, []).append(others)
-    made = []
+    warnings = []
     stopped_often = _often(limited)
     if stopped_often:
-        made.append(_throttled(stopped_often, measured))
+        warnings.append(_throttled(stopped_often, measured))
     # What runs there all the time: what comes and goes slows now this launch and now that.
     always = {node: own for node, own in _often(loaded).items() if 2 * len(own) >= measured[node]}
     if always:
-        made.append(_shared(always, measured))
-    return tuple(made)
+        warnings.append(_shared(always, measured))
+    return tuple(warnings)
 
 
-def with_suspects(made: tuple[Finding, ...], suspects: Collection[str]) -> tuple[Finding, ...]:
+def with_suspects(warnings: tuple[Finding, ...], suspects: Collection[str]) -> tuple[Finding, ...]:
     """The same as advice where none of the nodes is suspected of being slow."""
     return tuple(
-        each if set(each.where) & set(suspects) else replace(each, required=False) for each in made
+        each if set(each.where) & set(suspects) else replace(each, required=False)
+        for each in warnings
     )
 
 
