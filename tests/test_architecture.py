@@ -206,7 +206,7 @@ OPENS = {
     "busbw.cli.outputs": "$GITHUB_STEP_SUMMARY, to append",
     "busbw.transport.ssh_login": "the user's keys",
     "busbw.transport.openssh": "messages of its own ssh, in a folder of its own",
-    "busbw.transport.host_keys": "known_hosts",
+    "busbw.transport.known_hosts": "known_hosts",
 }
 """Who opens files, and which: a run directory is in none of their hands but the first two."""
 

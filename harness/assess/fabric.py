@@ -9,13 +9,7 @@ from pathlib import PurePosixPath
 
 from busbw.checks import NodeAnswer, fabric_side, script
 from busbw.faults import Fault, attempt
-from busbw.model import (
-    CheckResult,
-    CommandResult,
-    Finding,
-    Node,
-    Topology,
-)
+from busbw.model import CheckResult, CommandResult, Finding, Node, Topology
 from busbw.parsers.fabric import Reading, cabling, lldp, names, recognise
 from busbw.parsers.fabric import checks as fabric_checks
 from busbw.parsers.fabric.assemble import Known, assemble

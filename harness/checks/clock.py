@@ -8,14 +8,7 @@ from __future__ import annotations
 
 import math
 
-from busbw.checks import (
-    Check,
-    CheckFamily,
-    NodeAnswer,
-    Section,
-    evidence_of,
-    unknown,
-)
+from busbw.checks import Check, CheckFamily, NodeAnswer, Section, evidence_of, unknown
 from busbw.model import CheckResult, Status
 from busbw.text import whole_number
 from busbw.units import format_duration

@@ -9,15 +9,7 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from busbw.checks import (
-    Check,
-    CheckFamily,
-    NodeAnswer,
-    RuleResult,
-    SectionOutput,
-    of_kind,
-    once,
-)
+from busbw.checks import Check, CheckFamily, NodeAnswer, RuleResult, SectionOutput, of_kind, once
 from busbw.checks.gpu import is_amd
 from busbw.fabrics import nccl_settings
 from busbw.model import CheckResult, Evidence, Status

@@ -19,6 +19,7 @@ from busbw.checks import (
     Section,
     SectionOutput,
     gpu,
+    gpu_rules,
     of_kind,
     once,
     results_of,
@@ -67,7 +68,7 @@ def _settings(output: SectionOutput, partitions: str) -> tuple[RuleResult, ...]:
     rows, known = gpus.rows(output.stdout), amd_smi.parse(output.stdout)
     if not rows or not known:
         return ()
-    states = gpu.from_query(rows)
+    states = gpu_rules.from_query(rows)
     none = RuleResult(
         "gpu.persistence",
         Status.SKIPPED,
@@ -79,7 +80,7 @@ def _settings(output: SectionOutput, partitions: str) -> tuple[RuleResult, ...]:
         each.check_id: each
         for each in (none, _whole(known, partitions), _throttle(known), *_temperature(known))
     }
-    ruled = (*gpu.rule(states), gpu.pcie_width(states))
+    ruled = (*gpu_rules.rule(states), gpu_rules.pcie_width(states))
     kept = tuple(each for each in ruled if each.check_id not in own)
     clocks = RuleResult(
         "gpu.clocks",
@@ -293,7 +294,9 @@ def _processes(output: SectionOutput, query: str) -> tuple[RuleResult, ...]:
     pids = gpus.process_ids(output.stdout)
     rows = gpus.rows(query) or ()
     owners = tuple(sorted(set(re.findall(r"^owner \d+ (\S+)", output.stdout, re.M))))
-    return (gpu.processes(pids, gpu.from_query(rows), owners),) if pids is not None else ()
+    return (
+        (gpu_rules.processes(pids, gpu_rules.from_query(rows), owners),) if pids is not None else ()
+    )
 
 
 def _text(answer: NodeAnswer, name: str) -> str:
@@ -307,7 +310,7 @@ def _judge(answer: NodeAnswer) -> tuple[CheckResult, ...]:
     query, software = _text(answer, "gpu_query"), _text(answer, "amd_software")
     partitions = " ".join(sorted(set(re.findall(r"^partition=(\S+)$", software, re.M))))
     models = tuple(each.model or "AMD GPU" for each in amd_smi.parse(query))
-    settings = (*gpu.IDS, "gpu.pcie_link", "gpu.throttle", "gpu.clocks", "gpu.temp")
+    settings = (*gpu_rules.IDS, "gpu.pcie_link", "gpu.throttle", "gpu.clocks", "gpu.temp")
     listing = results_of(
         answer,
         "nvidia_smi_list",

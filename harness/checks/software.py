@@ -7,13 +7,7 @@ import re
 from collections import Counter
 from dataclasses import dataclass
 
-from busbw.checks import (
-    Check,
-    CheckFamily,
-    NodeAnswer,
-    Section,
-    unknown,
-)
+from busbw.checks import Check, CheckFamily, NodeAnswer, Section, unknown
 from busbw.model import CheckResult, Evidence, Status
 from busbw.parsers.tools import gpus, interface_state, open_mpi
 from busbw.parsers.tools.open_mpi import MpiVersion

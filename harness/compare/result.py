@@ -10,13 +10,7 @@ from busbw.assess.launches import Launch
 from busbw.compare import ab, earlier, soak
 from busbw.compare.soak_watch import soaked
 from busbw.model import Confidence, Evidence, Finding, Status, Uncovered
-from busbw.model.history import (
-    Change,
-    ContrastShift,
-    RunDiff,
-    Soak,
-    SweepResult,
-)
+from busbw.model.history import Change, ContrastShift, RunDiff, Soak, SweepResult
 from busbw.parsers.findings.catalogue import filled
 from busbw.parsers.stats.regression import interval
 from busbw.store.plan import RunPlan

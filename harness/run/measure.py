@@ -21,11 +21,7 @@ from busbw.run.context import Context, Row
 from busbw.run.launch_counters import forget, take, taken
 from busbw.run.rank_logs import collect, prepare
 from busbw.store import artefacts
-from busbw.store.artefacts import (
-    CaseArtefact,
-    CpuLoad,
-    SampleFile,
-)
+from busbw.store.artefacts import CaseArtefact, CpuLoad, SampleFile
 from busbw.text import whole_number
 from busbw.transport import Session
 from busbw.triage import clocks, own_launch

@@ -28,10 +28,10 @@ import paramiko
 
 from busbw.model import Command, CommandResult, Node, Unreachable
 from busbw.transport import Session, Transport, remaining_s
-from busbw.transport.framing import LIMIT_BYTES
 from busbw.transport.ssh import SshTransport, hang_up
 from busbw.transport.ssh_config import ResolvedHost
 from busbw.transport.ssh_session import SshSession
+from busbw.transport.streams import LIMIT_BYTES
 
 
 class HeadTransport:

@@ -11,7 +11,8 @@ import time
 
 from busbw.model import Command, CommandResult, Node
 from busbw.transport import Session
-from busbw.transport.framing import LIMIT_BYTES, Framed, Pump, Stop, result, words
+from busbw.transport.framing import Framed, words
+from busbw.transport.streams import LIMIT_BYTES, Pump, Stop, result
 
 _KILL_AFTER_S = 1.0
 

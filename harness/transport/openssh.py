@@ -19,7 +19,7 @@ import weakref
 
 from busbw.model import Command, CommandResult, Node, Unreachable
 from busbw.transport import Session, framing, remaining_s, ssh_config
-from busbw.transport.framing import (
+from busbw.transport.streams import (
     BEGIN_S,
     LIMIT_BYTES,
     Pump,

@@ -13,7 +13,7 @@ import paramiko
 
 from busbw.model import Command, CommandResult
 from busbw.transport import framing, remaining_s
-from busbw.transport.framing import (
+from busbw.transport.streams import (
     BEGIN_S,
     LIMIT_BYTES,
     QUIET_S,

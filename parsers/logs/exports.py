@@ -17,13 +17,7 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from busbw.parsers.logs.json_values import (
-    items,
-    loaded,
-    mapping,
-    message_of,
-    values,
-)
+from busbw.parsers.logs.json_values import items, loaded, mapping, message_of, values
 from busbw.parsers.logs.json_values import text_of as value_of
 
 MOST_BYTES = 256 << 20

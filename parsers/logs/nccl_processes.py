@@ -15,12 +15,7 @@ from collections.abc import Iterator, Sequence
 from itertools import chain
 
 from busbw.model import Communicator, LogLine, NcclLog, NcclWarning, ProcessFacts
-from busbw.parsers.logs.nccl_communicators import (
-    communicator_of,
-    last_states,
-    missing_ranks,
-    stuck,
-)
+from busbw.parsers.logs.nccl_communicators import communicator_of, last_states, missing_ranks, stuck
 from busbw.parsers.logs.nccl_facts import (
     BACKTRACE_ID,
     COMMUNICATOR_ID,

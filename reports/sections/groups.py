@@ -10,15 +10,8 @@ from busbw.model import Blame, BlameState, Medium, RunResult, Status
 from busbw.reports import phrases
 from busbw.reports.charts import axes, members, strip, svg
 from busbw.reports.charts.svg import Drawing
-from busbw.reports.input import (
-    Group,
-    Holds,
-    Kind,
-    ReportInput,
-    holders,
-    suspect_nodes,
-    usual_by_kind,
-)
+from busbw.reports.groups import Group, Holds, Kind, holders, suspect_nodes, usual_by_kind
+from busbw.reports.input import ReportInput
 from busbw.units import format_size
 
 _NODES_IN_GRID = 24

@@ -9,7 +9,8 @@ from busbw.reports import phrases
 from busbw.reports.charts import axes, plot
 from busbw.reports.charts.svg import Drawing
 from busbw.reports.input import ReportInput
-from busbw.reports.sections.curve import Cursor, Point, Side, Sweep, sweeps
+from busbw.reports.sections.curve import Cursor
+from busbw.reports.sweeps import Point, Side, Sweep, sweeps
 from busbw.units import format_size, format_time_us
 
 _SMALL_BYTES = 64 * 1024

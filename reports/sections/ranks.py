@@ -10,7 +10,8 @@ from busbw.model import CaseOutcome, ProcessTimes
 from busbw.reports import phrases
 from busbw.reports.charts import axes, strip
 from busbw.reports.charts.svg import Drawing
-from busbw.reports.input import ReportInput, suspect_nodes
+from busbw.reports.groups import suspect_nodes
+from busbw.reports.input import ReportInput
 from busbw.reports.sections.curve import Cursor
 from busbw.units import format_size, format_time_us
 

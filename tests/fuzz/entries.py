@@ -38,7 +38,7 @@ from busbw.playbook import contract
 from busbw.store import plan
 from busbw.store.artefacts import CaseArtefact, PreflightArtefact
 from busbw.text import decoded
-from busbw.transport import host_keys, ssh_config
+from busbw.transport import known_hosts, ssh_config
 from busbw.triage import offline
 
 _NAMES = re.compile(r"(?:parse|read)\w*|loads?")
@@ -83,7 +83,7 @@ def entries() -> tuple[Entry, ...]:
             1,
         ),
         Entry(
-            "known_hosts", lambda data: host_keys.parse(_text(data), "known_hosts"), "known_hosts"
+            "known_hosts", lambda data: known_hosts.parse(_text(data), "known_hosts"), "known_hosts"
         ),
         Entry("ssh -G", _ssh_answer, "ssh_config"),
         Entry("proof of a build", lambda data: parse_proof("node1", decoded(data)), "parse_proof"),

@@ -22,15 +22,7 @@ from busbw.lab.state import LabState
 from busbw.launch import FabricFacts, LaunchRequest, MpiFacts
 from busbw.launch.env import mpi_options
 from busbw.launch.mpirun import LAUNCHER, ssh_agent
-from busbw.model import (
-    BenchmarkCase,
-    Collective,
-    Node,
-    ResolvedVar,
-    SetupScript,
-    Sizes,
-    UnsetVar,
-)
+from busbw.model import BenchmarkCase, Collective, Node, ResolvedVar, SetupScript, Sizes, UnsetVar
 
 pytestmark = pytest.mark.lab
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from busbw.checks import rdma
+from busbw.checks import rdma_rules
 from busbw.model import Status
 
 
 def test_roce_with_ipv6_alone() -> None:
-    found = rdma.port_gids((rdma.Port("mlx5_0", None, "Ethernet", True, rocev2_ipv4=()),))
+    found = rdma_rules.port_gids(
+        (rdma_rules.Port("mlx5_0", None, "Ethernet", True, rocev2_ipv4=()),)
+    )
     assert found.status is Status.FAIL

@@ -6,7 +6,7 @@ import pytest
 
 from busbw.assess import address_family
 from busbw.checks import NodeAnswer, SectionOutput
-from busbw.checks.rdma import from_sysfs, port_gids
+from busbw.checks.rdma_rules import from_sysfs, port_gids
 from busbw.fabrics import fabric
 from busbw.model import Node, Status
 from busbw.parsers.tools import rdma_sysfs

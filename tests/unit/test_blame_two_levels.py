@@ -9,7 +9,7 @@ from busbw.parsers.blame.blame import BlameOutcome
 from busbw.parsers.blame.levels import good_level, of_good_ones
 from busbw.parsers.blame.parts import Fabric
 from busbw.parsers.nccl_tests.groups import GroupSample
-from busbw.reports.input import Group, usual_by_kind
+from busbw.reports.groups import Group, usual_by_kind
 from busbw.survey.adapt import choose
 from busbw.survey.schedule import Round
 

@@ -20,15 +20,7 @@ from busbw.assess import checks
 from busbw.checks import software
 from busbw.errors import ReadError, RunDirError
 from busbw.faults import Fault, attempt, read_each
-from busbw.model import (
-    CheckResult,
-    Cluster,
-    Command,
-    CommandResult,
-    Node,
-    Status,
-    Unreachable,
-)
+from busbw.model import CheckResult, Cluster, Command, CommandResult, Node, Status, Unreachable
 from busbw.parsers.stall.evidence import NodeEvidence
 from busbw.run import cleanup
 from busbw.store import run_directory

@@ -18,14 +18,14 @@ from busbw.checks import (
     frame,
     gpu_bench,
     gpu_fabric,
+    gpu_rules,
     pcie,
-    rdma,
+    rdma_rules,
     script,
 )
-from busbw.checks import gpu as gpu_state
 from busbw.checks.fabric_side import LOCAL
 from busbw.checks.frame import families
-from busbw.checks.gpu import GpuState
+from busbw.checks.gpu_rules import GpuState
 from busbw.model import CheckResult, Node, Status
 from busbw.parsers.tools import mlnx_qos, nvidia_smi, pci, rdma_sysfs
 
@@ -74,22 +74,22 @@ def test_a_gpu_that_is_not_well_is_named(
     change: dict[str, object], check_id: str, status: Status, text: str
 ) -> None:
     gpu = dataclasses.replace(GOOD, **change)  # type: ignore[arg-type]  # the fields are named by the table above
-    rule_result = {r.check_id: r for r in gpu_state.rule((gpu,))}[check_id]
+    rule_result = {r.check_id: r for r in gpu_rules.rule((gpu,))}[check_id]
     assert (rule_result.status, rule_result.seen) == (status, text)
 
 
 def test_leftover_memory_and_foreign_processes_warn() -> None:
     busy_gpu = dataclasses.replace(GOOD, memory_used_mib=40000.0)
-    assert gpu_state.processes((4711,), (GOOD,)).seen == "in use by 1 processes"
+    assert gpu_rules.processes((4711,), (GOOD,)).seen == "in use by 1 processes"
     assert (
-        gpu_state.processes((), (busy_gpu,)).seen
+        gpu_rules.processes((), (busy_gpu,)).seen
         == "more than 1024 MiB held on GPU 0 by no process that is shown"
     )
-    assert gpu_state.processes((), (GOOD,)).status is Status.PASS
+    assert gpu_rules.processes((), (GOOD,)).status is Status.PASS
 
 
 def test_a_narrow_pcie_link_fails() -> None:
-    assert gpu_state.pcie_width((dataclasses.replace(GOOD, width=8.0),)).seen == "GPU 0: x8 of x16"
+    assert gpu_rules.pcie_width((dataclasses.replace(GOOD, width=8.0),)).seen == "GPU 0: x8 of x16"
 
 
 def test_links_down_or_missing_from_an_sxm_card_fail_and_a_pcie_card_may_have_none() -> None:
@@ -212,7 +212,7 @@ def test_a_roce_port_needs_an_ipv4_gid_of_version_two() -> None:
     assert verdict("rdma.gid", rdma_sysfs=roce) == (Status.FAIL, "none on mlx5_0 (no IP address)")
     assert verdict("rdma.gid", rdma_sysfs=roce + gid) == (Status.PASS, "on 1 ports")
     assert verdict("rdma.gid", rdma_sysfs=SYSFS)[0] is Status.SKIPPED
-    assert rdma.from_sysfs(rdma_sysfs.parse(roce + gid))[0].rocev2_ipv4 == (3,)
+    assert rdma_rules.from_sysfs(rdma_sysfs.parse(roce + gid))[0].rocev2_ipv4 == (3,)
 
 
 def test_an_adapter_on_half_its_lanes_fails_and_an_idle_gpu_is_not_an_adapter() -> None:

@@ -28,8 +28,8 @@ from busbw.model import (
     Status,
 )
 from busbw.parsers.findings import catalogue
-from busbw.reports import ReportInput, html, phrases
-from busbw.reports.sections import curve, judgement
+from busbw.reports import ReportInput, html, phrases, sweeps
+from busbw.reports.sections import judgement
 from busbw.run import publish
 from busbw.store.run_directory import RunDir
 
@@ -451,7 +451,7 @@ def test_a_launch_without_the_suspects_is_no_point_of_the_curve() -> None:
         measured.case, id="rest-all-reduce", role=LaunchRole.WITHOUT_SUSPECTS, required=False
     )
     rest = replace(measured, case=case)
-    assert curve.sweeps(replace(result, cases=(*result.cases, rest))) == curve.sweeps(result)
+    assert sweeps.sweeps(replace(result, cases=(*result.cases, rest))) == sweeps.sweeps(result)
 
 
 def test_two_criteria_of_one_collective_are_told_apart_by_their_cases() -> None:

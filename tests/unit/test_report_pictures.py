@@ -22,7 +22,7 @@ from busbw.model import (
     TopologyNic,
 )
 from busbw.reports import ReportInput, html
-from busbw.reports.input import measured_groups, usual_by_kind
+from busbw.reports.groups import measured_groups, usual_by_kind
 from busbw.reports.sections import groups, matrix, stalls, topology
 
 RUNS = SimpleNamespace(

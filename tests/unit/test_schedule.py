@@ -19,14 +19,7 @@ from busbw.parsers.blame.explain import Suspicion
 from busbw.parsers.blame.parts import Fabric
 from busbw.parsers.nccl_tests.groups import GroupSample
 from busbw.survey.adapt import MOST_EXTRA, SurveyLimits, choose, launches_needed
-from busbw.survey.schedule import (
-    Round,
-    across_leaves,
-    circle,
-    inside_leaves,
-    pair_rounds,
-    shards,
-)
+from busbw.survey.schedule import Round, across_leaves, circle, inside_leaves, pair_rounds, shards
 
 EIGHT = tuple(f"node{i}" for i in range(1, 9))
 LEAVES = Fabric(tuple((node, "leaf1" if i < 4 else "leaf2") for i, node in enumerate(EIGHT)))

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from busbw.transport import Beyond, Refused, host_keys
-from busbw.transport.host_keys import (
+from busbw.transport import Beyond, Refused, known_hosts
+from busbw.transport.host_keys import HostKeys
+from busbw.transport.known_hosts import (
     HostKeyAnswer,
-    HostKeys,
     KnownHosts,
     Standing,
     fingerprint,
@@ -120,7 +120,7 @@ def test_several_files_count_and_a_missing_one_is_as_good_as_empty(tmp_path: Pat
     (tmp_path / "user").write_text(f"node1 {OTHER}\n")
     (tmp_path / "site").write_text(f"node1 {ED}\n")
 
-    hosts = host_keys.load([str(tmp_path / name) for name in ("user", "absent", "site")])
+    hosts = known_hosts.load([str(tmp_path / name) for name in ("user", "absent", "site")])
 
     line = hosts.lines("node1")[1]
     assert (line.place, line.key) == (f"{tmp_path}/site:1", key(ED))
@@ -133,9 +133,9 @@ def test_a_line_that_is_added_is_found_by_ssh_keygen(tmp_path: Path, hashed: boo
         pytest.skip("needs ssh-keygen")
     path = tmp_path / "new" / "known_hosts"
 
-    host_keys.append(str(path), "node0", "ssh-ed25519", key(OTHER), hashed=hashed)
+    known_hosts.append(str(path), "node0", "ssh-ed25519", key(OTHER), hashed=hashed)
     path.write_text(path.read_text().rstrip("\n"))
-    host_keys.append(str(path), "[node1]:2222", "ssh-ed25519", key(ED), hashed=hashed)
+    known_hosts.append(str(path), "[node1]:2222", "ssh-ed25519", key(ED), hashed=hashed)
 
     listed = subprocess.run(
         ("ssh-keygen", "-F", "[node1]:2222", "-f", path), capture_output=True, text=True, check=True

@@ -13,7 +13,7 @@ import pytest
 from waiting import GROWING_S, HANG_S, PATIENCE_S, not_held_up, wait_until
 
 from busbw.model import Command, CommandResult, Node
-from busbw.transport import choose, framing
+from busbw.transport import choose, streams
 from busbw.transport.local import LocalSession, LocalTransport
 
 
@@ -91,7 +91,7 @@ def test_a_command_that_ignores_term_is_killed_and_its_last_output_is_kept() -> 
 def test_a_process_left_behind_that_holds_the_streams_does_not_hold_the_result(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(framing, "QUIET_S", 0.3)
+    monkeypatch.setattr(streams, "QUIET_S", 0.3)
 
     result = LocalSession("n1").run(sh(f"sleep {HANG_S} & echo $!"))
 
