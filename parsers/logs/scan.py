@@ -223,14 +223,14 @@ class Scanner:
         if not line.isascii() or "\n" in line:
             return tuple(pattern.id for pattern in self.patterns if pattern.counts(line))
         data = line.encode()
-        found: set[int] = set()
+        counted: set[int] = set()
         for number in self._finder.candidates(data):
             branch = self._branches[number]
-            if branch.index not in found and branch.regex.search(data) is not None:
+            if branch.index not in counted and branch.regex.search(data) is not None:
                 unless = self._unless.get(branch.index)
                 if unless is None or unless.search(data) is None:
-                    found.add(branch.index)
-        return tuple(self.patterns[index].id for index in sorted(found))
+                    counted.add(branch.index)
+        return tuple(self.patterns[index].id for index in sorted(counted))
 
     def search(self, text: bytes, tally: _Tally) -> int:
         """Have every line of the block booked that matches. Gives how many lines it has."""
