@@ -65,6 +65,8 @@ SHARD_NODES = 32
 """Of one launch, as playbooks have it."""
 MOST_LAUNCHES = 60
 """Against a plan that never ends."""
+SOON = (3, 8)
+"""Launches, with the one of single nodes: the goals for losses of 30 and of 10 %."""
 ENDS = ("right", "suspected", "near", "nothing", "wrong", "crash")
 
 
@@ -309,7 +311,9 @@ def table(trials: list[Trial], *, short: bool = False) -> str:
     lines += ["", f"calibration: {calibration(trials)}"]
     late = sorted(one.right_from for one in trials if one.end == "right" and one.right_from)
     if late:
-        lines.append(f"right from launch {statistics.median(late):g} on, at most {late[-1]}")
+        soon = ", ".join(f"{sum(n <= most for n in late)} after {most}" for most in SOON)
+        median = statistics.median(late)
+        lines.append(f"right of {len(trials)} for good: {soon}; median {median:g}, most {late[-1]}")
     for one in trials:
         if one.end == "crash":
             lines.append(f"crash: {one.problem}: seed {one.seed}, fleet {one.index} of {one.point}")
@@ -340,8 +344,10 @@ def _sums(trials: list[Trial]) -> tuple[dict[str, list[Trial]], ...]:
 
 
 def _point(one: Trial) -> Point:
-    own = points(one.size, one.kind, one.noise, one.half)
-    return own[one.index % len(own)]
+    for point in points(one.size, one.kind, one.noise, one.half):
+        if repr(point) == one.point:
+            return point
+    raise ValueError(f"the journal has a point that is none of its cell any more: {one.point}")
 
 
 def main() -> None:
@@ -353,6 +359,8 @@ def main() -> None:
     parser.add_argument("--kinds", default=",".join(KINDS))
     parser.add_argument("--noises", default=",".join(NOISES))
     parser.add_argument("--half", choices=HALVES, default="develop")
+    parser.add_argument("--losses", type=_numbers, help="of these points alone, as 0.1,0.3")
+    parser.add_argument("--cvs", type=_numbers, help="of a group between launches, the same")
     parser.add_argument("--fleets", type=int, default=10, help="of each cell")
     parser.add_argument("--first", type=int, default=0, help="index of the first, for new seeds")
     parser.add_argument("--healthy", type=int, help="healthy ones of each cell, instead")
@@ -392,12 +400,24 @@ def _turns(args: argparse.Namespace) -> Iterable[tuple[Point, int]]:
                 count = args.fleets
                 if kind == "none" and args.healthy is not None:
                     count = args.healthy
-                cells.append((count, points(size, kind, noise, args.half)))
+                own = points(size, kind, noise, args.half)
+                cells.append((count, tuple(each for each in own if _asked_for(each, args))))
     for number in range(max(count for count, _ in cells)):
         index = args.first + number
         for count, own in cells:
             if number < count and own:
                 yield own[index % len(own)], index
+
+
+def _asked_for(point: Point, args: argparse.Namespace) -> bool:
+    return all(
+        wanted is None or value in wanted
+        for value, wanted in ((point.loss, args.losses), (point.cv, args.cvs))
+    )
+
+
+def _numbers(text: str) -> tuple[float, ...]:
+    return tuple(map(float, text.split(",")))
 
 
 def _order(one: Trial) -> tuple[int, int, int, int]:
