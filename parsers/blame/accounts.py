@@ -130,6 +130,12 @@ def cost(part: Component) -> float:
     return COST[part.kind] + (ONE_RAIL if part.rail is not None else 0.0)
 
 
+def expense(account: Account) -> float:
+    """The same, with what it costs that the part is good in some launches."""
+    pattern = FLICKER + PATTERN * len(account.clean_in) if account.intermittent else 0.0
+    return cost(account.part) + pattern
+
+
 class Accounting:
     """The accounts of parts, beyond what is explained already."""
 
@@ -174,6 +180,26 @@ class Accounting:
         if self._chance is None:
             self._chance = self.counting.chance()
         return self._chance
+
+    def worse_by(self, whole: Account, own: Sequence[Account]) -> float:
+        """How much more misfit the whole leaves than these parts of it, beyond what is explained
+        already; what the rails of a pair differ in together is not so many measurements."""
+        import numpy as np
+
+        columns, chance = self.columns, self.chance()
+        before, left = columns.predicted.copy(), []
+        for accounts in ((whole,), own):
+            for account in accounts:
+                self.apply(account)
+            left.append(columns.predicted.copy())
+            columns.predicted[:] = before
+        self._chance = chance
+        at = np.flatnonzero(left[0] != left[1])
+        bounds = chance.bounds(np.zeros_like(at), at, [whole.ratio])[0, columns.kind[at]]
+        worse = misfit(columns.short(at, left[0][at]), bounds)
+        worse -= misfit(columns.short(at, left[1][at]), bounds)
+        _, pair, count = np.unique(columns.pair[at], return_inverse=True, return_counts=True)
+        return float((worse / (1.0 + (count[pair] - 1) * columns.common[at])).sum())
 
     def most_of(self, members: Members, count: int) -> tuple[list[float], list[float]]:
         """The most that each of so many parts could take away: uncapped over the launches, and with

@@ -271,6 +271,12 @@ class Columns:
         names = sum(kind is each for each, _ in self._names)
         return names if part.rail is None else names * (self.step - 1)
 
+    def of_kind(self, part: Component) -> list[int]:
+        """The codes of the parts of its kind, on its rail."""
+        rail = 0 if part.rail is None else part.rail + 1
+        kinds = enumerate(kind for kind, _ in self._names)
+        return [number * self.step + rail for number, kind in kinds if kind is part.kind]
+
     def loading(self, code: int) -> Positions:
         """The levels that load the part."""
         first, last = self.code.searchsorted([code, code + 1])

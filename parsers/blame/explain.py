@@ -14,13 +14,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from busbw.model import Component, ComponentKind
-from busbw.parsers.blame.accounts import SHARED, Account, Accounting, cost
+from busbw.parsers.blame.accounts import SHARED, Account, Accounting, cost, expense
 from busbw.parsers.blame.columns import Columns
 from busbw.parsers.blame.constants import ALIKE, MOST, OPEN, SMALL_LEAF, SUSPICIOUS
 from busbw.parsers.blame.parts import Fabric
 from busbw.parsers.blame.proof import Proof
 from busbw.parsers.blame.uplinks import thin_losses
 
+UNITED_NEEDS_PROOF = True
 _OF_ALL_PAIRS = (ComponentKind.LEAF, ComponentKind.RAIL_PLANE)
 """Slow for as many pairs as the rails of these are compared with."""
 
@@ -62,7 +63,6 @@ class Explainer:
         self._fabric = fabric
         self._leaf = dict(fabric.leaf_of)
         self._columns = columns
-        self._rails = 1 + max(int(columns.rail.max(initial=0)), 0)
         self._accounting = Accounting(columns, fabric, average=average)
         self._proof = Proof(self._accounting)
         self._parts = self._suspicious()
@@ -81,8 +81,7 @@ class Explainer:
             (flagged if self._proof.can_flag(best) else suspected).append(best)
             for code in self._columns.loaded_by(self._accounting.apply(best)):
                 self._accounts.pop(code, None)
-        flagged, suspected = self._merged(flagged, suspected)
-        flagged, suspected = self._joined(flagged, suspected)
+        flagged, suspected = self._united(flagged, suspected)
         thin = self._thin(flagged)
         named = {suspicion.account.part for suspicion in thin}
         shown = {index for suspicion in thin for index in suspicion.account.explained}
@@ -121,54 +120,41 @@ class Explainer:
             suspicions.append(Suspicion(account, loss.alike))
         return suspicions
 
-    def _merged(
+    def _united(
         self, flagged: list[Account], suspected: list[Account]
     ) -> tuple[list[Account], list[Account]]:
-        """With a node in place of its rails where all of them are bad, most flagged by themselves and
-        the others as those of a pair that it is in."""
-        rails: dict[str, list[Account]] = defaultdict(list)
+        """With one part in place of those that it contains, where it explains about the same for less:
+        a node or a leaf for its rails, an end for the slow pairs that have it in common."""
+        contained: dict[Component, list[Account]] = defaultdict(list)
         for account in (*flagged, *suspected):
-            if account.part.kind in (ComponentKind.RAIL, ComponentKind.PAIR):
-                for name in account.part.names:
-                    rails[name].append(account)
-        for name, own in rails.items():
-            of_rails = [a for a in own if a.part.kind is ComponentKind.RAIL and a in flagged]
-            known = {account.part.rail for account in own} - {None}
-            if len(known) < max(2, self._rails) or 2 * len(of_rails) <= len(known):
+            for whole in _wholes(account.part):
+                contained[whole].append(account)
+        for whole, parts in sorted(contained.items(), key=lambda item: -len(item[1])):
+            own = [account for account in parts if account in flagged or account in suspected]
+            united = self._in_place_of(own, whole, (*flagged, *suspected))
+            if united is None:
                 continue
-            self._accounting.predict([account for account in flagged if account not in own])
-            whole = self._accounting.account(Component(ComponentKind.NODE, (name,)))
-            if whole is not None and self._proof.can_flag(whole):
-                flagged = [*(account for account in flagged if account not in own), whole]
-                suspected = [account for account in suspected if account not in own]
-        return flagged, suspected
-
-    def _joined(
-        self, flagged: list[Account], suspected: list[Account]
-    ) -> tuple[list[Account], list[Account]]:
-        """With one end in place of the slow pairs that have it in common, where it alone explains them
-        at less cost: what is bad at times slows now this pair and now that."""
-        pairs: dict[Component, list[Account]] = defaultdict(list)
-        for account in (*flagged, *suspected):
-            if account.part.kind is ComponentKind.PAIR:
-                rail = account.part.rail
-                kind = ComponentKind.NODE if rail is None else ComponentKind.RAIL
-                for name in account.part.names:
-                    pairs[Component(kind, (name,), rail)].append(account)
-        for end, own in sorted(pairs.items(), key=lambda item: -len(item[1])):
-            if len(own) < 2:
-                continue
-            others = [a for a in (*flagged, *suspected) if a not in own]
-            self._accounting.predict(others)
-            whole = self._accounting.account(end)
-            apart = math.fsum(account.gain - cost(account.part) for account in own)
-            if whole is None or whole.gain - cost(end) <= apart:
+            proved = self._proof.can_flag(united)
+            if not proved and UNITED_NEEDS_PROOF and any(account in flagged for account in own):
                 continue
             flagged = [account for account in flagged if account not in own]
             suspected = [account for account in suspected if account not in own]
-            (flagged if self._proof.can_flag(whole) else suspected).append(whole)
-            return flagged, suspected
+            (flagged if proved else suspected).append(united)
         return flagged, suspected
+
+    def _in_place_of(
+        self, own: Sequence[Account], whole: Component, everything: Sequence[Account]
+    ) -> Account | None:
+        """What speaks for the whole, without its parts; None = these explain it better, for what each
+        of them costs."""
+        if len(own) < 2 or not self._is_candidate(whole):
+            return None
+        self._accounting.predict([account for account in everything if account not in own])
+        united = self._accounting.account(whole)
+        if united is None:
+            return None
+        saved = math.fsum(map(expense, own)) - expense(united)
+        return united if self._accounting.worse_by(united, own) <= saved else None
 
     def _best(self, accounts: Sequence[Account]) -> Account | None:
         """The part that explains most of what is not explained yet, of those that are to be flagged
@@ -264,3 +250,16 @@ def _contains(whole: Component, part: Component) -> bool:
     """The same part with one rail less general: a flagged node's only rail is not another
     explanation."""
     return whole.rail is None and part.names == whole.names and part.rail is not None
+
+
+def _wholes(part: Component) -> tuple[Component, ...]:
+    """What contains it: itself, the same on all rails; of a pair, each end."""
+    wholes = [part]
+    if part.rail is not None and part.kind is not ComponentKind.RAIL_PLANE:
+        kind = ComponentKind.NODE if part.kind is ComponentKind.RAIL else part.kind
+        wholes.append(Component(kind, part.names))
+    if part.kind is ComponentKind.PAIR:
+        wholes += [Component(ComponentKind.NODE, (name,)) for name in part.names]
+        if part.rail is not None:
+            wholes += [Component(ComponentKind.RAIL, (name,), part.rail) for name in part.names]
+    return tuple(wholes)

@@ -115,7 +115,7 @@ class Proof:
             return False
         slow, clean = len(account.slow_in), len(account.clean_in)
         slow_in = set(account.slow_in)
-        if account.intermittent and account.part.kind in _UPLINKS:
+        if account.part.kind in _UPLINKS and (account.intermittent or self._is_design(account)):
             # Full at times: by neighbours, or by flows that collide.
             return False
         if shared:
@@ -204,6 +204,21 @@ class Proof:
         """The leaves that a group joins."""
         nodes = self._columns.levels[index].sample.nodes
         return frozenset(self._leaf.get(node, "") for node in nodes)
+
+    def _is_design(self, account: Account) -> bool:
+        """Others of its kind leave as little to as many groups at once: launches in which these were
+        compared with each other alone hide that."""
+        import numpy as np
+
+        columns, own = self._columns, self._accounting.loaded(account.part)
+        explained = np.array(account.explained, dtype=np.int64)
+        fewest = own.together[np.isin(own.at, explained)].min()
+        others = columns.members(columns.of_kind(account.part))
+        as_full = (others.together >= fewest) & ~np.isin(others.at, own.at)
+        at = others.at[as_full]
+        halfway = (1.0 + account.ratio) / 2 * float(np.median(columns.expected[explained]))
+        got = columns.ratio[at] * columns.expected[at]
+        return len(at) > 0 and float(np.median(got)) <= halfway
 
     def _is_of_end(self, account: Account) -> bool:
         """One of the pair's ends is as slow with others on such a way."""

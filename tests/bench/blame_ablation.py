@@ -94,11 +94,8 @@ PARTS = {
     "a rail against its pair": _without_pairs,
     "shared uplinks": lambda: _always(blame, "shared_uplinks", ()),
     "waste of full uplinks": lambda: mock.patch.object(columns, "WASTE", 0.0),
-    "rails merged into their node": lambda: mock.patch.object(
-        Explainer, "_merged", lambda self, flagged, suspected: (flagged, suspected)
-    ),
-    "one end for its slow pairs": lambda: mock.patch.object(
-        Explainer, "_joined", lambda self, flagged, suspected: (flagged, suspected)
+    "a whole for its parts": lambda: mock.patch.object(
+        Explainer, "_united", lambda self, flagged, suspected: (flagged, suspected)
     ),
     "small leaves that their nodes explain": _number(explain, "SMALL_LEAF", 0),
     "what has passed": _number(proof, "PASSED", 10**9),

@@ -280,6 +280,12 @@ def test_a_node_is_named_in_place_of_its_rails_and_of_pairs_that_it_is_in() -> N
     assert BENCH.judge(surveyed, outcome) in ("right", "suspected")
 
 
+def test_a_leaf_is_named_in_place_of_its_rails() -> None:
+    """Noise that all rails of a pair share made each of them as telling as all together."""
+    own = points("32x8", "leaf", "real", "held-out")
+    assert BENCH.trial(case(own[5005 % len(own)], 5005)).end == "right"
+
+
 @pytest.mark.parametrize(
     ("noise", "index"),
     [("real", 3002), ("real", 3004), ("real", 3010), ("tenants", 3009), ("tenants", 4005)],
@@ -300,11 +306,13 @@ def test_a_pair_whose_ends_are_as_slow_with_others_across_is_not_named() -> None
 
 
 @pytest.mark.parametrize(
-    ("size", "kind", "index"), [("32x8", "cable", 5002), ("8x4", "flaky", 2004)]
+    ("size", "kind", "index"),
+    [("32x8", "cable", 5002), ("32x8", "flaky", 5005), ("8x4", "flaky", 2004)],
 )
 def test_what_static_routing_does_to_some_ways_names_no_node_and_no_whole_uplinks(
     size: str, kind: str, index: int
 ) -> None:
-    """A dead cable took a node's ways to one leaf alone; flows of now these, now those collided."""
+    """A dead cable took a node's ways to one leaf alone; flows of now these, now those collided; one
+    way was full while no other was, and others, when they were, were compared among themselves."""
     own = points(size, kind, "static", "held-out")
     assert BENCH.trial(case(own[index % len(own)], index)).end != "wrong"
