@@ -33,7 +33,7 @@ from busbw.parsers.blame import blame
 from busbw.parsers.blame.blame import BlameOutcome
 from busbw.parsers.blame.constants import DEVIATIONS
 from busbw.parsers.blame.findings import PASSING
-from busbw.parsers.blame.levels import spread
+from busbw.parsers.blame.noise import spread
 from busbw.parsers.blame.parts import Fabric
 from busbw.parsers.nccl_tests.groups import GroupSample
 from busbw.store import artefacts

@@ -58,7 +58,7 @@ from busbw.model import (
 )
 from busbw.model.history import ComparableRun, RunDiff
 from busbw.parsers import contract, verdict
-from busbw.parsers.blame import blame, layer_breakdown, loss, narrow
+from busbw.parsers.blame import blame, layer_breakdown, loss, narrow, priors
 from busbw.parsers.blame import findings as blame_findings
 from busbw.parsers.blame.blame import BlameOutcome
 from busbw.parsers.blame.confirm import confirmation
@@ -283,7 +283,7 @@ def _judge(run: RunDir, raw: _Raw) -> _Judged:
         run, plan, raw.launches, raw.answers, checks, outcome, _comparable(raw)
     )
     cpus = node_cpus.findings(run, raw.launches, emulated=plan.cluster.emulated)
-    outcome = blame.with_priors(outcome, (*appraised.findings, *check_findings, *cpus))
+    outcome = priors.with_priors(outcome, (*appraised.findings, *check_findings, *cpus))
     links = link_baseline.load(run, samples)
     layers = survey_layers.of_run(plan, samples, links, appraised.hardware)
     counted = retransmitted.count(run, plan, raw.launches)

@@ -9,7 +9,7 @@ from busbw.assess.counter_texts import NodeTexts, of_case
 from busbw.assess.launches import Launch
 from busbw.fabrics.fabric import DataPath
 from busbw.model import ComponentKind, Finding, Uncovered
-from busbw.parsers.blame import blame, loss
+from busbw.parsers.blame import loss, priors
 from busbw.parsers.blame.blame import BlameOutcome
 from busbw.parsers.blame.loss import PairTraffic
 from busbw.parsers.blame.parts import Fabric
@@ -86,11 +86,11 @@ def separated(
     Raises:
         RunDirError: an artefact is not readable.
     """
-    nodes = blame.doubtful_leaf(outcome)
+    nodes = priors.doubtful_leaf(outcome)
     if not nodes:
         return outcome
     counted = count(run, plan, launches)
-    return blame.of_held_back(outcome, loss.held_back(counted.pairs, nodes, fabric))
+    return priors.of_held_back(outcome, loss.held_back(counted.pairs, nodes, fabric))
 
 
 def not_counted(blind: dict[str, dict[str, str]]) -> tuple[Uncovered, ...]:

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 
 from busbw.model import Component, ComponentKind
 from busbw.parsers.blame.chance import Chance, Counting
-from busbw.parsers.blame.columns import Columns, Members, least_loss, misfit
+from busbw.parsers.blame.columns import Columns, Members, misfit
 from busbw.parsers.blame.constants import (
     COST,
     FLICKER,
@@ -31,6 +31,7 @@ from busbw.parsers.blame.constants import (
     SUSPICIOUS,
 )
 from busbw.parsers.blame.parts import Fabric
+from busbw.parsers.blame.views import least_loss
 
 if TYPE_CHECKING:
     from busbw.parsers.blame.columns import Flags, Numbers, Positions

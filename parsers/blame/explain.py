@@ -21,7 +21,6 @@ from busbw.parsers.blame.parts import Fabric
 from busbw.parsers.blame.proof import Proof
 from busbw.parsers.blame.uplinks import thin_losses
 
-UNITED_NEEDS_PROOF = True
 _OF_ALL_PAIRS = (ComponentKind.LEAF, ComponentKind.RAIL_PLANE)
 """Slow for as many pairs as the rails of these are compared with."""
 
@@ -135,7 +134,9 @@ class Explainer:
             if united is None:
                 continue
             proved = self._proof.can_flag(united)
-            if not proved and UNITED_NEEDS_PROOF and any(account in flagged for account in own):
+            # What is proved of a rail stays so; a pair is slow by itself only if no end explains it.
+            stays = [a for a in own if a in flagged and a.part.kind is not ComponentKind.PAIR]
+            if stays and not proved:
                 continue
             flagged = [account for account in flagged if account not in own]
             suspected = [account for account in suspected if account not in own]

@@ -21,10 +21,11 @@ from busbw.model import (
     Reference,
     Status,
 )
-from busbw.parsers.blame.blame import BlameOutcome, dips, quoted
+from busbw.parsers.blame.blame import BlameOutcome
 from busbw.parsers.blame.confirm import NO_CONFIRMATION, Confirmation
 from busbw.parsers.blame.explain import Suspicion
 from busbw.parsers.blame.levels import Level
+from busbw.parsers.blame.suspects import dips, quoted
 from busbw.parsers.findings import catalogue
 from busbw.units import format_bandwidth
 

@@ -40,7 +40,8 @@ from busbw.parsers.blame.constants import (
     NEARLY,
     ROUGH_MEAN,
 )
-from busbw.parsers.blame.levels import Level, spread
+from busbw.parsers.blame.levels import Level
+from busbw.parsers.blame.noise import spread
 
 _Pair = tuple[str, ...]
 _Way = tuple[str, ...]

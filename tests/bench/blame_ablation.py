@@ -31,23 +31,47 @@ import numpy as np
 from bench.fabric_sim import Survey, judge
 from sim.fleets import KINDS, NOISES, SIZES, Case, case, design_stated, points, visible
 
-from busbw.parsers.blame import accounts, blame, chance, columns, constants, explain, levels, proof
+from busbw.parsers.blame import (
+    accounts,
+    blame,
+    chance,
+    columns,
+    constants,
+    explain,
+    levels,
+    noise,
+    proof,
+    views,
+)
 from busbw.parsers.blame.columns import KINDS as KINDS_OF_LEVELS
 from busbw.parsers.blame.constants import MOST
 from busbw.parsers.blame.explain import Explainer
-from busbw.parsers.blame.levels import Noise
 from busbw.parsers.blame.parts import Fabric
 from busbw.parsers.blame.proof import Proof
 from busbw.parsers.nccl_tests.groups import GroupSample
 
 
-def _noise_without(**changes: Any) -> Any:
-    whole = levels._noise
+@contextlib.contextmanager
+def _noise_without(**changes: Any) -> Iterator[None]:
+    whole = noise.noise_with
 
-    def noise(*args: Any) -> Noise:
+    def noise_with(*args: Any) -> noise.Noise:
         return dataclasses.replace(whole(*args), **changes)
 
-    return mock.patch.object(levels, "_noise", noise)
+    with (
+        mock.patch.object(levels, "noise_with", noise_with),
+        mock.patch.object(noise, "noise_with", noise_with),
+    ):
+        yield
+
+
+@contextlib.contextmanager
+def _without_steps() -> Iterator[None]:
+    with (
+        _always(levels, "from_launch_to_launch", 0.0),
+        _always(noise, "from_launch_to_launch", 0.0),
+    ):
+        yield
 
 
 def _without_chance() -> Any:
@@ -58,7 +82,7 @@ def _without_chance() -> Any:
 
 
 def _without_pairs() -> Any:
-    whole = columns.against_pair
+    whole = views.against_pair
 
     def nothing(*args: Any, **options: Any) -> columns.View:
         return whole(*args, **options).some(())
@@ -80,7 +104,7 @@ PARTS = {
     "the launch's own level (drift)": lambda: mock.patch.object(levels, "FEWEST_PEERS", 10**9),
     "rails of a pair count once": lambda: _noise_without(common=0.0),
     "how well the noise is known": lambda: _noise_without(freedom=10**6),
-    "noise from launch to launch": lambda: _always(levels, "_from_launch_to_launch", 0.0),
+    "noise from launch to launch": _without_steps,
     "what is slow by chance": _without_chance,
     "the proof over all parts": lambda: _always(Proof, "_proved", True),
     "standing out from its like": lambda: _always(Proof, "_stands_out", 1.0),
@@ -246,9 +270,9 @@ def _name(recorded: Recorded) -> str:
 def _fleets(args: argparse.Namespace) -> Iterator[Case]:
     for number in range(args.first, args.first + args.fleets):
         for size in args.sizes.split(","):
-            for noise in args.noises.split(","):
+            for name in args.noises.split(","):
                 for kind in args.kinds.split(","):
-                    own = points(size, kind, noise, "develop")
+                    own = points(size, kind, name, "develop")
                     if own:
                         yield case(own[number % len(own)], number)
 

@@ -11,7 +11,7 @@ import pytest
 
 from busbw.model import BlameState, Component, ComponentKind, Confidence, Status
 from busbw.parsers.blame import blame, findings
-from busbw.parsers.blame.levels import _overall
+from busbw.parsers.blame.noise import overall_level
 from busbw.parsers.blame.parts import Fabric, loads
 from busbw.parsers.nccl_tests.groups import GroupSample
 from busbw.survey.adapt import again_alone, again_when_free
@@ -638,7 +638,7 @@ def test_the_good_level_is_found_where_a_step_down_settles_higher_again() -> Non
     best_of_nodes = [51.7, 51.6, 51.6, 51.7, 38.8, 41.9, 41.9, 40.2]
     level: list[float] = []
     search = threading.Thread(
-        target=lambda: level.append(_overall(values, best_of_nodes)), daemon=True
+        target=lambda: level.append(overall_level(values, best_of_nodes)), daemon=True
     )
     search.start()
     search.join(timeout=20)

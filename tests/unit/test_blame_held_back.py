@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from busbw.model import Component, ComponentKind
-from busbw.parsers.blame import blame, loss
+from busbw.parsers.blame import blame, loss, priors
 from busbw.parsers.blame.blame import BlameOutcome
 from busbw.parsers.blame.loss import PairTraffic
 from busbw.parsers.blame.parts import Fabric
@@ -61,9 +61,9 @@ LOSSLESS = traffic(dict.fromkeys(("node1", "node2", "node3", "node4"), 0.0))
 
 
 def separated(outcome: BlameOutcome, pairs: tuple[PairTraffic, ...]) -> BlameOutcome:
-    nodes = blame.doubtful_leaf(outcome)
+    nodes = priors.doubtful_leaf(outcome)
     assert nodes == ("node3", "node4")
-    return blame.of_held_back(outcome, loss.held_back(pairs, nodes, FABRIC))
+    return priors.of_held_back(outcome, loss.held_back(pairs, nodes, FABRIC))
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -113,5 +113,5 @@ def test_one_launch_and_little_traffic_prove_no_port() -> None:
 
 def test_without_a_leaf_in_doubt_no_counter_is_asked_for() -> None:
     healthy = BlameOutcome((), 1.0, 0.1, (), "")
-    assert blame.doubtful_leaf(healthy) == ()
-    assert blame.of_held_back(healthy, {}) is healthy
+    assert priors.doubtful_leaf(healthy) == ()
+    assert priors.of_held_back(healthy, {}) is healthy

@@ -5,8 +5,9 @@ from __future__ import annotations
 
 from busbw.model import Blame, BlameState, Component, ComponentKind, Evidence, Finding, Status
 from busbw.parsers.blame.accounts import Account
-from busbw.parsers.blame.blame import BlameOutcome, with_priors
+from busbw.parsers.blame.blame import BlameOutcome
 from busbw.parsers.blame.explain import Suspicion
+from busbw.parsers.blame.priors import with_priors
 
 NODE, RAIL = Component(ComponentKind.NODE, ("node7",)), Component(ComponentKind.RAIL, ("node3",), 1)
 

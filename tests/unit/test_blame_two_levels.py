@@ -6,7 +6,7 @@ import pytest
 
 from busbw.parsers.blame import blame
 from busbw.parsers.blame.blame import BlameOutcome
-from busbw.parsers.blame.levels import good_level, of_good_ones
+from busbw.parsers.blame.noise import good_level, of_good_ones
 from busbw.parsers.blame.parts import Fabric
 from busbw.parsers.nccl_tests.groups import GroupSample
 from busbw.reports.groups import Group, usual_by_kind
