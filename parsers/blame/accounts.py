@@ -199,8 +199,12 @@ class Accounting:
         bounds = chance.bounds(np.zeros_like(at), at, [whole.ratio])[0, columns.kind[at]]
         worse = misfit(columns.short(at, left[0][at]), bounds)
         worse -= misfit(columns.short(at, left[1][at]), bounds)
-        _, pair, count = np.unique(columns.pair[at], return_inverse=True, return_counts=True)
-        return float((worse / (1.0 + (count[pair] - 1) * columns.common[at])).sum())
+        _, pair = np.unique(columns.pair[at], return_inverse=True)
+        total = np.bincount(pair, weights=np.abs(worse))
+        squares = np.bincount(pair, weights=worse * worse)
+        # One rail that differs much among many that hardly do is one.
+        rails = np.divide(total * total, squares, out=np.ones_like(total), where=squares > 0)
+        return float((worse / (1.0 + (rails[pair] - 1.0) * columns.common[at])).sum())
 
     def most_of(self, members: Members, count: int) -> tuple[list[float], list[float]]:
         """The most that each of so many parts could take away: uncapped over the launches, and with

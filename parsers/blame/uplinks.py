@@ -232,12 +232,13 @@ def _against_pair(levels: Sequence[Level], predicted: Sequence[float]) -> dict[i
             pairs.setdefault((level.launch, sample.nodes), []).append(index)
     lost: dict[int, float] = {}
     for members in pairs.values():
-        if len(members) < FEWEST_RAILS:
+        good = [i for i in members if predicted[i] >= 1.0]
+        # Beside bad rails a good one is no measure of its uplinks.
+        if len(members) < FEWEST_RAILS or 2 * len(good) <= len(members):
             continue
-        usual = statistics.median(levels[i].ratio for i in members)
-        for i in members:
-            if predicted[i] >= 1.0 and usual > 0.0:
-                lost[i] = 1.0 - levels[i].ratio / usual
+        usual = statistics.median(levels[i].ratio for i in good)
+        if usual > 0.0:
+            lost |= {i: 1.0 - levels[i].ratio / usual for i in good}
     return lost
 
 

@@ -502,6 +502,33 @@ def test_a_rail_that_was_bad_with_two_partners_is_named_and_no_pair_of_them(seed
     assert "node2 rail 1" in suspected
 
 
+@pytest.mark.parametrize("bad", [4, 3, 2])
+@pytest.mark.parametrize(
+    ("nodes", "whole"), [(("node2",), "node2"), (EIGHT[:4], "leaf leaf1")], ids=["node", "leaf"]
+)
+def test_a_whole_is_named_for_all_its_rails_and_for_nothing_less(
+    nodes: tuple[str, ...], whole: str, bad: int
+) -> None:
+    """The rails of a pair have most of the noise in common: then each is as telling as all."""
+    leaves = (EIGHT[:4], EIGHT[4:])
+    rng = random.Random(3)
+    samples = []
+    for number in range(6):
+        for group in (across_leaves if number % 2 else inside_leaves)(leaves, number):
+            mood = rng.gauss(1, 0.05)
+            for rail in range(4):
+                slow = rail < bad and not set(nodes).isdisjoint(group)
+                rate = LINE * mood * (0.6 if slow else 1.0)
+                values = tuple(rate * rng.gauss(1, 0.01) for _ in range(10))
+                launch = f"x-{number}"
+                samples.append(
+                    GroupSample(group, 1 << 20, values, "raw/x", launch=launch, rail=rail)
+                )
+    outcome = blame.solve(tuple(samples), TWO_LEAVES)
+    names = sorted(each.component.label for each in outcome.blames)
+    assert names == ([whole] if bad == 4 else [f"{whole} rail {rail}" for rail in range(bad)])
+
+
 def test_a_node_that_is_good_inside_its_leaf_is_not_blamed_for_its_way_out() -> None:
     """Static routing sends all that goes to one node over one cable: with a dead one it is slow
     whenever it leaves its leaf, and its NIC is good (seen in tests/sim)."""
