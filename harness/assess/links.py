@@ -32,7 +32,7 @@ from busbw.model.links import LinkRow, LinkTable, PortFacts
 from busbw.parsers.blame import blame
 from busbw.parsers.blame.blame import BlameOutcome
 from busbw.parsers.blame.constants import DEVIATIONS
-from busbw.parsers.blame.findings import PASSING
+from busbw.parsers.blame.courses import PASSING
 from busbw.parsers.blame.noise import spread
 from busbw.parsers.blame.parts import Fabric
 from busbw.parsers.nccl_tests.groups import GroupSample

@@ -58,7 +58,7 @@ from busbw.model import (
 )
 from busbw.model.history import ComparableRun, RunDiff
 from busbw.parsers import contract, verdict
-from busbw.parsers.blame import blame, layer_breakdown, loss, narrow, priors
+from busbw.parsers.blame import blame, courses, layer_breakdown, loss, narrow, priors
 from busbw.parsers.blame import findings as blame_findings
 from busbw.parsers.blame.blame import BlameOutcome
 from busbw.parsers.blame.confirm import confirmation
@@ -297,7 +297,7 @@ def _judge(run: RunDir, raw: _Raw) -> _Judged:
     findings: tuple[Finding, ...] = (
         *(finding for launch in raw.launches for finding in launch.findings),
         *_suspect_findings(plan, wiring, outcome, samples, links, counted.pairs),
-        *blame_findings.slow_groups(outcome, own),
+        *courses.slow_groups(outcome, own),
         *blame_findings.open_suspicions(outcome, own),
         *blame_findings.clean_now(outcome),
         *((layer_breakdown.finding(layers),) if layers is not None else ()),
@@ -425,7 +425,7 @@ def _groups(launch: Launch, outcome: BlameOutcome) -> tuple[Comparison, ...]:
     medium = launch.artefact.case.medium
     return tuple(
         replace(each, medium=each.medium or medium)
-        for each in blame_findings.compare_groups(case_id, groups, artefact, outcome)
+        for each in courses.compare_groups(case_id, groups, artefact, outcome)
     )
 
 

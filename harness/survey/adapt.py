@@ -16,8 +16,8 @@ from dataclasses import dataclass
 
 from busbw.model import ComponentKind, LaunchRole
 from busbw.parsers.blame.blame import BlameOutcome
+from busbw.parsers.blame.courses import courses
 from busbw.parsers.blame.explain import Suspicion
-from busbw.parsers.blame.findings import courses
 from busbw.parsers.blame.levels import Level
 from busbw.parsers.blame.parts import Fabric
 from busbw.survey.schedule import Round, across_leaves, circle, inside_leaves

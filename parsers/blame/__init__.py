@@ -14,6 +14,7 @@ suspects    a suspect with the groups that speak against it; visible: which loss
 priors      what else speaks for a suspect: checks, counters, log lines
 confirm     what the launches made to confirm a suspect say of it
 findings    a suspect as a finding, with its evidence; narrow: the narrowest part that can be meant
+courses     each group against its peers, and what is reported of slow ones without a suspect
 
 Every number of the model is in constants. Two other subjects stand beside it: lost packets (loss)
 and the layers of a stack (layer_breakdown).

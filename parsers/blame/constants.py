@@ -130,6 +130,9 @@ ALIKE = 10.0
 Source: assumption."""
 FEWEST_LAUNCHES = 2
 """That must speak against a part. Source: goal, no single launch names anybody."""
+PROVED_BY = 3
+"""Launches in which a flagged part was slow, from which on the suspect is likely rather than possible.
+Source: assumption."""
 PASSED = 2
 """Launches in which a part must be good again, after one in which it was bad, for that to be called a
 passing disturbance. Source: assumption; without it more stays open."""

@@ -13,6 +13,8 @@ from busbw.parsers.blame.levels import Level
 from busbw.parsers.nccl_tests.groups import GroupSample
 from busbw.units import format_bandwidth
 
+SHOWN = 4
+"""Groups that a title names."""
 EVIDENCE = 12
 """Groups quoted for one suspect; the slowest first."""
 _CONTRAST = 3

@@ -10,7 +10,7 @@ from dataclasses import replace
 import pytest
 
 from busbw.model import BlameState, Component, ComponentKind, Confidence, Status
-from busbw.parsers.blame import blame, findings
+from busbw.parsers.blame import blame, courses, findings
 from busbw.parsers.blame.noise import overall_level
 from busbw.parsers.blame.parts import Fabric, loads
 from busbw.parsers.nccl_tests.groups import GroupSample
@@ -262,14 +262,14 @@ def test_the_only_uplinks_are_not_flagged_without_a_stated_design_but_reported(
     assert outcome.blames == ()
     assert "leaf-pair" not in {doubt.account.part.kind.value for doubt in outcome.open}
     artefacts = {level.sample.artefact for level in outcome.levels}
-    (finding,) = findings.slow_groups(outcome, artefacts)
+    (finding,) = courses.slow_groups(outcome, artefacts)
     assert (finding.id, finding.status) == ("narrow-uplinks", Status.WARN)
     assert finding.title == (
         "pairs across the two leaves reach 49% of pairs inside a leaf; no design of the uplinks is"
         " stated to compare with"
     )
     assert len(finding.evidence) == 4
-    assert findings.slow_groups(blame.solve(across(0.92), designed(*design)), artefacts) == ()
+    assert courses.slow_groups(blame.solve(across(0.92), designed(*design)), artefacts) == ()
 
 
 def test_a_bad_rail_is_named_where_nobody_states_how_wide_the_uplinks_are() -> None:
@@ -316,7 +316,7 @@ def test_groups_are_compared_with_their_peers_by_their_slowest_rail() -> None:
     samples = measured(ALL_PAIRS, {("node3", "2"): 0.5})
     outcome = blame.solve(samples, TWO_LEAVES)
     first = ALL_PAIRS[0]
-    compared = findings.compare_groups(
+    compared = courses.compare_groups(
         "survey-pairs-1", first.groups, f"raw/cases/{first.id}/result.json", outcome
     )
     assert {c.nodes: c.status for c in compared} == {

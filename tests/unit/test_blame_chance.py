@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import recorded_surveys
 
-from busbw.parsers.blame import blame, findings
+from busbw.parsers.blame import blame, courses
 from busbw.parsers.blame.blame import BlameOutcome
 from busbw.parsers.blame.chance import student
 from busbw.parsers.blame.parts import Fabric
@@ -299,7 +299,7 @@ def test_insides_of_nodes_whose_cpus_others_use_are_good_or_slow_once(seed: int)
     outcome, _ = insides(World(4, 1, 4, seed=seed), {}, unlucky=0.66)
     assert (outcome.blames, outcome.open) == ((), ())
     artefacts = {level.sample.artefact for level in outcome.levels}
-    named = [each.id for each in findings.slow_groups(outcome, artefacts)]
+    named = [each.id for each in courses.slow_groups(outcome, artefacts)]
     assert "slow-group" not in named
 
 

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from busbw.model import Status
-from busbw.parsers.blame import blame, findings
+from busbw.parsers.blame import blame, courses, findings
 from busbw.parsers.blame.parts import Fabric
 from busbw.parsers.nccl_tests.groups import GroupSample
 from busbw.survey.schedule import across_leaves, inside_leaves
@@ -48,7 +48,7 @@ def test_two_flows_on_one_uplink_are_named_together_and_no_pair_is_blamed() -> N
         ((FIRST, SECOND), (0, 1, 2, 3))
     ]
     artefacts = {level.sample.artefact for level in outcome.levels}
-    (finding,) = findings.slow_groups(outcome, artefacts)
+    (finding,) = courses.slow_groups(outcome, artefacts)
     assert (finding.id, finding.status) == ("flows-share-uplink", Status.WARN)
     assert finding.title == (
         "na0 + nb0 and na1 + nb1 share an uplink of leaf-a or leaf-b: 50% each in all 4 launches that ran"

@@ -24,8 +24,7 @@ from busbw.model import (
     WarningRole,
 )
 from busbw.parsers import verdict
-from busbw.parsers.blame import blame
-from busbw.parsers.blame import findings as blame_words
+from busbw.parsers.blame import blame, courses
 from busbw.parsers.nccl_tests import groups, proof
 from busbw.parsers.nccl_tests.groups import GroupSample
 from busbw.parsers.nccl_tests.proof import LostPeer
@@ -143,7 +142,7 @@ def test_two_nodes_cannot_be_distinguished_and_that_is_reported() -> None:
     outcome = blame.solve(pairs(("a", "b"), {"b": 2.0}))
     assert (outcome.blames, outcome.reference_gb_s) == ((), None)
     assert "cannot be told" in outcome.inseparable
-    compared = blame_words.compare_groups(
+    compared = courses.compare_groups(
         "survey-pairs-1", (("a", "b"),), "raw/cases/survey-pairs-1/result.json", outcome
     )
     assert [c.status for c in compared] == [Status.UNKNOWN]
@@ -175,17 +174,17 @@ def test_a_path_that_was_slow_once_and_good_in_the_next_launch_is_not_blamed() -
     compared = [
         c
         for s in disturbed
-        for c in blame_words.compare_groups("survey", (s.nodes,), s.artefact, outcome)
+        for c in courses.compare_groups("survey", (s.nodes,), s.artefact, outcome)
     ]
     assert {c.status for c in compared if set(c.nodes) == {"node1", "node4"}} == {Status.PASS}
     artefacts = {sample.artefact for sample in (*disturbed, *again)}
-    (note,) = blame_words.slow_groups(outcome, artefacts)
+    (note,) = courses.slow_groups(outcome, artefacts)
     assert (note.id, note.required, note.title) == (
         "slow-group-once",
         False,
         "slow once, not again: node1 + node4 50% of its peers in 1 of 3 launches",
     )
-    assert blame_words.slow_groups(outcome, set()) == (), "of another run: not this one's to tell"
+    assert courses.slow_groups(outcome, set()) == (), "of another run: not this one's to tell"
 
 
 def test_a_slow_group_that_no_suspect_explains_says_in_how_many_launches_it_was_slow() -> None:
@@ -208,7 +207,7 @@ def test_a_slow_group_that_no_suspect_explains_says_in_how_many_launches_it_was_
         outcome = blame.solve(tuple(samples))
         assert outcome.blames == ()
         groups = tuple((n,) for n in FOUR)
-        compared = blame_words.compare_groups(
+        compared = courses.compare_groups(
             "survey", groups, "raw/cases/survey-alone-0/result.json", outcome
         )
         return {

@@ -16,7 +16,7 @@ import pytest
 from busbw import assess, playbook
 from busbw.model import Blame, BlameState, Component, ComponentKind, Invocation, Reference, Status
 from busbw.model.run import Comparison, RunResult
-from busbw.parsers.blame import blame, findings
+from busbw.parsers.blame import blame, courses
 from busbw.parsers.nccl_tests.groups import GroupSample
 from busbw.run import measure_again
 from busbw.run.context import Context
@@ -167,7 +167,7 @@ def test_a_group_that_was_slow_once_is_a_note_and_one_that_repeats_is_a_warning(
         outcome = blame.solve(samples)
         assert outcome.blames == ()
         artefacts = {sample.artefact for sample in samples}
-        found = findings.slow_groups(outcome, artefacts)
+        found = courses.slow_groups(outcome, artefacts)
         return [(each.id, each.required, each.title) for each in found]
 
     good = (1.0, 1.0, 1.0, 1.0)

@@ -15,7 +15,7 @@ from busbw.fabrics import fabric
 from busbw.model import Cluster, LaunchRole, Medium, Node
 from busbw.parsers.blame import blame
 from busbw.parsers.blame.blame import BlameOutcome
-from busbw.parsers.blame.findings import compare_groups
+from busbw.parsers.blame.courses import compare_groups
 from busbw.parsers.blame.parts import Fabric
 from busbw.parsers.nccl_tests.groups import GroupSample
 from busbw.store.plan import SCHEMA, RunPlan
