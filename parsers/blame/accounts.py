@@ -196,6 +196,8 @@ class Accounting:
             columns.predicted[:] = before
         self._chance = chance
         at = np.flatnonzero(left[0] != left[1])
+        if not len(at):
+            return 0.0
         bounds = chance.bounds(np.zeros_like(at), at, [whole.ratio])[0, columns.kind[at]]
         worse = misfit(columns.short(at, left[0][at]), bounds)
         worse -= misfit(columns.short(at, left[1][at]), bounds)

@@ -11,6 +11,9 @@ import pytest
 
 from busbw.model import BlameState, Component, ComponentKind, Confidence, Status
 from busbw.parsers.blame import blame, courses, findings
+from busbw.parsers.blame.accounts import Accounting
+from busbw.parsers.blame.columns import Columns
+from busbw.parsers.blame.levels import levels
 from busbw.parsers.blame.noise import overall_level
 from busbw.parsers.blame.parts import Fabric, loads
 from busbw.parsers.nccl_tests.groups import GroupSample
@@ -527,6 +530,15 @@ def test_a_whole_is_named_for_all_its_rails_and_for_nothing_less(
     outcome = blame.solve(tuple(samples), TWO_LEAVES)
     names = sorted(each.component.label for each in outcome.blames)
     assert names == ([whole] if bad == 4 else [f"{whole} rail {rail}" for rail in range(bad)])
+
+
+def test_what_leaves_the_same_of_every_group_is_worse_by_nothing() -> None:
+    samples = measured(ALL_PAIRS, {("node2",): 0.5})
+    columns = Columns(levels(samples, TWO_LEAVES), dict(TWO_LEAVES.leaf_of))
+    accounting = Accounting(columns, TWO_LEAVES)
+    account = accounting.account(Component(ComponentKind.NODE, ("node2",)))
+    assert account is not None
+    assert accounting.worse_by(account, (account,)) == 0.0
 
 
 def test_a_node_that_is_good_inside_its_leaf_is_not_blamed_for_its_way_out() -> None:
