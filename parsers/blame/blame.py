@@ -241,7 +241,25 @@ def _without_shared(
             if not any(s.explains(each.account.part, each.account.slow_in) for s in shared)
         )
 
-    return Explanation(others(speed.flagged), others(speed.open)), shared
+    flagged, still_open = others(speed.flagged), others(speed.open)
+    alike = tuple(each for each in flagged if _may_share(each.account, flagged, fabric))
+    flagged = tuple(each for each in flagged if each not in alike)
+    return Explanation(flagged, (*alike, *still_open)), shared
+
+
+def _may_share(account: Account, flagged: tuple[Suspicion, ...], fabric: Fabric) -> bool:
+    """A pair that is slow in just the launches in which another is, of the same leaves: so are two
+    whose flows share an uplink, now with a third and now without."""
+    leaf = dict(fabric.leaf_of)
+    ends = {leaf.get(node) for node in account.part.names}
+    if account.part.kind is not ComponentKind.PAIR or len(ends) < 2:
+        return False
+    for other in (each.account for each in flagged):
+        if other.part.kind is ComponentKind.PAIR and other.part.names != account.part.names:
+            same = other.slow_in == account.slow_in and other.clean_in == account.clean_in
+            if same and ends == {leaf.get(node) for node in other.part.names}:
+                return True
+    return False
 
 
 def _across(pairs: list[Level], fabric: Fabric) -> float | None:

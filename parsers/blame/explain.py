@@ -129,8 +129,12 @@ class Explainer:
             for whole in _wholes(account.part):
                 contained[whole].append(account)
         for whole, parts in sorted(contained.items(), key=lambda item: -len(item[1])):
-            own = [account for account in parts if account in flagged or account in suspected]
-            united = self._in_place_of(own, whole, (*flagged, *suspected))
+            named = (*flagged, *suspected)
+            own = [account for account in parts if account in named]
+            if len(own) < 2:
+                continue
+            own += (account for account in named if account.part == whole)
+            united = self._in_place_of(own, whole, named)
             if united is None:
                 continue
             proved = self._proof.can_flag(united)
@@ -148,7 +152,7 @@ class Explainer:
     ) -> Account | None:
         """What speaks for the whole, without its parts; None = these explain it better, for what each
         of them costs."""
-        if len(own) < 2 or not self._is_candidate(whole):
+        if not self._is_candidate(whole):
             return None
         self._accounting.predict([account for account in everything if account not in own])
         united = self._accounting.account(whole)
@@ -254,8 +258,8 @@ def _contains(whole: Component, part: Component) -> bool:
 
 
 def _wholes(part: Component) -> tuple[Component, ...]:
-    """What contains it: itself, the same on all rails; of a pair, each end."""
-    wholes = [part]
+    """What contains it: the same on all rails; of a pair, each end."""
+    wholes = []
     if part.rail is not None and part.kind is not ComponentKind.RAIL_PLANE:
         kind = ComponentKind.NODE if part.kind is ComponentKind.RAIL else part.kind
         wholes.append(Component(kind, part.names))

@@ -110,6 +110,7 @@ PARTS = {
     "standing out from its like": lambda: _always(Proof, "_stands_out", 1.0),
     "ways that nodes are not blamed for": lambda: _always(Proof, "_is_of_way", False),
     "stalls that met by chance": lambda: _always(Proof, "_is_coincidence", False),
+    "uplinks as full as their like": lambda: _always(Proof, "_is_design", False),
     "a pair whose end is slow with others": lambda: _always(Proof, "_is_of_end", False),
     "bursts of neighbours": lambda: _always(Proof, "_in_bursts", set()),
     "plausible alternatives only": lambda: _always(Proof, "plausible", True),

@@ -307,12 +307,19 @@ def test_a_pair_whose_ends_are_as_slow_with_others_across_is_not_named() -> None
 
 @pytest.mark.parametrize(
     ("size", "kind", "index"),
-    [("32x8", "cable", 5002), ("32x8", "flaky", 5005), ("8x4", "flaky", 2004)],
+    [
+        ("32x8", "cable", 5002),
+        ("32x8", "flaky", 5005),
+        ("32x8", "cable", 8000),
+        ("8x4", "flaky", 2004),
+        ("8x4", "cable", 8002),
+    ],
 )
 def test_what_static_routing_does_to_some_ways_names_no_node_and_no_whole_uplinks(
     size: str, kind: str, index: int
 ) -> None:
     """A dead cable took a node's ways to one leaf alone; flows of now these, now those collided; one
-    way was full while no other was, and others, when they were, were compared among themselves."""
+    way was full while no other was, and others, when they were, were compared among themselves; two
+    couples collided at once; of a suspected rail and one of its pairs the rail was named."""
     own = points(size, kind, "static", "held-out")
     assert BENCH.trial(case(own[index % len(own)], index)).end != "wrong"
