@@ -117,6 +117,7 @@ PARTS = {
     "a way that slows each flow": lambda: mock.patch.object(accounts, "_OF_EACH", ()),
     "thin losses": lambda: _always(explain, "thin_losses", ()),
     "a rail against its pair": _without_pairs,
+    "pairs that may share an uplink": lambda: _always(blame, "_may_share", False),
     "shared uplinks": lambda: _always(blame, "shared_uplinks", ()),
     "waste of full uplinks": lambda: mock.patch.object(columns, "WASTE", 0.0),
     "a whole for its parts": lambda: mock.patch.object(
