@@ -15,7 +15,7 @@ from busbw.model import (
     RunResult,
     Status,
 )
-from busbw.parsers.blame.levels import good_level
+from busbw.parsers.blame.noise import good_level
 from busbw.parsers.nccl_tests.groups import group_samples
 
 Holds = Callable[[tuple[str, ...], int | None], bool]
