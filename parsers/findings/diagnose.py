@@ -722,7 +722,9 @@ def _by_words(
     if writer is not None and writer.finding is not None:
         stage = known.by_id[writer.finding].stage
         names = [writer.finding, *(name for name in names if known.by_id[name].stage == stage)]
-    names = names or [message_clues.UNMAPPED]
+    is_long = first.place.text in context.long_texts
+    if not names or (is_long and writer is not None and writer.finding is None):
+        names.insert(0, message_clues.UNMAPPED)  # of a whole output the line itself says more
     return tuple(_guess(known, first, name) for name in dict.fromkeys(names))
 
 

@@ -373,3 +373,21 @@ def test_of_lines_that_nobody_knows_one_of_the_last_failure_is_quoted() -> None:
     text = f"ERROR: frobnicator lost its grip\n{steps(500)}ERROR: widget 7 went away\n"
     (first, *_) = findings(text)
     assert first.cause.endswith("It says: ERROR: widget 7 went away")
+
+
+def test_a_package_that_an_exception_asks_to_install_is_missing() -> None:
+    chain = (
+        "[rank1]: RuntimeError: Ninja is required to load the extension (pip install ninja to get it)\n"
+        "[rank1]: The above exception was the direct cause of the following exception:\n"
+        "[rank1]: RuntimeError: Unable to load the op due to ninja not being installed.\n"
+        "AttributeError: 'Adam' object has no attribute 'op'\n"
+    )
+    assert ids(f"torch 2.8\n{chain}")[0] == "python-package-missing"
+
+
+def test_of_a_whole_output_the_line_comes_before_what_only_shares_words_with_it() -> None:
+    line = (
+        "ERROR: the prefill node did not hand over the cache to the decode node: transfer failed\n"
+    )
+    assert ids(f"vllm\n{line}") == ["kv-transfer-failed"]
+    assert ids(f"vllm\n{steps(150)}{line}") == ["unmapped-message", "kv-transfer-failed"]
