@@ -458,6 +458,8 @@ def _demote_what_was_noticed(candidates: Mapping[str, _Candidate]) -> None:
 def _demote_earlier_failures(candidates: Mapping[str, _Candidate], crash: Place | None) -> None:
     """A cause of which no line stands near the exception that the last failure began with is possible
     at most: the job was started again, or went on."""
+    if crash is None:
+        return
     for candidate in candidates.values():
         lines = [clue.place.line_no for clue in candidate.clues]
         if _distance(candidate, crash) == _BEFORE and crash.line_no - max(lines) > _NEAR_CRASH:
