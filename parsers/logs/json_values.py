@@ -208,15 +208,29 @@ def unwrapped(chunks: Iterable[bytes]) -> Iterator[bytes]:
             rest = b""
         elif wrapped:
             whole, newline, rest = rest.rpartition(b"\n")
-            lines = (whole + newline).splitlines(keepends=True)
-            # Most lines of a log with some JSON in it are none: 0.1 µs each.
-            yield b"".join([_line(line) if b"{" in line else line for line in lines])
-    yield _line(rest) if wrapped else rest
+            yield b"".join(_unwrapped(whole + newline))
+    text = _text_of(rest) if wrapped else None
+    yield rest if text is None else text
 
 
-def _line(line: bytes) -> bytes:
-    text = _text_of(line)
-    return line if text is None else text
+def _unwrapped(lines: bytes) -> Iterator[bytes]:
+    """The lines in pieces, the text of each object in its place. Most lines of a log with some JSON in
+    it have no brace, and are not cut out: that would take twice as long."""
+    done = 0
+    brace = lines.find(b"{")
+    while brace >= 0:
+        start = lines.rfind(b"\n", done, brace) + 1 or done
+        start = lines.rfind(b"\r", start, brace) + 1 or start
+        end = lines.find(b"\n", brace) + 1 or len(lines)
+        bare_return = lines.find(b"\r", brace, end - 2) + 1
+        end = bare_return or end
+        text = _text_of(lines[start:end])
+        if text is not None:
+            yield lines[done:start]
+            yield text
+            done = end
+        brace = lines.find(b"{", end)
+    yield lines[done:]
 
 
 def _text_of(line: bytes) -> bytes | None:
