@@ -347,7 +347,7 @@ class _Tally:
         """Lines of the blocks that are done."""
         self.block = b""
         """The block being searched."""
-        self.block_texts: list[str] = []
+        self.block_lines: list[bytes] = []
         """Its lines, once somebody needs those behind one."""
         self.block_processes: dict[int, bytes | None] = {}
         """The processes of its lines, of those that were booked."""
@@ -386,7 +386,7 @@ class _Tally:
     def begin(self, block: Block) -> None:
         """Look at the next block. What has become common is treated so from here on."""
         self.block = block.text
-        self.block_texts = []
+        self.block_lines = []
         self.block_processes = {}
         self.block_kept = {}
         self.first_line = self.first_line or _first_line(block.text)
@@ -477,8 +477,10 @@ class _Tally:
 
     def _with_behind(self, line: Line, at: int, after: int) -> Line:
         """The line, which stands there in the block, with so many of those behind it."""
-        self.block_texts = self.block_texts or self.block.decode("utf-8", "replace").split("\n")
-        behind = self.block_texts[at + 1 : at + 1 + after]
+        self.block_lines = self.block_lines or self.block.split(b"\n")
+        behind = [
+            each.decode("utf-8", "replace") for each in self.block_lines[at + 1 : at + 1 + after]
+        ]
         return line._replace(after=() if behind == [""] else tuple(behind))
 
     def _count(self, index: int, total: int) -> None:
