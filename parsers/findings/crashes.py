@@ -51,7 +51,7 @@ EXCEPTION = (
 _CODE = re.compile(
     r"(?:^|[\])|:>] ) *(?:File \"[^\"]+\", line \d+|frame #\d+: |\^+\s*$|[~^]{4,})"
     r"|(?:^|[\])|:>])(?: {4,}|\t+)(?:raise\b|return\b|assert\b|await\b|yield\b|self\.|super\(|with \S+.*:$|for \S+ in .*:$"
-    r"|if .*:$|[\w.]+ = [\w.]+\(|(?!\w+\(\d+\))[\w.]+\((?:[^():]*$|[^:]*\)$))"
+    r"|if .*:$|[\w.]+ = (?:await )?[\w.]+\(|(?!\w+\(\d+\))[\w.]+\((?:[^():]*$|[^:]*\)$))"
     r"|^\s+at [\w.$/<>]+\([^)]*\)$"
 )
 """A frame, or the line of source that it quotes."""

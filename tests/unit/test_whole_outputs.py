@@ -9,6 +9,7 @@ import pytest
 
 from busbw.cli import main, why_reading
 from busbw.model import Confidence, Finding
+from busbw.parsers.findings.crashes import is_frame
 from busbw.parsers.findings.diagnose import diagnose, search_patterns
 from busbw.parsers.findings.evidence import EvidenceSet, Text
 from busbw.parsers.logs.scan import scanner_of
@@ -391,3 +392,9 @@ def test_of_a_whole_output_the_line_comes_before_what_only_shares_words_with_it(
     )
     assert ids(f"vllm\n{line}") == ["kv-transfer-failed"]
     assert ids(f"vllm\n{steps(150)}{line}") == ["unmapped-message", "kv-transfer-failed"]
+
+
+def test_source_that_awaits_is_a_frame() -> None:
+    assert is_frame(
+        "(APIServer pid=5) ERROR 08-21 10:24:34 [x.py:704]     outputs = await core.get()"
+    )
