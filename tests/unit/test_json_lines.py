@@ -55,6 +55,16 @@ def test_pieces_of_a_long_line_are_joined_and_other_lines_stay(size: int) -> Non
     )
 
 
+def test_only_lines_that_are_objects_are_replaced_whatever_ends_them() -> None:
+    data = (
+        b'{"msg":"first"}\r\nplain {"msg":"inside"}\n\t{"msg":"tab"}\r{"msg":"bare"}\rstays {\n'
+        b'{"msg":"a"} {"msg":"b"}\n{"msg":"cut\n'
+    )
+    assert b"".join(unwrapped([data])) == (
+        b'first\nplain {"msg":"inside"}\ntab\nbare\nstays {\n{"msg":"a"} {"msg":"b"}\n{"msg":"cut\n'
+    )
+
+
 @pytest.mark.parametrize(
     "data",
     [
