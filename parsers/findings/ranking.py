@@ -461,8 +461,8 @@ def _demote_earlier_failures(candidates: Mapping[str, _Candidate], crash: Place 
     if crash is None:
         return
     for candidate in candidates.values():
-        lines = [clue.place.line_no for clue in candidate.clues]
-        if _distance(candidate, crash) == _BEFORE and crash.line_no - max(lines) > _NEAR_CRASH:
+        last = max(clue.place.line_no for clue in candidate.clues)
+        if _distance(candidate, crash) == _BEFORE and crash.line_no - last > _NEAR_CRASH:
             candidate.confidence = Confidence.POSSIBLE
 
 
