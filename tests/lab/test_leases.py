@@ -22,9 +22,18 @@ pytestmark = pytest.mark.lab
 BOOK = str(Path(__file__).with_name("pods.yaml"))
 
 
-def argv(lab: LabState, out: Path, *words: str) -> list[str]:
+def argv(lab: LabState, out: Path, *words: str, book: str = BOOK) -> list[str]:
     nodes = ("-i", f"lab:{lab.name}")
-    return [sys.executable, "-m", "busbw", "run", BOOK, *nodes, "--out", str(out), *words]
+    return [sys.executable, "-m", "busbw", "run", book, *nodes, "--out", str(out), *words]
+
+
+def endless(folder: Path) -> str:
+    """The playbook with a first case that only its time limit ends."""
+    book = folder / "endless.yaml"
+    text = Path(BOOK).read_text()
+    assert "iterations: 300," in text
+    book.write_text(text.replace("iterations: 300,", "iterations: 1000000,"))
+    return str(book)
 
 
 def wait_for(so: Callable[[], bool], deadline_s: float = 240.0) -> None:
@@ -63,19 +72,28 @@ def marked(run_id: str) -> list[int]:
 @pytest.fixture
 def measuring(lab4: LabState, tmp_path: Path) -> Iterator[subprocess.Popen[bytes]]:
     """A run on node1 and node2 whose ranks are there; ended afterwards."""
-    out = tmp_path / "first"
-    words = argv(lab4, out, "-w", "node[1-2]")
+    yield from started(lab4, tmp_path, BOOK)
+
+
+@pytest.fixture
+def measuring_long(lab4: LabState, tmp_path: Path) -> Iterator[subprocess.Popen[bytes]]:
+    """The same, and its first case goes on for minutes."""
+    yield from started(lab4, tmp_path, endless(tmp_path))
+
+
+def started(lab: LabState, folder: Path, book: str) -> Iterator[subprocess.Popen[bytes]]:
+    words = argv(lab, folder / "first", "-w", "node[1-2]", book=book)
     with (
-        (tmp_path / "printed").open("w") as printed,
+        (folder / "printed").open("w") as printed,
         subprocess.Popen(
             words, stdin=subprocess.DEVNULL, stdout=printed, stderr=subprocess.STDOUT
         ) as job,
     ):
-        wait_for(lambda: job.poll() is not None or bool(processes.ranks(lab4, lab4.nodes)))
-        assert job.poll() is None, (tmp_path / "printed").read_text()
+        wait_for(lambda: job.poll() is not None or bool(processes.ranks(lab, lab.nodes)))
+        assert job.poll() is None, (folder / "printed").read_text()
         yield job
         job.kill()
-    cleaned(first(tmp_path))
+    cleaned(first(folder))
 
 
 def first(tmp_path: Path) -> Path:
@@ -177,7 +195,7 @@ def ages(lab: LabState) -> list[float]:
 
 
 def test_a_second_run_names_the_first_and_touches_nothing(
-    lab4: LabState, measuring: subprocess.Popen[bytes], tmp_path: Path
+    lab4: LabState, measuring_long: subprocess.Popen[bytes], tmp_path: Path
 ) -> None:
     run_id = first(tmp_path).name
     shown = checked(lab4, tmp_path / "check")
@@ -185,20 +203,20 @@ def test_a_second_run_names_the_first_and_touches_nothing(
     status, seen = shown["node2"]
     assert status == "WARN"
     assert seen.startswith(f"run {run_id} of "), seen
-    assert f"(process {measuring.pid}) since " in seen
+    assert f"(process {measuring_long.pid}) since " in seen
     assert seen.endswith("; its processes are there"), seen
     second = ran(argv(lab4, tmp_path / "second", "-w", "node[2-3]"))
     assert second.returncode == 2, second.stderr
     error, seen, following = second.stderr.splitlines()[-3:]
     assert error.endswith("error: 1 of 2 nodes are in use by another busbw run"), error
     assert seen.startswith(f"busbw: seen: node2: run {run_id} of "), seen
-    assert f"(process {measuring.pid}) since " in seen
+    assert f"(process {measuring_long.pid}) since " in seen
     assert "busbw cleanup" in following
     assert "-x node2" in following
     assert leased(lab4)["node3"] == [], "what is refused keeps nothing"
     assert leased(lab4)["node2"] == [f"run={run_id}"]
-    measuring.send_signal(signal.SIGINT)
-    assert measuring.wait(timeout=400) == 130
+    measuring_long.send_signal(signal.SIGINT)
+    assert measuring_long.wait(timeout=400) == 130
     assert leased(lab4) == {node.name: [] for node in lab4.nodes}, "Ctrl-C gives them back"
 
 
