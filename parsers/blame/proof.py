@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 
 _INSIDE_LEAVES = (ComponentKind.NODE, ComponentKind.RAIL, ComponentKind.LEAF)
 """What groups inside a leaf load."""
+_PAIR = ComponentKind.PAIR
 _UPLINKS = (ComponentKind.UPLINK, ComponentKind.LEAF_PAIR)
 """What groups that leave their leaf fill together."""
 
@@ -111,12 +112,15 @@ class Proof:
         across = of_nodes and self._accounting.only_across(account.part, account.explained)
         if across and self._is_of_way(account):
             return False
-        if account.part.kind is ComponentKind.PAIR and self._is_of_end(account):
+        if account.part.kind is _PAIR and self._is_of_end(account):
             return False
         slow, clean = len(account.slow_in), len(account.clean_in)
         slow_in = set(account.slow_in)
-        if account.part.kind in _UPLINKS and (account.intermittent or self._is_design(account)):
+        crosses = all(level.crosses for level in explained)
+        if account.intermittent and crosses and account.part.kind in (*_UPLINKS, _PAIR):
             # Full at times: by neighbours, or by flows that collide.
+            return False
+        if account.part.kind in _UPLINKS and self._is_design(account):
             return False
         if shared:
             # Neighbours load it now and then, in a launch as from launch to launch.

@@ -286,6 +286,12 @@ def test_a_leaf_is_named_in_place_of_its_rails() -> None:
     assert BENCH.trial(case(own[5005 % len(own)], 5005)).end == "right"
 
 
+def test_a_pair_whose_cable_neighbours_fill_at_times_is_not_named_beside_a_bad_leaf() -> None:
+    """Static routing gives all its flows one cable."""
+    own = points("32x8", "leaf", "real", "held-out")
+    assert BENCH.trial(case(own[8101 % len(own)], 8101)).end != "wrong"
+
+
 @pytest.mark.parametrize(
     ("noise", "index"),
     [("real", 3002), ("real", 3004), ("real", 3010), ("tenants", 3009), ("tenants", 4005)],
