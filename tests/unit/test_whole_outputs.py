@@ -398,3 +398,24 @@ def test_source_that_awaits_is_a_frame() -> None:
     assert is_frame(
         "(APIServer pid=5) ERROR 08-21 10:24:34 [x.py:704]     outputs = await core.get()"
     )
+
+
+@pytest.mark.parametrize(
+    ("line", "first"),
+    [
+        ("  what():  [http_store.cc:53] Wait timeout for key(s): 0", "rendezvous-failed"),
+        (
+            'level=ERROR msg="Cannot init NVML library; err: ERROR_LIBRARY_NOT_FOUND"',
+            "gpu-driver-not-visible",
+        ),
+        ("job.sh: line 14: cd: /scratch/x: No such file or directory", "executable-missing"),
+    ],
+)
+def test_a_line_that_says_why_leads(line: str, first: str) -> None:
+    assert ids(f"{line}\n")[0] == first
+
+
+def test_a_service_that_is_stopped_and_a_host_by_its_name_are_no_failures() -> None:
+    own = "WARNING [launcher.py:98] port 8000 is used by process psutil.Process(pid=7, name='python') launched with command:"
+    assert ids(own + "\n") == []
+    assert "cuda-driver-too-old" not in ids(" .. nodePTX pid 9972: Test failure common.cu:842\n")
