@@ -75,8 +75,9 @@ def _schmoo(start: re.Match[str], body: str, limit: int | None) -> Preset:
         f"{way} {float(rate):g}" for way, rate in zip(_SCHMOO_WAYS, rates, strict=True)
     )
     note = f"schmoo GPU {start[2]} with GPU {start[3]}, {cus} CUs: {named} GB/s"
-    cut = limit is not None and cus < limit
-    return Preset((note,), (f"the schmoo test ends at {cus} of {limit} CUs",) if cut else ())
+    if limit is None:
+        return Preset((note,), ("whether the schmoo test is whole: its last CU is not printed",))
+    return Preset((note,), (f"the schmoo test ends at {cus} of {limit} CUs",) if cus < limit else ())
 
 
 def _one_to_all(what: str, body: str, limit: int | None) -> Preset:

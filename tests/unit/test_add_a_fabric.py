@@ -137,7 +137,7 @@ OTHER_VOCABULARIES = {
     "parsers/tools/counters.py": {"tcp": "a section of the counters"},
     "parsers/logs/scan_literals.py": {"roce": "letters that many lines of a log have"},
     "parsers/findings/facts.py": {"tcp": "the device of the kernel's TCP counters"},
-    "harness/compare/result.py": {"tcp": "the device of the kernel's TCP counters"},
+    "harness/compare/soak_watch.py": {"tcp": "the device of the kernel's TCP counters"},
     "harness/run/planning.py": {"lab": "a payload"},
     "harness/playbook/form.py": {"lab": "a key of the playbook's YAML"},
     "harness/lab/enter.py": {"lab": "a word of the command line"},

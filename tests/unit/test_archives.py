@@ -18,7 +18,7 @@ import pytest
 from busbw import archives, cli, intake
 
 FIXTURES = Path(__file__).parent.parent / "fixtures"
-TABLE = (FIXTURES / "nccl_tests" / "printer-2.19.6-fast.txt").read_bytes()
+TABLE = (FIXTURES / "nccl_tests" / "printer-2.19.6-C.txt").read_bytes()
 WRONG = TABLE.replace(b"# Out of bounds values : 0 OK", b"# Out of bounds values : 7 FAILED")
 Files = dict[str, bytes]
 

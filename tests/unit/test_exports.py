@@ -17,7 +17,7 @@ from busbw.cli import read
 from busbw.parsers.logs import exports
 
 FIXTURES = Path(__file__).parent.parent / "fixtures"
-TABLE = (FIXTURES / "nccl_tests" / "printer-2.19.6-fast.txt").read_text()
+TABLE = (FIXTURES / "nccl_tests" / "printer-2.19.6-C.txt").read_text()
 WRONG = TABLE.replace("# Out of bounds values : 0 OK", "# Out of bounds values : 7 FAILED")
 assert WRONG != TABLE
 FIRST_NS = 1_783_674_000_000_000_000

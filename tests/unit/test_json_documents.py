@@ -14,13 +14,13 @@ from busbw.parsers.logs.json_values import values
 from busbw.parsers.nccl_tests import rccl, results_json
 
 FIXTURES = Path(__file__).parent.parent / "fixtures"
-GOOD = (FIXTURES / "nccl_tests" / "printer-2.19.6-fast.json").read_text()
+GOOD = (FIXTURES / "nccl_tests" / "printer-2.19.6-C.json").read_text()
 WRONG_ROW = '"nwrong":7.000000'
 BAD = WRONG_ROW.join(GOOD.rsplit('"nwrong":0.000000', 1))
 assert GOOD != BAD
 PRETTY = json.dumps(json.loads(BAD), indent=2)
 CUT = BAD[: len(BAD) * 2 // 3]
-TABLE = (FIXTURES / "nccl_tests" / "printer-2.19.6-fast.txt").read_text()
+TABLE = (FIXTURES / "nccl_tests" / "printer-2.19.6-C.txt").read_text()
 
 TEXTS = {
     "one after another": f"{GOOD}\n{BAD}\n",
