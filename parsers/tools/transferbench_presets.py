@@ -77,7 +77,9 @@ def _schmoo(start: re.Match[str], body: str, limit: int | None) -> Preset:
     note = f"schmoo GPU {start[2]} with GPU {start[3]}, {cus} CUs: {named} GB/s"
     if limit is None:
         return Preset((note,), ("whether the schmoo test is whole: its last CU is not printed",))
-    return Preset((note,), (f"the schmoo test ends at {cus} of {limit} CUs",) if cus < limit else ())
+    return Preset(
+        (note,), (f"the schmoo test ends at {cus} of {limit} CUs",) if cus < limit else ()
+    )
 
 
 def _one_to_all(what: str, body: str, limit: int | None) -> Preset:
