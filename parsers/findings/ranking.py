@@ -455,15 +455,27 @@ def _demote_what_was_noticed(candidates: Mapping[str, _Candidate]) -> None:
             candidate.confidence = Confidence.POSSIBLE
 
 
+_WARNING = re.compile(
+    r"(?:[\[(][^\])]{1,40}[\])]:? ?)?(?:[\d:T,.+Z/-]+ ){0,3}\[?(?:W\d{4}\b|W |WARN(?:ING)?\b)"
+)
+"""The level of a line after whose message its writer goes on."""
+
+
 def _demote_earlier_failures(candidates: Mapping[str, _Candidate], crash: Place | None) -> None:
     """A cause of which no line stands near the exception that the last failure began with is possible
-    at most: the job was started again, or went on."""
+    at most: the job was started again, or went on. So is one of which only warnings speak: their
+    writers went on."""
     if crash is None:
         return
     for candidate in candidates.values():
         last = max(clue.place.line_no for clue in candidate.clues)
-        if _distance(candidate, crash) == _BEFORE and crash.line_no - last > _NEAR_CRASH:
+        is_far = _distance(candidate, crash) == _BEFORE and crash.line_no - last > _NEAR_CRASH
+        if is_far or all(_is_warning(clue.evidence.text) for clue in candidate.clues):
             candidate.confidence = Confidence.POSSIBLE
+
+
+def _is_warning(line: str) -> bool:
+    return _WARNING.match(line) is not None and " NCCL WARN" not in line
 
 
 def _demote_general(known: Catalogue, candidates: Mapping[str, _Candidate]) -> None:

@@ -419,3 +419,19 @@ def test_a_service_that_is_stopped_and_a_host_by_its_name_are_no_failures() -> N
     own = "WARNING [launcher.py:98] port 8000 is used by process psutil.Process(pid=7, name='python') launched with command:"
     assert ids(own + "\n") == []
     assert "cuda-driver-too-old" not in ids(" .. nodePTX pid 9972: Test failure common.cu:842\n")
+
+
+def test_a_warning_is_no_cause_beside_the_exception_that_ended_the_job() -> None:
+    warning = "WARNING 08-14 19:24:23 [_custom_ops.py:20] Failed to import from vllm._C with ModuleNotFoundError(\"No module named 'vllm._C'\")\n"
+    crash = 'Traceback (most recent call last):\n  File "/home/me/train.py", line 9, in <module>\nValueError: Input matrix is not invertible.\n'
+    found = {each.id: each.confidence for each in findings(warning + steps(20) + crash)}
+    assert next(iter(found)) == "program-error"
+    assert found["python-package-missing"] is Confidence.POSSIBLE
+    assert findings(warning)[0].confidence is Confidence.LIKELY
+
+
+def test_advice_to_set_a_variable_is_no_rejected_setting() -> None:
+    advice = "In addition, you can set the environment variable TORCH_DISTRIBUTED_DEBUG to INFO\n"
+    assert ids(
+        f"RuntimeError: Expected to have finished reduction in the prior iteration\n{advice}"
+    ) == ["framework-api-misuse"]
