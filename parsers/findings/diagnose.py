@@ -7,19 +7,25 @@ tables, dumps, checks, counters ──▶ facts ─┴─▶ clues ──▶ ran
 
 from __future__ import annotations
 
-import bisect
 import functools
 import itertools
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from enum import Enum
 from typing import NamedTuple
 
 from busbw import plugins
 from busbw.fabrics.fabric import families
 from busbw.model import Confidence, Evidence, Finding
-from busbw.parsers.findings import catalogue, crashes, gpu_words, message_clues, rules, similar
+from busbw.parsers.findings import (
+    catalogue,
+    courses,
+    crashes,
+    gpu_words,
+    message_clues,
+    rules,
+    similar,
+)
 from busbw.parsers.findings.catalogue import (
     Catalogue,
     Expression,
@@ -30,6 +36,7 @@ from busbw.parsers.findings.catalogue import (
     evaluate,
     parse_expression,
 )
+from busbw.parsers.findings.courses import Course
 from busbw.parsers.findings.evidence import (
     MOST_LINES_KNOWN,
     NO_PLACE,
@@ -47,6 +54,7 @@ from busbw.parsers.findings.evidence import (
     Text,
     TextClues,
     View,
+    lines_of,
     places,
 )
 from busbw.parsers.findings.gpu_words import Gpus
@@ -273,16 +281,6 @@ def view_for(rule: Rule, evidence: EvidenceSet, clues: tuple[Clue, ...], context
     return View(sightings_of, has, clues, evidence.facts, context)
 
 
-def lines_of(evidence: EvidenceSet, pattern: str) -> tuple[Sighting, ...]:
-    """The lines that the pattern of this id found, in order. Most ids are their expression."""
-    lines: list[Sighting] = []
-    for number, (process, count, examples) in evidence.rows_of(pattern):
-        artefact = evidence.texts[number].artefact
-        for line_no, text, _ in examples:
-            lines.append(Sighting(artefact, Place(number, line_no), text, process, count))
-    return tuple(sorted(lines, key=lambda line: line.place))
-
-
 _SIGN, _GUESS, _FACT, _CRASH = "sign", "guess", "fact", "crash"
 _PROGRAM = "program-error"
 RATIOS = ("busbw_ratio", "intranode_busbw_ratio", "alltoall_ratio", "scale_ratio")
@@ -291,37 +289,7 @@ _MOST_FAILURES = 3
 LOW = 0.9
 """Below this share of the expected bandwidth settings count. Published guides call 0.85 a clear
 loss; noise is within 5 %."""
-FINISHED = (
-    r"\[after training is done\]|'train_runtime': |\*{5} (?:train|eval|predict|test)\w* metrics \*{5}"
-    r"|`Trainer\.fit` stopped: `max_|\btraining (?:has |is |was )?(?:complete|completed|finished|done)\b"
-    r"|\"key\": \"run_stop\".*\"status\": \"success\"|State: COMPLETED \(exit code 0\)"
-    r"|Finished mdrun on |^Total wall time: \d|JOB DONE\.|SUCCESS COMPLETE (?:WRF|REAL)|PROGRAM ENDED AT"
-    r"|^End of Tests\.|Final Summary::HPCG result is VALID|Verification +=  ?SUCCESSFUL"
-    r"|^=+ (?:\d+ (?:passed|skipped|deselected|xfailed|warnings?),? ?)+ in [\d.]+s"
-)
-"""The last words of a job that did its work: of trainers (Megatron, Transformers, Lightning, MLPerf),
-GROMACS, LAMMPS, Quantum ESPRESSO, WRF, CP2K, HPL, HPCG, NPB, pytest, and what Slurm says of it."""
-SUCCESS = (
-    r"# Avg bus bandwidth +: *[\d.]|Destroy COMPLETE|RUNNING +OK\b|Process \d+ exits successfully"
-    r"|Application shutdown complete"
-)
-"""Lines that only work without an error so far prints; others of the job may fail all the same."""
-BREAK = r"^# nThread \d|^# Collective test starting|: [1-9]\d* FAILED\b"
-"""Lines that begin a run, or say that it went wrong: what stands before them is not outlived."""
 _MOST_RUNS = 256
-_WARNING = re.compile(
-    r"NCCL WARN |UCX +(?:WARN|ERROR) |libfabric:.*<(?:warn|critical)>|\bW(?:ARN|ARNING)\b|\[W\d{3}"
-)
-"""Lines by which a library warns: it may go on after them."""
-_EXCEPTION = re.compile(r"(?-i:\b[A-Z]\w*(?:Error|Exception)): ")
-"""Lines by which a program stops, unless something starts it again."""
-_STAYS = re.compile(r"NCCL |UCX |libfabric:|kernel:|^\[ *\d+\.\d+\] |NVRM:")
-"""Lines of libraries of communication, which may hang behind them while others go on, and of the
-kernel, whose log has no end."""
-_SHELL = re.compile(
-    r": line \d+: |^(?:\S*/)?(?:ba|z|k|da)?sh: |^(?:mkdir|cp|mv|rm|ln|ls|cat|cd|tee|tar|chmod|rsync|module|source): "
-)
-"""Lines of shells and of the small tools in their scripts, which go on after an error."""
 _STARTERS = frozenset({"mpirun", "launcher"})
 """Sources of what starts a run: what they complain of is over when the run works."""
 _PASTE = 100
@@ -367,7 +335,7 @@ def _watched() -> Iterator[Pattern]:
 
 def _kept_longer() -> Iterator[Pattern]:
     """What needs more lines than the catalogue's expressions."""
-    for regex in (FINISHED, SUCCESS, BREAK, crashes.EXCEPTION):
+    for regex in (courses.FINISHED, courses.SUCCESS, courses.BREAK, crashes.EXCEPTION):
         yield Pattern(regex, regex, keep=_MOST_RUNS)
     yield from failure_lines.patterns()
 
@@ -389,8 +357,8 @@ def diagnose(evidence: EvidenceSet, context: Context | None = None) -> Diagnosis
             number for number, text in enumerate(evidence.texts) if text.lines > _PASTE
         ),
     )
-    course = _course(evidence)
-    crash = _crash(evidence, course)
+    course_of = courses.of(evidence)
+    crash = _crash(evidence, course_of)
     clues = [*line_clues(known, evidence.texts), *fact_clues(known, evidence)]
     if crash is not None:
         clues += _signs_of(crash, known, evidence)
@@ -408,7 +376,7 @@ def diagnose(evidence: EvidenceSet, context: Context | None = None) -> Diagnosis
     origins = list(itertools.compress(origins, is_own))
     outlived = [
         not clue.is_repeated
-        and _is_outlived(clue.evidence.text, clue.place, course, clue.source in _STARTERS)
+        and courses.is_outlived(clue.evidence.text, clue.place, course_of, clue.source in _STARTERS)
         for clue in clues
     ]
     clues = [
@@ -417,8 +385,10 @@ def diagnose(evidence: EvidenceSet, context: Context | None = None) -> Diagnosis
     harmless = _harmless(known, clues)
     failures = _failures(evidence, harmless, failure_lines.patterns(words=False))
     doubts = failures + _failures(evidence, harmless, failure_lines.patterns(words=True))
-    failures = [line for line in failures if not _is_outlived(line.text, line.place, course)]
-    doubts = [line for line in doubts if not _is_outlived(line.text, line.place, course)]
+    failures = [
+        line for line in failures if not courses.is_outlived(line.text, line.place, course_of)
+    ]
+    doubts = [line for line in doubts if not courses.is_outlived(line.text, line.place, course_of)]
     doubts.sort(key=lambda line: line.place)
     signs = clues
     if failures:  # what ended it is elsewhere
@@ -445,7 +415,11 @@ def diagnose(evidence: EvidenceSet, context: Context | None = None) -> Diagnosis
         unexplained = (*lines, *faults)[:3]
     by_words, come_first = _guesses(known, evidence, findings, doubts, context)
     is_clean = not doubts and not faults
-    works = not failures and not stated and (evidence.has(SUCCESS) or evidence.has(FINISHED))
+    works = (
+        not failures
+        and not stated
+        and (evidence.has(courses.SUCCESS) or evidence.has(courses.FINISHED))
+    )
     healthy = works and is_clean
     if works:  # nothing ended the job; settings and conditions may still cost bandwidth
         fatal = (Role.CAUSE, Role.SECONDARY)
@@ -480,53 +454,14 @@ def _basis(finding: Finding, clues: Iterable[tuple[str, Clue]]) -> Basis:
     )
 
 
-class _Course(NamedTuple):
-    """How one text went on."""
-
-    ends: tuple[tuple[int, bool], ...]
-    """The lines, in order, at which a run completed (True), or another one began."""
-    failures: tuple[int, ...]
-    """The lines that report a failure, in order, without warnings."""
-    finished: int
-    """The last line at which its work was done, with no failure and no other run behind it; 0 = it
-    does not say so."""
-    goes_on: int
-    """The line up to which what no other failure follows is outlived: the last one."""
-
-
-def _course(evidence: EvidenceSet) -> Mapping[int, _Course]:
-    """Text → how it went on."""
-    ends: dict[int, set[tuple[int, bool]]] = {}
-    for regex, is_end in ((FINISHED, True), (SUCCESS, True), (BREAK, False)):
-        for line in lines_of(evidence, regex):
-            ends.setdefault(line.place.text, set()).add((line.place.line_no, is_end))
-    failures: dict[int, set[int]] = {}
-    for pattern in failure_lines.patterns(words=False):
-        for line in lines_of(evidence, pattern.id):
-            if _WARNING.search(line.text) is None:
-                failures.setdefault(line.place.text, set()).add(line.place.line_no)
-    finished = {line.place.text: line.place.line_no for line in lines_of(evidence, FINISHED)}
-    courses = {}
-    for number, text in enumerate(evidence.texts):
-        own = tuple(sorted(failures.get(number, ())))
-        its_ends = tuple(sorted(ends.get(number, ())))
-        done = finished.get(number, 0)
-        if (own and own[-1] > done) or (its_ends and not its_ends[-1][1]):
-            done = 0
-        # What another text fails with may be told in this one.
-        goes_on = text.lines if own or not failures else 0
-        courses[number] = _Course(its_ends, own, done, goes_on)
-    return courses
-
-
-def _crash(evidence: EvidenceSet, courses: Mapping[int, _Course]) -> Sighting | None:
+def _crash(evidence: EvidenceSet, course_of: Mapping[int, Course]) -> Sighting | None:
     """The exception with which the last failure of a job began."""
     exceptions: dict[int, list[Sighting]] = {}
     for line in lines_of(evidence, crashes.EXCEPTION):
         exceptions.setdefault(line.place.text, []).append(line)
     devices = [line.place for each in _device_patterns() for line in lines_of(evidence, each.id)]
     for number, lines in sorted(exceptions.items()):
-        course = courses[number]
+        course = course_of[number]
         first = crashes.first_of_last(lines, course.failures) if not course.finished else None
         if first is not None and not any(
             place.text == number and 0 < first.place.line_no - place.line_no <= _BEHIND_A_DEVICE
@@ -559,67 +494,6 @@ def _device_patterns() -> tuple[Pattern, ...]:
         if writer.name in ("pytorch", "gpu", "kernel")
         for pattern in failure_lines.patterns_of(writer)
     )
-
-
-def _is_outlived(
-    text: str, place: Place, courses: Mapping[int, _Course], is_starter: bool = False
-) -> bool:
-    """The job did its work behind the line, or went on for long before anything else failed: the
-    longer, the more the line sounds like a failure. A library of communication may hang behind its
-    warning while others go on."""
-    course = courses.get(place.text)
-    if course is None:
-        return False
-    if place.line_no < course.finished:
-        return True
-    sound = _Sound.WARNING if is_starter else _sound(text)
-    if _WARNING.search(text) is not None:
-        end = next((is_end for line_no, is_end in course.ends if line_no > place.line_no), None)
-        if end is not None:
-            return end
-    if _STAYS.search(text):
-        return False
-    after = bisect.bisect_right(course.failures, place.line_no)
-    marks = [place.line_no, *course.failures[after:]]
-    # What stopped with an error and was followed by no other may be what ended the job.
-    if len(marks) > 1 or sound not in _LAST_WORDS:
-        marks.append(course.goes_on if len(marks) == 1 else marks[-1])
-    first, *later = (until - since for since, until in itertools.pairwise([*marks, marks[-1]]))
-    return first > _LONG[sound] or any(each > max(_LONG[sound], _RESTARTED) for each in later)
-
-
-class _Sound(Enum):
-    """How much a line sounds like the end of a job."""
-
-    WARNING = "a warning, or no report of a failure"
-    EXCEPTION = "a program stops, unless something starts it again"
-    WORDS = "general words of failure"
-    FAILURE = "a writer's own wording for a failure"
-
-
-_LONG = {
-    _Sound.WARNING: 100,
-    _Sound.EXCEPTION: 100,
-    _Sound.WORDS: 1_000,
-    _Sound.FAILURE: 5_000,
-}
-"""Lines behind it without a failure, after which it did not stop the job."""
-_RESTARTED = 300
-"""Lines at least between two failures of which the first was followed by others, if the job went on
-in between: the tracebacks of many ranks are as long."""
-_LAST_WORDS = (_Sound.EXCEPTION, _Sound.FAILURE)
-
-
-@functools.lru_cache(maxsize=MOST_LINES_KNOWN)
-def _sound(text: str) -> _Sound:
-    if _WARNING.search(text) is not None or _SHELL.search(text) is not None:
-        return _Sound.WARNING
-    writer = failure_lines.writer_of(text)
-    if writer is None:
-        return _Sound.WARNING
-    if _EXCEPTION.search(text) is not None:
-        return _Sound.EXCEPTION
-    return _Sound.WORDS if writer.words else _Sound.FAILURE
 
 
 def _weak(clue: Clue) -> Clue:
@@ -680,7 +554,10 @@ def _of_last_failure(lines: Sequence[Sighting], context: Context) -> list[Sighti
     """Of each text, where its last failure begins, as far as it was read backwards."""
     for line in reversed(lines):
         text, line_no = line.place
-        if text not in context.long_texts or since.get(text, line_no) - line_no <= _RESTARTED:
+        if (
+            text not in context.long_texts
+            or since.get(text, line_no) - line_no <= courses.RESTARTED
+        ):
             since[text] = line_no
             kept.append(line)
     return kept[::-1]

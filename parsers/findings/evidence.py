@@ -442,3 +442,13 @@ def places(text: str) -> tuple[str, ...]:
         if match:
             found.append(form.format(next(group for group in match.groups() if group)))
     return tuple(dict.fromkeys(found))
+
+
+def lines_of(evidence: EvidenceSet, pattern: str) -> tuple[Sighting, ...]:
+    """The lines that the pattern of this id found, in order. Most ids are their expression."""
+    lines: list[Sighting] = []
+    for number, (process, count, examples) in evidence.rows_of(pattern):
+        artefact = evidence.texts[number].artefact
+        for line_no, text, _ in examples:
+            lines.append(Sighting(artefact, Place(number, line_no), text, process, count))
+    return tuple(sorted(lines, key=lambda line: line.place))
