@@ -47,6 +47,7 @@ def test_a_finding_reaches_the_terminal_through_at_most_ten_modules(tmp_path: Pa
     # What looks at the line and has nothing to say of it is not on the way.
     others = {name for name in called if name.startswith(RULES)} - {RULES + "device_access"}
     others |= {"busbw.parsers.findings.message_clues", "busbw.parsers.vocabulary.messages"}
+    others |= {"busbw.parsers.findings.courses"}  # asked whether the job outlived the line: no
     others |= {"busbw.parsers.findings.similar"}  # named_objects asks it for words of the field
     assert "[container-no-ib-devices]" in lines[0]
     assert RULES + "device_access" in called
