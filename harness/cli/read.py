@@ -518,11 +518,12 @@ def _with_contract(texts: Sequence[ReadText], contract: Path) -> int:
     from busbw.reports import terminal
 
     tables = [table for text in texts for each in text.documents for table in _results(each)]
-    lines, status = read_contract.lines(contract, tables)
+    texts_status = exit_status(texts)
+    lines, status = read_contract.lines(contract, tables, all_whole=texts_status == 0)
     columns = shutil.get_terminal_size().columns if sys.stdout.isatty() else _UNBROKEN
     sys.stdout.write(f"{as_text(texts)}\n{terminal.printed(lines, columns)}")
     write_message(_with_next_step("".join(map(_unread, texts))))
-    return _worst((exit_status(texts), status))
+    return _worst((texts_status, status))
 
 
 @dataclass(frozen=True, slots=True)

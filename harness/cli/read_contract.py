@@ -16,6 +16,7 @@ from busbw.model import CriterionResult, Status
 from busbw.model.benchmark import BenchmarkCase, BenchmarkResult
 from busbw.parsers import contract as judge
 from busbw.parsers.contract import Launches
+from busbw.parsers.nccl_tests.copies import first_copies
 from busbw.playbook.contract import Contract, Criterion, load
 from busbw.reports import terminal
 from busbw.reports.safe import one_line
@@ -26,21 +27,39 @@ _WORDS = {Status.PASS: "NUMBERS MET", Status.FAIL: "NUMBERS MISSED"}
 _OPEN = "INCONCLUSIVE"
 
 
-def lines(path: Path, tables: Sequence[BenchmarkResult]) -> tuple[tuple[Line, ...], int]:
+def lines(
+    path: Path, tables: Sequence[BenchmarkResult], *, all_whole: bool
+) -> tuple[tuple[Line, ...], int]:
     """What to print, the verdict last, and the exit status: 0 = every number is met, 1 = one is
-    missed, 3 = one is not measured, or not on enough launches.
+    missed, 3 = one is not measured, or not on enough launches, or an output says nothing.
+
+    all_whole: every output was read, to its end, with right data. What the others show is no proof
+    that the numbers are met where a launch beside them failed.
 
     Raises:
         PlaybookError: the contract cannot be read, or is wrong.
     """
     cases = {case.id: case for case in playbook.load(_PLAYBOOK).cases if not case.repeats}
     contract = load(path, frozenset(cases))
-    results = [_judged(each, cases[each.case], contract, tables) for each in contract.criteria]
+    firsts = first_copies(tables)
+    launches = [table for place, table in enumerate(tables) if firsts[place] == place]
+    results = [_judged(each, cases[each.case], contract, launches) for each in contract.criteria]
     status = _status(results)
+    if status is Status.PASS and not all_whole:
+        status = Status.UNKNOWN
+    copies = len(tables) - len(launches)
+    notes = []
+    if copies:
+        notes.append(Line(f"  tables that repeat another one, counted once: {copies}"))
+    if not all_whole:
+        notes.append(
+            Line("  not every output is whole and right: see above; it counts against a pass")
+        )
     met = sum(each.status is Status.PASS for each in results)
     command = f"busbw run {_PLAYBOOK} --contract {shlex.quote(str(path))}"
     shown = [
         *terminal.table(terminal.CRITERIA, map(_row, results)),
+        *notes,
         Line("  not shown by saved outputs: specification, links, settings, all nodes together"),
         Line(f"  next  {command}", unbroken=True),
         Line(f"busbw: {_WORDS.get(status, _OPEN)} {met} of {len(results)} criteria met {path}"),

@@ -8,6 +8,7 @@ from busbw.errors import UsageError
 from busbw.model.benchmark import BenchmarkResult
 from busbw.model.history import NOT_KNOWN, ComparableRun, Number, Regime
 from busbw.parsers.expect.saved import remarks
+from busbw.parsers.nccl_tests.copies import first_copies
 
 _OPTIONS = (("iters", "-n"), ("warmup iters", "-w"), ("validation", "-c"), ("blocking", "-z"))
 """Names in nccl-tests' configuration line, and the options that set them."""
@@ -17,7 +18,7 @@ def of_tables(name: str, tables: Sequence[BenchmarkResult]) -> ComparableRun:
     """The tables of one file as one run. What else was running, and on which machine, is not known.
 
     Raises:
-        UsageError: there is no table, or one that is cut off or wrong.
+        UsageError: there is no table, or one that is cut off, wrong, or there twice.
     """
     if not tables:
         raise UsageError(
@@ -33,6 +34,13 @@ def of_tables(name: str, tables: Sequence[BenchmarkResult]) -> ComparableRun:
                 f"{name}: launch {number} of {len(tables)} is not whole: its numbers are not compared",
                 seen=problems[0] if problems else "the table is cut off",
                 next_step=f"busbw read {name}, then measure again or take it out",
+            )
+    for place, first in enumerate(first_copies(tables)):
+        if first != place:
+            raise UsageError(
+                f"{name}: launch {place + 1} of {len(tables)} is a copy of launch {first + 1}",
+                seen="the same processes, and the same number in every row",
+                next_step="give each launch once: a copy shows nothing of what launches differ by",
             )
     ranks = [rank for table in tables for rank in table.ranks]
     devices = sorted({rank.device_name for rank in ranks})

@@ -13,7 +13,7 @@ from busbw.cli import main
 SIZES = (1048576, 16777216)
 
 
-def table(busbw: float, *, gpu: str = "NVIDIA H200", wrong: int = 0) -> str:
+def table(busbw: float, *, gpu: str = "NVIDIA H200", wrong: int = 0, pid: int = 41011) -> str:
     rows = "".join(
         f"{size:12d} {size // 4:13d}     float     sum      -1   {size / busbw / 1e3:7.2f}  {busbw:6.2f}"
         f"  {busbw:6.2f}       {wrong}   {size / busbw / 1e3:7.2f}  {busbw:6.2f}  {busbw:6.2f}       0\n"
@@ -25,8 +25,8 @@ def table(busbw: float, *, gpu: str = "NVIDIA H200", wrong: int = 0) -> str:
         "# nThread 1 nGpus 2 minBytes 1048576 maxBytes 16777216 step: 16(factor) warmup iters: 1 iters: 20"
         " agg iters: 1 validation: 1 graph: 0\n"
         "#\n# Using devices\n"
-        f"#  Rank  0 Group  0 Pid  41011 on     node-a device  0 [0000:18:00] {gpu}\n"
-        f"#  Rank  1 Group  0 Pid  41011 on     node-a device  1 [0000:2a:00] {gpu}\n"
+        f"#  Rank  0 Group  0 Pid  {pid} on     node-a device  0 [0000:18:00] {gpu}\n"
+        f"#  Rank  1 Group  0 Pid  {pid} on     node-a device  1 [0000:2a:00] {gpu}\n"
         "#       size         count      type   redop    root     time   algbw   busbw  #wrong     time"
         "   algbw   busbw  #wrong\n"
         "#        (B)    (elements)                               (us)  (GB/s)  (GB/s)             (us)"
@@ -37,7 +37,8 @@ def table(busbw: float, *, gpu: str = "NVIDIA H200", wrong: int = 0) -> str:
 
 
 def kept(path: Path, numbers: Sequence[float], **named: object) -> str:
-    path.write_text("".join(table(number, **named) for number in numbers))  # type: ignore[arg-type]
+    launches = enumerate(numbers, 41011)
+    path.write_text("".join(table(number, pid=pid, **named) for pid, number in launches))  # type: ignore[arg-type]
     return str(path)
 
 
@@ -71,7 +72,8 @@ def test_one_launch_each_is_inconclusive_and_says_what_is_missing(
 def test_what_the_numbers_show_by_themselves_is_no_reason_to_refuse_them(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    text = saved_table(lambda _: 12.0, nodes=8) * 3
+    launches = (12.0, 12.01, 12.02)
+    text = "".join(saved_table(lambda _, value=each: value, nodes=8) for each in launches)  # type: ignore[misc]
     low, again = tmp_path / "low.out", tmp_path / "again.out"
     for each in (low, again):
         each.write_text(text)
@@ -123,3 +125,15 @@ def test_what_was_measured_before_must_be_measured_now(
     status, _, err = diff(capsys, str(after), before)
     assert status == 2
     assert "no all_reduce of 16 MiB" in err
+
+
+def test_a_launch_that_is_there_twice_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = kept(tmp_path / "before.out", (17.0, 17.1, 16.9))
+    copied = tmp_path / "after.out"
+    copied.write_text(table(17.0) * 3)
+    status, _, err = diff(capsys, str(copied), before)
+    assert status == 2
+    assert "launch 2 of 3 is a copy of launch 1" in err
+    assert "the same processes, and the same number in every row" in err

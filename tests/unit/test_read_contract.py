@@ -59,6 +59,29 @@ def test_a_missed_number_fails_and_what_cannot_be_told_is_open(
     assert "measured on 4, and the contract is about 8 nodes" in out
 
 
+def test_a_copy_of_an_output_is_no_further_launch(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    status, out = judged(tmp_path, capsys, CONTRACT, *[launches(361)] * 3)
+    assert status == 3
+    assert "1 of 3 launches that the contract wants" in out
+    assert "tables that repeat another one, counted once: 2" in out
+
+
+@pytest.mark.parametrize("spoiled", ["wrong", "cut off", "empty"])
+def test_numbers_are_not_called_met_beside_an_output_that_is_not_whole(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], spoiled: str
+) -> None:
+    fourth = {
+        "wrong": launches(363).replace(": 0 OK", ": 3 FAILED"),
+        "cut off": launches(363)[:-200],
+        "empty": "",
+    }[spoiled]
+    status, out = judged(tmp_path, capsys, CONTRACT, launches(361, 360, 362), fourth)
+    assert status in (1, 3)
+    assert out.splitlines()[-1].startswith("busbw: INCONCLUSIVE 1 of 1 criteria met")
+
+
 def test_a_criterion_about_a_setting_is_not_judged_by_a_table(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
