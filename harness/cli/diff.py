@@ -99,7 +99,7 @@ def _earlier(args: argparse.Namespace, now: ComparableRun) -> tuple[ComparableRu
 
     if args.against:
         found = tuple(_past(path) for path in args.against)
-        if any(each.run_id == now.run_id for each in found):
+        if any(each.run_id == now.run_id or _is_copy(each, now) for each in found):
             raise UsageError(
                 f"{now.run_id} cannot be compared with itself",
                 seen=f"{args.run} and {now.run_id}",
@@ -124,6 +124,12 @@ def _earlier(args: argparse.Namespace, now: ComparableRun) -> tuple[ComparableRu
             ),
         )
     return found
+
+
+def _is_copy(one: ComparableRun, other: ComparableRun) -> bool:
+    """Every number of every launch, and what it was measured on, is the same."""
+    same = (one.numbers, one.regime, one.nodes) == (other.numbers, other.regime, other.nodes)
+    return same and bool(one.numbers)
 
 
 def _read(each: Accepted) -> ComparableRun:

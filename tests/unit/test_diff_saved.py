@@ -72,11 +72,12 @@ def test_one_launch_each_is_inconclusive_and_says_what_is_missing(
 def test_what_the_numbers_show_by_themselves_is_no_reason_to_refuse_them(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    launches = (12.0, 12.01, 12.02)
-    text = "".join(saved_table(lambda _, value=each: value, nodes=8) for each in launches)  # type: ignore[misc]
+    def text(*launches: float) -> str:
+        return "".join(saved_table(lambda _, value=each: value, nodes=8) for each in launches)  # type: ignore[misc]
+
     low, again = tmp_path / "low.out", tmp_path / "again.out"
-    for each in (low, again):
-        each.write_text(text)
+    low.write_text(text(12.0, 12.01, 12.02))
+    again.write_text(text(12.0, 12.01, 12.03))
     main(["read", str(low)])
     assert "low: busbw" in capsys.readouterr().out
     assert diff(capsys, str(low), str(again))[0] == 0
@@ -137,3 +138,13 @@ def test_a_launch_that_is_there_twice_is_refused(
     assert status == 2
     assert "launch 2 of 3 is a copy of launch 1" in err
     assert "the same processes, and the same number in every row" in err
+
+
+def test_an_output_is_not_compared_with_a_copy_of_itself(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = kept(tmp_path / "before.out", (17.0, 17.1, 16.9))
+    after = kept(tmp_path / "after.out", (17.0, 17.1, 16.9))
+    status, _, err = diff(capsys, after, before)
+    assert status == 2
+    assert "cannot be compared with itself" in err
