@@ -127,9 +127,11 @@ def _earlier(args: argparse.Namespace, now: ComparableRun) -> tuple[ComparableRu
 
 
 def _is_copy(one: ComparableRun, other: ComparableRun) -> bool:
-    """Every number of every launch, and what it was measured on, is the same."""
-    same = (one.numbers, one.regime, one.nodes) == (other.numbers, other.regime, other.nodes)
-    return same and bool(one.numbers)
+    """Two saved outputs with the same number in every launch, on the same machine. A run of busbw has
+    an id of its own."""
+    if one.started or other.started or not one.numbers:
+        return False
+    return (one.numbers, one.regime, one.nodes) == (other.numbers, other.regime, other.nodes)
 
 
 def _read(each: Accepted) -> ComparableRun:
