@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -31,8 +32,10 @@ def test_why_on_a_log_imports_no_records_of_runs_and_nothing_heavy(tmp_path: Pat
         "import sys, busbw.cli; busbw.cli.main(['why', sys.argv[1]]); print('LOADED', *sys.modules)"
     )
     argv = (sys.executable, "-c", code, str(log))
-    subprocess.run(argv, capture_output=True, timeout=120, check=True)  # fills the cache
-    done = subprocess.run(argv, capture_output=True, text=True, timeout=120, check=True)
+    # A cache of its own: other tests, with plug-ins, write theirs to the common one meanwhile.
+    own = {**os.environ, "XDG_CACHE_HOME": str(tmp_path)}
+    subprocess.run(argv, capture_output=True, timeout=120, check=True, env=own)  # fills the cache
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=120, check=True, env=own)
     loaded = set(done.stdout.partition("LOADED ")[2].split())
     unwanted = {
         *("pandas", "numpy", "rich", "yaml", "pydantic", "jinja2", "paramiko"),
