@@ -183,57 +183,57 @@ def _judge(
 ) -> Comparison:
     """`scatter`: of the launches, a share; it says why `least` is less than usual."""
     limit = None if outlook is None else outlook.limit
-
-    def judged(status: Status, reason: str, ratio: float | None = None) -> Comparison:
-        result = _comparison(measured, reference, ratio, status, reason, limit)
-        if reference.busbw_gb_s is None:
-            return result
-        wanted = least * reference.busbw_gb_s
-        below = sum(value < wanted for value in measured.values)
-        return replace(result, launches_below=below, threshold_gb_s=wanted)
-
-    if limit is not None and measured.median_gb_s > limit.value_gb_s * 1.0005:
-        return judged(Status.FAIL, _too_much(measured, limit))
-    if measured.samples < MIN_SAMPLES:
-        return judged(
-            Status.UNKNOWN,
-            f"{measured.samples} timed iterations; at least {MIN_SAMPLES} are wanted",
-        )
-    if len(measured.values) < gate.minimum_trials:
-        return judged(
-            Status.UNKNOWN,
-            f"{len(measured.values)} launches; at least {gate.minimum_trials} are wanted",
-        )
+    no_ratio = _without_ratio(gate, measured, limit)
+    if no_ratio is not None:
+        status, reason, ratio = *no_ratio, None
+    elif reference.busbw_gb_s is None:
+        status, reason, ratio = Status.UNKNOWN, f"nothing to compare with: {reference.source}", None
+    else:
+        ratio = measured.median_gb_s / reference.busbw_gb_s
+        status, reason = _by_ratio(measured, reference, ratio, least, scatter)
+    comparison = _comparison(measured, reference, ratio, status, reason, limit)
     if reference.busbw_gb_s is None:
-        return judged(Status.UNKNOWN, f"nothing to compare with: {reference.source}")
-    ratio = measured.median_gb_s / reference.busbw_gb_s
+        return comparison
+    wanted_gb_s = least * reference.busbw_gb_s
+    below = sum(value < wanted_gb_s for value in measured.values)
+    return replace(comparison, launches_below=below, threshold_gb_s=wanted_gb_s)
+
+
+def _without_ratio(gate: Gate, measured: Series, limit: Limit | None) -> tuple[Status, str] | None:
+    """Status and reason where the measurement is impossible or too small, whatever it is compared
+    with; None = it can be compared."""
+    if limit is not None and measured.median_gb_s > limit.value_gb_s * 1.0005:
+        return Status.FAIL, _too_much(measured, limit)
+    if measured.samples < MIN_SAMPLES:
+        few = f"{measured.samples} timed iterations"
+        return Status.UNKNOWN, f"{few}; at least {MIN_SAMPLES} are wanted"
+    if len(measured.values) < gate.minimum_trials:
+        few = f"{len(measured.values)} launches"
+        return Status.UNKNOWN, f"{few}; at least {gate.minimum_trials} are wanted"
+    return None
+
+
+def _by_ratio(
+    measured: Series, reference: Reference, ratio: float, least: float, scatter: float
+) -> tuple[Status, str]:
+    """Status and reason of `ratio`, the share of the reference that was measured."""
     if reference.kind == "playbook" and ratio > NEVER_FAILS:
-        return judged(
-            Status.UNKNOWN,
-            f"{ratio:.0f} times what the gate demands: such a gate can never fail",
-            ratio,
-        )
+        demand = f"{ratio:.0f} times what the gate demands"
+        return Status.UNKNOWN, f"{demand}: such a gate can never fail"
     is_ring = measured.case.collective.value == "all_reduce"
     if reference.kind == "peers" and is_ring and ratio > NOT_CREDIBLE:
-        return judged(
-            Status.UNKNOWN,
-            f"{ratio:.1f} times what pairs of nodes give: the reference is not to be believed",
-            ratio,
-        )
+        pairs = f"{ratio:.1f} times what pairs of nodes give"
+        return Status.UNKNOWN, f"{pairs}: the reference is not to be believed"
+    wanted = f"at least {least:.0%} is wanted"
     if reference.kind == "published":
         if ratio >= least:
-            return judged(
-                Status.UNKNOWN,
-                f"{ratio:.0%}, as published; published figures alone prove no fabric",
-                ratio,
-            )
-        return judged(
-            Status.FAIL, f"{_told_apart(ratio, least)}; at least {least:.0%} is wanted", ratio
-        )
-    status = Status.PASS if ratio >= least else Status.FAIL
+            share = f"{ratio:.0%}, as published"
+            return Status.UNKNOWN, f"{share}; published figures alone prove no fabric"
+        return Status.FAIL, f"{_distinguishable(ratio, least)}; {wanted}"
     several = "" if len(measured.values) < 2 else f" (median of {len(measured.values)} launches)"
-    wanted = f"at least {least:.0%} is wanted{_lowered(reference, least, scatter)}"
-    return judged(status, f"{_told_apart(ratio, least)}{several}; {wanted}", ratio)
+    share = f"{_distinguishable(ratio, least)}{several}"
+    status = Status.PASS if ratio >= least else Status.FAIL
+    return status, f"{share}; {wanted}{_lowered(reference, least, scatter)}"
 
 
 def _lowered(reference: Reference, least: float, scatter: float) -> str:
@@ -245,11 +245,10 @@ def _lowered(reference: Reference, least: float, scatter: float) -> str:
     return f", not {usual:.0%}, because its launches scatter by {scatter:.0%}"
 
 
-def _told_apart(ratio: float, least: float) -> str:
-    """The share with as many digits as tell it from the least one that is wanted, where it is not
-    that.
+def _distinguishable(ratio: float, least: float) -> str:
+    """The share with as many digits as distinguish it from `least`, where it is below that.
 
-    >>> _told_apart(0.498, 0.5), _told_apart(0.49998, 0.5), _told_apart(0.47, 0.5), _told_apart(0.5, 0.5)
+    >>> _distinguishable(0.498, 0.5), _distinguishable(0.49998, 0.5), _distinguishable(0.47, 0.5), _distinguishable(0.5, 0.5)
     ('49.8%', '49.998%', '47%', '50%')
     """
     texts = [f"{ratio:.{digits}%}" for digits in range(5)]

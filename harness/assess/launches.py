@@ -92,45 +92,14 @@ def read(
 ) -> Launch:
     """One launch that was kept."""
     results, problem = _results(run, artefact)
-    name_of = _names(known)
-    hosts = tuple(
-        (f.host_name or "").partition(".")[0]
-        for node in artefact.nodes
-        if (f := known.get(node)) and f.host_name
-    )
-    # Emulated nodes without a host name of their own all report the machine's: then hosts prove
-    # nothing.
-    distinct = hosts if len(set(hosts)) == len(artefact.nodes) else ()
+    verdict = _verdict(run, artefact, known, results, problem)
+    status, reason, findings = verdict.status, verdict.reason, verdict.findings
     stall = _stall(run, artefact, known, results)
-    failures = _failures(run, artefact) if artefact.exit_status != 0 else ()
-    lost = (
-        proof.origins(proof.lost_peers(_text(run, artefact.stdout)))
-        if artefact.exit_status != 0
-        else ()
-    )
-    named, cause = proof.culprits(lost, tuple(failure for _, failure in failures))
-    verdict = proof.judge(
-        proof.LaunchOutput(
-            case=artefact.case,
-            state=artefact.state,
-            exit_status=artefact.exit_status,
-            results=results,
-            planned_ranks=len(artefact.nodes) * artefact.ranks_per_node,
-            planned_hosts=distinct,
-            artefact=artefact.stdout or f"raw/cases/{artefact.case.id}/outcome.json",
-            errors=(
-                *(Evidence(artefact.stdout or "", item.line_no, item.text) for item in lost),
-                *_errors(run, artefact, problem, failures),
-            ),
-            suspects=tuple(name_of.get(host.partition(".")[0], host) for host in named),
-            cause=cause,
-            seconds=artefact.seconds if artefact.state == "ended" else None,
-        )
-    )
-    status, reason = verdict.status, verdict.reason
     if stall is not None:
         failed = any(finding.status is Status.FAIL for finding in stall.findings)
         status, reason = Status.FAIL if failed else Status.UNKNOWN, stall.headline
+        # A stall explains why output is missing: the missing output is not a second cause.
+        findings = stall.findings
     outcome = CaseOutcome(
         case=artefact.case,
         status=status,
@@ -144,9 +113,54 @@ def read(
     samples: tuple[GroupSample, ...] = ()
     if artefact.groups and results and not any(f.status is Status.FAIL for f in verdict.findings):
         samples = _samples(artefact, results[-1], known, on_head)
-    # A stall explains why output is missing: the missing output is not a second cause.
-    findings = verdict.findings if stall is None else stall.findings
     return Launch(artefact, results, outcome, findings, samples, stall)
+
+
+def _verdict(
+    run: RunDir,
+    artefact: CaseArtefact,
+    known: Mapping[str, NodeFacts],
+    results: tuple[BenchmarkResult, ...],
+    problem: str,
+) -> proof.CaseVerdict:
+    """Whether the launch measured what was planned. `problem`: why there are no results, or only a
+    part of them; empty = none."""
+    lost: tuple[proof.LostPeer, ...] = ()
+    failures: tuple[tuple[str, LauncherFailure], ...] = ()
+    if artefact.exit_status != 0:
+        lost = proof.origins(proof.lost_peers(_text(run, artefact.stdout)))
+        failures = _failures(run, artefact)
+    hosts, cause = proof.culprits(lost, tuple(failure for _, failure in failures))
+    name_of = _names(known)
+    return proof.judge(
+        proof.LaunchOutput(
+            case=artefact.case,
+            state=artefact.state,
+            exit_status=artefact.exit_status,
+            results=results,
+            planned_ranks=len(artefact.nodes) * artefact.ranks_per_node,
+            planned_hosts=_planned_hosts(artefact, known),
+            artefact=artefact.stdout or f"raw/cases/{artefact.case.id}/outcome.json",
+            errors=(
+                *(Evidence(artefact.stdout or "", item.line_no, item.text) for item in lost),
+                *_errors(run, artefact, problem, failures),
+            ),
+            suspects=tuple(name_of.get(host.partition(".")[0], host) for host in hosts),
+            cause=cause,
+            seconds=artefact.seconds if artefact.state == "ended" else None,
+        )
+    )
+
+
+def _planned_hosts(artefact: CaseArtefact, known: Mapping[str, NodeFacts]) -> tuple[str, ...]:
+    """Host names of the planned nodes, cut at the first dot; () = they prove nothing: emulated nodes
+    without a host name of their own all report the machine's."""
+    hosts = tuple(
+        facts.host_name.partition(".")[0]
+        for node in artefact.nodes
+        if (facts := known.get(node)) and facts.host_name
+    )
+    return hosts if len(set(hosts)) == len(artefact.nodes) else ()
 
 
 def _samples(

@@ -116,26 +116,22 @@ def _throttled(seen: dict[str, list[_Seen]], measured: dict[str, int]) -> Findin
     one = len(seen) == 1
     by = "was stopped by its CPU limit in" if one else "were stopped by their CPU limits in up to"
     share, when = f"{_most(seen):.0%} of the scheduler's periods", _when(seen, measured)
-    return filled(
-        Finding(
-            id="cpu-throttled",
-            status=Status.WARN,
-            title=f"{_named(seen, measured)} {by} {share}, {when}",
-            where=tuple(sorted(seen)),
-            evidence=_evidence(seen),
-            confidence=Confidence.CERTAIN,
-        )
-    )
+    return _warning("cpu-throttled", f"{_named(seen, measured)} {by} {share}, {when}", seen)
 
 
 def _shared(seen: dict[str, list[_Seen]], measured: dict[str, int]) -> Finding:
     up_to = "" if len(seen) == 1 else "up to "
     amount, when = f"{up_to}{_most(seen):.1f} tasks for each CPU", _when(seen, measured)
+    title = f"{_named(seen, measured)} ran other work: {amount}, {when}"
+    return _warning("cpu-shared", title, seen)
+
+
+def _warning(finding_id: str, title: str, seen: dict[str, list[_Seen]]) -> Finding:
     return filled(
         Finding(
-            id="cpu-shared",
+            id=finding_id,
             status=Status.WARN,
-            title=f"{_named(seen, measured)} ran other work: {amount}, {when}",
+            title=title,
             where=tuple(sorted(seen)),
             evidence=_evidence(seen),
             confidence=Confidence.CERTAIN,

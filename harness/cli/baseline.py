@@ -32,14 +32,7 @@ def register(parser: argparse.ArgumentParser) -> None:
     for own in (accept, revoke):
         own.add_argument("--note", default="", metavar="TEXT", help="why, for those who come later")
     listing = parsers.add_parser("list", help="the accepted runs")
-    listing.add_argument(
-        "-o",
-        "--out",
-        type=Path,
-        default=Path("runs"),
-        metavar="DIR",
-        help="where run directories are (default runs)",
-    )
+    options.add_out(listing)
 
 
 def run(args: argparse.Namespace) -> int:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from busbw.cli import console
+from busbw.cli import console, options
 from busbw.errors import BusbwError, UsageError
 from busbw.reports.terminal import Line, table
 
@@ -26,14 +26,7 @@ _MOST_OUTLIERS = 3
 
 def register(parser: argparse.ArgumentParser) -> None:
     """Options of `busbw history`."""
-    parser.add_argument(
-        "-o",
-        "--out",
-        type=Path,
-        default=Path("runs"),
-        metavar="DIR",
-        help="where run directories are (default runs)",
-    )
+    options.add_out(parser)
     parser.add_argument("--collective", metavar="NAME", help="only this one, such as all_reduce")
     parser.add_argument(
         "--size",

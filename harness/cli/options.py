@@ -81,6 +81,18 @@ def add_run(group: Group) -> None:
     )
 
 
+def add_out(group: Group, purpose: str = "where run directories are") -> None:
+    """The folder that holds the run directories."""
+    group.add_argument(
+        "-o",
+        "--out",
+        type=Path,
+        default=Path("runs"),
+        metavar="DIR",
+        help=f"{purpose} (default runs)",
+    )
+
+
 def require_positive(args: argparse.Namespace, names: tuple[str, ...]) -> None:
     """Each of these options, where it is given, is a finite number above 0.
 

@@ -26,14 +26,7 @@ def register(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "what", metavar="NODES|RUN", help="such as gpu-[003-004], or the run that took them out"
     )
-    parser.add_argument(
-        "-o",
-        "--out",
-        type=Path,
-        default=Path("runs"),
-        metavar="DIR",
-        help="where run directories are (default runs)",
-    )
+    options.add_out(parser)
     parser.add_argument(
         "--measured",
         type=Path,

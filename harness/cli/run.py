@@ -15,6 +15,10 @@ from busbw.cli.run_slurm import become_allocated
 from busbw.errors import Interrupted, RunDirError, UsageError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from busbw.model import RunResult
+    from busbw.reports.terminal import Line
     from busbw.run.planning import Prepared
 
 
@@ -93,31 +97,71 @@ def _take_open_ones(prepared: Prepared, screen: console.Console) -> None:
 def _execute(args: argparse.Namespace, pods: Pods, stack: ExitStack) -> int:
     from busbw.cli.console import Console, steady
     from busbw.reports import terminal
-    from busbw.reports.sections import interleaved
-    from busbw.run import fabric_side, pipeline, planning
-    from busbw.survey import earlier
 
     screen, now = Console(quiet=args.quiet, verbose=args.verbose), steady()
+    prepared = _prepare(args, now, pods, stack)
+    _take_earlier_surveys(args, prepared, screen)
+    for note in prepared.notes:
+        screen.progress("note", note)
+    shown = os.path.relpath(prepared.run.path)
+    result = _measure(prepared, screen, now, shown)
+    lines = terminal.verdict_lines(result, shown)
+    if args.on_fail is not None:
+        from busbw.act import suspects
+
+        on_fail.act(args, prepared.run, prepared.plan, suspects.of_run(result))
+    if args.json:
+        sys.stdout.write(prepared.run.read_derived("run.json").decode())
+    else:
+        _print(result, lines, quiet=args.quiet)
+    return outputs.deliver(args, prepared.run.path, result, lines[-1].text)
+
+
+def _prepare(
+    args: argparse.Namespace, now: Callable[[], str], pods: Pods, stack: ExitStack
+) -> Prepared:
+    from busbw.run import fabric_side, planning
+
     prepared = planning.prepare(run_options.options_of(args), now(), stack)
     pods.serve(prepared.run)
     if args.fabric_file:
         fabric_side.take_files(prepared.run, prepared.plan.cluster.nodes, args.fabric_file)
+    return prepared
+
+
+def _take_earlier_surveys(
+    args: argparse.Namespace, prepared: Prepared, screen: console.Console
+) -> None:
+    """Let the surveys count that the user named, those of the run that is replayed, or those that
+    left open who is slow."""
+    from busbw.survey import earlier
+
     if args.replay is not None:
         earlier.carry(args.replay, prepared.run)
     elif args.with_:
         earlier.take(prepared.run, prepared.plan, args.with_)
     elif not (args.resume or args.fresh):
         _take_open_ones(prepared, screen)
-    for note in prepared.notes:
-        screen.progress("note", note)
-    shown = os.path.relpath(prepared.run.path)
+
+
+def _measure(
+    prepared: Prepared, screen: console.Console, now: Callable[[], str], shown: str
+) -> RunResult:
+    """Run every step. `shown`: the run's folder as the user types it.
+
+    Raises:
+        Interrupted: a signal came.
+        RunDirError: an artefact could not be written or read.
+    """
+    from busbw.run import pipeline
+
     stopping = _Stopping()
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         if signal.getsignal(number) is not signal.SIG_IGN:
             signal.signal(number, stopping)
     try:
         with screen:
-            result = pipeline.execute(
+            return pipeline.execute(
                 prepared.run,
                 prepared.plan,
                 prepared.transport,
@@ -140,24 +184,23 @@ def _execute(args: argparse.Namespace, pods: Pods, stack: ExitStack) -> int:
                 f"make room, then busbw run --resume {shown}: finished steps are not repeated"
             )
         raise
-    lines = terminal.verdict_lines(result, shown)
-    if args.on_fail is not None:
-        from busbw.act import suspects
 
-        on_fail.act(args, prepared.run, prepared.plan, suspects.of_run(result))
-    if args.json:
-        sys.stdout.write(prepared.run.read_derived("run.json").decode())
-    else:
-        if not args.quiet:
-            compared = tuple(terminal.Line(text) for text in interleaved.lines(result))
-            sys.stdout.write(console.shown(compared))
-        sys.stdout.write(console.shown(lines[-1:] if args.quiet else lines))
-    return outputs.deliver(args, prepared.run.path, result, lines[-1].text)
+
+def _print(result: RunResult, lines: tuple[Line, ...], *, quiet: bool) -> None:
+    from busbw.reports import terminal
+    from busbw.reports.sections import interleaved
+
+    if quiet:
+        sys.stdout.write(console.shown(lines[-1:]))
+        return
+    compared = tuple(terminal.Line(text) for text in interleaved.lines(result))
+    sys.stdout.write(console.shown(compared))
+    sys.stdout.write(console.shown(lines))
 
 
 class _Stopping:
-    """Ctrl-C, SIGTERM and a lost terminal end a run alike: cleaned up, reported, resumable. Who
-    asks twice is told to wait for that."""
+    """Ctrl-C, SIGTERM and a lost terminal end a run alike: cleaned up, reported, resumable. The second
+    signal is answered with a request to wait for that."""
 
     def __init__(self) -> None:
         self.signals = 0

@@ -173,14 +173,7 @@ def _add_interleaved(what: argparse._ArgumentGroup) -> None:
 
 def _add_result(parser: argparse.ArgumentParser) -> None:
     result = parser.add_argument_group("result")
-    result.add_argument(
-        "-o",
-        "--out",
-        type=Path,
-        default=Path("runs"),
-        metavar="DIR",
-        help="where run directories go (default runs)",
-    )
+    options.add_out(result, "where run directories go")
     result.add_argument(
         "--resume",
         type=Path,

@@ -4,7 +4,6 @@ what reads live jobs."""
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 
 from busbw.cli import options
 
@@ -57,11 +56,4 @@ def register_live(parser: argparse.ArgumentParser) -> None:
         ),
     )
     options.add_reach(live, connect_timeout_s=5.0)
-    live.add_argument(
-        "-o",
-        "--out",
-        type=Path,
-        default=Path("runs"),
-        metavar="DIR",
-        help="where the evidence is kept (default runs)",
-    )
+    options.add_out(live, "where the evidence is kept")

@@ -68,6 +68,8 @@ class _Ending:
     loads: tuple[CpuLoad | None, CpuLoad | None] = (None, None)
 
 
+_Collected = tuple[tuple[SampleFile, ...], tuple[Unreachable, ...]]
+"""The samples of a launch, and the nodes that gave none."""
 _OnHead = tuple[Launch, Session]
 """A launch that is to be made, and the session of its head node."""
 
@@ -219,63 +221,85 @@ def _remove(context: Context, launch: Launch, head: Session) -> None:
 
 
 def _watch(context: Context, launch: Launch, head: Session) -> _Ending:
+    """Poll a launch until it ends, its head node or its process is lost, or it is overdue."""
     case = launch.case
-    elapsed = quiet = 0.0
-    patience = case.stall_s
+    elapsed_s = quiet_s = 0.0
+    patience_s = case.stall_s
     last_output = sampled = context.now()
-    seen_bytes = failed = attempts = 0
-    collected: tuple[tuple[SampleFile, ...], tuple[Unreachable, ...]] | None = None
+    seen_bytes = attempts = 0
+    collected: _Collected | None = None
     while True:
-        context.heartbeat()
-        answer = head.run(job.poll(launch.directory, seen_bytes))
-        elapsed += answer.seconds
-        quiet += answer.seconds
-        position = job.parse_poll(answer.stdout)
+        polled = _poll(context, launch, head, seen_bytes)
+        elapsed_s += polled.seconds
+        quiet_s += polled.seconds
+        position = polled.position
         if position is None:
-            failed += 1
-            if failed < LOST_POLLS:
-                continue
-            problem = f"{head.node} stopped answering: {answer.problem or answer.err().strip()}"
-            return _Ending("unwatched", elapsed, problem)
-        failed = 0
-        elapsed = elapsed if position.age_s is None else position.age_s
+            return _Ending("unwatched", elapsed_s, polled.problem)
+        elapsed_s = elapsed_s if position.age_s is None else position.age_s
         if position.output:
             _show(context, launch, position.output)
-            seen_bytes, quiet, collected = seen_bytes + len(position.output), 0.0, None
+            seen_bytes, quiet_s, collected = seen_bytes + len(position.output), 0.0, None
             last_output = context.now()
         if position.state == "ended":
-            return _Ending("ended", elapsed, "", loads=position.loads)
+            return _Ending("ended", elapsed_s, "", loads=position.loads)
         if position.state != "running":
             problem = "the job left no exit status: its process was killed or the node restarted"
-            return _Ending("lost", elapsed, problem)
+            return _Ending("lost", elapsed_s, problem)
         if collected is not None:
             # Polled once more after the samples: a job that ended between them ended, and its ranks
             # are rightly gone.
-            state, problem = "timed-out", f"not ended after {case.timeout_s:.0f} s"
-            if quiet >= case.stall_s:
-                state, problem = "stalled", f"no output for {quiet:.0f} s"
-            return _Ending(
-                state,
-                elapsed,
-                problem,
-                *collected,
-                (seen_bytes, position.error_bytes),
-                (last_output, sampled),
-            )
-        if quiet < patience and elapsed < case.timeout_s:
+            printed_bytes = (seen_bytes, position.error_bytes)
+            state, problem = _overdue(case, quiet_s)
+            quiet = (last_output, sampled)
+            return _Ending(state, elapsed_s, problem, *collected, printed_bytes, quiet)
+        if quiet_s < patience_s and elapsed_s < case.timeout_s:
             continue
         attempts += 1
         sampled = context.now()
-        context.progress(
-            case.id, f"no output for {format_duration(quiet)}: taking samples of the nodes"
-        )
+        silence = f"no output for {format_duration(quiet_s)}: taking samples of the nodes"
+        context.progress(case.id, silence)
         files, unreachable = _take_samples(context, launch, attempts)
-        may_wait = elapsed < case.timeout_s and not unreachable
-        plan = LaunchPlan({}, {}, mark=launch.job_id)
-        if may_wait and judge.moving(own_launch.evidence(context.run, files, plan)):
-            patience = quiet + case.stall_s
-            continue
-        collected = (files, unreachable)
+        may_wait = elapsed_s < case.timeout_s and not unreachable
+        if may_wait and _moving(context, launch, files):
+            patience_s = quiet_s + case.stall_s
+        else:
+            collected = (files, unreachable)
+
+
+@dataclass(frozen=True, slots=True)
+class _Polled:
+    position: job.PollAnswer | None
+    """None = the head node gave no answer, `LOST_POLLS` times in a row."""
+    seconds: float
+    """That the commands took."""
+    problem: str
+
+
+def _poll(context: Context, launch: Launch, head: Session, seen_bytes: int) -> _Polled:
+    """How far the launch is; asked again while the head node gives no answer."""
+    seconds, problem = 0.0, ""
+    for _ in range(LOST_POLLS):
+        context.heartbeat()
+        answer = head.run(job.poll(launch.directory, seen_bytes))
+        seconds += answer.seconds
+        position = job.parse_poll(answer.stdout)
+        if position is not None:
+            return _Polled(position, seconds, "")
+        problem = f"{head.node} stopped answering: {answer.problem or answer.err().strip()}"
+    return _Polled(None, seconds, problem)
+
+
+def _overdue(case: BenchmarkCase, quiet_s: float) -> tuple[str, str]:
+    """The state and the problem of a launch that is ended because it makes no progress."""
+    if quiet_s >= case.stall_s:
+        return "stalled", f"no output for {quiet_s:.0f} s"
+    return "timed-out", f"not ended after {case.timeout_s:.0f} s"
+
+
+def _moving(context: Context, launch: Launch, files: tuple[SampleFile, ...]) -> bool:
+    """Whether the ranks did something between the two samples of a node."""
+    plan = LaunchPlan({}, {}, mark=launch.job_id)
+    return judge.moving(own_launch.evidence(context.run, files, plan))
 
 
 def _show(context: Context, launch: Launch, output: bytes) -> None:
@@ -358,9 +382,7 @@ def _exit_status(result: CommandResult) -> int | None:
     return whole_number(text) if result.ok else None
 
 
-def _take_samples(
-    context: Context, launch: Launch, attempt: int
-) -> tuple[tuple[SampleFile, ...], tuple[Unreachable, ...]]:
+def _take_samples(context: Context, launch: Launch, attempt: int) -> _Collected:
     """Two samples of every node of the launch, kept before anything is ended."""
     prefix = f"cases/{launch.case.id}/samples-{attempt}"
     reached = [node for node in launch.nodes if node in context.fleet.sessions]
