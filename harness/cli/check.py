@@ -159,7 +159,7 @@ def _nodes(args: argparse.Namespace, plan: RunPlan, out: Path) -> int:
     if args.local:
         limits = Limits(_local_within_s(), _LOCAL_SECTION_S, sudo=args.sudo)
     signal.signal(signal.SIGTERM, _as_interrupt)
-    relative_path = os.path.relpath(directory.path)
+    relative_path = directory.shown
     try:
         with screen:
             report = checking.check(
@@ -268,7 +268,7 @@ def _shown(
     if args.json:
         sys.stdout.write(dump_json(report))
     else:
-        lines = check_lines(report, os.path.relpath(directory.path), plan)
+        lines = check_lines(report, directory.shown, plan)
         sys.stdout.write(console.shown(lines[-1:] if args.quiet else lines))
     return report.exit_status
 
@@ -295,7 +295,7 @@ def _fabric(args: argparse.Namespace) -> int:
     if args.json:
         sys.stdout.write(dump_json(report))
     else:
-        lines = fabric_lines(report, os.path.relpath(directory.path))
+        lines = fabric_lines(report, directory.shown)
         sys.stdout.write(console.shown(lines[-1:] if args.quiet else lines))
     return report.exit_status
 

@@ -4,7 +4,6 @@ Nothing is measured."""
 from __future__ import annotations
 
 import argparse
-import os
 from collections import defaultdict
 
 from busbw.cli import options, write_text
@@ -53,8 +52,5 @@ def run(args: argparse.Namespace) -> int:
     write_text("".join(f"{fold(nodes)}: {text}\n" for text, nodes in nodes_by_outcome.items()))
     bad = [node.node for node in cleaned if node.problem]
     if bad:
-        write_text(
-            f"try again when {fold(bad)} can be reached: busbw cleanup"
-            f" {os.path.relpath(directory.path)}\n"
-        )
+        write_text(f"try again when {fold(bad)} can be reached: busbw cleanup {directory.shown}\n")
     return _MEASURE_ERROR if bad else 0

@@ -4,7 +4,6 @@ changed?"""
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -43,6 +42,7 @@ def run(args: argparse.Namespace) -> int:
     from busbw.compare.comparable import diff
     from busbw.parsers.verdict import EXIT_STATUS
     from busbw.reports import compare
+    from busbw.store import run_directory
 
     now = _past(args.run)
     if not now.numbers and not _measured(args.run) and not args.run.is_file():
@@ -54,7 +54,7 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         sys.stdout.write(dump_json(found))
     else:
-        place = "" if args.run.is_file() else os.path.relpath(args.run.resolve())
+        place = "" if args.run.is_file() else run_directory.shown_path(args.run.resolve())
         lines = compare.lines(found, place)
         sys.stdout.write("".join(f"{line}\n" for line in (lines[-1:] if args.quiet else lines)))
     return EXIT_STATUS[found.status]
@@ -83,10 +83,12 @@ def _measured(run: Path) -> bool:
 
 def _without_numbers(run_id: str, root: Path) -> UsageError:
     """The error for a check, or for a run that ended before its first case."""
+    from busbw.store import run_directory
+
     measured = sorted(path for path in root.iterdir() if not path.is_symlink() and _measured(path))
     step = "busbw run, then busbw diff"
     if measured:
-        step = f"the last run that measured: busbw diff {os.path.relpath(measured[-1])}"
+        step = f"the last run that measured: busbw diff {run_directory.shown_path(measured[-1])}"
     return UsageError(
         f"{run_id} measured nothing: there is nothing to compare",
         seen="a check, or a run that ended before its first case",

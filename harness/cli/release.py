@@ -4,7 +4,6 @@ that pass."""
 from __future__ import annotations
 
 import argparse
-import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -122,7 +121,7 @@ def _plan(directory: RunDir, actions: tuple[Action, ...], trust: bool) -> RunPla
         if not (trust or records.is_own(action)):
             raise UsageError(
                 f"the record of {action.node} was not made by this account: nothing is undone",
-                seen=f"{os.path.relpath(directory.path)}/raw/actions/{action.node}.json",
+                seen=f"{directory.shown}/raw/actions/{action.node}.json",
                 next_step="read it; if you trust it, give --trust",
             )
     return assess.load_plan(directory)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 from typing import TYPE_CHECKING
 
@@ -39,7 +38,7 @@ def run(args: argparse.Namespace) -> int:
 
     outputs.check(args)
     directory = run_directory.open_existing(args.run)
-    shown = os.path.relpath(directory.path)
+    shown = directory.shown
     folder = directory.path
     if args.redact:
         result, redactor = publish.publish_redacted(directory)

@@ -103,7 +103,7 @@ def _execute(args: argparse.Namespace, pods: Pods, stack: ExitStack) -> int:
     _take_earlier_surveys(args, prepared, screen)
     for note in prepared.notes:
         screen.progress("note", note)
-    shown = os.path.relpath(prepared.run.path)
+    shown = prepared.run.shown
     result = _measure(prepared, screen, now, shown)
     lines = terminal.verdict_lines(result, shown)
     if args.on_fail is not None:

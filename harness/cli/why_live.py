@@ -337,7 +337,7 @@ def sample(
     collected = collect.collect(
         run, cluster, transport, options, requested, limits, console.progress
     )
-    directory = os.path.relpath(run.path)
+    directory = run.shown
     here = args.transport == "local"
     evidence = collected.evidence
     answer = judged(

@@ -3,7 +3,6 @@ cleanup` where the run could not."""
 
 from __future__ import annotations
 
-import os
 import re
 from dataclasses import dataclass
 
@@ -42,7 +41,7 @@ def after(context: Context, directory: str, nodes: tuple[str, ...]) -> None:
         answer.node for answer in answers if not (isinstance(answer, CommandResult) and answer.ok)
     ]
     if silent:
-        path = os.path.relpath(context.run.path)
+        path = context.run.shown
         context.progress(
             "run",
             f"{fold(silent)} did not answer at the end, so that something may run on there: busbw"

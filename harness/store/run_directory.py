@@ -44,6 +44,13 @@ def _listed(name: str, content: bytes) -> str:
     return json.dumps({"name": name, "bytes": len(content), "sha256": digest})
 
 
+def shown_path(folder: Path) -> str:
+    """A folder as the user would type it here; from inside it its full path, since `.` names nothing
+    to whoever finds the line in a log."""
+    relative = os.path.relpath(folder)
+    return os.path.abspath(folder) if relative.strip("./") == "" else relative
+
+
 def new_run_id(started: str, playbook: str, chance: str) -> str:
     """The folder name of a run that starts at `started` (RFC 3339, UTC): sorts by time, says what
     it was. `chance` tells runs of one second apart: folders, marks and keys on nodes have this name.
@@ -90,6 +97,11 @@ class RunDir:
     def run_id(self) -> str:
         """The folder's own name."""
         return self.path.name
+
+    @property
+    def shown(self) -> str:
+        """The folder, as the user would type it here."""
+        return shown_path(self.path)
 
     @property
     def raw(self) -> Path:

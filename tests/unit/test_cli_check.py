@@ -289,6 +289,26 @@ def test_busbw_report_on_a_check_comes_to_the_verdict_of_the_check(
     assert "gpu.count" in (tmp_path / "latest" / "report.html").read_text()
 
 
+def test_busbw_report_inside_a_run_prints_its_full_path(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    cli.main(
+        ["check", "-w", "a", "--transport", "local", "-p", "tcp", "--out", str(tmp_path), "-q"]
+    )
+    run = (tmp_path / "latest").resolve()
+    capsys.readouterr()
+
+    def place() -> str:
+        cli.main(["report", str(run), "-q"])
+        return capsys.readouterr().out.split()[-1]
+
+    monkeypatch.chdir(tmp_path)
+    assert place() == run.name
+    for inside in (run, run / "raw"):
+        monkeypatch.chdir(inside)
+        assert place() == str(run)
+
+
 def test_local_reads_no_inventory_that_only_lies_in_the_folder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
