@@ -13,11 +13,11 @@ from busbw.checks import Check, CheckFamily, NodeAnswer, RuleResult, SectionOutp
 from busbw.checks.gpu import is_amd
 from busbw.fabrics import nccl_settings
 from busbw.model import CheckResult, Evidence, Status
-from busbw.parsers.tools import gpus, ibverbs, nvidia_smi, ofed, os_facts, rdma_sysfs
+from busbw.parsers.tools import gpus, ibverbs, nvidia_smi_topology, ofed, os_facts, rdma_sysfs
 from busbw.parsers.tools.gids import Gid
 from busbw.parsers.tools.ibstat import Ibstat
 from busbw.parsers.tools.ibverbs import VerbsInfo
-from busbw.parsers.tools.nvidia_smi import Topology
+from busbw.parsers.tools.nvidia_smi_topology import Topology
 from busbw.parsers.tools.ofed import OfedRelease
 from busbw.parsers.tools.rdma_sysfs import PartitionKey
 
@@ -123,7 +123,7 @@ def _package(output: SectionOutput) -> str | None:
 
 
 def _rails(output: SectionOutput) -> str | None:
-    matrix = nvidia_smi.parse_topology(output.stdout)
+    matrix = nvidia_smi_topology.parse(output.stdout)
     if matrix is None or not matrix.nics or any(row.torn for row in matrix.rows):
         return None
     text = repr([(row.name, row.paths) for row in matrix.rows])

@@ -19,7 +19,7 @@ from busbw.checks import (
 )
 from busbw.checks.gpu import is_amd
 from busbw.model import CheckResult, Status
-from busbw.parsers.tools import nvidia_smi, os_facts
+from busbw.parsers.tools import nvidia_smi_details, os_facts
 from busbw.parsers.tools.nvidia_smi import SmiTable
 
 _NCCL_FOLDERS = (
@@ -66,7 +66,7 @@ def _toolkit(output: SectionOutput, driver: str | None, listed: str) -> tuple[Ru
 
 def _judge(answer: NodeAnswer) -> tuple[CheckResult, ...]:
     details, listed = answer.section("gpu_details"), answer.section("ldconfig")
-    driver = nvidia_smi.parse_cuda(details.stdout) if details is not None else None
+    driver = nvidia_smi_details.parse_cuda(details.stdout) if details is not None else None
     names = listed.stdout if listed is not None else ""
     if is_amd(answer):
         return (

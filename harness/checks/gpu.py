@@ -29,8 +29,9 @@ from busbw.checks.gpu_rules import (
     rule,
 )
 from busbw.model import CheckResult, Status
-from busbw.parsers.tools import amd_smi, nvidia_smi
-from busbw.parsers.tools.nvidia_smi import QueryRow, SmiTable
+from busbw.parsers.tools import amd_smi, nvidia_smi, nvidia_smi_details, nvidia_smi_query
+from busbw.parsers.tools.nvidia_smi import SmiTable
+from busbw.parsers.tools.nvidia_smi_query import QueryRow
 from busbw.parsers.tools.os_facts import OsFacts
 
 
@@ -112,7 +113,7 @@ def _count(output: SectionOutput, count: int | None) -> tuple[RuleResult, ...]:
 
 @once
 def _states(output: SectionOutput) -> tuple[GpuState, ...]:
-    rows = nvidia_smi.parse_query(output.stdout)
+    rows = nvidia_smi_query.parse(output.stdout)
     return from_query(rows) if rows else ()
 
 
@@ -129,7 +130,7 @@ def _settings(output: SectionOutput) -> tuple[RuleResult, ...]:
                 expected,
             ),
         )
-    rows, gpus = nvidia_smi.parse_query(output.stdout), _states(output)
+    rows, gpus = nvidia_smi_query.parse(output.stdout), _states(output)
     if not rows or not gpus:
         return ()
     results = (*rule(gpus), pcie_width(gpus), *_throttle(rows), _clocks(rows))
@@ -160,7 +161,7 @@ def _remap(output: SectionOutput) -> tuple[RuleResult, ...]:
 
 def _rows(output: SectionOutput, name: str) -> int:
     """GPUs of which a remapping is so."""
-    rows = nvidia_smi.parse_query(output.stdout) or ()
+    rows = nvidia_smi_query.parse(output.stdout) or ()
     return sum(row.text(f"remapped_rows.{name}") not in (None, "0", "No") for row in rows)
 
 
@@ -169,7 +170,7 @@ def _remapped(output: SectionOutput) -> tuple[RuleResult, ...]:
         "gpu.remap",
         f"no row remapping failed or pending, at most {_UNCORRECTABLE_ROWS} uncorrectable rows",
     )
-    rows = nvidia_smi.parse_query(output.stdout)
+    rows = nvidia_smi_query.parse(output.stdout)
     if rows is None:
         return ()
     bad = []
@@ -294,7 +295,7 @@ def _temperature(output: SectionOutput) -> tuple[RuleResult, ...]:
         " down",
     )
     known, hot, least = 0, [], None
-    for position, gpu in enumerate(nvidia_smi.parse_details(output.stdout)):
+    for position, gpu in enumerate(nvidia_smi_details.parse(output.stdout)):
         margin = gpu.headroom_c
         if margin is None and gpu.slowdown_c is not None and gpu.temperature_c is not None:
             margin = gpu.slowdown_c - gpu.temperature_c
@@ -308,7 +309,7 @@ def _temperature(output: SectionOutput) -> tuple[RuleResult, ...]:
 
 @once
 def _apps(output: SectionOutput, gpus: tuple[GpuState, ...]) -> tuple[RuleResult, ...]:
-    rows = nvidia_smi.parse_query(output.stdout)
+    rows = nvidia_smi_query.parse(output.stdout)
     pids = (
         tuple(int(pid) for row in rows if (pid := row.number("pid")) is not None)
         if rows is not None

@@ -24,9 +24,16 @@ from busbw.checks import (
 from busbw.checks.gpu import is_amd, without_rdma
 from busbw.inventory import fold
 from busbw.model import CheckResult, Status
-from busbw.parsers.tools import imex, nvidia_smi, os_facts
+from busbw.parsers.tools import (
+    imex,
+    nvidia_smi_details,
+    nvidia_smi_nvlink,
+    nvidia_smi_topology,
+    os_facts,
+)
 from busbw.parsers.tools.dcgm import DiagTest
-from busbw.parsers.tools.nvidia_smi import NvlinkGpu, Topology
+from busbw.parsers.tools.nvidia_smi_nvlink import NvlinkGpu
+from busbw.parsers.tools.nvidia_smi_topology import Topology
 
 _LINKS = (("B200", 18), ("B300", 18), ("H100", 18), ("H200", 18), ("A100", 12))
 """NVLinks of an SXM card: NVIDIA data sheets. PCIe cards have fewer or none."""
@@ -80,7 +87,7 @@ def _links_of(model: str) -> int:
 def fabric_states(output: SectionOutput) -> tuple[RuleResult, ...]:
     """The state of the NVSwitch fabric, per GPU; without one the check does not apply."""
     rule = Rule("gpu.fabric_state", "fabric state Completed, status Success (GPUs behind NVSwitch)")
-    gpus = nvidia_smi.parse_details(output.stdout)
+    gpus = nvidia_smi_details.parse(output.stdout)
     known = [(i, gpu) for i, gpu in enumerate(gpus) if gpu.fabric_state is not None]
     if not gpus:
         return ()
@@ -179,7 +186,7 @@ def affinity(matrix: Topology) -> RuleResult:
 
 @once
 def _nvlink(output: SectionOutput) -> tuple[RuleResult, ...]:
-    gpus = nvidia_smi.parse_nvlink(output.stdout)
+    gpus = nvidia_smi_nvlink.parse(output.stdout)
     if gpus:
         lines = enumerate(output.stdout.splitlines(), 1)
         down = next((number for number, line in lines if "inactive" in line.lower()), None)
@@ -196,14 +203,14 @@ def _nvlink(output: SectionOutput) -> tuple[RuleResult, ...]:
 
 @once
 def _topology(output: SectionOutput) -> tuple[RuleResult, ...]:
-    matrix = nvidia_smi.parse_topology(output.stdout)
+    matrix = nvidia_smi_topology.parse(output.stdout)
     return (affinity(matrix),) if matrix else ()
 
 
 def _manager(answer: NodeAnswer) -> tuple[CheckResult, ...]:
     details = answer.section("gpu_details")
     switched = (
-        any(gpu.fabric_state is not None for gpu in nvidia_smi.parse_details(details.stdout))
+        any(gpu.fabric_state is not None for gpu in nvidia_smi_details.parse(details.stdout))
         if details
         else False
     )
@@ -353,7 +360,7 @@ def _no_tray(answer: NodeAnswer) -> CheckResult:
 def _clique(answer: NodeAnswer) -> str:
     """The domain that all its GPUs are in; empty = none, or several."""
     details = answer.section("gpu_details")
-    gpus = nvidia_smi.parse_details(details.stdout) if details is not None else ()
+    gpus = nvidia_smi_details.parse(details.stdout) if details is not None else ()
     shown = {gpu.fabric_clique for gpu in gpus}
     return shown.pop() if len(shown) == 1 else ""
 

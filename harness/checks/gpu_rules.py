@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 from busbw.checks import Rule, RuleResult
 from busbw.model import Status
-from busbw.parsers.tools.nvidia_smi import QueryRow, SmiTable
+from busbw.parsers.tools.nvidia_smi import SmiTable
+from busbw.parsers.tools.nvidia_smi_query import QueryRow
 
 LEFTOVER_MIB = 1024
 """Memory that no listed process holds, above which something is left over: preflight table,

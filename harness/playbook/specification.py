@@ -21,8 +21,17 @@ from enum import StrEnum
 
 from busbw.codec import unknown
 from busbw.model import Requirement
-from busbw.parsers.tools import gpus, ibverbs, nvidia_smi, ofed, os_facts, pci, rdma_sysfs
-from busbw.parsers.tools.nvidia_smi import QueryRow
+from busbw.parsers.tools import (
+    gpus,
+    ibverbs,
+    nvidia_smi_details,
+    nvidia_smi_nvlink,
+    ofed,
+    os_facts,
+    pci,
+    rdma_sysfs,
+)
+from busbw.parsers.tools.nvidia_smi_query import QueryRow
 from busbw.parsers.tools.os_facts import InterfaceSpeed
 from busbw.parsers.tools.pci import PciDevice
 from busbw.parsers.tools.rdma_sysfs import SysfsDevice, SysfsPort
@@ -87,14 +96,14 @@ def _gpu(row: QueryRow) -> str:
 
 def _gpu_generation(texts: Texts, rails: tuple[str, ...]) -> Readings:
     # An idle GPU runs its link at a lower generation: `Max` is what GPU and slot give together.
-    generations = nvidia_smi.parse_pcie_generations(texts["gpu_details"])
+    generations = nvidia_smi_details.parse_pcie_generations(texts["gpu_details"])
     return tuple((f"gpu{index}", _number(value)) for index, value in enumerate(generations))
 
 
 def _nvlinks(texts: Texts, rails: tuple[str, ...]) -> Readings:
     return tuple(
         (f"gpu{gpu.index}", str(len(gpu.rates_gb_s) - len(gpu.inactive)))
-        for gpu in nvidia_smi.parse_nvlink(texts["gpu_nvlink"])
+        for gpu in nvidia_smi_nvlink.parse(texts["gpu_nvlink"])
     )
 
 

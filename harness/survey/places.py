@@ -11,7 +11,7 @@ from busbw.model import Cluster
 from busbw.model.topology import Topology
 from busbw.parsers.blame.parts import Fabric
 from busbw.parsers.fabric import cabling
-from busbw.parsers.tools import imex, nvidia_smi
+from busbw.parsers.tools import imex, nvidia_smi_details
 
 GROUPING = ("leaf", "switch", "rack", "group")
 """Labels that say which nodes share a switch, the closest first."""
@@ -93,7 +93,7 @@ def nvlink_domains(
 def _domain_shown(answer: NodeAnswer) -> str:
     """One name for all nodes of a domain; empty = the node shows none."""
     details = answer.section("gpu_details")
-    gpus = nvidia_smi.parse_details(details.stdout) if details is not None else ()
+    gpus = nvidia_smi_details.parse(details.stdout) if details is not None else ()
     shown = {gpu.fabric_clique for gpu in gpus}
     if len(shown) == 1 and (clique := shown.pop()):
         return clique

@@ -21,7 +21,7 @@ from busbw.parsers.stall.evidence import (
 )
 from busbw.parsers.tools import (
     kernel_log,
-    nvidia_smi,
+    nvidia_smi_query,
     proc_host,
     proc_ports,
     proc_ranks,
@@ -60,7 +60,7 @@ def read(
     own = _SELF.search(section("self").text)
     login = re.search(r"^login \S+ \d+ (\S+) \d+", section("self").text, re.M)
     gpu = section("gpu-1")
-    gpus = nvidia_smi.parse_query(gpu.text)
+    gpus = nvidia_smi_query.parse(gpu.text)
     return NodeEvidence(
         node=node,
         artefact=artefact,
@@ -80,8 +80,8 @@ def read(
         samples=(_look(section("look-1")), _look(section("look-2"))),
         ras=(_ras(section("ras-1")), _ras(section("ras-2"))),
         gpus=gpus,
-        gpus_after=nvidia_smi.parse_query(section("gpu-2").text),
-        gpu_users=nvidia_smi.parse_query(section("gpu-apps").text) or (),
+        gpus_after=nvidia_smi_query.parse(section("gpu-2").text),
+        gpu_users=nvidia_smi_query.parse(section("gpu-apps").text) or (),
         gpu_problem="" if gpus is not None else gpu.text.strip()[:400],
         gpu_line_no=gpu.line_no,
         kernel=kernel_log.parse(section("kernel").text),

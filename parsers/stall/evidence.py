@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from busbw.model import Evidence, FlightDump, RasReport
 from busbw.parsers.tools.kernel_log import KernelEvent
-from busbw.parsers.tools.nvidia_smi import QueryRow
+from busbw.parsers.tools.nvidia_smi_query import QueryRow
 from busbw.parsers.tools.proc_host import FileSystem, HostState, OomKill
 from busbw.parsers.tools.proc_ports import Port
 from busbw.parsers.tools.proc_ranks import ProcessState, RankProcess

@@ -17,7 +17,7 @@ from busbw.parsers.stall.evidence import NodeEvidence, at, since_boot
 from busbw.parsers.stall.job import Job, Nodes, RankSeen, few, nodes_of, started
 from busbw.parsers.stall.suspect import Strength, Suspect, ranks_text
 from busbw.parsers.tools.kernel_log import KernelEvent
-from busbw.parsers.tools.nvidia_smi import QueryRow
+from busbw.parsers.tools.nvidia_smi_query import QueryRow
 from busbw.parsers.tools.proc_host import up_of
 
 _LOST_XIDS = frozenset((48, 62, 64, 74, 79, 95, 119, 120, 140, 143, 145, 149))

@@ -1,4 +1,5 @@
-"""The tools of a node: a module for each, with its parser and one `TOOL` that declares all the rest.
+"""The tools of a node: a module for each (nvidia-smi: for each of its outputs), with its parser and one
+`TOOL` that declares all the rest.
 
 A `TOOL` (or a tuple of them) says by which marks an output is known, what its records say in a line
 each, which facts they hold for the table of findings, and which errors and gaps they report. It is

@@ -24,7 +24,8 @@ from busbw.parsers.nccl_tests.results_json import (
     whole_number,
 )
 from busbw.parsers.tools import Tool, ToolFact
-from busbw.parsers.tools.nvidia_smi import ListedGpu, QueryRow
+from busbw.parsers.tools.nvidia_smi import ListedGpu
+from busbw.parsers.tools.nvidia_smi_query import QueryRow
 
 _MARK = re.compile(r'"gpu"\s*:\s*\d|"card\d+"\s*:')
 _CARD = re.compile(r"card\d+")

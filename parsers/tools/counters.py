@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from busbw.model.counters import CounterDelta, CounterReading, CounterSnapshot, NicPort, RailBytes
-from busbw.parsers.tools import nvidia_smi
+from busbw.parsers.tools import nvidia_smi_details, nvidia_smi_nvlink
 from busbw.text import whole_number
 
 IB_WORD_BYTES = 4
@@ -421,7 +421,7 @@ def _cpu_stats(text: str) -> dict[tuple[str, str], tuple[int, int]]:
 def _nvlink(lines: tuple[tuple[int, str], ...]) -> list[CounterReading]:
     """Per GPU the sum over its links."""
     readings = []
-    for gpu in nvidia_smi.parse_nvlink("\n".join(line for _, line in lines)):
+    for gpu in nvidia_smi_nvlink.parse("\n".join(line for _, line in lines)):
         line_no = next(n for n, line in lines if line.startswith(f"GPU {gpu.index}:"))
         for kind in ("replay", "recovery", "crc"):
             counts = [count for link in gpu.errors if (count := getattr(link, kind)) is not None]
@@ -435,7 +435,7 @@ def _nvlink(lines: tuple[tuple[int, str], ...]) -> list[CounterReading]:
 
 
 def _gpu(lines: tuple[tuple[int, str], ...]) -> list[CounterReading]:
-    counters = nvidia_smi.parse_performance("\n".join(line for _, line in lines))
+    counters = nvidia_smi_details.parse_performance("\n".join(line for _, line in lines))
     return [
         CounterReading(f"GPU {each.index}", each.counter, each.value, lines[each.line_no - 1][0])
         for each in counters

@@ -3,8 +3,9 @@
 
 from __future__ import annotations
 
-from busbw.parsers.tools import amd_smi, nvidia_smi
-from busbw.parsers.tools.nvidia_smi import ListedGpu, QueryRow
+from busbw.parsers.tools import amd_smi, nvidia_smi, nvidia_smi_query
+from busbw.parsers.tools.nvidia_smi import ListedGpu
+from busbw.parsers.tools.nvidia_smi_query import QueryRow
 
 
 def rows(text: str) -> tuple[QueryRow, ...] | None:
@@ -14,7 +15,7 @@ def rows(text: str) -> tuple[QueryRow, ...] | None:
     >>> rows("index, name\\n0, NVIDIA H200\\n")[0].text("name")
     'NVIDIA H200'
     """
-    return amd_smi.rows(text) if amd_smi.is_json(text) else nvidia_smi.parse_query(text)
+    return amd_smi.rows(text) if amd_smi.is_json(text) else nvidia_smi_query.parse(text)
 
 
 def listed(text: str) -> tuple[ListedGpu, ...]:
@@ -31,7 +32,7 @@ def process_ids(text: str) -> tuple[int, ...] | None:
     if amd_smi.is_json(text):
         processes = amd_smi.parse_processes(text)
         return None if processes is None else tuple(sorted({each.pid for each in processes}))
-    found = nvidia_smi.parse_query(text)
+    found = nvidia_smi_query.parse(text)
     if found is None:
         return None
     pids = (row.number("pid") for row in found)

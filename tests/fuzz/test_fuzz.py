@@ -27,7 +27,7 @@ FOUND = (
     ("hello probe", b"hello " + b"9" * 5000 + b" node1\n"),
     ("listen probe", b"ports 40001 " + b"9" * 5000 + b"\n"),
     (
-        "parsers.tools.nvidia_smi.parse_nvlink",
+        "parsers.tools.nvidia_smi_nvlink.parse",
         b"GPU 0: NVIDIA H100 (UUID: GPU-1)\n\t Link 0: 26.56.2 GB/s\n",
     ),
     (
@@ -47,7 +47,7 @@ FOUND = (
     ),
     ("parsers.logs.nccl_line.parse_line", b"a:" * 40_000 + b" NCCL INFO x"),
     (
-        "parsers.tools.nvidia_smi.parse_performance",
+        "parsers.tools.nvidia_smi_details.parse_performance",
         b"GPU 00000000:18:00.0\n" + (b" " * 2_000 + b":x\n") * 50,
     ),
     ("parsers.fabric.ufm.parse", b'"' + b"a" * 140_000),

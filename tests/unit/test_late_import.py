@@ -41,6 +41,6 @@ def test_why_on_a_log_imports_no_records_of_runs_and_nothing_heavy(tmp_path: Pat
         *("pandas", "numpy", "rich", "yaml", "pydantic", "jinja2", "paramiko"),
         *("busbw.model.run", "busbw.model.logs", "busbw.codec.typed", "busbw.reports.input"),
         *("busbw.parsers.findings.facts", "busbw.parsers.findings.parts"),
-        *("busbw.parsers.logs.nccl_debug", "busbw.parsers.tools.nvidia_smi"),
+        *("busbw.parsers.logs.nccl_debug", "busbw.parsers.tools.nvidia_smi_query"),
     }
     assert loaded & unwanted == set()

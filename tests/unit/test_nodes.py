@@ -11,7 +11,16 @@ from pathlib import Path
 import pytest
 
 from busbw.parsers import tools
-from busbw.parsers.tools import fi_info, ibstat, ibverbs, kernel_log, nvidia_smi
+from busbw.parsers.tools import (
+    fi_info,
+    ibstat,
+    ibverbs,
+    kernel_log,
+    nvidia_smi_details,
+    nvidia_smi_nvlink,
+    nvidia_smi_query,
+    nvidia_smi_topology,
+)
 from busbw.parsers.tools.ibverbs import VerbsDevices
 
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "nodes"
@@ -51,7 +60,7 @@ def test_a_panic_without_any_device_names_the_device_that_is_missing() -> None:
 
 
 def test_a_cell_that_lost_its_tab_is_read_as_two_and_the_row_is_said_to_be_torn() -> None:
-    matrix = nvidia_smi.parse_topology("\tGPU0\tNIC0\tNIC1\tNUMA Affinity\nGPU0\t X \tPIXNODE\t0\n")
+    matrix = nvidia_smi_topology.parse("\tGPU0\tNIC0\tNIC1\tNUMA Affinity\nGPU0\t X \tPIXNODE\t0\n")
     assert matrix is not None
     (row,) = matrix.rows
     assert (row.paths, row.torn, row.numa) == (
@@ -62,7 +71,7 @@ def test_a_cell_that_lost_its_tab_is_read_as_two_and_the_row_is_said_to_be_torn(
 
 
 def test_a_lost_gpu_is_a_value_of_the_query_and_no_number() -> None:
-    rows = nvidia_smi.parse_query(
+    rows = nvidia_smi_query.parse(
         "index, name, memory.used [MiB]\n0, NVIDIA H200, 4\n1, [Unknown Error], [GPU is lost]\n"
     )
     assert rows is not None
@@ -70,12 +79,12 @@ def test_a_lost_gpu_is_a_value_of_the_query_and_no_number() -> None:
 
 
 def test_a_query_without_a_process_is_empty_and_not_unreadable() -> None:
-    assert nvidia_smi.parse_query("gpu_uuid, pid, used_gpu_memory [MiB]\n") == ()
-    assert nvidia_smi.parse_query("Unable to determine the device handle for GPU0\n") is None
+    assert nvidia_smi_query.parse("gpu_uuid, pid, used_gpu_memory [MiB]\n") == ()
+    assert nvidia_smi_query.parse("Unable to determine the device handle for GPU0\n") is None
 
 
 def test_nvlinks_of_several_gpus_keep_apart() -> None:
-    gpus = nvidia_smi.parse_nvlink(
+    gpus = nvidia_smi_nvlink.parse(
         "GPU 0: H100 (UUID: GPU-1)\n\t Link 0: 26.562 GB/s\nGPU 1: H100 (UUID: GPU-2)\n\t Link 0:"
         " <inactive>\n"
     )
@@ -101,7 +110,7 @@ def test_the_kernel_log_gives_the_telling_lines_with_their_numbers() -> None:
 
 
 def test_a_fabric_that_is_not_there_is_not_a_state() -> None:
-    (gpu,) = nvidia_smi.parse_details(
+    (gpu,) = nvidia_smi_details.parse(
         "GPU 00000000:01:00.0\n    Fabric\n        State                 : N/A\n        Status     "
         "           : N/A\n"
     )

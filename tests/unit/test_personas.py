@@ -18,7 +18,18 @@ from busbw.errors import LabError, UsageError
 from busbw.lab import persona, persona_faults, persona_files
 from busbw.lab.persona import Entry, NodeHardware, replace_tree, write_tree
 from busbw.lab.state import Fault
-from busbw.parsers.tools import amd_smi, gids, ibverbs, mlnx_qos, nvidia_smi, ofed
+from busbw.parsers.tools import (
+    amd_smi,
+    gids,
+    ibverbs,
+    mlnx_qos,
+    nvidia_smi,
+    nvidia_smi_details,
+    nvidia_smi_nvlink,
+    nvidia_smi_query,
+    nvidia_smi_topology,
+    ofed,
+)
 
 H100 = persona.load("h100")
 TOOL = Path(persona_files.__file__).parent / "scripts/tool.sh"
@@ -130,16 +141,16 @@ def test_every_text_of_nvidia_smi_is_read_by_the_parsers_and_agrees_with_the_rec
         (kind.model, g.uuid) for g in node.gpus
     ]
     fabric = ("Completed", "Success") if kind.nvswitch else (None, None)
-    details = nvidia_smi.parse_details(answer(node, "nvidia-smi/-q"))
+    details = nvidia_smi_details.parse(answer(node, "nvidia-smi/-q"))
     assert [(d.bus_id, d.fabric_state, d.fabric_status) for d in details] == [
         (gpu.bus_id, *fabric) for gpu in node.gpus
     ]
     assert all((d.headroom_c or (d.slowdown_c or 0) - (d.temperature_c or 0)) > 40 for d in details)
-    links = nvidia_smi.parse_nvlink(answer(node, "nvidia-smi/nvlink_-s"))
+    links = nvidia_smi_nvlink.parse(answer(node, "nvidia-smi/nvlink_-s"))
     assert [len(gpu.rates_gb_s) for gpu in links] == (
         [kind.nvlinks] * len(node.gpus) if kind.nvlinks else []
     )
-    matrix = nvidia_smi.parse_topology(answer(node, "nvidia-smi/topo_-m"))
+    matrix = nvidia_smi_topology.parse(answer(node, "nvidia-smi/topo_-m"))
     assert matrix is not None
     assert (len(matrix.gpus), len(matrix.nics), len(matrix.rows)) == (
         len(node.gpus),
@@ -149,7 +160,7 @@ def test_every_text_of_nvidia_smi_is_read_by_the_parsers_and_agrees_with_the_rec
     assert [row.nics_at("PIX") for row in matrix.rows] == [
         (f"NIC{i}",) if node.adapters else () for i in range(len(node.gpus))
     ]
-    counted = nvidia_smi.parse_performance(answer(node, "nvidia-smi/-q_-d_PERFORMANCE,ECC"))
+    counted = nvidia_smi_details.parse_performance(answer(node, "nvidia-smi/-q_-d_PERFORMANCE,ECC"))
     assert {(one.counter, one.value) for one in counted if one.index == 0} >= {
         ("throttle_hw_thermal_us", 0),
         ("ecc_uncorrected_volatile", 0),
@@ -186,7 +197,7 @@ def test_the_trays_of_a_rack_share_their_nvlink_domain_and_those_of_another_do_n
         for number, rack in ((1, "leaf1"), (2, "leaf1"), (3, "leaf2"))
     ]
     cliques = [
-        {gpu.fabric_clique for gpu in nvidia_smi.parse_details(answer(tray, "nvidia-smi/-q"))}
+        {gpu.fabric_clique for gpu in nvidia_smi_details.parse(answer(tray, "nvidia-smi/-q"))}
         for tray in trays
     ]
     assert [len(each) for each in cliques] == [1, 1, 1]
@@ -194,7 +205,7 @@ def test_the_trays_of_a_rack_share_their_nvlink_domain_and_those_of_another_do_n
     outside = with_fault(trays[0], "domain-missing")
     assert {
         (gpu.fabric_clique, gpu.fabric_status)
-        for gpu in nvidia_smi.parse_details(answer(outside, "nvidia-smi/-q"))
+        for gpu in nvidia_smi_details.parse(answer(outside, "nvidia-smi/-q"))
     } == {("", "Insufficient Resources")}
 
 
@@ -263,7 +274,7 @@ def run(program: Path, *words: str) -> tuple[int, str, str]:
 def test_the_shim_answers_any_choice_of_fields_in_the_formats_of_the_real_one(shim: Path) -> None:
     fields = "index,name,power.limit,clocks.sm"
     status, out, _ = run(shim / "nvidia-smi", f"--query-gpu={fields}", "--format=csv,nounits")
-    rows = nvidia_smi.parse_query(out)
+    rows = nvidia_smi_query.parse(out)
     assert rows is not None
     assert (status, out.splitlines()[0]) == (0, "index, name, power.limit [W], clocks.sm [MHz]")
     assert [row.broken for row in rows] == [False, False, True, False, False, False, False, False]
@@ -311,7 +322,7 @@ def test_a_fault_changes_its_device_alone_and_every_tool_tells_of_it() -> None:
         (1, H100.gpu_addresses[1]),
         (2, H100.gpu_addresses[3]),
     ]
-    matrix = nvidia_smi.parse_topology(answer(missing, "nvidia-smi/topo_-m"))
+    matrix = nvidia_smi_topology.parse(answer(missing, "nvidia-smi/topo_-m"))
     assert matrix is not None
     assert matrix.rows[2].nics_at("PIX") == ("NIC3",), (
         "a GPU keeps its NIC when one before it is gone"

@@ -27,7 +27,7 @@ from busbw.checks.fabric_side import LOCAL
 from busbw.checks.frame import families
 from busbw.checks.gpu_rules import GpuState
 from busbw.model import CheckResult, Node, Status
-from busbw.parsers.tools import mlnx_qos, nvidia_smi, pci, rdma_sysfs
+from busbw.parsers.tools import mlnx_qos, nvidia_smi_nvlink, nvidia_smi_topology, pci, rdma_sysfs
 
 ROOT = Path(__file__).parents[2]
 GOOD = GpuState(
@@ -96,12 +96,12 @@ def test_links_down_or_missing_from_an_sxm_card_fail_and_a_pcie_card_may_have_no
     twelve = "".join(f"\t Link {i}: 25 GB/s\n" for i in range(12))
     assert (
         gpu_fabric.nvlinks(
-            nvidia_smi.parse_nvlink(f"GPU 0: NVIDIA A100-SXM4-80GB (UUID: GPU-1)\n{twelve}")
+            nvidia_smi_nvlink.parse(f"GPU 0: NVIDIA A100-SXM4-80GB (UUID: GPU-1)\n{twelve}")
         ).status
         is Status.PASS
     )
     few = gpu_fabric.nvlinks(
-        nvidia_smi.parse_nvlink(f"GPU 0: NVIDIA H100 80GB HBM3 (UUID: GPU-1)\n{twelve}")
+        nvidia_smi_nvlink.parse(f"GPU 0: NVIDIA H100 80GB HBM3 (UUID: GPU-1)\n{twelve}")
     )
     assert (few.status, few.seen) == (Status.FAIL, "links missing: GPU 0: 12 of 18")
     assert verdict("gpu.nvlink_status", gpu_nvlink="GPU 0: NVIDIA L40S (UUID: GPU-1)\n") == (
@@ -251,7 +251,7 @@ def test_roce_without_flow_control_warns_and_with_the_wrong_trust_fails() -> Non
 
 
 def test_a_gpu_far_from_every_nic_warns() -> None:
-    matrix = nvidia_smi.parse_topology(
+    matrix = nvidia_smi_topology.parse(
         "\tGPU0\tGPU1\tNIC0\tNUMA Affinity\nGPU0\t X \tNV18\tPIX\t0\nGPU1\tNV18\t X \tSYS\t1\n"
     )
     assert matrix is not None
