@@ -241,8 +241,8 @@ def _first(finding: Finding, headline: str) -> list[Line]:
     for number, evidence in enumerate(finding.evidence[:_EVIDENCE], 1):
         head = "SEEN" if number == 1 else "    "
         at, text = phrases.location(evidence), phrases.cut(evidence.text.strip(), _TEXT)
-        said = evidence.text.strip() in (title, headline)
-        lines.append(Line(f"{head}  {at}" if said else f"{head}  {at}  {text}"))
+        is_known = evidence.text.strip() in (title, headline)
+        lines.append(Line(f"{head}  {at}" if is_known else f"{head}  {at}  {text}"))
     hidden = len(finding.evidence) - _EVIDENCE
     if hidden > 0:
         lines.append(Line(f"      and {hidden} more in the report"))

@@ -46,8 +46,12 @@ def _count(output: SectionOutput, expected: int | None, models: tuple[str, ...])
     listed = gpus.listed(output.stdout)
     parts = [each for each in amd_smi.parse(output.stdout) if each.is_part]
     if not listed:
-        said = (output.stdout + output.stderr).strip().splitlines()
-        seen = f"no GPU ({said[0]})" if said else "no GPU (amd-smi list printed nothing)"
+        printed_lines = (output.stdout + output.stderr).strip().splitlines()
+        seen = (
+            f"no GPU ({printed_lines[0]})"
+            if printed_lines
+            else "no GPU (amd-smi list printed nothing)"
+        )
         return rule.failed(seen).with_values(count=0, expected=expected)
     names = models if len(models) == len(listed) else tuple(each.model for each in listed)
     kinds = " + ".join(f"{number} x {name}" for name, number in Counter(names).items())

@@ -419,9 +419,11 @@ def _usual(shown: Mapping[str, str], racks: Mapping[str, str], rack: str) -> str
 def _not_amd(answer: NodeAnswer) -> tuple[CheckResult, ...]:
     """What AMD's GPUs do not have; `gpu.peermem` and `os.numa` come from busbw.checks.gpu_amd."""
     reason = "AMD's GPUs are joined by XGMI: gpu.xgmi"
-    asked = {each.id: each.command for each in CHECK.checks}
+    commands = {each.id: each.command for each in CHECK.checks}
     return tuple(
-        CheckResult(name, answer.node.name, Status.SKIPPED, "not NVIDIA's", "", asked[name], reason)
+        CheckResult(
+            name, answer.node.name, Status.SKIPPED, "not NVIDIA's", "", commands[name], reason
+        )
         for name in ("gpu.nvlink_status", "gpu.fabric_state", "gpu.fabricmanager", "gpu.imex")
     )
 

@@ -87,9 +87,9 @@ def parse(text: str) -> tuple[Try, ...]:
 
 
 def _reason(status: int, words: str) -> str:
-    said = re.sub(r"\S+\.c: ?\d+ *[:,] *", "", words.removeprefix("[error] ")).strip()
-    if said or status == 0:
-        return said
+    message = re.sub(r"\S+\.c: ?\d+ *[:,] *", "", words.removeprefix("[error] ")).strip()
+    if message or status == 0:
+        return message
     return "no data came back" if status in _TIMED_OUT else f"exit status {status}"
 
 

@@ -18,7 +18,7 @@ from busbw.cli.expect_text import Answer, answer_lines
 from busbw.errors import UsageError
 
 if TYPE_CHECKING:
-    from busbw.parsers.expect.cluster import Question
+    from busbw.parsers.expect.cluster import Expectation, Question
     from busbw.parsers.expect.judge import RdmaSum
 
 _ASK_PROVIDER = (
@@ -62,20 +62,12 @@ def answer(args: argparse.Namespace) -> Answer:
     """
     from busbw.parsers.expect import baselines, cluster, judge
     from busbw.store import own_figures
-    from busbw.units import parse_size
 
     check_numbers(args)
     described = fill(args) if _sources(args) else ""
     question = question_of(args)
     expectation = cluster.answer(question)
-    if args.contract is not None:
-        refused = baselines.implausible(args.contract, expectation.limit)
-        if refused is not None:
-            raise UsageError(
-                f"no cluster can meet this contract: {refused}",
-                seen=f"--contract {args.contract:g}",
-                next_step=_ASK_PROVIDER,
-            )
+    notes = () if args.contract is None else _contract_notes(args.contract, expectation)
     shipped, own = baselines.load(), own_figures.load(args.table or own_figures.default_path())
     tables = own_figures.with_own(shipped, own)
     matches = judge.published(tables, expectation, args.algorithm)
@@ -85,15 +77,9 @@ def answer(args: argparse.Namespace) -> Answer:
     )
     comparison = None
     if args.measured is not None:
-        try:
-            size_bytes = parse_size(args.size)
-        except ValueError as error:
-            raise UsageError(
-                str(error), seen=f"--size {args.size}", next_step="--size 8G"
-            ) from error
         comparison = judge.judge(
             args.measured,
-            size_bytes,
+            _size_bytes(args.size),
             expectation,
             reference,
             curves,
@@ -105,9 +91,6 @@ def answer(args: argparse.Namespace) -> Answer:
         if question.nics is not None and question.nodes > 1
         else ()
     )
-    contract_notes = (
-        () if args.contract is None else judge.contract_notes(args.contract, expectation)
-    )
     return Answer(
         expectation,
         reference,
@@ -116,12 +99,40 @@ def answer(args: argparse.Namespace) -> Answer:
         nics,
         comparison,
         args.contract,
-        contract_notes,
+        notes,
         tables.rules,
         _rdma(args, question),
         described,
         ages(shipped, own),
     )
+
+
+def _contract_notes(contract_gb_s: float, expectation: Expectation) -> tuple[str, ...]:
+    """What to know of a promised number.
+
+    Raises:
+        UsageError: it is above physics.
+    """
+    from busbw.parsers.expect import baselines, judge
+
+    refused = baselines.implausible(contract_gb_s, expectation.limit)
+    if refused is not None:
+        raise UsageError(
+            f"no cluster can meet this contract: {refused}",
+            seen=f"--contract {contract_gb_s:g}",
+            next_step=_ASK_PROVIDER,
+        )
+    return judge.contract_notes(contract_gb_s, expectation)
+
+
+def _size_bytes(text: str) -> int:
+    """Raises: UsageError: it is no size."""
+    from busbw.units import parse_size
+
+    try:
+        return parse_size(text)
+    except ValueError as error:
+        raise UsageError(str(error), seen=f"--size {text}", next_step="--size 8G") from error
 
 
 def _rdma(args: argparse.Namespace, question: Question) -> RdmaSum | None:

@@ -13,6 +13,7 @@ from busbw.fabrics.fabric import carrier_by_fabric, intra_node_fabrics, network_
 
 if TYPE_CHECKING:
     from busbw.parsers.expect.cluster import Question
+    from busbw.parsers.expect.hardware import Gpu
 
 _SHOWN_NODES = (1, 2, 3, 4, 8, 16, 64)
 
@@ -53,20 +54,7 @@ def question_of(args: argparse.Namespace) -> Question:
     _one_of("--collective", args.collective, cluster.COLLECTIVES)
     if args.algorithm is not None:
         _one_of("--algorithm", args.algorithm, ("ring", "tree", "nvls", "nvlstree"))
-    gpu = hardware.gpu_or_refuse(args.gpu) if args.gpu is not None else None
-    if gpu is None and args.nvlink_gb_s is None:
-        raise UsageError(
-            "the GPU is missing",
-            seen="neither --gpu nor --nvlink-gb-s",
-            next_step="--gpu H100, or --nvlink-gb-s 450 --gpus-per-node 8",
-        )
-    per_node = args.gpus_per_node or (gpu.gpus_per_node if gpu is not None else None)
-    if per_node is None:
-        raise UsageError(
-            "the number of GPUs per node is missing",
-            seen="--nvlink-gb-s without it",
-            next_step="--gpus-per-node 8",
-        )
+    gpu, per_node = _gpus(args)
     nics = hardware.parse_nics(args.nics) if args.nics is not None else None
     per_domain = args.nvlink_domain or 1
     one_domain = args.nodes is not None and args.nodes <= per_domain
@@ -114,6 +102,31 @@ def question_of(args: argparse.Namespace) -> Question:
             next_step="--fabric infiniband",
         )
     return cluster.joined(question_for(args.nodes, fabric), per_domain)
+
+
+def _gpus(args: argparse.Namespace) -> tuple[Gpu | None, int]:
+    """The GPU, None = given by its NVLink rate; and how many a node has.
+
+    Raises:
+        UsageError: the model is unknown, or something is missing.
+    """
+    from busbw.parsers.expect import hardware
+
+    gpu = hardware.gpu_or_refuse(args.gpu) if args.gpu is not None else None
+    if gpu is None and args.nvlink_gb_s is None:
+        raise UsageError(
+            "the GPU is missing",
+            seen="neither --gpu nor --nvlink-gb-s",
+            next_step="--gpu H100, or --nvlink-gb-s 450 --gpus-per-node 8",
+        )
+    per_node = args.gpus_per_node or (gpu.gpus_per_node if gpu is not None else None)
+    if per_node is None:
+        raise UsageError(
+            "the number of GPUs per node is missing",
+            seen="--nvlink-gb-s without it",
+            next_step="--gpus-per-node 8",
+        )
+    return gpu, per_node
 
 
 def _one_of(option: str, value: str, known: tuple[str, ...]) -> None:

@@ -334,16 +334,21 @@ def as_csv(texts: Sequence[ReadText]) -> str:
     for text in texts:
         results = [result for document in text.documents for result in _results(document)]
         for number, result in enumerate(results, 1):
-            front = (text.name, number, *_cells_of(result))
-            for row in result.rows:
-                for placement, value in _placements(row):
-                    if value is not None:
-                        cells = (*front, *_cells(row, placement, value))
-                        writer.writerow(map(_csv_cell, cells))
+            for cells in _csv_rows(result):
+                writer.writerow(map(_csv_cell, (text.name, number, *cells)))
     return out.getvalue()
 
 
 _Cell = str | int | float | None
+
+
+def _csv_rows(result: BenchmarkResult) -> Iterator[tuple[_Cell, ...]]:
+    """The cells of each row and placement that has a value."""
+    front = _cells_of(result)
+    for row in result.rows:
+        for placement, value in _placements(row):
+            if value is not None:
+                yield (*front, *_cells(row, placement, value))
 
 
 def _csv_cell(cell: _Cell) -> _Cell:

@@ -75,14 +75,14 @@ def _require_slurm() -> None:
     """
     asking = ("sinfo", "--noheader", "--format=%P")
     try:
-        asked = subprocess.run(
+        answer = subprocess.run(
             asking, capture_output=True, text=True, timeout=_SLURM_ANSWERS_S, check=False
         )
     except (OSError, subprocess.TimeoutExpired) as error:
         raise _no_slurm(f"sinfo: {error}") from error
-    if asked.returncode != 0:
-        lines = asked.stderr.strip().splitlines()
-        raise _no_slurm(lines[-1] if lines else f"sinfo: exit status {asked.returncode}")
+    if answer.returncode != 0:
+        lines = answer.stderr.strip().splitlines()
+        raise _no_slurm(lines[-1] if lines else f"sinfo: exit status {answer.returncode}")
 
 
 def _no_slurm(seen: str) -> LaunchError:

@@ -94,11 +94,11 @@ def as_text(these: Versions) -> str:
 def libraries() -> tuple[tuple[Version, ...], tuple[Version, ...]]:
     """What the package needs, and what its extras for users add, each sorted by name."""
     try:
-        asked = importlib.metadata.requires("busbw") or []
+        requirements = importlib.metadata.requires("busbw") or []
     except importlib.metadata.PackageNotFoundError:
-        asked = []
+        requirements = []
     required, optional = set(), set()
-    for line in asked:
+    for line in requirements:
         name, extra = _name(line), re.search(r"extra == [\"'](\w+)", line)
         if extra is None:
             required.add(name)

@@ -182,14 +182,14 @@ def tables(
     results: tuple[tuple[RunDir, RunResult], ...], unreadable: tuple[Unreadable, ...]
 ) -> Frames:
     """The tables of `results`."""
-    made = (
+    frames = (
         _frame(CASES, (row for run, result in results for row in _cases(run, result))),
         _frame(ROWS, (row for _, result in results for row in csv.records(result))),
         _frame(GROUPS, (row for _, result in results for row in _groups(result))),
         _frame(NODES, (row for _, result in results for row in _nodes(result))),
         _frame(FINDINGS, (row for _, result in results for row in _findings(result))),
     )
-    return Frames(*made, unreadable=unreadable)
+    return Frames(*frames, unreadable=unreadable)
 
 
 def _is_run(path: Path) -> bool:

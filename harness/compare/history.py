@@ -246,14 +246,14 @@ def _forget(index: sqlite3.Connection, run: str) -> None:
 def regime_text(seen: ComparableRun) -> str:
     """The regime in words: equal where two runs may be compared."""
     regime = seen.regime
-    told = (
+    parts = (
         regime.profile,
         f"{regime.nodes} nodes",
         f"{regime.ranks} ranks",
         regime.gpus,
         *(("emulated",) if regime.emulated else ()),
     )
-    return ", ".join(told)
+    return ", ".join(parts)
 
 
 _COLUMNS = (

@@ -112,12 +112,12 @@ def cluster(inventory: Inventory, kind: str) -> Cluster:
     problems += [Problem(inventory.path, f"illegal group name {name!r}") for name in odd]
     order = _by_depth(inventory)
     members = {group: _members(inventory, group) for group in order}
-    beside = Path(inventory.path).parent
+    folder = Path(inventory.path).parent
     group_files = {
-        name: _variables_of(beside / "group_vars", name, inventory) for name in inventory.groups
+        name: _variables_of(folder / "group_vars", name, inventory) for name in inventory.groups
     }
     host_files = {
-        name: _variables_of(beside / "host_vars", name, inventory) for name in inventory.hosts
+        name: _variables_of(folder / "host_vars", name, inventory) for name in inventory.hosts
     }
     nodes: list[Node] = []
     for name, own in inventory.hosts.items():

@@ -90,15 +90,57 @@ def read(tree: Tree) -> Cluster:
     Raises:
         InventoryError: every problem at once, with line and column.
     """
-    if isinstance(tree.value, dict) and isinstance(tree.value.get("nodes"), str):
-        tree = dataclasses.replace(tree, value={**tree.value, "nodes": [tree.value["nodes"]]})
-    if isinstance(tree.value, dict) and isinstance(tree.value.get("nodes"), dict):
-        name = next(iter(tree.value["nodes"]), "node1")
-        what = f"nodes: a list, such as [{name}, …] or - name: {name}; found a mapping"
-        refuse([tree.problem(("nodes",), what)], InventoryError)
+    tree = _with_list_of_nodes(tree)
     document = Document(from_tree(tree, Inventory, error=InventoryError), tree)
     file = document.value
-    problems = list(_numbers(document))
+    nodes, bad_nodes = _nodes(document)
+    ssh_config = _ssh_config(file.ssh_config, tree.path)
+    problems = [
+        *_numbers(document),
+        *bad_nodes,
+        *_unknown_names(document, tuple(node.name for node in nodes)),
+    ]
+    if ssh_config is not None and not Path(ssh_config).is_file():
+        problems.append(document.problem(("ssh_config",), f"no file {ssh_config}"))
+    problems += _bad_environment(document)
+    problems += [
+        document.problem(("specification", key), what)
+        for key, what in specification.problems(file.specification)
+    ]
+    refuse(problems, InventoryError)
+    return Cluster(
+        nodes=nodes,
+        head=file.head or nodes[0].name,
+        source=f"{tree.path} (busbw inventory)",
+        fabric=_fabric(file.fabric, tree.path),
+        launcher=file.launcher,
+        ssh_config=ssh_config,
+        env=tuple(sorted(file.env.items())),
+        setup=file.setup,
+        requirements=specification.requirements(file.specification, "inventory"),
+    )
+
+
+def _with_list_of_nodes(tree: Tree) -> Tree:
+    """`nodes: gpu-[001-004]` as a list of that one entry.
+
+    Raises:
+        InventoryError: `nodes` is a mapping.
+    """
+    nodes = tree.value.get("nodes") if isinstance(tree.value, dict) else None
+    if isinstance(nodes, dict):
+        name = next(iter(nodes), "node1")
+        what = f"nodes: a list, such as [{name}, …] or - name: {name}; found a mapping"
+        refuse([tree.problem(("nodes",), what)], InventoryError)
+    if isinstance(tree.value, dict) and isinstance(nodes, str):
+        return dataclasses.replace(tree, value={**tree.value, "nodes": [nodes]})
+    return tree
+
+
+def _nodes(document: Document[Inventory]) -> tuple[tuple[Node, ...], list[Problem]]:
+    """The nodes in the file's order, each once; and what is wrong with their entries."""
+    file = document.value
+    problems: list[Problem] = []
     nodes: list[Node] = []
     first_index: dict[str, int] = {}
     for index, item in enumerate(file.nodes):
@@ -110,50 +152,27 @@ def read(tree: Tree) -> Cluster:
             problems.append(document.problem(where, error.what))
             continue
         if entry.address is not None and len(names) > 1:
-            problems.append(
-                document.problem(
-                    ("nodes", index, "address"),
-                    f"one address for {len(names)} nodes ({entry.name})",
-                    key=True,
-                )
-            )
+            what = f"one address for {len(names)} nodes ({entry.name})"
+            problems.append(document.problem(("nodes", index, "address"), what, key=True))
         again = [name for name in names if name in first_index]
         if again:
-            problems.append(
-                document.problem(where, _repeated(entry.name, again, first_index[again[0]], tree))
-            )
-        nodes.extend(_node(name, entry, file.defaults) for name in names if name not in first_index)
-        first_index |= {name: index for name in names if name not in first_index}
+            what = _repeated(entry.name, again, first_index[again[0]], document.tree)
+            problems.append(document.problem(where, what))
+        new = [name for name in names if name not in first_index]
+        nodes.extend(_node(name, entry, file.defaults) for name in new)
+        first_index |= dict.fromkeys(new, index)
     if not file.nodes:
         problems.append(document.problem(("nodes",), "names no node"))
-    if file.head is not None and nodes and file.head not in first_index:
-        problems.append(
-            document.problem(("head",), unknown("node", file.head, list(first_index)[:40]))
-        )
-    if file.launcher is not None and file.launcher not in launchers():
-        problems.append(
-            document.problem(("launcher",), unknown("launcher", file.launcher, launchers()))
-        )
-    ssh_config = _ssh_config(file.ssh_config, tree.path)
-    if ssh_config is not None and not Path(ssh_config).is_file():
-        problems.append(document.problem(("ssh_config",), f"no file {ssh_config}"))
-    problems += _bad_environment(document)
-    problems += [
-        document.problem(("specification", key), what)
-        for key, what in specification.problems(file.specification)
-    ]
-    refuse(problems, InventoryError)
-    return Cluster(
-        nodes=tuple(nodes),
-        head=file.head or nodes[0].name,
-        source=f"{tree.path} (busbw inventory)",
-        fabric=_fabric(file.fabric, tree.path),
-        launcher=file.launcher,
-        ssh_config=ssh_config,
-        env=tuple(sorted(file.env.items())),
-        setup=file.setup,
-        requirements=specification.requirements(file.specification, "inventory"),
-    )
+    return tuple(nodes), problems
+
+
+def _unknown_names(document: Document[Inventory], nodes: tuple[str, ...]) -> Iterator[Problem]:
+    """A head that is no node, and a launcher that is none."""
+    head, launcher = document.value.head, document.value.launcher
+    if head is not None and nodes and head not in nodes:
+        yield document.problem(("head",), unknown("node", head, list(nodes)[:40]))
+    if launcher is not None and launcher not in launchers():
+        yield document.problem(("launcher",), unknown("launcher", launcher, launchers()))
 
 
 def _bad_environment(document: Document[Inventory]) -> Iterator[Problem]:

@@ -425,8 +425,8 @@ def write_atomically(target: Path, content: bytes, mode: int = MODE_FILE) -> Non
     try:
         _make_folder(target.parent)
         temporary.unlink(missing_ok=True)
-        made = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
-        with open(os.open(temporary, made, mode), "wb") as stream:
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
+        with open(os.open(temporary, flags, mode), "wb") as stream:
             stream.write(content)
             stream.flush()
             os.fsync(stream.fileno())

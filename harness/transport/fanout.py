@@ -346,15 +346,10 @@ class _Work(Generic[Product]):
         self._until = deadline
         try:
             for _ in range(self._count):
-                while True:
-                    try:
-                        name, product = self._done.get(timeout=remaining_s(self._until))
-                        break
-                    except queue.Empty:
-                        more = overdue() if overdue is not None else None
-                        if more is None:
-                            return
-                        self._until = more
+                arrived = self._next(overdue)
+                if arrived is None:
+                    return
+                name, product = arrived
                 if isinstance(product, _Fault):
                     raise product.error
                 yield name, product
@@ -363,6 +358,19 @@ class _Work(Generic[Product]):
                 self._stopped = True
             while not self._done.empty():
                 self._drop(self._done.get()[1])
+
+    def _next(
+        self, overdue: Callable[[], float | None] | None
+    ) -> tuple[str, Product | _Fault] | None:
+        """The next product; None = none came in time, and `overdue` gives no more."""
+        while True:
+            try:
+                return self._done.get(timeout=remaining_s(self._until))
+            except queue.Empty:
+                until = overdue() if overdue is not None else None
+                if until is None:
+                    return None
+                self._until = until
 
     def _run(self) -> None:
         while True:

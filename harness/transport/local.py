@@ -68,9 +68,9 @@ class LocalSession:
                 start_new_session=True,
             )
         except OSError as error:
-            said = f"{error.filename or command.argv[0]}: {error.strerror}\n".encode()
+            message = f"{error.filename or command.argv[0]}: {error.strerror}\n".encode()
             missing = Framed(
-                True, None, b"", said, 127 if isinstance(error, FileNotFoundError) else 126, b""
+                True, None, b"", message, 127 if isinstance(error, FileNotFoundError) else 126, b""
             )
             return result(self._node, command, started, missing, None)
         with self._lock:

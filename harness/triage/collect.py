@@ -72,10 +72,10 @@ def collect(
         tell_unreached(fleet.unreachable, progress)
         chosen = script.spread(tuple(fleet.sessions))
         answers = _send(fleet, tuple(fleet.sessions), options, chosen, boundary, limits.answer_s)
-        made = _artefact(
+        artefact = _artefact(
             run, answers, fleet.unreachable, clocks, boundary, asked_s, cluster, requested
         )
-        evidence = offline.evidence(run.path, made)
+        evidence = offline.evidence(run.path, artefact)
         second = _nodes_for_ras(evidence)
         if options.ras and second:
             # The job's RAS lives on nodes that were not asked for it: two of them are enough.
@@ -88,7 +88,7 @@ def collect(
                 again.get(a.node, a) if isinstance(again.get(a.node), CommandResult) else a
                 for a in answers
             ]
-            made = _artefact(
+            artefact = _artefact(
                 run,
                 kept,
                 fleet.unreachable,
@@ -99,9 +99,9 @@ def collect(
                 requested,
                 again=tuple(again),
             )
-            evidence = offline.evidence(run.path, made)
-    artefacts.keep(run, "live.json", made)
-    return Collected(made, evidence)
+            evidence = offline.evidence(run.path, artefact)
+    artefacts.keep(run, "live.json", artefact)
+    return Collected(artefact, evidence)
 
 
 def tell_unreached(unreachable: tuple[Unreachable, ...], progress: Progress) -> None:

@@ -82,8 +82,10 @@ def load(path: Path) -> LiveArtefact:
             seen="no file begins with 'busbw-live 1'",
             next_step="busbw why --live --print-script",
         )
-    made = tuple(LiveFile(name.partition(".")[0], name, 0, None, 0.0, None, None) for name in names)
-    return LiveArtefact("busbw.live/1", "", 0.0, "", str(path), None, None, None, made, ())
+    files = tuple(
+        LiveFile(name.partition(".")[0], name, 0, None, 0.0, None, None) for name in names
+    )
+    return LiveArtefact("busbw.live/1", "", 0.0, "", str(path), None, None, None, files, ())
 
 
 def evidence(path: Path, artefact: LiveArtefact) -> StallEvidence:

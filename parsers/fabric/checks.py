@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
 from busbw.model import CheckResult, Evidence, Status
 from busbw.model.topology import EndKind, FabricLink, PortErrors, Topology
@@ -73,27 +74,41 @@ def _result(
     )
 
 
+class _Bad(NamedTuple):
+    """What is wrong with a link or a port."""
+
+    node: str
+    """Or `FABRIC`."""
+    status: Status
+    text: str
+    evidence: Evidence | None
+
+
 def _by_node(
-    check_id: str,
-    topology: Topology,
-    bad: Sequence[tuple[str, Status, str, Evidence | None]],
-    expected: str,
+    check_id: str, topology: Topology, bad: Sequence[_Bad], expected: str
 ) -> list[CheckResult]:
     """One result per node: all that is wrong there, or that nothing is."""
+    switches = (FABRIC,) if any(each.node == FABRIC for each in bad) else ()
     results = []
-    for node in (
-        *topology.nodes,
-        *([FABRIC] if any(name == FABRIC for name, _, _, _ in bad) else []),
-    ):
-        own = [item for item in bad if item[0] == node]
+    for node in (*topology.nodes, *switches):
+        own = [each for each in bad if each.node == node]
         status = max(
-            (item[1] for item in own),
+            (each.status for each in own),
             key=(Status.PASS, Status.WARN, Status.FAIL).index,
             default=Status.PASS,
         )
-        text = "; ".join(item[2] for item in own) or "as expected"
-        results.append(_result(check_id, node, status, text, expected, own[0][3] if own else None))
+        text = "; ".join(each.text for each in own) or "as expected"
+        evidence = own[0].evidence if own else None
+        results.append(_result(check_id, node, status, text, expected, evidence))
     return results
+
+
+def _not_known(check_id: str, topology: Topology, expected: str, why: str) -> list[CheckResult]:
+    """UNKNOWN for every node."""
+    return [
+        _result(check_id, node, Status.UNKNOWN, "not known", expected, reason=why)
+        for node in topology.nodes
+    ]
 
 
 def _evidence(item: FabricLink | PortErrors, text: str) -> Evidence:
@@ -125,7 +140,7 @@ def _ours(topology: Topology) -> list[FabricLink]:
 
 
 def _states(topology: Topology) -> list[CheckResult]:
-    bad: list[tuple[str, Status, str, Evidence | None]] = []
+    bad: list[_Bad] = []
     for link in _ours(topology):
         # An empty port of a switch is down by right; a port that has a far end, or belongs to a
         # node, is not.
@@ -134,7 +149,7 @@ def _states(topology: Topology) -> list[CheckResult]:
         text = f"{link.label()}: {link.state}" + (
             f" / {link.physical_state}" if link.physical_state else ""
         )
-        bad.append((_node_of(link), Status.FAIL, text, _evidence(link, text)))
+        bad.append(_Bad(_node_of(link), Status.FAIL, text, _evidence(link, text)))
     return _by_node(LINK_STATE, topology, bad, "every link of a node Active")
 
 
@@ -143,12 +158,9 @@ def _rates(topology: Topology) -> list[CheckResult]:
     expected = "the rate of most links of the same kind, all lanes"
     if not links:
         why = "no text that was read has rates"
-        return [
-            _result(LINK_RATE, node, Status.UNKNOWN, "not known", expected, reason=why)
-            for node in topology.nodes
-        ]
+        return _not_known(LINK_RATE, topology, expected, why)
     usual = _usual(links)
-    bad: list[tuple[str, Status, str, Evidence | None]] = []
+    bad: list[_Bad] = []
     for link in links:
         most, count, total = usual[_kind(link)]
         text = f"{link.label()}: {_rate(link)}"
@@ -156,16 +168,10 @@ def _rates(topology: Topology) -> list[CheckResult]:
             text = f"{text}, {count} of {total} of its like run at {most:g} Gb/s" + (
                 f" ({link.hint})" if link.hint else ""
             )
-            bad.append((_node_of(link), Status.FAIL, text, _evidence(link, text)))
+            bad.append(_Bad(_node_of(link), Status.FAIL, text, _evidence(link, text)))
         elif link.hint:
-            bad.append(
-                (
-                    _node_of(link),
-                    Status.WARN,
-                    f"{text}; {link.hint}",
-                    _evidence(link, f"{text}; {link.hint}"),
-                )
-            )
+            text = f"{text}; {link.hint}"
+            bad.append(_Bad(_node_of(link), Status.WARN, text, _evidence(link, text)))
     return _by_node(LINK_RATE, topology, bad, expected)
 
 
@@ -196,12 +202,9 @@ def _errors(topology: Topology, tools: set[str]) -> list[CheckResult]:
     expected = "no error counter of a link above ibqueryerrors' thresholds"
     if not tools & {"ibqueryerrors", "ibdiagnet"} and not topology.errors:
         why = "neither ibqueryerrors nor ibdiagnet was read"
-        return [
-            _result(ERRORS, node, Status.UNKNOWN, "not known", expected, reason=why)
-            for node in topology.nodes
-        ]
+        return _not_known(ERRORS, topology, expected, why)
     links = {end_key: link for link in topology.links for end_key in _end_keys(link)}
-    bad: list[tuple[str, Status, str, Evidence | None]] = []
+    bad: list[_Bad] = []
     for error in topology.errors:
         counters = [(name, value) for name, value in error.counters if name not in _CONGESTION]
         if not counters:
@@ -214,7 +217,7 @@ def _errors(topology: Topology, tools: set[str]) -> list[CheckResult]:
         node = (link.a.node if link else error.end.node) or FABRIC
         # They count since somebody cleared them: that they rise now is for the snapshots around a
         # benchmark to say.
-        bad.append((node, Status.WARN, text, _evidence(error, text)))
+        bad.append(_Bad(node, Status.WARN, text, _evidence(error, text)))
     return _by_node(ERRORS, topology, bad, expected)
 
 
@@ -236,11 +239,8 @@ def _cabling(topology: Topology) -> list[CheckResult]:
         and not any(nic.leaf for nic in topology.nics)
     ):
         why = "no far end of any rail is known"
-        return [
-            _result(CABLING, node, Status.UNKNOWN, "not known", expected, reason=why)
-            for node in topology.nodes
-        ]
-    bad: list[tuple[str, Status, str, Evidence | None]] = []
+        return _not_known(CABLING, topology, expected, why)
+    bad: list[_Bad] = []
     for odd in cables.odd:
         nic = odd.nic
         text = (
@@ -251,10 +251,12 @@ def _cabling(topology: Topology) -> list[CheckResult]:
             text += (
                 f"; changed places with rail {odd.swapped_with.rail} ({odd.swapped_with.device})"
             )
-        bad.append((nic.node, Status.FAIL, text, _where(topology, nic.node, nic.device, text)))
+        evidence = _where(topology, nic.node, nic.device, text)
+        bad.append(_Bad(nic.node, Status.FAIL, text, evidence))
     for nic in cables.unplugged:
         text = f"rail {nic.rail} ({nic.device}): nothing at its far end"
-        bad.append((nic.node, Status.FAIL, text, _where(topology, nic.node, nic.device, text)))
+        evidence = _where(topology, nic.node, nic.device, text)
+        bad.append(_Bad(nic.node, Status.FAIL, text, evidence))
     return _by_node(CABLING, topology, bad, f"{expected} ({describe(cables)})")
 
 

@@ -279,8 +279,8 @@ def message_of(record: dict[str, object]) -> str | None:
         return None
     if _REASON_KEYS.isdisjoint(record) and dict not in map(type, record.values()):
         return value  # most say nothing more, and finding that out takes a quarter of the time
-    said = " ".join(value.split())
-    reasons = [text for text in _reasons(record, _REASONS) if text not in said]
+    line = " ".join(value.split())
+    reasons = [text for text in _reasons(record, _REASONS) if text not in line]
     return ": ".join((value.rstrip("\n"), *reasons)) if reasons else value
 
 

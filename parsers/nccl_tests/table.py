@@ -108,13 +108,13 @@ def document(
         problems += [label + text for text in result.problems]
         faults += [label + text for text in result.faults]
         summary += [(label + name, value) for name, value in _summary(result)]
-    apart = runs_apart(results)
+    not_joined = runs_apart(results)
     return Document(
         KIND,
         results,
         tuple(summary),
-        not apart and all(result.complete for result in results),
-        (*filter(None, [apart]), *problems),
+        not not_joined and all(result.complete for result in results),
+        (*filter(None, [not_joined]), *problems),
         tuple(faults),
         quoted,
     )

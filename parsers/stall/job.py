@@ -253,8 +253,8 @@ def _where(number: int, short: list[str], placed: dict[int, str], per_node: int)
     if len(short) < 2:
         return tuple(short)
     block = range(number // per_node * per_node, number // per_node * per_node + per_node)
-    beside = {placed[other] for other in block if other in placed} & set(short)
-    return tuple(sorted(beside)) if len(beside) == 1 else tuple(sorted(short))
+    neighbours = {placed[other] for other in block if other in placed} & set(short)
+    return tuple(sorted(neighbours)) if len(neighbours) == 1 else tuple(sorted(short))
 
 
 def started(job: Job, nodes: Nodes) -> float | None:

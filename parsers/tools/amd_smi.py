@@ -490,10 +490,10 @@ _OF_OTHERS = {
 def _plain(text: str) -> tuple[AmdGpu, ...]:
     """Of a text that is not of `xgmi`, `process` or `bad-pages` alone."""
     entries = list(_entries(text))
-    asked = {
+    of_parts = {
         index for index, entry in entries if isinstance(entry, dict) and set(entry) - _OF_OTHERS
     }
-    gpus = [gpu for gpu in parse(text) if not entries or gpu.index in asked]
+    gpus = [gpu for gpu in parse(text) if not entries or gpu.index in of_parts]
     return (*gpus[:-1], *(replace(gpu, gap=_gap(text)) for gpu in gpus[-1:]))
 
 

@@ -3,22 +3,22 @@ VALUE`, `port DEV N KEY VALUE`, `gid DEV N INDEX GID TYPE` and `pkey DEV N pkeys
 
 from __future__ import annotations
 
-import dataclasses
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from busbw.parsers.tools import Tool, ToolFact
 from busbw.text import whole_number
 
-# P_Key tables of InfiniBand ports as sysfs gives them:
-# `/sys/class/infiniband/DEV/ports/N/pkeys/I`, one 16-bit key per file.
-
-_LINE = re.compile(r"pkeys/(\d+)\b[^0\n]*(0x[0-9a-fA-F]{4})\b")
+_PKEY = re.compile(r"pkeys/(\d+)\b[^0\n]*(0x[0-9a-fA-F]{4})\b")
+_RATE = re.compile(r"(\d+(?:\.\d+)?) Gb/sec(?: \(([^)]*)\))?")
+_HEX = re.compile(r"0x[0-9a-f]+")
+_IPV4 = "0000:0000:0000:0000:0000:ffff:"
+"""How a GID that holds an IPv4 address begins."""
 
 
 @dataclass(frozen=True, slots=True)
 class PartitionKey:
-    """One key of a table."""
+    """One key of a port's table: `/sys/class/infiniband/DEV/ports/N/pkeys/I`."""
 
     index: int
     key: int
@@ -36,14 +36,8 @@ def parse_pkeys(text: str) -> tuple[PartitionKey, ...]:
     >>> parse_pkeys("pkeys/0 0x7fff\\npkeys/1 0x0000\\n")
     (PartitionKey(index=0, key=32767),)
     """
-    keys = (PartitionKey(int(index), int(key, 16)) for index, key in _LINE.findall(text))
+    keys = (PartitionKey(int(index), int(key, 16)) for index, key in _PKEY.findall(text))
     return tuple(key for key in keys if key.key)
-
-
-_RATE = re.compile(r"(\d+(?:\.\d+)?) Gb/sec(?: \(([^)]*)\))?")
-_HEX = re.compile(r"0x[0-9a-f]+")
-_IPV4 = "0000:0000:0000:0000:0000:ffff:"
-"""How a GID that holds an IPv4 address begins."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,61 +85,57 @@ def parse(text: str) -> tuple[SysfsDevice, ...]:
     ... ''')[0].ports[0].rate_gbit_s
     400.0
     """
-    fields: dict[str, dict[str, str]] = {}
-    ports: dict[str, dict[int, dict[str, str]]] = {}
-    gids: dict[tuple[str, int], list[int]] = {}
-    global_ipv6: dict[tuple[str, int], list[int]] = {}
-    keys: dict[tuple[str, int], list[PartitionKey]] = {}
+    attributes: dict[str, dict[str, str]] = {}
+    ports: dict[str, dict[int, _PortLines]] = {}
     for line in text.splitlines():
         kind, _, rest = line.partition(" ")
         words = rest.split(" ", 3)
         if kind == "rdma" and len(words) > 2:
-            fields.setdefault(words[0], {})[words[1]] = rest.split(" ", 2)[2].strip()
-        elif (
-            kind in ("port", "gid", "pkey")
-            and len(words) == 4
-            and (number := whole_number(words[1])) is not None
-        ):
-            name = words[0]
-            if kind == "port":
-                ports.setdefault(name, {}).setdefault(number, {})[words[2]] = words[3].strip()
-            elif (
-                kind == "gid"
-                and (index := whole_number(words[2])) is not None
-                and words[3].endswith(" RoCE v2")
-            ):
-                family = gids if words[3].startswith(_IPV4) else global_ipv6
-                family.setdefault((name, number), []).append(index)
-            elif kind == "pkey":
-                keys.setdefault((name, number), []).extend(parse_pkeys(f"{words[2]} {words[3]}"))
-    devices = []
-    for name, attributes in fields.items():
-        listed = []
-        for number, values in sorted(ports.get(name, {}).items()):
-            port = _port(
-                number,
-                values,
-                tuple(sorted(gids.get((name, number), ()))),
-                tuple(keys.get((name, number), ())),
-            )
-            ipv6 = tuple(sorted(global_ipv6.get((name, number), ())))
-            listed.append(dataclasses.replace(port, rocev2_ipv6=ipv6))
-        devices.append(
-            SysfsDevice(
-                name=name,
-                firmware=attributes.get("fw_ver") or None,
-                board_id=attributes.get("board_id") or None,
-                hca_type=attributes.get("hca_type") or None,
-                numa=attributes.get("numa_node") or None,
-                ports=tuple(listed),
-            )
+            attributes.setdefault(words[0], {})[words[1]] = rest.split(" ", 2)[2].strip()
+        elif len(words) == 4 and (number := whole_number(words[1])) is not None:
+            lines = ports.setdefault(words[0], {}).setdefault(number, _PortLines())
+            lines.add(kind, words[2], words[3])
+    return tuple(
+        SysfsDevice(
+            name=name,
+            firmware=own.get("fw_ver") or None,
+            board_id=own.get("board_id") or None,
+            hca_type=own.get("hca_type") or None,
+            numa=own.get("numa_node") or None,
+            ports=tuple(
+                _port(number, lines)
+                for number, lines in sorted(ports.get(name, {}).items())
+                if lines.values
+            ),
         )
-    return tuple(devices)
+        for name, own in attributes.items()
+    )
 
 
-def _port(
-    number: int, values: dict[str, str], rocev2: tuple[int, ...], keys: tuple[PartitionKey, ...]
-) -> SysfsPort:
+@dataclass(slots=True)
+class _PortLines:
+    """The lines of one port, as far as they are read."""
+
+    values: dict[str, str] = field(default_factory=dict)
+    ipv4: list[int] = field(default_factory=list)
+    """Indexes of RoCE v2 GIDs."""
+    ipv6: list[int] = field(default_factory=list)
+    keys: list[PartitionKey] = field(default_factory=list)
+
+    def add(self, kind: str, name: str, value: str) -> None:
+        """`name`: the attribute, the GID's index, or the place of the P_Key."""
+        if kind == "port":
+            self.values[name] = value.strip()
+        elif kind == "pkey":
+            self.keys.extend(parse_pkeys(f"{name} {value}"))
+        elif kind == "gid" and value.endswith(" RoCE v2"):
+            index = whole_number(name)
+            if index is not None:
+                (self.ipv4 if value.startswith(_IPV4) else self.ipv6).append(index)
+
+
+def _port(number: int, lines: _PortLines) -> SysfsPort:
+    values = lines.values
     rate = _RATE.match(values.get("rate", ""))
     lid = values.get("sm_lid", "")
     return SysfsPort(
@@ -156,9 +146,10 @@ def _port(
         lanes=rate[2] if rate else None,
         link_layer=values.get("link_layer"),
         sm_lid=int(lid, 16) if _HEX.fullmatch(lid) else None,
-        rocev2_ipv4=rocev2,
+        rocev2_ipv4=tuple(sorted(lines.ipv4)),
         netdev=values.get("netdev") or None,
-        keys=keys,
+        rocev2_ipv6=tuple(sorted(lines.ipv6)),
+        keys=tuple(lines.keys),
     )
 
 

@@ -101,8 +101,8 @@ def view(report: ReportInput) -> Survey | None:
     between = network or groups
     alone = [group for group in groups if len(group.nodes) == 1 and network]
     nvlink = [group for group in groups if _over_nvlink(group) and network]
-    beside = [f"Each node by itself: {_range(alone)}."] if alone else []
-    beside += [f"NVLink between nodes: {_range(nvlink)}."] if nvlink else []
+    other_media = [f"Each node by itself: {_range(alone)}."] if alone else []
+    other_media += [f"NVLink between nodes: {_range(nvlink)}."] if nvlink else []
     conclusion = _conclusion(result, between)
     picture, caption = _picture(result, between, usual, conclusion)
     slowest = heapq.nsmallest(_TABLE, groups, key=_share_in(usual))
@@ -110,7 +110,7 @@ def view(report: ReportInput) -> Survey | None:
     return Survey(
         tuple(_suspect(blame, groups, usual, holds[blame.component]) for blame in result.blame),
         conclusion,
-        " ".join(beside),
+        " ".join(other_media),
         caption,
         picture,
         tuple(_row(group, usual) for group in slowest),

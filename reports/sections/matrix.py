@@ -53,24 +53,10 @@ class _Node:
 
 def view(report: ReportInput) -> Pairs | None:
     """The picture; None = too few nodes, or too few of their pairs, were measured."""
-    groups = [
-        group
-        for group in report.groups
-        if len(group.nodes) == 2 and group.medium is not Medium.NVLINK
-    ]
-    if not groups:
+    measured = _pairs(report)
+    if measured is None:
         return None
-    size = max(group.size_bytes for group in groups)
-    # Pairs over one rail and over all of them are two scales: the picture has the one that was
-    # measured more.
-    whole = 2 * sum(group.rail is None for group in groups) >= len(groups)
-    pairs: dict[tuple[str, str], float] = {}
-    for group in groups:
-        if group.size_bytes == size and (group.rail is None) is whole:
-            a, b = group.nodes
-            pair = (a, b) if a < b else (b, a)
-            # Of several launches and rails the slowest counts, as everywhere in this picture.
-            pairs[pair] = min(pairs.get(pair, group.busbw_gb_s), group.busbw_gb_s)
+    size_bytes, pairs = measured
     ends = {node for pair in pairs for node in pair}
     names = tuple(node for node in report.result.nodes if node in ends)
     if len(names) < _NODES or len(pairs) < _ENOUGH * len(names) * (len(names) - 1) / 2:
@@ -82,35 +68,71 @@ def view(report: ReportInput) -> Pairs | None:
         if pair[0] in place and pair[1] in place
     )
     nodes = _nodes(names, values)
-    middle = statistics.median(value for _, _, value in values)
+    median = statistics.median(value for _, _, value in values)
     worst = sorted(nodes, key=lambda node: (node.median, node.slowest, node.name))
-    conclusion = _conclusion(worst, middle, len(values))
-    slow = tuple(place[node.name] for node in worst[:8] if node.median < 0.9 * middle)
-    step = matrix.block(len(names))
-    pooled = ""
-    if step > 1:
-        pooled = (
-            f"Each dot is the slowest of {step} × {step} pairs, so one slow node cannot disappear. "
-        )
+    conclusion = _conclusion(worst, median, len(values))
+    slow = tuple(place[node.name] for node in worst[:8] if node.median < 0.9 * median)
     return Pairs(
-        f"{len(names)} × {len(names)} nodes, {format_size(size)}",
+        f"{len(names)} × {len(names)} nodes, {format_size(size_bytes)}",
         conclusion,
-        f"{pooled}Dark is slow: the scale runs from 50 % to 105 % of the median pair.",
-        matrix.draw(
-            matrix.Matrix(
-                key="matrix",
-                title="Bandwidth of every pair of nodes",
-                description=conclusion,
-                names=names,
-                values=values,
-                low=0.5 * middle,
-                high=1.05 * middle,
-                named=slow,
-                ends=(f"≤ {phrases.number(0.5 * middle)}", f"≥ {phrases.bandwidth(1.05 * middle)}"),
-            )
-        ),
+        f"{_pooled(len(names))}Dark is slow: the scale runs from 50 % to 105 % of the median pair.",
+        _picture(names, values, median, slow, conclusion),
         tuple(_row(node) for node in worst[:_WORST]),
         len(nodes),
+    )
+
+
+def _pairs(report: ReportInput) -> tuple[int, dict[tuple[str, str], float]] | None:
+    """The largest size in bytes, and the busbw in GB/s of each pair at it; None = no pair was
+    measured."""
+    groups = [
+        group
+        for group in report.groups
+        if len(group.nodes) == 2 and group.medium is not Medium.NVLINK
+    ]
+    if not groups:
+        return None
+    size_bytes = max(group.size_bytes for group in groups)
+    # Pairs over one rail and over all of them are two scales: the picture has the one that was
+    # measured more.
+    whole = 2 * sum(group.rail is None for group in groups) >= len(groups)
+    pairs: dict[tuple[str, str], float] = {}
+    for group in groups:
+        if group.size_bytes == size_bytes and (group.rail is None) is whole:
+            a, b = group.nodes
+            pair = (a, b) if a < b else (b, a)
+            # Of several launches and rails the slowest counts, as everywhere in this picture.
+            pairs[pair] = min(pairs.get(pair, group.busbw_gb_s), group.busbw_gb_s)
+    return size_bytes, pairs
+
+
+def _pooled(nodes: int) -> str:
+    step = matrix.block(nodes)
+    if step == 1:
+        return ""
+    return f"Each dot is the slowest of {step} × {step} pairs, so one slow node cannot disappear. "
+
+
+def _picture(
+    names: tuple[str, ...],
+    values: tuple[tuple[int, int, float], ...],
+    median_gb_s: float,
+    slow: tuple[int, ...],
+    conclusion: str,
+) -> Drawing:
+    low, high = 0.5 * median_gb_s, 1.05 * median_gb_s
+    return matrix.draw(
+        matrix.Matrix(
+            key="matrix",
+            title="Bandwidth of every pair of nodes",
+            description=conclusion,
+            names=names,
+            values=values,
+            low=low,
+            high=high,
+            named=slow,
+            ends=(f"≤ {phrases.number(low)}", f"≥ {phrases.bandwidth(high)}"),
+        )
     )
 
 
