@@ -10,6 +10,7 @@ from busbw.model import Confidence, Finding, Status
 from busbw.parsers.findings import catalogue, message_clues
 from busbw.parsers.findings.catalogue import Role
 from busbw.parsers.findings.evidence import Diagnosis
+from busbw.parsers.findings.rules.bad_states import RULE as BAD_STATES
 
 _SURER = {Confidence.CERTAIN: 0, Confidence.LIKELY: 1, Confidence.POSSIBLE: 2}
 _MOST_POSSIBLE = 5
@@ -43,11 +44,22 @@ def leading_guess(diagnosis: Diagnosis) -> Finding | None:
 def is_cause_in_doubt(diagnosis: Diagnosis, reading: Reading) -> bool:
     """Something that makes jobs fail is possible, no line reports a failure, and nothing shows that the
     work completed: a part of an output, such as ranks whose counts differ, proves neither."""
-    if diagnosis.healthy or diagnosis.unexplained or reading.is_good:
+    if diagnosis.healthy or diagnosis.unexplained:
         return False
     known = catalogue.load().by_id
     causes = (each for each in worth_showing(diagnosis) if each.status is Status.FAIL)
-    return any(each.id in known and known[each.id].role is Role.CAUSE for each in causes)
+    # Of the cell of a table the reader of that table has said already whether it is bad.
+    cells = _of_cells(diagnosis) if reading.is_good else frozenset()
+    return any(
+        each.id in known and known[each.id].role is Role.CAUSE and each.id not in cells
+        for each in causes
+    )
+
+
+def _of_cells(diagnosis: Diagnosis) -> frozenset[str]:
+    """The findings that rest on cells of tables alone."""
+    pairs = zip(diagnosis.findings, diagnosis.bases, strict=False)
+    return frozenset(finding.id for finding, basis in pairs if basis.origin == BAD_STATES.name)
 
 
 def _is_cause_or_condition(finding: Finding) -> bool:
@@ -72,7 +84,7 @@ def with_findings(diagnosis: Diagnosis, run_findings: tuple[Finding, ...]) -> Di
     ids = {name for each in run_findings for name in (each.id, *each.also, *each.explains)}
     others = [each for each in diagnosis.findings if each.id not in ids]
     ordered = sorted([*run_findings, *others], key=lambda each: _SURER[each.confidence])
-    return replace(diagnosis, findings=tuple(ordered), healthy=False)
+    return replace(diagnosis, findings=tuple(ordered), healthy=False, bases=())
 
 
 def worth_showing(diagnosis: Diagnosis) -> tuple[Finding, ...]:

@@ -33,6 +33,10 @@ _WORD = re.compile(rf"[a-z0-9_]+|{GAP}")
 _TORN = re.compile(rf"[a-z0-9_]+(?={GAP})|(?<={GAP})[a-z0-9_]+")
 _MESSAGE = re.compile(r"(\S+) +(\S+)  +(\S.*)")
 _GAPS = re.compile(rf"(?: {GAP})+")
+_FILE = re.compile(r"\b(\w+\.(?:cc?|cpp|h|hpp|inl)):\d+")
+_TELLING = 20
+"""Letters of fixed words from which on a message is told by them alone. Shorter ones (`is not set`)
+stand in the lines of other files too."""
 _HASH_BYTES = 3
 
 
@@ -166,12 +170,18 @@ class Lookup:
             anchor = max("".join(message.parts).split(), key=len)
             self._by_word.setdefault(anchor, []).append(message)
 
-    def find(self, text: str) -> Message | None:
-        """The message with most fixed words in a text of `words`; None = there is none."""
+    def find(self, text: str, file: str = "") -> Message | None:
+        """The message with most fixed words in a text of `words`; None = there is none.
+
+        file: the source file that the line names as its origin; "" = it names none.
+        """
         padded = f" {text} "
         best: Message | None = None
         for word in set(text.split()):
             for message in self._by_word.get(word, ()):
+                is_other = file and message.length() < _TELLING and not message.file.endswith(file)
+                if is_other:
+                    continue
                 if (best is None or message.length() > best.length()) and message.is_in(padded):
                     best = message
         return best
@@ -243,4 +253,5 @@ def meaning(writer: str, line: str) -> Message | None:
     >>> dict(known.group.findings)
     {'duplicate-gpu': 'strong'}
     """
-    return lookup(writer).find(words(line))
+    file = _FILE.search(line)
+    return lookup(writer).find(words(line), file[1] if file else "")

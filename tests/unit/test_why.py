@@ -505,6 +505,46 @@ def test_read_and_why_agree_on_the_states_of_slurms_nodes(
     capsys.readouterr()
 
 
+def test_a_good_output_of_a_tool_does_not_excuse_the_lines_behind_it(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    port = "CA 'mlx5_0'\n\tNumber of ports: 1\n\tPort 1:\n\t\tState: Active\n\t\tPhysical state: LinkUp\n"
+    path = write(tmp_path, "all.log", f"$ ibstat\n{port}epoch 1\nLoss is nan, stopping training\n")
+    status, out, _ = why(capsys, path)
+    assert (status, "loss-not-finite" in out) == (3, True)
+
+
+def test_a_partition_named_gpu_is_no_gpu(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    head = "PARTITION AVAIL  TIMELIMIT  NODES  STATE NODELIST\n"
+    path = write(tmp_path, "sinfo.txt", f"{head}gpu       up   infinite      2  down n[3,7]\n")
+    out = why(capsys, path)[1]
+    assert "node-unreachable" in out
+    assert "gpu-" not in out
+    assert "dcgm-" not in out
+
+
+def test_a_short_message_is_told_by_its_file_too(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    line = "[1.2] [n1:1:0] ucp_context.c:969  UCX  WARN  CPU affinity is not set (bound to 64 cpus)\n"
+    out = why(capsys, write(tmp_path, "ucx.log", line))[1]
+    assert "library-internal-error" not in out
+
+
+def test_a_watchdog_that_caught_a_broadcast_is_no_sign_of_storage(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    line = (
+        "[rank3]:[E522 20:00:00.1 ProcessGroupNCCL.cpp:632] [Rank 3] Watchdog caught collective operation"
+        " timeout: WorkNCCL(SeqNum=3, OpType=BROADCAST, NumelIn=1, NumelOut=1, Timeout(ms)=600000) ran for"
+        " 600029 milliseconds before timing out.\n"
+    )
+    out = why(capsys, write(tmp_path, "rank3.log", line))[1]
+    assert out.index("watchdog-timeout-short") < out.index("io-straggler")
+
+
 def test_a_communicator_whose_start_does_not_end_is_unknown_and_not_fine(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

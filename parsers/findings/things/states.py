@@ -12,6 +12,8 @@ counts, else that of the heading above.
 ('ib-port-down',)
 >>> read("State: Active", "CA 'mlx5_2'"), read("gpu-022,ib_ports,PASS")
 (None, None)
+>>> read("gpu*      up   infinite      2  down n[3,7]").entries
+('node-unreachable',)
 """
 
 from __future__ import annotations
@@ -60,6 +62,10 @@ LINES = (
 """What to search texts for."""
 
 
+_PARTITION = re.compile(
+    r"^\S+\*?\s+(?:up|down|drain|inact)\s+\S+\s+\d+\s+(?=[a-z]+\S?\s)|^\S+\s+\d+\s+\S+\s+(?=[a-z]+\S?\s*$)"
+)
+"""What stands before the state of nodes in a row of sinfo: a partition's name says nothing of its parts."""
 _HUMP = re.compile(r"(?<=[a-z])(?=[A-Z])")
 
 
@@ -70,6 +76,7 @@ def read(line: str, heading: str = "") -> Reading | None:
     """
     if _match_of(_NO_STATE, line):
         return None
+    line = _PARTITION.sub("Node  ", line)
     condition = _match_of(CONDITION, line)
     if condition is not None:
         return _of_condition(condition, line)
