@@ -31,7 +31,7 @@ TAGS = (
 """What launchers and logs put before a line: the seconds of a notebook, a host's name, a rank or a
 process, a level with the place in the code."""
 _NAME = (
-    r"(?-i:(?:[\w.]{1,120}\.)?[A-Z]\w{0,60}(?:Error|Exception|Failure|Interrupt|Iteration|Expired)"
+    r"(?-i:(?:[\w.]{1,120}\.)?[A-Z]\w{0,60}(?:Error|Exception|Failure|Interrupt|Iteration|Expired)(?:_\w{1,60})?"
     r"|[\w.]{0,100}\b(?:exc|exceptions?|errors?)\.[A-Z]\w{1,60})"
 )
 EXCEPTION = (
@@ -60,10 +60,11 @@ _CODE = re.compile(
 _NO_CAUSE = re.compile(
     r"KeyboardInterrupt|SignalException|BrokenPipe|signal\b|NCCL|Dist(?:Backend|Network|Store)|gloo|c10::"
     r"|timed? ?-?out|Connection (?:reset|refused|closed)|unhandled (?:cuda|system)|EngineDead|Actor(?:Died|Unavailable)"
-    r"|RayTaskError|\bMPI\b|CalledProcessError|CUDA error",
+    r"|RayTaskError|\bMPI\b|CalledProcessError|CUDA error|ProcessRaised|\bCaught \w+ in |root cause",
     re.IGNORECASE,
 )
-"""What an exception says that came from outside the program: a peer, the user, a device."""
+"""What an exception says that came from outside the program (a peer, the user, a device), or that another
+exception said before: it only passes that on."""
 _EPISODE = 150
 """Lines at most between two reports of one failure: a traceback of a framework is 100 lines long."""
 

@@ -599,9 +599,10 @@ def _by_words(
     if writer is not None and writer.finding is not None:
         stage = known.by_id[writer.finding].stage
         names = [writer.finding, *(name for name in names if known.by_id[name].stage == stage)]
-    is_long = first.place.text in context.long_texts
-    if not names or (is_long and writer is not None and writer.finding is None):
-        names.insert(0, message_clues.UNMAPPED)  # of a whole output the line itself says more
+    # Of a whole output, and of an exception, the line itself says more than words it shares.
+    is_telling = first.place.text in context.long_texts or crashes.is_exception(first.text)
+    if not names or (is_telling and writer is not None and writer.finding is None):
+        names.insert(0, message_clues.UNMAPPED)
     return tuple(_guess(known, first, name) for name in dict.fromkeys(names))
 
 
