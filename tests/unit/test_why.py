@@ -528,7 +528,9 @@ def test_a_partition_named_gpu_is_no_gpu(
 def test_a_short_message_is_told_by_its_file_too(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    line = "[1.2] [n1:1:0] ucp_context.c:969  UCX  WARN  CPU affinity is not set (bound to 64 cpus)\n"
+    line = (
+        "[1.2] [n1:1:0] ucp_context.c:969  UCX  WARN  CPU affinity is not set (bound to 64 cpus)\n"
+    )
     out = why(capsys, write(tmp_path, "ucx.log", line))[1]
     assert "library-internal-error" not in out
 
