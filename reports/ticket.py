@@ -30,7 +30,7 @@ NAMES = {
     Recipient.NVIDIA: "NVIDIA support (driver, NCCL, GPU, NVLink)",
     Recipient.VENDOR: "the vendor of the servers, adapters, cables or switches",
     Recipient.PROVIDER: "the provider, or whoever runs the machines and the fabric",
-    Recipient.OWN_TEAM: "nobody outside: the fixes need no other rights than your own team's",
+    Recipient.OWN_TEAM: "your own team: the fixes need nobody else's rights",
 }
 _BY_RIGHT = {
     "datacenter-hands": Recipient.VENDOR,

@@ -46,7 +46,7 @@ def run(args: argparse.Namespace) -> int:
     first = files["README.txt"].splitlines()[2]
     write_text(
         f"{target}  {len(content):,} bytes, {len(files)} files\n{first}\n"
-        f"names and aliases, to be kept at home: {home}\n"
+        f"table of names and aliases, not to be sent: {home}\n"
     )
     return 0
 

@@ -29,7 +29,7 @@ def add_all(parser: argparse.ArgumentParser) -> None:
     )
     execute.add_argument("--name", help=_WHICH)
     execute.add_argument("words", nargs=argparse.REMAINDER, metavar="[NODE] -- CMD…")
-    _register_faults(parsers.add_parser("fault", help="break something for real, or mend it again"))
+    _register_faults(parsers.add_parser("fault", help="break something for real, or fix it again"))
     down = parsers.add_parser("down", help="take a lab down, whole or half made")
     down.add_argument("--name", help=_WHICH)
     down.add_argument("--all", action="store_true", help="every lab")
@@ -121,7 +121,7 @@ def _register_faults(fault: argparse.ArgumentParser) -> None:
     _add_rank_faults(kinds)
     _add_node_faults(kinds)
     _add_hardware_faults(kinds)
-    clear = _kind(kinds, "clear", "mend a node, a leaf, or everything")
+    clear = _kind(kinds, "clear", "fix a node, a leaf, or everything")
     clear.add_argument("target", nargs="?", default="all", help="node, leaf or all (default all)")
 
 
