@@ -204,17 +204,31 @@ def _variables_of(folder: Path, name: str, inventory: Inventory) -> dict[str, Va
     return variables
 
 
+_ENDINGS = ("", ".yml", ".yaml", ".json")
+"""As Ansible tries them: of `all/` and `all.yml` it reads the folder alone."""
+
+
 def _files(folder: Path, name: str) -> Iterator[Path]:
-    for suffix in ("", ".yml", ".yaml", ".json"):
-        path = folder / f"{name}{suffix}"
+    """The files of the first of the names that is there: itself, or all in the folder."""
+    for ending in _ENDINGS:
+        path = folder / f"{name}{ending}"
         if path.is_file():
             yield path
-        elif path.is_dir() and not suffix:
-            yield from sorted(
-                each
-                for each in path.rglob("*")
-                if each.is_file() and each.suffix in ("", ".yml", ".yaml", ".json")
-            )
+            return
+        if path.is_dir():
+            yield from _files_in(path)
+            return
+
+
+def _files_in(folder: Path) -> Iterator[Path]:
+    """By name, with those of its folders; no hidden file, no backup, no folder with an ending."""
+    for path in sorted(folder.iterdir()):
+        if path.name.startswith(".") or path.name.endswith("~"):
+            continue
+        if path.is_file() and path.suffix in _ENDINGS:
+            yield path
+        elif path.is_dir() and not path.is_symlink() and not path.suffix:
+            yield from _files_in(path)
 
 
 def variables_at(tree: Tree, where: tuple[str | int, ...]) -> dict[str, Var]:

@@ -28,7 +28,7 @@ def looks_like(text: str) -> bool:
     """Whether the text is such an export."""
     head = text[:20000]
     if head.lstrip()[:1] in ("[", "{"):
-        return '"source_guid"' in head or '"peer_node_name"' in head or '"peer_guid"' in head
+        return any(f'"{key}"' in head for key in (_LINK_KEYS[0], *_PORT_KEYS))
     first = head.lstrip().partition("\n")[0].lower()
     return "," in first and (
         all(key in first for key in _LINK_KEYS) or any(key in first for key in _PORT_KEYS)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import random
 import runpy
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
@@ -145,6 +146,20 @@ def test_a_run_ends_after_the_build_where_the_binaries_lack_an_option() -> None:
         build.refuse_unsupported(planned, outcome)
     assert "case all-reduce: unalign: 1 (-u 1) needs nccl-tests 2.18.0" in refused.value.seen
     build.refuse_unsupported(planned, dataclasses.replace(outcome, version="2.18.0"))
+
+
+@pytest.mark.parametrize(
+    ("origin", "version", "is_refused"),
+    [("", None, False), ("", "2.17.9", True), ("~/nccl-tests", None, True)],
+)
+def test_only_the_benchmark_in_host_memory_needs_no_version(
+    origin: str, version: str | None, is_refused: bool
+) -> None:
+    built = KindBuild("s", "/d", "n1", False, ("n1",))
+    outcome = BuildOutcome("/b", (built,), (), ("n1",), (), version=version, origin=origin)
+    planned = type("Plan", (), {"playbook": parsed("unalign: 1"), "interleaving": None})()
+    with pytest.raises(BuildError) if is_refused else nullcontext():
+        build.refuse_unsupported(planned, outcome)
 
 
 def output(of: BenchmarkCase, kind: str) -> proof.LaunchOutput:

@@ -676,6 +676,14 @@ def test_nothing_is_read_from_a_foreign_text(text: str) -> None:
     assert read(text) is None
 
 
+@pytest.mark.parametrize(
+    "key", ["source_guid", "peer_node_name", "peer_guid", "peer_node_description"]
+)
+def test_one_key_of_links_or_ports_is_enough_to_know_an_export_of_ufm(key: str) -> None:
+    assert ufm.looks_like(f'[{{"{key}": "x"}}]')
+    assert not ufm.looks_like(f'[{{"text": "no {key} here"}}]')
+
+
 def test_a_table_of_ufm_that_is_not_whole_says_so() -> None:
     text = as_ufm_ports(healthy())
     assert ufm.parse(text[: len(text) // 2]).problems[0].startswith("ufm: not whole JSON:")

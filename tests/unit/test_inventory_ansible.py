@@ -157,6 +157,32 @@ def test_the_list_of_a_dynamic_inventory_is_read(tmp_path: Path) -> None:
     )
 
 
+def test_of_a_groups_files_the_first_name_is_read_and_no_hidden_file_or_backup(
+    tmp_path: Path,
+) -> None:
+    path = put(
+        tmp_path,
+        hosts_ini="a\n",
+        group_vars__all__set_yml="ansible_user: folder\n",
+        group_vars__all__deep__set_yml="ansible_port: 23\n",
+        group_vars__all_yml="ansible_user: file\nbusbw_gpus: 4\n",
+        host_vars__a_yml="busbw_slots: 2\n",
+        host_vars__a_json='{"busbw_slots": 3}',
+    )
+    folder = tmp_path / "group_vars/all"
+    for name in (".hidden.yml", "backup~", "notes.txt", "old.d/set.yml"):
+        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / name).write_text("ansible_user: wrong\n")
+    (node,) = resolve(path, None, None, {}).nodes
+    assert (node.user, node.port, node.gpus, node.slots) == ("folder", 23, None, 2)
+
+
+def test_a_folder_of_a_group_may_have_an_ending(tmp_path: Path) -> None:
+    path = put(tmp_path, hosts_ini="a\n", group_vars__all_yml__set_yml="busbw_gpus: 4\n")
+    (node,) = resolve(path, None, None, {}).nodes
+    assert node.gpus == 4
+
+
 def test_group_vars_and_host_vars_beside_the_file_win_in_ansibles_order(tmp_path: Path) -> None:
     path = put(
         tmp_path,

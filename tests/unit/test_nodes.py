@@ -20,8 +20,10 @@ from busbw.parsers.tools import (
     nvidia_smi_nvlink,
     nvidia_smi_query,
     nvidia_smi_topology,
+    proc_host,
 )
 from busbw.parsers.tools.ibverbs import VerbsDevices
+from busbw.parsers.tools.proc_host import FileSystem
 
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "nodes"
 NAMES = sorted(info.name for info in pkgutil.iter_modules(tools.__path__))
@@ -115,3 +117,14 @@ def test_a_fabric_that_is_not_there_is_not_a_state() -> None:
         "           : N/A\n"
     )
     assert (gpu.fabric_state, gpu.fabric_status) == (None, None)
+
+
+def test_a_path_is_on_the_deepest_file_system_above_it_and_on_no_namesake() -> None:
+    root, data, deep = (
+        FileSystem(source, mount, 1, 1)
+        for source, mount in (("sda", "/"), ("nfs1", "/data"), ("nfs2", "/data/run"))
+    )
+    systems = (root, data, deep)
+    paths = ("/data", "/data/run/a", "/data2/a", "/tmp")
+    assert [proc_host.mount_of(path, systems) for path in paths] == [data, deep, root, root]
+    assert proc_host.mount_of("/data2/a", (data,)) is None

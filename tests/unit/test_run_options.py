@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import argparse
 from pathlib import Path
 
 import pytest
 
 from busbw import cli, intake
-from busbw.cli import why_reading, why_text
+from busbw.cli import run_kubernetes, why_reading, why_text
 from busbw.errors import UsageError
 from busbw.run import planning
 
@@ -34,6 +35,12 @@ def test_a_number_that_measures_nothing_or_has_no_unit_is_refused(
         planning.new_plan(given)
 
     assert (caught.value.what, caught.value.next_step) == (what, next_step)
+
+
+def test_a_replay_of_a_run_on_pods_creates_no_pods() -> None:
+    given = argparse.Namespace(resume=None, replay=Path("runs/a"), launcher="mpijob")
+    with run_kubernetes.workers(given) as pods:
+        assert pods._requested is None
 
 
 def test_a_contract_gets_as_many_launches_of_a_case_as_it_wants(tmp_path: Path) -> None:
