@@ -8,7 +8,7 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from busbw.cli import write_text
+from busbw.cli import options, write_text
 from busbw.errors import InventoryError, UsageError
 from busbw.files import read_given
 
@@ -36,13 +36,18 @@ def register(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "-i",
         "--inventory",
+        action=options.Once,
         metavar="FILE",
         help="take the nodes from this file (default: look around)",
     )
     parser.add_argument(
-        "-w", "--nodes", metavar="HOSTLIST", help="the nodes, such as gpu-[001-016]"
+        "-w",
+        "--nodes",
+        action=options.HostList,
+        metavar="HOSTLIST",
+        help="the nodes, such as gpu-[001-016]",
     )
-    parser.add_argument("-x", "--exclude", metavar="HOSTLIST", help="leave these out")
+    options.add_exclude(parser)
     parser.add_argument(
         "-o",
         "--out",

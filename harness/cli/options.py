@@ -4,7 +4,9 @@ kept."""
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from busbw.errors import UsageError
 
@@ -12,18 +14,63 @@ Group = argparse.ArgumentParser | argparse._ArgumentGroup
 """What options are added to: a command, or one group of its help."""
 
 
+class HostList(argparse.Action):
+    """A host list that may be given in parts: `-x gpu-001 -x gpu-002` is `-x gpu-001,gpu-002`. With
+    argparse's own rule, the last one counts, busbw would contact the node that the first one
+    excludes."""
+
+    def __call__(
+        self,
+        parser: argparse.ArgumentParser,
+        namespace: argparse.Namespace,
+        values: str | Sequence[Any] | None,
+        option_string: str | None = None,
+    ) -> None:
+        earlier = getattr(namespace, self.dest)
+        joined = values if earlier is self.default else f"{earlier},{values}"
+        setattr(namespace, self.dest, joined)
+
+
+class Once(argparse.Action):
+    """An option whose second value would silently replace the first one."""
+
+    def __call__(
+        self,
+        parser: argparse.ArgumentParser,
+        namespace: argparse.Namespace,
+        values: str | Sequence[Any] | None,
+        option_string: str | None = None,
+    ) -> None:
+        earlier = getattr(namespace, self.dest)
+        if earlier is not self.default:
+            raise argparse.ArgumentError(self, f"given twice: {earlier} and {values}")
+        setattr(namespace, self.dest, values)
+
+
 def add_nodes(group: Group) -> None:
     """`-i`, `-w` and `-x`: the nodes."""
     group.add_argument(
         "-i",
         "--inventory",
+        action=Once,
         metavar="FILE",
         help="YAML, Ansible or Open MPI hostfile; `lab` or `lab:NAME` for the embedded lab",
     )
     group.add_argument(
-        "-w", "--nodes", metavar="HOSTLIST", help="such as gpu-[001-016]; with -i: only these of it"
+        "-w",
+        "--nodes",
+        action=HostList,
+        metavar="HOSTLIST",
+        help="such as gpu-[001-016]; with -i: only these of it",
     )
-    group.add_argument("-x", "--exclude", metavar="HOSTLIST", help="leave these out")
+    add_exclude(group)
+
+
+def add_exclude(group: Group) -> None:
+    """`-x`: nodes that are left out."""
+    group.add_argument(
+        "-x", "--exclude", action=HostList, metavar="HOSTLIST", help="leave these out"
+    )
 
 
 def add_reach(group: Group, *, connect_timeout_s: float = 10.0) -> None:

@@ -161,6 +161,7 @@ def _add_interleaved(what: argparse._ArgumentGroup) -> None:
     )
     what.add_argument(
         "--treatment",
+        action=options.HostList,
         metavar="NODES",
         help="these nodes have a change: measure them interleaved with as many control nodes",
     )
