@@ -59,7 +59,7 @@ _CODE = re.compile(
 
 _NO_CAUSE = re.compile(
     r"KeyboardInterrupt|SignalException|BrokenPipe|signal\b|NCCL|Dist(?:Backend|Network|Store)|gloo|c10::"
-    r"|timed? ?-?out|Connection (?:reset|refused|closed)|unhandled (?:cuda|system)|EngineDead|Actor(?:Died|Unavailable)"
+    r"|(?<![a-z])timed? ?-?out|Connection (?:reset|refused|closed)|unhandled (?:cuda|system)|EngineDead|Actor(?:Died|Unavailable)"
     r"|RayTaskError|\bMPI\b|CalledProcessError|CUDA error|ProcessRaised|\bCaught \w+ in |root cause",
     re.IGNORECASE,
 )

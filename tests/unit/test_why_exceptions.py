@@ -78,6 +78,10 @@ COMMAND = (
 )
 LIMIT = "RuntimeError: this kernel only supports head sizes of at most 128\n"
 ASSERT = "RuntimeError: CUDA error: device-side assert triggered\n"
+NPU = (
+    "[rank0]: RuntimeError: copy:csrc/a.cpp:274 NPU function error: SynchronizeStreamWithTimeout(s), error code is 507001\n"
+    "[rank0]: EI9999: Inner Error!\n"
+)
 
 
 def first(*texts: str, folder: Path) -> Finding:
@@ -97,6 +101,7 @@ def first(*texts: str, folder: Path) -> Finding:
         pytest.param(DCGM, "program-error", "the module for this request", id="name-with-a-part"),
         pytest.param(COMMAND, "unmapped-message", "/usr/bin/gcc", id="command"),
         pytest.param(LIMIT, "framework-setting-rejected", "at most 128", id="stated-limit"),
+        pytest.param(NPU, "library-internal-error", "507001", id="device-of-another-vendor"),
         pytest.param(ASSERT, "program-error", "device-side assert", id="assert-on-the-device"),
     ],
 )
