@@ -9,11 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from statistics import median
+from typing import NamedTuple
 
-from busbw.checks import Check, CheckFamily, NodeAnswer, Section, script, unknown
+from busbw.checks import Check, CheckFamily, NodeAnswer, Section, SectionOutput, script, unknown
 from busbw.checks.matmul import FEWEST, LEAST, MATMUL, PRODUCT, compared
 from busbw.model import CheckResult, Command, Evidence, Status
 from busbw.parsers.tools import dcgm, nvbandwidth
+from busbw.parsers.tools.nvbandwidth import CopyRun
 from busbw.text import whole_number
 
 COPIES, DIAGNOSIS = "gpu.copy_bandwidth", "gpu.diag"
@@ -63,43 +65,29 @@ def command(family: CheckFamily, boundary: str, store: str) -> Command:
 
 
 def diagnosed(answer: NodeAnswer, level: int | None) -> tuple[CheckResult, ...]:
-    """What DCGM says of one node."""
+    """What DCGM says of one node. `level` of `dcgmi diag -r`; None = it was not requested."""
     expected = "every test passes on every GPU"
+    command = "dcgmi diag" if level is None else f"dcgmi diag -r {level} -j"
+
+    def result(
+        status: Status, seen: str, reason: str = "", evidence: Evidence | None = None
+    ) -> tuple[CheckResult, ...]:
+        node = answer.node.name
+        return (CheckResult(DIAGNOSIS, node, status, seen, expected, command, reason, evidence),)
+
     if level is None:
-        why = "not asked for: --dcgm 1, 2 or 3"
-        return (
-            CheckResult(
-                DIAGNOSIS, answer.node.name, Status.SKIPPED, "not run", expected, "dcgmi diag", why
-            ),
-        )
-    typed = f"dcgmi diag -r {level} -j"
-    blocked = unknown(answer, DIAGNOSIS, "diagnosis", expected, typed)
+        return result(Status.SKIPPED, "not run", "not asked for: --dcgm 1, 2 or 3")
+    blocked = unknown(answer, DIAGNOSIS, "diagnosis", expected, command)
     if blocked is not None:
         return (blocked,)
     output = answer.sections["diagnosis"]
     diag = dcgm.parse(output.stdout)
-    evidence = Evidence(
-        answer.artefact, output.line_no, (output.stdout.strip() or output.stderr.strip())[:400]
-    )
+    text = (output.stdout.strip() or output.stderr.strip())[:400]
+    evidence = Evidence(answer.artefact, output.line_no, text)
     if diag is None or (diag.problem and not diag.results):
-        why = (
-            diag.problem
-            if diag
-            else (output.stderr.strip() or output.stdout.strip())[:200]
-            or f"exit status {output.exit_status}"
-        )
-        return (
-            CheckResult(
-                DIAGNOSIS,
-                answer.node.name,
-                Status.UNKNOWN,
-                "did not run",
-                expected,
-                typed,
-                why,
-                evidence,
-            ),
-        )
+        printed = (output.stderr.strip() or output.stdout.strip())[:200]
+        why = diag.problem if diag else printed or f"exit status {output.exit_status}"
+        return result(Status.UNKNOWN, "did not run", why, evidence)
     failed = [each for each in diag.results if each.status == "Fail"]
     warned = [each for each in diag.results if each.status == "Warn"]
     status = Status.FAIL if failed else Status.WARN if warned else Status.PASS
@@ -109,61 +97,57 @@ def diagnosed(answer: NodeAnswer, level: int | None) -> tuple[CheckResult, ...]:
         for each in (*failed, *warned)
     ]
     passed = sum(each.status == "Pass" for each in diag.results)
-    return (
-        CheckResult(
-            DIAGNOSIS,
-            answer.node.name,
-            status,
-            "; ".join(failures) or f"{passed} passed",
-            expected,
-            typed,
-            evidence=evidence,
-        ),
-    )
+    return result(status, "; ".join(failures) or f"{passed} passed", evidence=evidence)
+
+
+class _Copy(NamedTuple):
+    """One test of nvbandwidth on one GPU."""
+
+    model: str
+    test: str
+    gpu: int
+    rate_gb_s: float
 
 
 def copied(answers: tuple[NodeAnswer, ...]) -> tuple[CheckResult, ...]:
     """The copies of every GPU against the median of all GPUs of its model, per direction."""
     expected = f"at least {LEAST:.0%} of the median of the GPUs of one model"
-    rates: dict[tuple[str, str], list[float]] = {}
-    own: dict[str, list[tuple[str, str, int, float]]] = {}
+    own: list[tuple[NodeAnswer, tuple[_Copy, ...]]] = []
     results = []
     for answer in answers:
         blocked = unknown(answer, COPIES, "copies", expected, _COPY_COMMAND)
         output = answer.section("copies")
-        run = nvbandwidth.parse(output.stdout) if output is not None and blocked is None else None
-        if blocked is not None or output is None:
-            results += [blocked] if blocked else []
-            continue
-        if run is None or not any(test.rows_gb_s for test in run.tests):
-            why = (
-                (run.problem if run else "")
-                or output.stderr.strip()[-200:]
-                or f"exit status {output.exit_status}"
-            )
-            results.append(
-                CheckResult(
-                    COPIES,
-                    answer.node.name,
-                    Status.UNKNOWN,
-                    "no result",
-                    expected,
-                    _COPY_COMMAND,
-                    why,
-                )
-            )
-            continue
-        models = _models(answer)
-        for test in run.tests:
-            for gpu, rate in enumerate(test.per_gpu_gb_s()):
-                if rate is not None:
-                    model = models.get(gpu, "GPU")
-                    rates.setdefault((model, test.name), []).append(rate)
-                    own.setdefault(answer.node.name, []).append((model, test.name, gpu, rate))
-    for answer in answers:
-        if answer.node.name in own:
-            results.append(_judged(answer, own[answer.node.name], rates, expected))
+        if blocked is not None:
+            results.append(blocked)
+        elif output is not None:
+            run = nvbandwidth.parse(output.stdout)
+            if run is not None and any(test.rows_gb_s for test in run.tests):
+                own.append((answer, _copies(run, _models(answer))))
+            else:
+                results.append(_no_copies(answer, output, run.problem if run else "", expected))
+    rates: dict[tuple[str, str], list[float]] = {}
+    for _, copies in own:
+        for copy in copies:
+            rates.setdefault((copy.model, copy.test), []).append(copy.rate_gb_s)
+    results += [_judged(answer, copies, rates, expected) for answer, copies in own if copies]
     return tuple(results)
+
+
+def _copies(run: CopyRun, models: dict[int, str]) -> tuple[_Copy, ...]:
+    return tuple(
+        _Copy(models.get(gpu, "GPU"), test.name, gpu, rate)
+        for test in run.tests
+        for gpu, rate in enumerate(test.per_gpu_gb_s())
+        if rate is not None
+    )
+
+
+def _no_copies(
+    answer: NodeAnswer, output: SectionOutput, problem: str, expected: str
+) -> CheckResult:
+    why = problem or output.stderr.strip()[-200:] or f"exit status {output.exit_status}"
+    node = answer.node.name
+    return CheckResult(COPIES, node, Status.UNKNOWN, "no result", expected, _COPY_COMMAND, why)
 
 
 def _models(answer: NodeAnswer) -> dict[int, str]:
@@ -175,21 +159,21 @@ def _models(answer: NodeAnswer) -> dict[int, str]:
 
 def _judged(
     answer: NodeAnswer,
-    own: Sequence[tuple[str, str, int, float]],
+    own: Sequence[_Copy],
     rates: Mapping[tuple[str, str], list[float]],
     expected: str,
 ) -> CheckResult:
     slow = []
-    for model, test, gpu, rate in own:
-        like = rates[model, test]
+    for copy in own:
+        like = rates[copy.model, copy.test]
         usual = median(like)
-        if len(like) >= FEWEST and rate < LEAST * usual:
-            slow.append(f"GPU {gpu} {test}: {rate:.1f} of {usual:.1f} GB/s")
-    compared = [1 for model, test, _, _ in own if len(rates[model, test]) >= FEWEST]
+        if len(like) >= FEWEST and copy.rate_gb_s < LEAST * usual:
+            slow.append(f"GPU {copy.gpu} {copy.test}: {copy.rate_gb_s:.1f} of {usual:.1f} GB/s")
+    is_compared = any(len(rates[copy.model, copy.test]) >= FEWEST for copy in own)
     output = answer.sections["copies"]
-    tests = " ".join(dict.fromkeys(test for _, test, _, _ in own))
+    tests = " ".join(dict.fromkeys(copy.test for copy in own))
     evidence = Evidence(answer.artefact, output.line_no, "; ".join(slow) or tests)
-    if not compared:
+    if not is_compared:
         why = f"fewer than {FEWEST} GPUs of this model: nothing to compare"
         return CheckResult(
             COPIES,

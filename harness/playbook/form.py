@@ -236,24 +236,7 @@ class PlaybookForm:
 def problems(document: Document[PlaybookForm]) -> Iterator[Problem]:
     """What the types cannot refuse."""
     file = document.value
-    first_line: dict[str, int | None] = {}
-    if not file.cases:
-        yield document.problem(("cases",), "names no case: nothing would be measured")
-    for index, case in enumerate(file.cases):
-        where = ("cases", index)
-        if not re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", case.id):
-            yield document.problem(
-                (*where, "id"), f"an id is kebab-case (all-reduce), not {case.id!r}"
-            )
-        here = document.problem(
-            (*where, "id"), f"case {case.id!r} is there already, at line {first_line.get(case.id)}"
-        )
-        if first_line.keys() & {case.id, *(name for name, _ in case.each_size)}:
-            yield here
-        first_line.setdefault(case.id, here.line)
-        first_line |= dict.fromkeys((name for name, _ in case.each_size), here.line)
-        yield from (document.problem((*where, *steps), what) for steps, what in _bad_numbers(case))
-        yield from _bad_env(document, (*where, "env"), case.env)
+    yield from _bad_cases(document)
     for index, gate in enumerate(file.gates):
         yield from _bad_gate(document, ("gates", index), gate)
     for key, what in specification.problems(file.specification):
@@ -277,20 +260,45 @@ def problems(document: Document[PlaybookForm]) -> Iterator[Problem]:
     for soak, steps in ((file.soak, ("soak",)), (file.lab.soak, ("lab", "soak"))):
         if soak is not None and soak <= 0:
             yield document.problem(steps, "a soak must be more than 0 s")
-    surveys: dict[Path, SurveyForm] = {("survey",): file.survey}
+    yield from _bad_survey(document, ("survey",), file.survey)
     if file.lab.survey != SurveyChange():
-        surveys[("lab", "survey")] = changed_survey(file.survey, file.lab.survey)
-    for place, survey in surveys.items():
-        if survey.when != "never" and not survey.groups:
-            yield document.problem((*place, "groups"), "a survey needs groups: alone, pairs")
-        if survey.iterations < 1 or survey.budget <= 0 or survey.size < 1:
-            yield document.problem(
-                place, "budget, size and iterations of a survey must be more than 0"
-            )
-        if survey.shard < 2:
-            yield document.problem(
-                (*place, "shard"), "a shard holds 2 nodes or more: less is no pair"
-            )
+        changed = changed_survey(file.survey, file.lab.survey)
+        yield from _bad_survey(document, ("lab", "survey"), changed)
+
+
+def _bad_cases(document: Document[PlaybookForm]) -> Iterator[Problem]:
+    """Ids that are badly formed or used twice, and numbers and variables of the cases."""
+    cases = document.value.cases
+    first_line: dict[str, int | None] = {}
+    if not cases:
+        yield document.problem(("cases",), "names no case: nothing would be measured")
+    for index, case in enumerate(cases):
+        where = ("cases", index)
+        if not re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", case.id):
+            what = f"an id is kebab-case (all-reduce), not {case.id!r}"
+            yield document.problem((*where, "id"), what)
+        names = tuple(name for name, _ in case.each_size)
+        what = f"case {case.id!r} is there already, at line {first_line.get(case.id)}"
+        here = document.problem((*where, "id"), what)
+        if first_line.keys() & {case.id, *names}:
+            yield here
+        first_line.setdefault(case.id, here.line)
+        first_line |= dict.fromkeys(names, here.line)
+        yield from (document.problem((*where, *steps), what) for steps, what in _bad_numbers(case))
+        yield from _bad_env(document, (*where, "env"), case.env)
+
+
+def _bad_survey(
+    document: Document[PlaybookForm], place: Path, survey: SurveyForm
+) -> Iterator[Problem]:
+    if survey.when != "never" and not survey.groups:
+        yield document.problem((*place, "groups"), "a survey needs groups: alone, pairs")
+    if survey.iterations < 1 or survey.budget <= 0 or survey.size < 1:
+        what = "budget, size and iterations of a survey must be more than 0"
+        yield document.problem(place, what)
+    if survey.shard < 2:
+        what = "a shard holds 2 nodes or more: less is no pair"
+        yield document.problem((*place, "shard"), what)
 
 
 def _bad_numbers(case: CaseForm) -> Iterator[tuple[tuple[str, ...], str]]:

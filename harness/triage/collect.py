@@ -72,9 +72,8 @@ def collect(
         tell_unreached(fleet.unreachable, progress)
         chosen = script.spread(tuple(fleet.sessions))
         answers = _send(fleet, tuple(fleet.sessions), options, chosen, boundary, limits.answer_s)
-        artefact = _artefact(
-            run, answers, fleet.unreachable, clocks, boundary, asked_s, cluster, requested
-        )
+        header = _header(cluster, requested, boundary, asked_s)
+        artefact = _with_answers(header, run, answers, fleet.unreachable, clocks)
         evidence = offline.evidence(run.path, artefact)
         second = _nodes_for_ras(evidence)
         if options.ras and second:
@@ -88,17 +87,7 @@ def collect(
                 again.get(a.node, a) if isinstance(again.get(a.node), CommandResult) else a
                 for a in answers
             ]
-            artefact = _artefact(
-                run,
-                kept,
-                fleet.unreachable,
-                clocks,
-                boundary,
-                asked_s,
-                cluster,
-                requested,
-                again=tuple(again),
-            )
+            artefact = _with_answers(header, run, kept, fleet.unreachable, clocks, tuple(again))
             evidence = offline.evidence(run.path, artefact)
     artefacts.keep(run, "live.json", artefact)
     return Collected(artefact, evidence)
@@ -150,17 +139,34 @@ def _nodes_for_ras(evidence: StallEvidence) -> tuple[str, ...]:
     return tuple(names[:2])
 
 
-def _artefact(
+def _header(
+    cluster: Cluster, requested: RequestedJob, boundary: str, asked_s: float
+) -> offline.LiveArtefact:
+    """What is known before a node answers."""
+    return offline.LiveArtefact(
+        schema=SCHEMA,
+        tool_version=busbw.__version__,
+        asked_s=round(asked_s, 3),
+        boundary=boundary,
+        source=cluster.source,
+        slurm=requested.slurm,
+        pid=requested.pid,
+        mark=requested.mark,
+        files=(),
+        unreachable=(),
+        leaves=fabric_of(cluster, None).leaf_of,
+    )
+
+
+def _with_answers(
+    header: offline.LiveArtefact,
     run: RunDir,
     answers: Sequence[Answer],
     unreachable: Sequence[Unreachable],
     clocks: ClockedTransport,
-    boundary: str,
-    asked_s: float,
-    cluster: Cluster,
-    requested: RequestedJob,
     again: Sequence[str] = (),
 ) -> offline.LiveArtefact:
+    """`again`: nodes whose second answer counts."""
     files, gone = [], list(unreachable)
     for answer in answers:
         if isinstance(answer, Unreachable):
@@ -188,16 +194,4 @@ def _artefact(
                 clock_uncertain_s=offset.uncertain_s if offset else None,
             )
         )
-    return offline.LiveArtefact(
-        schema=SCHEMA,
-        tool_version=busbw.__version__,
-        asked_s=round(asked_s, 3),
-        boundary=boundary,
-        source=cluster.source,
-        slurm=requested.slurm,
-        pid=requested.pid,
-        mark=requested.mark,
-        files=tuple(files),
-        unreachable=tuple(dict.fromkeys(gone)),
-        leaves=fabric_of(cluster, None).leaf_of,
-    )
+    return replace(header, files=tuple(files), unreachable=tuple(dict.fromkeys(gone)))
