@@ -69,7 +69,7 @@ def of(evidence: EvidenceSet) -> Mapping[int, Course]:
     failures: dict[int, set[int]] = {}
     for pattern in failure_lines.patterns(words=False):
         for line in lines_of(evidence, pattern.id):
-            if _WARNING.search(line.text) is None:
+            if not _warns(line.text):
                 failures.setdefault(line.place.text, set()).add(line.place.line_no)
     finished = {line.place.text: line.place.line_no for line in lines_of(evidence, FINISHED)}
     courses = {}
@@ -97,11 +97,11 @@ def is_outlived(
     if place.line_no < course.finished:
         return True
     sound = _Sound.WARNING if is_starter else _sound(text)
-    if _WARNING.search(text) is not None:
+    if _warns(text):
         end = next((is_end for line_no, is_end in course.ends if line_no > place.line_no), None)
         if end is not None:
             return end
-    if _STAYS.search(text):
+    if _may_hang(text):
         return False
     after = bisect.bisect_right(course.failures, place.line_no)
     marks = [place.line_no, *course.failures[after:]]
@@ -135,8 +135,18 @@ _LAST_WORDS = (_Sound.EXCEPTION, _Sound.FAILURE)
 
 
 @functools.lru_cache(maxsize=MOST_LINES_KNOWN)
+def _warns(text: str) -> bool:
+    return _WARNING.search(text) is not None
+
+
+@functools.lru_cache(maxsize=MOST_LINES_KNOWN)
+def _may_hang(text: str) -> bool:
+    return _STAYS.search(text) is not None
+
+
+@functools.lru_cache(maxsize=MOST_LINES_KNOWN)
 def _sound(text: str) -> _Sound:
-    if _WARNING.search(text) is not None or _SHELL.search(text) is not None:
+    if _warns(text) or _SHELL.search(text) is not None:
         return _Sound.WARNING
     writer = failure_lines.writer_of(text)
     if writer is None:

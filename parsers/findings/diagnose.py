@@ -96,7 +96,8 @@ def _reads_echoes(signal: Signal) -> bool:
 
 @functools.lru_cache(maxsize=MOST_LINES_KNOWN)
 def _is_echo(line: str) -> bool:
-    return _ECHO.search(line) is not None
+    has_mark = "=" in line or "set " in line or "Namespace(" in line
+    return has_mark and _ECHO.search(line) is not None
 
 
 def line_clues(known: Catalogue, texts: Iterable[Text]) -> tuple[Clue, ...]:

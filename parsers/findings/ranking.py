@@ -228,7 +228,8 @@ def _is_out(clues: Sequence[Clue]) -> bool:
 
 def channel_of(clue: Clue) -> str | None:
     """The channel that its line is about."""
-    match = _CHANNEL.search(clue.evidence.text)
+    text = clue.evidence.text
+    match = _CHANNEL.search(text) if "Channel " in text else None
     return match[1] if match else None
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from busbw import codec
 from busbw.errors import ReadError
-from busbw.parsers.logs.scan import Pattern, Scan, scanner_of
+from busbw.parsers.logs.scan import Pattern, Scan, Scanner, scanner_of
 from busbw.table_cache import cached
 
 _KEEP = 64
@@ -96,8 +96,14 @@ def reports_failure(line: str) -> bool:
 
 def writer_of(line: str) -> Writer | None:
     """Whose wording it is by which the line reports a failure; None = nobody's."""
-    ids = scanner_of(patterns()).ids_in(line)
+    ids = _scanner().ids_in(line)
     return _writers()[ids[0]] if ids else None
+
+
+@functools.cache
+def _scanner() -> Scanner:
+    """Not asked of `scanner_of` for each line: to hash all patterns takes longer than the search."""
+    return scanner_of(patterns())
 
 
 @functools.cache

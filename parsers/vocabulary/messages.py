@@ -124,8 +124,10 @@ class Message:
 def words(text: str) -> str:
     """The words of a message or a line, in lower case, with a space between; a word that touches
     an argument is part of it."""
-    entries = _WORD.findall(_TORN.sub("", text.lower()))
-    return _GAPS.sub(f" {GAP}", " ".join(entries))
+    text = text.lower()
+    if GAP not in text:
+        return " ".join(_WORD.findall(text))
+    return _GAPS.sub(f" {GAP}", " ".join(_WORD.findall(_TORN.sub("", text))))
 
 
 def hashed(text: str) -> str:

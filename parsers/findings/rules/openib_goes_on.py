@@ -19,8 +19,10 @@ _WORK = Watch("work", r"NCCL INFO |# nThread \d|# OSU MPI|# Benchmarking \w|Avg 
 
 
 def _judge(view: View) -> Iterator[Clue]:
+    if not view.has(_WARNING.name):
+        return  # every line of NCCL is a line of work: they are not collected for nothing
     warnings, work = view.sightings(_WARNING.name), view.sightings(_WORK.name)
-    if warnings and work and work[-1].place > warnings[0].place:
+    if work and work[-1].place > warnings[0].place:
         yield warnings[0].clue("openib-noise", Weight.STRONG, "mpirun")
         yield warnings[0].clue("openib-btl-fails", Weight.EXCLUDES, "mpirun")
 
