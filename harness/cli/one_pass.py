@@ -1,5 +1,5 @@
-"""One pass over a text for all who look at its lines: the search for expressions, and the reader of
-nccl-tests tables."""
+"""One pass over a text for all who look at it: the search for expressions, the reader of nccl-tests'
+tables, and the search for its JSON documents."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from busbw import intake
 from busbw.errors import UnknownLayout
 from busbw.parsers.logs import Document
 from busbw.parsers.logs.scan import Scan, Scanner, Search
+from busbw.parsers.nccl_tests import results_json
 from busbw.parsers.nccl_tests.table import FORMAT
 
 
@@ -44,18 +45,32 @@ class OnePass:
             raise table()
         return table
 
+    def results_json(self) -> Document:
+        """What stands in it of nccl-tests' JSON documents. It is read once more only where one can be.
+
+        Raises:
+            UnknownLayout: nothing.
+            UsageError, ReadError: as `scan`.
+        """
+        if not self._read[2]:
+            raise results_json.no_document()
+        return results_json.read(self.source.open())
+
     @functools.cached_property
-    def _read(self) -> tuple[Scan, Document | functools.partial[UnknownLayout]]:
+    def _read(self) -> tuple[Scan, Document | functools.partial[UnknownLayout], bool]:
         reading = self.source.open()
         search = Search(self.scanner(), reading)
+        pieces = results_json.MarkSearch(search)
         table: Document | functools.partial[UnknownLayout]
         try:
-            table = FORMAT.read(search)
+            table = FORMAT.read(pieces)
         except UnknownLayout as error:
             # The error has the frames that it went through, and they have all that was read: kept, it
             # would keep that as well until Python looks for cycles.
             again = {"seen": error.seen, "next_step": error.next_step}
             table = functools.partial(UnknownLayout, error.what, **again)
+        for _ in pieces:
+            pass  # what the reader of tables left
         scan = search.result()
         self.problem = reading.problem
-        return scan, table
+        return scan, table, pieces.has_any

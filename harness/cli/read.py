@@ -40,6 +40,7 @@ from busbw.parsers.logs import HEAD_BYTES, Document, Format, failure_lines, nccl
 from busbw.parsers.logs.failure_lines import FailureLine
 from busbw.parsers.logs.formats import formats, formats_for, line_formats
 from busbw.parsers.logs.scan import Pattern, Scanner, scanner_of
+from busbw.parsers.nccl_tests import results_json
 from busbw.parsers.nccl_tests.table import KIND
 from busbw.reports import phrases
 from busbw.reports.safe import csv_cell, one_line
@@ -85,7 +86,7 @@ def read_one(source: intake.Source) -> ReadText:
     for entry in _entries(head, binary=binary):
         if documents and not documents[-1][0].embedded:
             break  # a whole text of one kind: nothing else stands in it
-        is_shared = entry.name == KIND or entry.name in line_formats()
+        is_shared = entry.name in (KIND, results_json.FORMAT.name) or entry.name in line_formats()
         reading = lines if is_shared else source.open()
         try:
             if isinstance(reading, intake.Reading):
@@ -129,6 +130,8 @@ def _of_lines(lines: OnePass, name: str) -> Document:
     """The document of one format. Raises UnknownLayout as `Format.read`."""
     if name == KIND:
         return lines.table()
+    if name == results_json.FORMAT.name:
+        return lines.results_json()
     line_format = line_formats()[name]
     return line_format.document_of(lines.scan.of(line_format.patterns))
 

@@ -18,10 +18,11 @@ from busbw.model import Evidence, Finding, Status
 from busbw.parsers import tools
 from busbw.parsers.findings.diagnose import condensed, search_patterns
 from busbw.parsers.findings.evidence import EvidenceSet, Fact, Text
-from busbw.parsers.logs import HEAD_BYTES, node_tools
+from busbw.parsers.logs import HEAD_BYTES, Document, Format, node_tools
 from busbw.parsers.logs.flight_recorder import of_rank, rank_of
 from busbw.parsers.logs.formats import formats_for
 from busbw.parsers.logs.scan import Scanner
+from busbw.parsers.nccl_tests import results_json
 from busbw.parsers.nccl_tests.table import KIND
 from busbw.text import decoded
 
@@ -284,7 +285,7 @@ def _records(source: intake.Source, head: bytes, lines: OnePass, *, binary: bool
     is_layout = False
     for reader in formats_for(head, binary=binary, without=_LINES):
         try:
-            document = lines.table() if reader.name == KIND else reader.read(source.open())
+            document = _document(reader, source, lines)
         except UnknownLayout:
             continue
         if document.kind == KIND:
@@ -317,6 +318,15 @@ def _records(source: intake.Source, head: bytes, lines: OnePass, *, binary: bool
         is_layout,
         is_good=(is_layout or outputs.are_any) and not bad and not missing,
     )
+
+
+def _document(reader: Format, source: intake.Source, lines: OnePass) -> Document:
+    """What a format reads in a text. Raises UnknownLayout as `Format.read`."""
+    if reader.name == KIND:
+        return lines.table()
+    if reader.name == results_json.FORMAT.name:
+        return lines.results_json()
+    return reader.read(source.open())
 
 
 def _stalls_in(

@@ -54,6 +54,16 @@ _NODE = re.compile(
 )
 _NOTICED = re.compile(r"\bexited on signal 13\b")
 """SIGPIPE: it wrote to a process that had ended. The one that failed first is another."""
+NAMED = (
+    (_HOST, "{}", (" [",)),
+    (_RANK, "rank {}", ("rank", "[default")),
+    (_NODE, "{}", ("on node ", "error: ", "peer host: ")),
+    (_DEVICE, "{}", ("hca ", "dev", "net/ib")),
+    (_GPU, "GPU {}", ("(",)),
+    (_PEER, "peer {}", ("<",)),
+)
+"""What a line names, in which form it is shown, and words (lower case) of which every match has one: few
+lines have any, and the search takes ten times as long as to look for them."""
 
 
 def source_kind(source: str) -> str:
@@ -431,17 +441,11 @@ def places(text: str) -> tuple[str, ...]:
         return ()
     low = text.casefold()
     found = []
-    for pattern, form, words in (
-        (_HOST, "{}", (" [",)),
-        (_BLAMED if "failed to pass" in text else _RANK, "rank {}", ("rank", "[default")),
-        (_NODE, "{}", ("on node ", "error: ", "peer host: ")),
-        (_DEVICE, "{}", ("hca ", "dev", "net/ib")),
-        (_GPU, "GPU {}", ("(",)),
-        (_PEER, "peer {}", ("<",)),
-    ):
-        # Every match has one of the words: most lines have none, and the search takes ten times as long.
+    for pattern, form, words in NAMED:
         if not any(word in low for word in words):
             continue
+        if pattern is _RANK and "failed to pass" in text:
+            pattern = _BLAMED
         match = pattern.search(text)
         if match:
             found.append(form.format(next(group for group in match.groups() if group)))

@@ -83,14 +83,14 @@ _HEDGED = Pattern(
 _WORDS = (_NOTICE, _CONSEQUENCE, _REASON, _HEDGED)
 
 
-_OFFERED = re.compile(
+OFFERED = re.compile(
     r"\b(?:this|it) (?:can|may|might|could) (?:also )?(?:happen|be caused|be due|occur)\b"
     r"|\b(?:possible|potential|common)(?: root)? (?:reasons|causes)\b|\(1\)(?=.*\(2\))",
     re.IGNORECASE,
 )
 """Where a writer begins to list what it thinks of."""
-_OFFER_WORDS = ("happen", "caused", "due", "occur", "reasons", "causes", "(1)")
-"""Every match of `_OFFERED` has one: few lines do, and to look for them takes a thirtieth of the time."""
+OFFER_WORDS = ("happen", "caused", "due", "occur", "reasons", "causes", "(1)")
+"""Every match of `OFFERED` has one: few lines do, and to look for them takes a thirtieth of the time."""
 
 
 def stated(line: str) -> str:
@@ -100,9 +100,9 @@ def stated(line: str) -> str:
     'the worker died. '
     """
     low = line.casefold()
-    if not any(word in low for word in _OFFER_WORDS):
+    if not any(word in low for word in OFFER_WORDS):
         return line
-    offered = _OFFERED.search(line)
+    offered = OFFERED.search(line)
     return line[: offered.start()] if offered else line
 
 

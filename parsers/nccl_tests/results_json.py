@@ -202,14 +202,42 @@ def parse_all(text: str | bytes | Iterable[bytes]) -> tuple[BenchmarkResult, ...
     chunks = [text] if isinstance(text, bytes) else text
     results = tuple(result_of(_facts(run)) for run in _runs(chunks))
     if not results:
-        raise UnknownLayout(
-            'not an nccl-tests JSON document: no "config" and no "results" in it',
-            next_step=(
-                "check that the file was written by -J (2.17.3 or newer); its name is in the line"
-                " '# Writing JSON output to'"
-            ),
-        )
+        raise no_document()
     return results
+
+
+def no_document() -> UnknownLayout:
+    """The error for a text without such a document."""
+    return UnknownLayout(
+        'not an nccl-tests JSON document: no "config" and no "results" in it',
+        next_step=(
+            "check that the file was written by -J (2.17.3 or newer); its name is in the line"
+            " '# Writing JSON output to'"
+        ),
+    )
+
+
+class MarkSearch:
+    """Chunks of a text that somebody else reads. Behind them it is known whether the text can have such
+    a document: most have none, and need not be read once more to find that out.
+
+    >>> marks = MarkSearch([b'{"nccl_ver', b'sion": 22907}'])
+    >>> len(list(marks)), marks.has_any
+    (2, True)
+    """
+
+    def __init__(self, chunks: Iterable[bytes]) -> None:
+        self.has_any = False
+        self._chunks = chunks
+
+    def __iter__(self) -> Iterator[bytes]:
+        end = b""
+        for chunk in self._chunks:
+            if not self.has_any:
+                seam = end + chunk
+                self.has_any = _WINDOW_MARKS.stand_in(seam)
+                end = seam[-_LONGEST_MARK:]
+            yield chunk
 
 
 def _runs(chunks: Iterable[bytes]) -> Iterator[Loaded]:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import pytest
 
 from busbw import cli, intake
 from busbw.cli import read
+from busbw.parsers.logs import Document
 from busbw.parsers.logs.json_values import values
 from busbw.parsers.nccl_tests import rccl, results_json
 
@@ -144,3 +145,24 @@ def test_values_never_take_time_by_the_square_of_brackets() -> None:
     deep = "[" * 100_000
     assert [value.tree for value in values(f"{deep}\n[1]")] == [None, [1]]
     assert sum(1 for _ in values("[1," * 50_000)) < 50
+
+
+@pytest.mark.parametrize("command", ["read", "why"])
+def test_a_log_without_documents_is_not_read_for_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str
+) -> None:
+    chunks_read = []
+    real = results_json.read
+
+    def counting(chunks: Iterable[bytes]) -> Document:
+        chunks_read.append(chunks)
+        return real(chunks)
+
+    monkeypatch.setattr(results_json, "read", counting)
+    path = tmp_path / "out.log"
+    path.write_text('{"log":"start"}\n{"msg":"config"}\n' + TABLE)
+    assert cli.main([command, str(path)]) == 0
+    assert not chunks_read
+    path.write_text(f"{TABLE}\n{GOOD}")
+    assert cli.main([command, str(path)]) == 0
+    assert len(chunks_read) == 1

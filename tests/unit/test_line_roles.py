@@ -3,6 +3,7 @@
 import pytest
 
 from busbw.model import Confidence
+from busbw.parsers.findings import catalogue, evidence, line_roles
 from busbw.parsers.findings.diagnose import diagnose, search_patterns
 from busbw.parsers.findings.evidence import Basis, Diagnosis, EvidenceSet, Text
 from busbw.parsers.findings.line_roles import LineRole, role_of
@@ -25,6 +26,32 @@ from busbw.parsers.logs.scan import Scanner
 )  # fmt: skip
 def test_the_part_of_a_line(line: str, role: LineRole) -> None:
     assert role_of(line) is role
+
+
+OFFERS = (
+    "it may also HAPPEN that", "this can be caused by", "It could be due to", "this might occur when", "possible reasons are",
+    "common root causes: ", "either (1) the kernel or (2) a crash", "potential causes", "Possible Causes",
+)  # fmt: skip
+NAMES = (
+    "gpu7:4711:4720 [3] NCCL WARN x", "[rank3]: x", "[Rank 3] x", "[default3]: x", "[PG 0 Rank 3] x", "that process rank 3 ended",
+    "ended on node node3", "srun: error: node3: task 3: x", "  Peer host:  node3", "HCA mlx5_3", "Dev mlx5_3", "device roce0",
+    "NET/IB : mlx5_3", "x (PCI:0000:18:00.0)", "x (0000:18:00)", "Connect to 10.0.0.3<47001> failed", "PEER 10.0.0.3<47001>",
+)  # fmt: skip
+
+
+def test_a_line_passed_over_for_want_of_a_word_has_no_match() -> None:
+    own = [
+        line for each in catalogue.load().entries for sign in each.signals for line in sign.matches
+    ]
+    searches = [(line_roles.OFFERED, line_roles.OFFER_WORDS)]
+    searches += [(expression, words) for expression, _, words in evidence.NAMED]
+    for expression, words in searches:
+        matching = [line for line in (*OFFERS, *NAMES, *own) if expression.search(line)]
+        assert matching, expression.pattern
+        for line in matching:
+            assert any(word in line.casefold() for word in words), line
+    assert all(line_roles.stated(line) != line for line in OFFERS)
+    assert all(map(evidence.places, NAMES))
 
 
 def answer(text: str) -> Diagnosis:
