@@ -96,13 +96,13 @@ def is_outlived(
         return False
     if place.line_no < course.finished:
         return True
-    sound = _Sound.WARNING if is_starter else _sound(text)
     if _warns(text):
         end = next((is_end for line_no, is_end in course.ends if line_no > place.line_no), None)
         if end is not None:
             return end
     if _may_hang(text):
         return False
+    sound = _Sound.WARNING if is_starter else _sound(text)
     after = bisect.bisect_right(course.failures, place.line_no)
     marks = [place.line_no, *course.failures[after:]]
     # What stopped with an error and was followed by no other may be what ended the job.

@@ -262,7 +262,8 @@ class _Database:
         following = iter(cut)
         reach = at = -1 if cut else 0
         start = counted = 0
-        end = -2
+        behind = 0
+        """Matches before it end in the line that was cut last."""
         for match in matches:
             wanted = branches[match & _NUMBER]
             if not wanted:
@@ -271,9 +272,8 @@ class _Database:
                 else:
                     self.unwanted += 1
                 continue
-            last = (match >> _NUMBER_BITS) - 1
-            if last > end:
-                last = max(0, last)  # an empty match at the very start
+            if match >= behind:
+                last = max(0, (match >> _NUMBER_BITS) - 1)  # 0: an empty match at the very start
                 if cut:
                     while reach < last:
                         line = next(following)
@@ -288,6 +288,7 @@ class _Database:
                     end = text.find(b"\n", last)
                     end = len(text) if end < 0 else end
                     lines[at] = text[start:end]
+                behind = (end + 2) << _NUMBER_BITS
             for branch in wanted:
                 places = of_branch.get(branch)
                 if places is None:
