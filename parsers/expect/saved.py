@@ -83,7 +83,7 @@ def remarks(result: BenchmarkResult) -> tuple[Remark, ...]:
     above = _above_physics(result, hardware, busbw_gb_s, size_bytes)
     if above is not None:
         return (*shown, above)
-    low = _low(result, hardware, busbw_gb_s, size_bytes)
+    low = _low(result, hardware)
     return shown if low is None else (*shown, low)
 
 
@@ -124,11 +124,13 @@ def _hardware(result: BenchmarkResult) -> _Hardware | None:
     return None if models or gpu is None else _Hardware(gpu, nodes, ranks // nodes)
 
 
-def _best(result: BenchmarkResult) -> tuple[float, int] | None:
-    """The highest busbw and its size; None = there is none, or times are those of the CPU, which
-    does not wait for the GPUs."""
+def _best(result: BenchmarkResult, from_bytes: int = 0) -> tuple[float, int] | None:
+    """The highest busbw of messages from this size on, and its size; None = there is none, or times
+    are those of the CPU, which does not wait for the GPUs."""
     best: tuple[float, int] | None = None
     for row in result.rows:
+        if row.size_bytes < from_bytes:
+            continue
         for value in (row.out_of_place, row.in_place):
             if value is None:
                 continue
@@ -191,13 +193,14 @@ def _across(collective: str, hardware: _Hardware, network_gb_s: float) -> Questi
     )
 
 
-def _low(
-    result: BenchmarkResult, hardware: _Hardware, busbw_gb_s: float, size_bytes: int
-) -> Remark | None:
-    """Far below the usual; None = not so far, or the message is too small to say."""
+def _low(result: BenchmarkResult, hardware: _Hardware) -> Remark | None:
+    """Far below the usual; None = not so far, or no message is large enough to say. A slow network is
+    full with small messages, so that the best of all sizes may be one of them."""
     ranks = hardware.nodes * hardware.gpus_per_node
-    if size_bytes < max(_LARGE_BYTES, _LARGE_BYTES_PER_RANK * ranks):
+    best = _best(result, max(_LARGE_BYTES, _LARGE_BYTES_PER_RANK * ranks))
+    if best is None:
         return None
+    busbw_gb_s, size_bytes = best
     try:
         why = (
             _low_inside(result, hardware, busbw_gb_s, size_bytes)

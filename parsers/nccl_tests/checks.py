@@ -13,6 +13,7 @@ import statistics
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import NamedTuple
 
 from busbw.model.benchmark import BenchmarkResult, BenchmarkRow, Collective, RankLine
@@ -45,7 +46,7 @@ def result_of(facts: RunFacts) -> BenchmarkResult:
         *_wrong_data(facts),
         *_wrong_world(facts, identity),
         *_wrong_numbers(facts, identity),
-        *(Problem(text) for text in identity.problems),
+        *(Problem(text, fault=text == identity.mismatch) for text in identity.problems),
         *_remarks(facts),
     ]
     complete = not any(problem.incomplete for problem in problems)
@@ -328,6 +329,22 @@ def _wrong_data(facts: RunFacts) -> Iterator[Problem]:
         )
     if cells and all(value.wrong is None and value.error is None for _, value in cells):
         yield Problem("the data was not checked: every #wrong is N/A (-c 0)")
+    else:
+        yield from _unchecked_rows(facts)
+
+
+def _unchecked_rows(facts: RunFacts) -> Iterator[Problem]:
+    """Rows without a count where others have one. In place alone is never checked by some
+    collectives, so that each placement is compared with itself."""
+    for name in ("out_of_place", "in_place"):
+        values = [(row.row.size_bytes, getattr(row.row, name)) for row in facts.rows]
+        measured = [(size_bytes, value) for size_bytes, value in values if value is not None]
+        unchecked = [size for size, value in measured if value.wrong is value.error is None]
+        if unchecked and len(unchecked) < len(measured):
+            yield Problem(
+                f"the data of {len(unchecked)} of {len(measured)} rows was not checked"
+                f" {name.replace('_', ' ')}, first at {unchecked[0]} bytes: #wrong is N/A"
+            )
 
 
 def _wrong_world(facts: RunFacts, identity: Identity) -> Iterator[Problem]:
@@ -359,7 +376,8 @@ def _wrong_world(facts: RunFacts, identity: Identity) -> Iterator[Problem]:
 
 def _wrong_numbers(facts: RunFacts, identity: Identity) -> Iterator[Problem]:
     """busbw recomputed from size, time and factor against the printed one; nan and inf."""
-    for line in facts.not_finite[:_LISTED]:
+    # Without rows there is nothing to be wrong: a run that ended at once prints an average of nan.
+    for line in facts.not_finite[:_LISTED] if facts.rows else ():
         yield Problem(f"not a number: {_quote(line)}", fault=True)
     share, factor = 1.0, None
     if identity.collective is not None and identity.nranks is not None:
@@ -374,6 +392,33 @@ def _wrong_numbers(facts: RunFacts, identity: Identity) -> Iterator[Problem]:
         worst = max(each.share for each in wrong)
         first = next(each for each in wrong if (each.share > _NOTE) == (worst > _NOTE))
         yield Problem(first.text + more, fault=worst > _NOTE)
+    yield from _wrong_counts(facts)
+
+
+def _wrong_counts(facts: RunFacts) -> Iterator[Problem]:
+    """Rows whose size is another multiple of count and element size than that of most rows."""
+    scales = [(printed.row, _scale(printed.row)) for printed in facts.rows]
+    counted = Counter(scale for _, scale in scales if scale is not None)
+    if len(counted) < 2:
+        return
+    ((usual, often),) = counted.most_common(1)
+    wrong = [row for row, scale in scales if scale is not None and scale != usual]
+    if often <= len(wrong):
+        return
+    row, more = wrong[0], f" (and {len(wrong) - 1} more rows)" if len(wrong) > 1 else ""
+    yield Problem(
+        f"{_line(row)}{row.count} elements of {row.type} are not {row.size_bytes} bytes as in the"
+        f" other rows{more}",
+        fault=True,
+    )
+
+
+def _scale(row: BenchmarkRow) -> Fraction | None:
+    """size / (count × element size): 1, or the number of ranks; None = nothing was counted, or the
+    type is not known."""
+    if row.count <= 0 or row.type not in ELEMENT_BYTES:
+        return None
+    return Fraction(row.size_bytes, row.count * ELEMENT_BYTES[row.type])
 
 
 _NOTE = 0.005
@@ -400,9 +445,10 @@ def _disagreement(
         exempt = identity.collective is Collective.ALLTOALLV
         if not exempt and not algbw_fits(carried, value, slack):
             interval = algbw_interval(carried, value, slack) or (0.0, 0.0)
+            are = "are" if math.isfinite(interval[1]) else "are at least"
             text = (
                 f"{_line(row)}algbw is {value.algbw_gb_s:g} GB/s, but {carried} bytes in"
-                f" {value.time_us:g} µs are {interval[0]:.4g} GB/s"
+                f" {value.time_us:g} µs {are} {interval[0]:.4g} GB/s"
             )
             return _Disagreement(text, _off_by(value.algbw_gb_s, interval[0]))
         if factor is None:

@@ -29,6 +29,8 @@ class Identity:
     collective: Collective | None
     nranks: int | None
     problems: tuple[str, ...]
+    mismatch: str | None = None
+    """The one of the problems that says that the rows are not of the program named."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,19 +57,21 @@ def is_scaled(collective: Collective) -> bool:
 def identify(rows: Sequence[PrintedRow], hints: Hints) -> Identity:
     """The collective and the number of ranks of a table's rows, with what does not fit in words."""
     problems: list[str] = []
+    mismatch = None
     factors = factor_interval(rows)
     candidates = _candidates(rows, factors)
     collective = _named_or_only(candidates, rows, hints)
     if collective is None and hints.collective and candidates:
-        problems.append(
+        mismatch = (
             f"the program is {hints.collective}_perf, but the rows are not of that collective"
         )
+        problems.append(mismatch)
         collective = candidates[0] if len(candidates) == 1 else None
     nranks, fitting = _count_ranks(rows, collective, hints, factors)
     problems += _contradictions(nranks, fitting, hints, rows)
     if collective is None and nranks is not None:
         collective = _settle(candidates, rows, nranks, factors)
-    return Identity(collective, nranks, tuple(problems))
+    return Identity(collective, nranks, tuple(problems), mismatch)
 
 
 def _named_or_only(
@@ -166,10 +170,10 @@ def _candidates(rows: Sequence[PrintedRow], factors: _Factors) -> tuple[Collecti
         return _gathering(rows, scale, factors)
     if scale > 1:
         return (Collective.REDUCE_SCATTER,)
-    if _in_place_unchecked(rows):
-        return (Collective.SENDRECV,)
     if _is_zero(factors) or (factors is not None and factors[0] > 1 + 1e-6):
         return (Collective.ALL_REDUCE,)
+    if _in_place_unchecked(rows):
+        return (Collective.SENDRECV,)
     return (Collective.ALL_REDUCE, Collective.SENDRECV)
 
 

@@ -26,7 +26,7 @@ from busbw.parsers.logs.json_values import Value, values
 from busbw.parsers.logs.scan_literals import Marks
 from busbw.parsers.nccl_tests.around_tables import program_of
 from busbw.parsers.nccl_tests.checks import result_of
-from busbw.parsers.nccl_tests.rows import PrintedRow, Slack, printed_row
+from busbw.parsers.nccl_tests.rows import PrintedRow, Slack, elements, printed_row
 from busbw.parsers.nccl_tests.run_facts import Quoted, RunFacts
 from busbw.parsers.nccl_tests.table import document
 
@@ -442,7 +442,7 @@ def _measurement(entry: Tree, name: str) -> Measurement | None:
         time_us=time,
         algbw_gb_s=algbw,
         busbw_gb_s=busbw,
-        wrong=whole_number(get(body, "nwrong")),
+        wrong=elements(number(get(body, "nwrong"))),
         iter_min_us=number(get(spread, "min_us")),
         iter_max_us=number(get(spread, "max_us")),
         iter_p99_us=number(get(spread, "p99_us")),

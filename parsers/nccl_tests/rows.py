@@ -415,8 +415,9 @@ class PlainRows:
         elif last == "0":
             wrong = 0
         else:
-            counted = _finite(last)
-            wrong = None if counted is None else round(counted)
+            wrong = elements(_finite(last))
+            if wrong is None and last != "N/A":
+                return None
         value = Measurement(
             time_us * layout.time_us,
             algbw_gb_s * layout.bandwidth_gb_s,
@@ -571,21 +572,21 @@ def _build(layout: Layout, values: list[str | None]) -> tuple[PrintedRow, bool]:
 
 
 def _measurement(layout: Layout, cells: dict[str, str]) -> tuple[Measurement, Slack] | None:
-    """One block of a row; None = a time or bandwidth in it is nan or inf."""
+    """One block of a row; None = a time, bandwidth or `#wrong` in it is nan or inf."""
     cputime = "cputime" in cells
-    printed = (cells["cputime" if cputime else "time"], cells["algbw"], cells["busbw"])
-    time, algbw, busbw = printed
+    time, algbw, busbw = cells["cputime" if cputime else "time"], cells["algbw"], cells["busbw"]
+    counted = cells.get("wrong", "N/A")
+    printed = (time, algbw, busbw, "0" if counted == "N/A" else counted)
     if not all(math.isfinite(float(text)) for text in printed):
         return None
     minimum, maximum, p99, cv = (
         _finite(cells.get(name)) for name in ("i_min", "i_max", "i_p99", "i_cv")
     )
-    wrong = _finite(cells.get("wrong"))
     value = Measurement(
         time_us=float(time) * layout.time_us,
         algbw_gb_s=float(algbw) * layout.bandwidth_gb_s,
         busbw_gb_s=float(busbw) * layout.bandwidth_gb_s,
-        wrong=None if wrong is None else round(wrong),
+        wrong=elements(_finite(counted)),
         error=_finite(cells.get("error")),
         iter_min_us=minimum,
         iter_max_us=maximum,
@@ -605,6 +606,17 @@ def _finite(printed: str | None) -> float | None:
     """A number; None = N/A, nan, inf, or no such column."""
     number = math.nan if printed is None or printed == "N/A" else float(printed)
     return number if math.isfinite(number) else None
+
+
+def elements(counted: float | None) -> int | None:
+    """Wrong elements as a whole number that is 0 only where nothing was wrong; None stays None.
+
+    >>> elements(0.0), elements(2.0), elements(0.5), elements(-1.0)
+    (0, 2, 1, -1)
+    """
+    if counted is None:
+        return None
+    return math.ceil(counted) if counted > 0 else math.floor(counted)
 
 
 def half_unit(printed: str) -> float:
@@ -635,13 +647,13 @@ _NUDGE_GB_S = 1e-9
 
 def algbw_interval(size_bytes: int, value: Measurement, slack: Slack) -> tuple[float, float] | None:
     """Lowest and highest algbw (GB/s) that the size and the printed time allow; None = the time is
-    not the operation's (-C 1) or is 0."""
-    if value.cputime or value.time_us <= slack.time_us:
+    not the operation's (-C 1). A time that is printed as 0 has no highest."""
+    if value.cputime:
         return None
-    return (
-        size_bytes / (value.time_us + slack.time_us) / 1e3,
-        size_bytes / (value.time_us - slack.time_us) / 1e3,
-    )
+    lowest = size_bytes / (value.time_us + slack.time_us) / 1e3
+    if value.time_us <= slack.time_us:
+        return lowest, math.inf
+    return lowest, size_bytes / (value.time_us - slack.time_us) / 1e3
 
 
 def algbw_fits(size_bytes: int, value: Measurement, slack: Slack) -> bool:

@@ -305,7 +305,10 @@ class RunReader:
         run.parts["average"] += 1
         run.last_line = line.number
         average_gb_s = run.facts.average_gb_s
-        if average_gb_s is None and math.isfinite(float(match[1])):
+        if not math.isfinite(float(match[1])):
+            quoted = Quoted(line.number, line.text)
+            run.set(not_finite=(*run.facts.not_finite, quoted)[:MOST_QUOTED])
+        elif average_gb_s is None:
             average_gb_s = float(match[1])
         digits = len(match[1].lstrip("-0.").replace(".", ""))
         run.set(

@@ -346,6 +346,72 @@ def test_nan_and_inf_are_left_out_and_named() -> None:
     assert result.faults[0].startswith("not a number: line 25: 4194304")
 
 
+@pytest.mark.parametrize("average", ["nan", "-nan", "inf"])
+def test_an_average_that_is_no_number_is_a_fault(average: str) -> None:
+    result = one(GOOD.replace("147.28", average))
+    assert result.faults == (f"not a number: line 28: # Avg bus bandwidth    : {average}",)
+    assert (busbw(result), result.avg_busbw_gb_s) == (WHOLE, None)
+
+
+@pytest.mark.parametrize("wrong", ["nan", "inf"])
+def test_a_count_of_wrong_elements_that_is_no_number_is_a_fault(wrong: str) -> None:
+    result = one(GOOD.replace(ROW_8, ROW_8.replace("163.14       0", f"163.14     {wrong}")))
+    assert result.faults[0].startswith("not a number: line 26: 8388608")
+
+
+def test_a_fraction_of_a_wrong_element_is_not_rounded_to_none() -> None:
+    result = one(GOOD.replace(ROW_8, ROW_8.replace("163.14       0", "163.14     0.5")))
+    assert result.faults == (
+        "wrong data: #wrong is not 0 in 1 measurements, first at 8388608 bytes (1 elements)",
+    )
+
+
+def test_rows_of_another_collective_than_the_program_are_a_fault() -> None:
+    result = one(GOOD.replace("all_reduce_perf", "all_gather_perf"))
+    assert result.faults == (
+        "the program is all_gather_perf, but the rows are not of that collective",
+    )
+    assert result.complete is True
+
+
+def test_all_reduce_without_its_check_in_place_is_no_sendrecv() -> None:
+    """Its busbw is 1.875 times its algbw, that of sendrecv is its algbw."""
+    rows = (ROW_4, ROW_8)
+    text = GOOD
+    for row in rows:
+        text = text.replace(row, f"{row[:-1].rstrip()}     N/A")
+    result = one(text)
+    assert (result.collective, result.nranks, result.faults) == ("all_reduce", 16, ())
+
+
+def test_a_row_that_was_not_checked_beside_others_that_were_is_named() -> None:
+    result = one(GOOD.replace(ROW_8, ROW_8.replace("163.14       0", "163.14     N/A")))
+    assert result.problems == (
+        "the data of 1 of 2 rows was not checked out of place, first at 8388608 bytes: #wrong is N/A",
+    )
+    assert result.faults == ()
+
+
+def test_a_bandwidth_beside_a_time_of_zero_is_a_fault() -> None:
+    result = one(GOOD.replace(ROW_8, ROW_8.replace("    96.41", "     0.00")))
+    assert result.faults[0].startswith(
+        "line 26: algbw is 87.01 GB/s, but 8388608 bytes in 0 µs are at least "
+    )
+
+
+def test_a_count_of_elements_that_is_not_the_size_is_a_fault() -> None:
+    row_16 = (
+        ROW_8.replace(" 8388608       2097152", "16777216       4194304")
+        .replace("96.41", "192.8")
+        .replace("95.88", "191.8")
+    )
+    text = GOOD.replace(ROW_8, f"{ROW_8.replace('2097152', '1048576')}\n{row_16}")
+    assert (
+        "line 26: 1048576 elements of float are not 8388608 bytes as in the other rows"
+        in one(text).faults
+    )
+
+
 def test_wrong_elements_are_counted_as_printed_also_in_scientific_notation() -> None:
     text = GOOD.replace(ROW_8, ROW_8.replace("163.14       0", "163.14  1.5e+06")).replace(
         "values : 0 OK", "values : 2 FAILED"

@@ -117,6 +117,20 @@ def test_small_messages_are_not_called_low(
     assert "low:" not in read(capsys, tmp_path / "t.out", small)[1]
 
 
+def test_a_network_that_small_messages_fill_is_called_low_too(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The best of a flat table may be its smallest message: a hundredth went without a word."""
+    sizes = tuple(1 << power for power in range(23, 34))
+    status, out = read(
+        capsys,
+        tmp_path / "flat.out",
+        table(lambda size: 1.2 if size < GIB else 1.19, nodes=2, sizes=sizes),
+    )
+    assert status == 0
+    assert "problem low: busbw 1.20 GB/s at 128 MiB on 2 nodes x 8 H100 needs 5 Gb/s" in out
+
+
 def test_a_dip_and_placements_far_apart_are_remarked(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
