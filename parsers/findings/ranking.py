@@ -392,20 +392,24 @@ def _explain(known: Catalogue, candidates: Mapping[str, _Candidate]) -> None:
                 cause.is_guess_at_cause = True
             elif cause.best() is Weight.WEAK and _is_late(cause, consequence):
                 continue
-            elif _outweighs(cause, before[name], consequence, before[other]):
+            elif _outweighs(known, cause, before[name], consequence, before[other]):
                 consequence.explained_by.append(name)
                 consequence.confidence = Confidence.POSSIBLE
 
 
 def _outweighs(
-    cause: _Candidate, sure: Confidence, consequence: _Candidate, other_sure: Confidence
+    known: Catalogue,
+    cause: _Candidate,
+    sure: Confidence,
+    consequence: _Candidate,
+    other_sure: Confidence,
 ) -> bool:
     """The cause is sure enough, from no higher layer, and the first where both explain each other."""
     if _SURE[sure] < min(_SURE[other_sure], 1):
         return False
     if consequence.from_kernel() and not cause.from_kernel():
         return False
-    is_mutual = cause.symptom.id in consequence.symptom.explains
+    is_mutual = cause.symptom.id in known.consequences[consequence.symptom.id]
     return not is_mutual or (sure, cause.first()) <= (other_sure, consequence.first())
 
 

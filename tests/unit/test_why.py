@@ -514,6 +514,18 @@ def test_a_good_output_of_a_tool_does_not_excuse_the_lines_behind_it(
     assert (status, "loss-not-finite" in out) == (3, True)
 
 
+def test_of_two_that_may_explain_each_other_the_first_one_leads(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    text = (
+        "Abort(606203407) on node 10 (rank 10 in comm 0): Fatal error in PMPI_Put: Other MPI error, error stack:\n"
+        "MPIDI_OFI_do_put(436): OFI rdma write immediate failed (ofi_rma.h:436:MPIDI_OFI_do_put:Invalid argument)\n"
+        "fi_getinfo: -61\n"
+    )
+    out = why(capsys, write(tmp_path, "job.err", text))[1]
+    assert "[ofi-device-error]" in out.splitlines()[0]
+
+
 def test_a_partition_named_gpu_is_no_gpu(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
