@@ -177,6 +177,14 @@ def test_a_host_without_the_tools_is_unknown_and_says_which_are_missing(
     assert done.returncode == 3, done
     assert done.stdout.splitlines()[0] == "UNKNOWN  0 links, 0 nodes: no link was read"
     assert "NOT READ  iblinkinfo on local:" in done.stdout
+    required = [
+        each["check_id"]
+        for each in report(tmp_path)["checks"]
+        if each["status"] == "UNKNOWN" and each["required"]
+    ]
+    assert required
+    # What is required is a problem above: the gaps are of advisory checks.
+    assert not [each for each in required if f"NOT CHECKED  {each}" in done.stdout]
 
 
 def test_a_report_of_such_a_run_never_says_better_than_the_run_did(

@@ -34,6 +34,12 @@ def complaint(*arguments: str | None, environ: dict[str, str] | None = None) -> 
     return caught.value.lines()
 
 
+def test_links_in_the_place_of_invented_rails_carry_the_data() -> None:
+    invented = Node("a", rails=("mlx5_0",), data_links=("eth0",))
+    assert invented.data_interfaces == ("eth0",)
+    assert Node("a", rails=("mlx5_0",)).data_interfaces == ("mlx5_0",)
+
+
 def test_a_host_list_alone_is_a_cluster() -> None:
     assert resolve(None, "gpu-[002-003],gpu-001", None, {"SLURM_JOB_NODELIST": "other"}) == Cluster(
         nodes=(Node("gpu-002"), Node("gpu-003"), Node("gpu-001")),

@@ -128,3 +128,18 @@ def test_a_path_is_on_the_deepest_file_system_above_it_and_on_no_namesake() -> N
     paths = ("/data", "/data/run/a", "/data2/a", "/tmp")
     assert [proc_host.mount_of(path, systems) for path in paths] == [data, deep, root, root]
     assert proc_host.mount_of("/data2/a", (data,)) is None
+
+
+@pytest.mark.parametrize(
+    ("listed", "domains"),
+    [
+        ((("efa", "rdmap0s6-rdm"), ("efa", "rdmap0s7-rdm"), ("tcp", "eth0")), [2.0]),
+        ((("tcp", "eth0"),), []),
+    ],
+)
+def test_providers_other_than_efa_say_nothing_of_efa(
+    listed: tuple[tuple[str, str], ...], domains: list[float]
+) -> None:
+    text = "".join(f"provider: {name}\n    domain: {domain}\n" for name, domain in listed)
+    (reading,) = tools.read(text)
+    assert [dict(fact.values)["domains"] for fact in reading.facts] == domains
