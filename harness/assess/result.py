@@ -83,8 +83,8 @@ from busbw.store.artefacts import (
 from busbw.store.plan import RunPlan
 from busbw.store.run_directory import Damage, RunDir
 from busbw.survey import earlier as earlier_surveys
+from busbw.survey import held_back, link_baseline, retransmitted
 from busbw.survey import layer_breakdown as survey_layers
-from busbw.survey import link_baseline, retransmitted
 from busbw.survey.confirm import confirming
 
 SCHEMA = "busbw.run/1"
@@ -278,7 +278,7 @@ def _judge(run: RunDir, raw: _Raw) -> _Judged:
     wiring = layout.fabric(run, plan)
     check_findings = verdict.check_findings(checks)
     outcome = blame.solve((*earlier_surveys.load(run), *samples), wiring)
-    outcome = retransmitted.separated(run, plan, raw.launches, outcome, wiring)
+    outcome = held_back.separated(run, plan, raw.launches, outcome, wiring)
     appraised = appraisal.appraise(
         run, plan, raw.launches, raw.answers, checks, outcome, _comparable(raw)
     )

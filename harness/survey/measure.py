@@ -21,7 +21,7 @@ from busbw.run.launching import Place, make
 from busbw.run.measure import Launch, measure_together, wait_until_quiet
 from busbw.store.artefacts import CaseArtefact
 from busbw.store.plan import RunPlan
-from busbw.survey import earlier, layer_breakdown, retransmitted, separate_launches
+from busbw.survey import earlier, held_back, layer_breakdown, separate_launches
 from busbw.survey.adapt import (
     MOST_WHEN_FREE,
     SurveyLimits,
@@ -207,7 +207,7 @@ class _Survey:
         for launch in own:
             samples += launch.samples
         outcome = blame.solve(tuple(samples), self._fabric)
-        return retransmitted.separated(run, plan, own, outcome, self._fabric)
+        return held_back.separated(run, plan, own, outcome, self._fabric)
 
     def _affords(self, more: int) -> bool:
         """So many more launches fit into the budget, at the average time of those before."""

@@ -9,7 +9,7 @@ from busbw.assess.counter_texts import NodeTexts, of_case
 from busbw.assess.launches import Launch
 from busbw.fabrics.fabric import DataPath
 from busbw.model import ComponentKind, Finding, Uncovered
-from busbw.parsers.blame import loss, priors
+from busbw.parsers.blame import loss
 from busbw.parsers.blame.blame import BlameOutcome
 from busbw.parsers.blame.loss import PairTraffic
 from busbw.parsers.blame.parts import Fabric
@@ -71,26 +71,6 @@ def findings(
         p for p in pairs if (p.launch, frozenset(p.nodes)) not in slow and not bad & set(p.nodes)
     )
     return loss.findings(tuple(unexplained), fabric)
-
-
-def separated(
-    run: RunDir,
-    plan: RunPlan,
-    launches: tuple[Launch, ...],
-    outcome: BlameOutcome,
-    fabric: Fabric,
-) -> BlameOutcome:
-    """The outcome with the nodes of a leaf in its place, where their counters say so. They are read
-    only where something is to be told by them.
-
-    Raises:
-        RunDirError: an artefact is not readable.
-    """
-    nodes = priors.doubtful_leaf(outcome)
-    if not nodes:
-        return outcome
-    counted = count(run, plan, launches)
-    return priors.of_held_back(outcome, loss.held_back(counted.pairs, nodes, fabric))
 
 
 def not_counted(blind: dict[str, dict[str, str]]) -> tuple[Uncovered, ...]:

@@ -16,7 +16,6 @@ from dataclasses import dataclass
 
 from busbw.model import Component, ComponentKind, Confidence, Evidence, Finding, Status
 from busbw.parsers.blame.columns import Columns
-from busbw.parsers.blame.constants import FEWEST_LAUNCHES
 from busbw.parsers.blame.explain import Explainer, Suspicion
 from busbw.parsers.blame.levels import Level
 from busbw.parsers.blame.parts import Fabric, crossing, loads
@@ -137,44 +136,6 @@ def evidence(
         f" pairs without a suspect: {usual:.2%}"
     )
     return (Evidence(worst.artefact, worst.line_no, text),)
-
-
-def held_back(
-    pairs: Iterable[PairTraffic], nodes: tuple[str, ...], fabric: Fabric
-) -> dict[str, Evidence]:
-    """Those of `nodes` that their own port holds back, each with its evidence: it sends next to
-    nothing again, while its partners on other leaves do with what they send to it.
-
-    What a narrow place cannot take is dropped in front of it. A node whose own port is narrow waits
-    with what it sends, and drops none; what comes for it overflows the switch. Behind a switch or an
-    uplink that is narrow both ends lose, each what it sends.
-    """
-    leaf = dict(fabric.leaf_of)
-    found = {}
-    for node in nodes:
-        own: list[float] = []
-        partners: list[float] = []
-        last: PairTraffic | None = None
-        for pair in pairs:
-            other = next((name for name in pair.nodes if name != node), node)
-            usable = pair.sent >= FEWEST_SEGMENTS and len(pair.of_each) == len(pair.nodes) == 2
-            if node not in pair.nodes or not usable or leaf.get(other) == leaf.get(node):
-                continue
-            shares = dict(zip(pair.nodes, pair.of_each, strict=True))
-            own.append(shares[node])
-            partners.append(shares[other])
-            last = pair
-        if last is None or len(own) < FEWEST_LAUNCHES:
-            continue
-        mine, theirs = statistics.median(own), statistics.median(partners)
-        if mine <= USUAL and theirs >= _FAR_MORE * USUAL:
-            text = (
-                f"{node} sent {mine:.2%} of its TCP segments again, its partners on other leaves"
-                f" {theirs:.2%}, in {len(own)} launches: its own port is the narrow place, and no"
-                " switch behind it"
-            )
-            found[node] = Evidence(last.artefact, last.line_no, text)
-    return found
 
 
 def _median_share(pairs: list[PairTraffic]) -> float:

@@ -4,15 +4,21 @@ from __future__ import annotations
 
 import random
 from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from busbw.model import Component, ComponentKind
-from busbw.parsers.blame import blame, loss, priors
+from busbw.parsers.blame import blame, held_back, loss, priors
 from busbw.parsers.blame.blame import BlameOutcome
 from busbw.parsers.blame.loss import PairTraffic
 from busbw.parsers.blame.parts import Fabric
 from busbw.parsers.nccl_tests.groups import GroupSample
+from busbw.store import artefacts, run_directory
+from busbw.store.artefacts import CounterFile, CountersArtefact
+from busbw.store.run_directory import RunDir
+from busbw.survey.held_back import of_ports
 
 LEAVES = (("node1", "leaf1"), ("node2", "leaf1"), ("node3", "leaf2"), ("node4", "leaf2"))
 FABRIC = Fabric(LEAVES, oversubscription=(("leaf1", 0.5), ("leaf2", 0.5)))
@@ -63,7 +69,8 @@ LOSSLESS = traffic(dict.fromkeys(("node1", "node2", "node3", "node4"), 0.0))
 def separated(outcome: BlameOutcome, pairs: tuple[PairTraffic, ...]) -> BlameOutcome:
     nodes = priors.doubtful_leaf(outcome)
     assert nodes == ("node3", "node4")
-    return priors.of_held_back(outcome, loss.held_back(pairs, nodes, FABRIC))
+    traffic = {held_back.SEGMENTS: pairs}
+    return priors.of_held_back(outcome, held_back.held_back(traffic, nodes, FABRIC))
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -106,12 +113,124 @@ def test_one_node_alone_that_is_held_back_does_not_stand_for_its_leaf() -> None:
 
 def test_one_launch_and_little_traffic_prove_no_port() -> None:
     nodes = ("node3", "node4")
-    assert loss.held_back(NODES_NARROW[:4], nodes, FABRIC) == {}
+    once = {held_back.SEGMENTS: NODES_NARROW[:4]}
+    assert held_back.held_back(once, nodes, FABRIC) == {}
     few = tuple(replace(pair, sent=loss.FEWEST_SEGMENTS - 1) for pair in NODES_NARROW)
-    assert loss.held_back(few, nodes, FABRIC) == {}
+    assert held_back.held_back({held_back.SEGMENTS: few}, nodes, FABRIC) == {}
 
 
 def test_without_a_leaf_in_doubt_no_counter_is_asked_for() -> None:
     healthy = BlameOutcome((), 1.0, 0.1, (), "")
     assert priors.doubtful_leaf(healthy) == ()
     assert priors.of_held_back(healthy, {}) is healthy
+
+
+def rdma_texts(
+    run: RunDir, met: dict[str, dict[str, int]], *, waits: bool = True
+) -> tuple[SimpleNamespace, ...]:
+    """Composed, not recorded: counters around each meeting, of a port that sends a million packets. `met`:
+    node → counter → what it counts in a launch across leaves."""
+    launches = []
+    for number, groups in enumerate(MEETINGS):
+        for moment, packets in (("before", 5_000_000), ("after", 6_000_000)):
+            files = []
+            for pair in groups:
+                inside = dict(LEAVES)[pair[0]] == dict(LEAVES)[pair[1]]
+                for node in pair:
+                    counted = dict.fromkeys(COUNTED if waits else COUNTED[:-1], 7)
+                    for name, count in {} if inside else met.get(node, {}).items():
+                        counted[f"counters/{name}"] += count if moment == "after" else 0
+                    counted["counters/port_xmit_packets"] = packets
+                    counted["counters/port_xmit_data"] = packets * 1024
+                    lines = (
+                        f"mlx5_0/ports/1/{'' if 'xmit' in name else 'hw_'}{name}:{count}"
+                        for name, count in counted.items()
+                    )
+                    text = "\n".join(("== time 1", "== rdma", *lines, "== end", ""))
+                    path = run.write_raw(f"cases/{number}/counters-{moment}/{node}.txt", text)
+                    files.append(CounterFile(node, path, ""))
+            artefacts.keep(
+                run,
+                f"cases/{number}/counters-{moment}.json",
+                CountersArtefact(moment, tuple(files)),
+            )
+        launches.append(
+            SimpleNamespace(
+                artefact=SimpleNamespace(case=SimpleNamespace(id=str(number))),
+                samples=tuple(SimpleNamespace(nodes=pair) for pair in groups),
+            )
+        )
+    return tuple(launches)
+
+
+COUNTED = tuple(
+    f"counters/{name}"
+    for name in (
+        *("packet_seq_err", "local_ack_timeout_err", "out_of_sequence"),
+        *("rp_cnp_handled", "np_cnp_sent", "port_xmit_wait"),
+    )
+)
+AT = "2026-11-22T09:00:00Z"
+GOOD, NARROW = ("node1", "node2"), ("node3", "node4")
+
+
+@pytest.mark.parametrize(
+    ("good", "narrow", "text"),
+    [
+        (
+            {"packet_seq_err": 900, "local_ack_timeout_err": 100},
+            {"out_of_sequence": 1200},
+            "lost 0.0000% of the packets that it sent, its partners on other leaves 0.1200%",
+        ),
+        (
+            {},
+            {"np_cnp_sent": 2500},
+            "was told of a full queue for 0.0000% of the packets that it sent, its partners on"
+            " other leaves 0.2500%",
+        ),
+        (
+            {"port_xmit_wait": 512_000_000},
+            {},
+            "waited for credits for 0.0% of what it sent, its partners on other leaves 50.0%",
+        ),
+    ],
+    ids=["drops", "marks", "credits"],
+)
+def test_composed_rdma_counters_name_both_nodes_whose_own_ports_are_narrow(
+    tmp_path: Path, good: dict[str, int], narrow: dict[str, int], text: str
+) -> None:
+    run = run_directory.create(tmp_path / "run", AT, "survey")
+    met = dict.fromkeys(GOOD, good) | dict.fromkeys(NARROW, narrow)
+    traffic = of_ports(run, rdma_texts(run, met), NARROW)  # type: ignore[arg-type]
+    found = held_back.held_back(traffic, NARROW, FABRIC)
+    assert {node: (each.artefact, each.text) for node, each in found.items()} == {
+        node: (
+            f"raw/cases/6/counters-after/{other}.txt",
+            f"{node} {text}, in 6 launches: its own port is the narrow place, and no switch behind"
+            " it",
+        )
+        for node, other in zip(NARROW, ("node2", "node1"), strict=True)
+    }
+    after = priors.of_held_back(slow_leaf(1), found)
+    assert [part.names for part in after.flagged] == [("node3",), ("node4",)]
+
+
+@pytest.mark.parametrize("name", ["packet_seq_err", "rp_cnp_handled", "port_xmit_wait"])
+def test_composed_rdma_counters_of_a_narrow_leaf_name_no_node(tmp_path: Path, name: str) -> None:
+    run = run_directory.create(tmp_path / "run", AT, "survey")
+    met = {node: {name: 600_000_000} for node in (*GOOD, *NARROW)}
+    traffic = of_ports(run, rdma_texts(run, met), NARROW)  # type: ignore[arg-type]
+    assert held_back.held_back(traffic, NARROW, FABRIC) == {}
+
+
+def test_composed_rdma_counters_that_disagree_or_say_nothing_name_no_node(tmp_path: Path) -> None:
+    run = run_directory.create(tmp_path / "marks-both-ways", AT, "survey")
+    met = {node: {"packet_seq_err": 1000, "rp_cnp_handled": 2500} for node in GOOD}
+    met |= {node: {"rp_cnp_handled": 2500} for node in NARROW}
+    traffic = of_ports(run, rdma_texts(run, met), NARROW)  # type: ignore[arg-type]
+    assert held_back.held_back(traffic, NARROW, FABRIC) == {}
+    run = run_directory.create(tmp_path / "quiet", AT, "survey")
+    launches = rdma_texts(run, {}, waits=False)
+    traffic = of_ports(run, launches, NARROW)  # type: ignore[arg-type]
+    assert held_back.held_back(traffic, NARROW, FABRIC) == {}
+    assert {len(pairs) for pairs in traffic.values()} == {13, 0}
