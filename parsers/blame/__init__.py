@@ -16,6 +16,6 @@ confirm     what the launches made to confirm a suspect say of it
 findings    a suspect as a finding, with its evidence; narrow: the narrowest part that can be meant
 courses     each group against its peers, and what is reported of slow ones without a suspect
 
-Every number of the model is in constants. Two other subjects stand beside it: lost packets (loss)
-and the layers of a stack (layer_breakdown).
+Every number of the model is in constants. Three other subjects stand beside it: lost packets (loss),
+nodes whose own ports hold them back (held_back), and the layers of a stack (layer_breakdown).
 """
