@@ -8,7 +8,7 @@ machine is the one that was bought, only `busbw run provider-acceptance` sees; s
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 
 from busbw import playbook
@@ -45,7 +45,10 @@ def lines(
     launches = [table for place, table in enumerate(tables) if firsts[place] == place]
     results = [_judged(each, cases[each.case], contract, launches) for each in contract.criteria]
     status = _status(results)
-    if status is Status.PASS and not all_whole:
+    unchecked = _unchecked(
+        {str(cases[each.case].collective) for each in contract.criteria}, launches
+    )
+    if status is Status.PASS and (unchecked or not all_whole):
         status = Status.UNKNOWN
     copies = len(tables) - len(launches)
     notes = []
@@ -54,6 +57,13 @@ def lines(
     if not all_whole:
         notes.append(
             Line("  not every output is whole and right: see above; it counts against a pass")
+        )
+    if unchecked:
+        notes.append(
+            Line(
+                f"  no table of {', '.join(unchecked)} shows right data: every #wrong is N/A (-c 0);"
+                " it counts against a pass"
+            )
         )
     met = sum(each.status is Status.PASS for each in results)
     command = f"busbw run {_PLAYBOOK} --contract {shlex.quote(str(path))}"
@@ -75,6 +85,21 @@ def _status(results: Sequence[CriterionResult]) -> Status:
     if Status.FAIL in given:
         return Status.FAIL
     return Status.PASS if given == {Status.PASS} else Status.UNKNOWN
+
+
+def _unchecked(collectives: Collection[str], tables: Sequence[BenchmarkResult]) -> tuple[str, ...]:
+    """Those of the collectives that have tables, and none of them with checked data. One that is
+    checked is enough: launches for speed leave the check out."""
+    seen: dict[str, bool] = {}
+    for table in tables:
+        if table.collective is not None and table.collective in collectives:
+            checked = any(
+                value is not None and (value.wrong is not None or value.error is not None)
+                for row in table.rows
+                for value in (row.out_of_place, row.in_place)
+            )
+            seen[table.collective] = seen.get(table.collective, False) or checked
+    return tuple(sorted(collective for collective, checked in seen.items() if not checked))
 
 
 def _row(result: CriterionResult) -> tuple[str, ...]:

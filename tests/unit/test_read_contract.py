@@ -82,6 +82,24 @@ def test_numbers_are_not_called_met_beside_an_output_that_is_not_whole(
     assert out.splitlines()[-1].startswith("busbw: INCONCLUSIVE 1 of 1 criteria met")
 
 
+def test_numbers_are_not_called_met_where_no_table_shows_right_data(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Launches for speed may leave the check out (`-c 0`), if one of the same collective has it."""
+    checked = launches(361, 360, 362)
+    unchecked = checked.replace("       0", "     N/A")
+    status, out = judged(tmp_path, capsys, CONTRACT, unchecked)
+    assert status == 3
+    assert (
+        "  no table of all_reduce shows right data: every #wrong is N/A (-c 0); it counts against a pass\n"
+    ) in out
+    assert out.splitlines()[-1].startswith("busbw: INCONCLUSIVE 1 of 1 criteria met")
+    status, out = judged(tmp_path, capsys, CONTRACT, unchecked, launches(359))
+    assert (status, "shows right data" in out) == (0, False)
+    low = launches(330, 331, 332).replace("       0", "     N/A")
+    assert judged(tmp_path, capsys, CONTRACT, low)[0] == 1
+
+
 def test_a_criterion_about_a_setting_is_not_judged_by_a_table(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
