@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from busbw.cli import main
+from busbw.cli import main, text_ends
+from busbw.parsers.logs.scan import Hit, Line
 
 START = "node1:41:41 [0] NCCL INFO NCCL version 2.28.3+cuda12.9\n"
 
@@ -67,3 +68,10 @@ def test_a_bar_without_line_ends_is_progress(
     status, out = why(tmp_path, capsys, START + bar)
     assert status == 3
     assert "at 49 of 100" in out
+
+
+def test_a_line_that_was_kept_is_not_added_again_from_the_end() -> None:
+    kept = Hit("some", None, 4, (Line(1, "a"), Line(12, "b")))
+    of_end = Hit("some", None, 2, (Line(2, "b"), Line(5, "c")))
+    (joined,) = text_ends._joined([kept], [of_end], before=10)
+    assert joined.examples == (Line(1, "a"), Line(12, "b"), Line(15, "c"))
