@@ -51,13 +51,30 @@ _GPU = re.compile(
 _NODE = re.compile(
     r"\bon node \(?(?P<node>[\w.-]+)|\berror: (?P<srun>[\w.\[\],-]+): tasks? "
     r"|^ *Peer host: +(?P<peer_host>[\w.-]+)$"
+    r"|\bssh: connect to host (?P<ssh>[\w.-]+) port|[Cc]ould not resolve host(?:name)?:? (?P<unresolved>[\w.-]+)"
+    r"|\b(?:get host address for|Unable to resolve) \"?(?P<address>[\w.-]+)|\[\[(?P<peer>[\w.-]+)\]:\d+\] failed"
+    r"|^(?P<shell>(?=[\w.-]*\d)[\w.-]+): (?:ba|da|z|k)?sh: "
 )
+"""The node that a line blames: of Open MPI, Slurm, ssh, MPICH's Hydra, and of a shell whose launcher writes its host."""
 _NOTICED = re.compile(r"\bexited on signal 13\b")
 """SIGPIPE: it wrote to a process that had ended. The one that failed first is another."""
 NAMED = (
     (_HOST, "{}", (" [",)),
     (_RANK, "rank {}", ("rank", "[default")),
-    (_NODE, "{}", ("on node ", "error: ", "peer host: ")),
+    (
+        _NODE,
+        "{}",
+        (
+            "on node ",
+            "error: ",
+            "peer host: ",
+            "connect to host ",
+            "resolve ",
+            "address for ",
+            "] failed",
+            "sh: ",
+        ),
+    ),
     (_DEVICE, "{}", ("hca ", "dev", "net/ib")),
     (_GPU, "GPU {}", ("(",)),
     (_PEER, "peer {}", ("<",)),
@@ -431,6 +448,9 @@ def places(text: str) -> tuple[str, ...]:
 
     >>> places("gpu7:4711:4720 [3] NCCL WARN NET/IB: Got completion from peer 10.0.0.8<47001> with status=12 hca mlx5_3")
     ('gpu7', 'mlx5_3', 'peer 10.0.0.8')
+
+    >>> places("ssh: connect to host gpu-8 port 22: Connection refused"), places("node7: bash: line 1: orted: command not found")
+    (('gpu-8',), ('node7',))
 
     Who only noticed that another had ended is no place to look at.
 
