@@ -1,5 +1,5 @@
 """What the rows of one table show by themselves, without any hardware: a size far below both
-neighbours, and in place far from out of place.
+neighbours, a curve that falls at its end, and in place far from out of place.
 
 >>> from busbw.model.benchmark import BenchmarkRow, Measurement
 >>> def row(size, busbw):
@@ -12,6 +12,7 @@ neighbours, and in place far from out of place.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import pairwise, takewhile
 
 from busbw.model.benchmark import BenchmarkRow, Measurement
 from busbw.units import format_bandwidth, format_size
@@ -20,6 +21,8 @@ DIP_FROM_BYTES = 1 << 20
 """Below it is latency: small sizes scatter."""
 DIP_DEPTH = 0.3
 """Of the slower neighbour: a step of NCCL's tuner is rarely deeper (docs: size-dip, 15 %)."""
+_FALL = 0.5
+"""Of the best smaller size."""
 _PLACES_FROM_BYTES = 32 << 20
 """Below it in place and out of place of collectives with a root differ by half on good fabrics."""
 _PLACES_APART = 0.3
@@ -28,7 +31,7 @@ _PLACES_APART = 0.3
 
 def remarks(rows: Sequence[BenchmarkRow]) -> tuple[str, ...]:
     """What is worth a look, in words; nothing of it makes a table bad."""
-    return (*_dips(rows), *_places(rows))
+    return (*_dips(rows), *_fall(rows), *_places(rows))
 
 
 def _dips(rows: Sequence[BenchmarkRow]) -> Iterator[str]:
@@ -47,6 +50,34 @@ def _dips(rows: Sequence[BenchmarkRow]) -> Iterator[str]:
                     " busbw why size-dip"
                 )
                 break
+
+
+def _fall(rows: Sequence[BenchmarkRow]) -> Iterator[str]:
+    """The size from which the bandwidth stays far below that of a smaller one, to the end."""
+    if any(one.size_bytes >= other.size_bytes for one, other in pairwise(rows)):
+        return
+    large = [row for row in rows if row.size_bytes >= DIP_FROM_BYTES]
+    for placement in ("out of place", "in place"):
+        text = _fall_of(large, placement)
+        if text:
+            yield text
+            return
+
+
+def _fall_of(rows: Sequence[BenchmarkRow], placement: str) -> str:
+    """In words; empty = it does not fall."""
+    curve = [(row.size_bytes, _busbw(row, placement) or 0.0) for row in rows]
+    best_bytes, best = max(curve, key=lambda point: point[1], default=(0, 0.0))
+    low = list(takewhile(lambda point: 0 < point[1] < (1 - _FALL) * best, reversed(curve)))
+    if not low:
+        return ""
+    size_bytes, busbw = low[-1]
+    more = f", and {len(low) - 1} larger sizes no more" if len(low) > 1 else ""
+    return (
+        f"{format_size(size_bytes)} {placement} gives {format_bandwidth(busbw)}, after"
+        f" {format_bandwidth(best)} at {format_size(best_bytes)}{more}: something disturbed or"
+        " throttled the largest sizes; measure them again, alone"
+    )
 
 
 def _busbw(row: BenchmarkRow, placement: str) -> float | None:

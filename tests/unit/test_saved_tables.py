@@ -131,6 +131,25 @@ def test_a_network_that_small_messages_fill_is_called_low_too(
     assert "problem low: busbw 1.20 GB/s at 128 MiB on 2 nodes x 8 H100 needs 5 Gb/s" in out
 
 
+def test_a_curve_that_falls_at_its_end_is_remarked(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The last size has no second neighbour, three slow ones have no fast one: both went without a
+    word."""
+    sizes = tuple(1 << power for power in range(23, 34))
+    last = table(lambda size: 142.0 if size == 8 * GIB else 360.0, nodes=8, sizes=sizes)
+    status, out = read(capsys, tmp_path / "last.out", last)
+    assert status == 0
+    assert "  problem 8 GiB out of place gives 142.0 GB/s, after 360.0 GB/s at 8 MiB: some" in out
+    three = table(lambda size: 142.0 if size >= 2 * GIB else 360.0, nodes=8, sizes=sizes)
+    assert (
+        "after 360.0 GB/s at 8 MiB, and 2 larger sizes no more: some"
+        in (read(capsys, tmp_path / "three.out", three)[1])
+    )
+    half = table(lambda size: 190.0 if size >= 2 * GIB else 360.0, nodes=8, sizes=sizes)
+    assert "largest sizes" not in read(capsys, tmp_path / "half.out", half)[1]
+
+
 def test_a_dip_and_placements_far_apart_are_remarked(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
