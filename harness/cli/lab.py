@@ -199,7 +199,9 @@ def _down(args: argparse.Namespace) -> int:
         if name is None and not names():
             continue
         state = bringup.down(name)
-        if state is not None:
+        if state is None:
+            sys.stdout.write(f"no lab is named {name}: nothing was taken down\n")
+        else:
             sys.stdout.write(f"lab {state.name} is down\n")
     return 0
 

@@ -142,6 +142,12 @@ test."""
 
 # What many groups share: a leaf, its uplinks, a way between leaves, a rail of all nodes.
 
+AS_SLOW = 0.05
+"""By which the ratios of pairs that share a cable differ at most. Source: assumption, what is left
+of a cable is left to each."""
+FEWEST_AS_SLOW = 2
+"""Other pairs of a leaf that are as slow, for the cable to be likelier than the pair. Source:
+assumption, one may be a chance."""
 LAUNCHES_OF_SHARED = 3
 """That must speak against it: a passing load looks like that in one launch, and seldom in three.
 Source: assumption; the ablation changed no end."""
@@ -161,6 +167,9 @@ AGREES = 0.25
 NEARLY = 0.75
 """Of what the best rail of uplinks explains: what explains as much cannot be told from it. Source:
 assumption."""
+DEEP = 0.3
+"""Share that a group lost, from which on no thin loss can be told in it. Source: arithmetic, a second
+flow on its cable takes half."""
 MOST_THIN = 4
 """Losses of uplinks' rails that are named in one run. Source: assumption, more have a cause in
 common."""

@@ -19,7 +19,9 @@ from busbw.parsers.blame.chance import deviations_for, student
 from busbw.parsers.blame.columns import Columns
 from busbw.parsers.blame.constants import (
     ALWAYS,
+    AS_SLOW,
     COINCIDENCE,
+    FEWEST_AS_SLOW,
     FEWEST_LAUNCHES,
     FEWEST_PEERS,
     FLICKER,
@@ -112,7 +114,7 @@ class Proof:
         across = of_nodes and self._accounting.only_across(account.part, account.explained)
         if across and self._is_of_way(account):
             return False
-        if account.part.kind is _PAIR and self._is_of_end(account):
+        if account.part.kind is _PAIR and (self._is_of_end(account) or self._is_of_leaf(account)):
             return False
         slow, clean = len(account.slow_in), len(account.clean_in)
         slow_in = set(account.slow_in)
@@ -210,7 +212,7 @@ class Proof:
         return frozenset(self._leaf.get(node, "") for node in nodes)
 
     def _is_design(self, account: Account) -> bool:
-        """Others of its kind leave as little to as many groups at once: launches in which these were
+        """Others of its kind that are as full carry as little at once: launches in which these were
         compared with each other alone hide that."""
         import numpy as np
 
@@ -220,9 +222,16 @@ class Proof:
         others = columns.members(columns.of_kind(account.part))
         as_full = (others.together >= fewest) & ~np.isin(others.at, own.at)
         at = others.at[as_full]
-        halfway = (1.0 + account.ratio) / 2 * float(np.median(columns.expected[explained]))
+        if not len(at):
+            return False
         got = columns.ratio[at] * columns.expected[at]
-        return len(at) > 0 and float(np.median(got)) <= halfway
+        halfway = (1.0 + account.ratio) / 2
+        if float(np.median(got)) <= halfway * float(np.median(columns.expected[explained])):
+            return True
+        if account.of_each or account.ratio <= 0.0:
+            return False
+        carried = float(np.median(got * others.together[as_full]))
+        return carried <= halfway * account.capacity / account.ratio
 
     def _is_of_end(self, account: Account) -> bool:
         """One of the pair's ends is as slow with others on such a way."""
@@ -237,6 +246,23 @@ class Proof:
             if len(others) and statistics.median(others.tolist()) <= halfway:
                 return True
         return False
+
+    def _is_of_leaf(self, account: Account) -> bool:
+        """Other pairs that leave one of its leaves are as slow: static routing leads them over the
+        same cable."""
+        columns, part = self._columns, account.part
+        if not all(columns.crosses[index] for index in account.explained):
+            return False
+        as_slow = columns.crosses & (abs(columns.ratio - account.ratio) <= AS_SLOW)
+        if part.rail is not None:
+            as_slow &= columns.rail == part.rail
+        leaves = {self._leaf.get(name) for name in part.names}
+        others = set()
+        for index in as_slow.nonzero()[0].tolist():
+            nodes = columns.levels[index].sample.nodes
+            if leaves & {self._leaf.get(node) for node in nodes}:
+                others.add(frozenset(nodes))
+        return len(others - {frozenset(part.names)}) >= FEWEST_AS_SLOW
 
     def _in_bursts(self, account: Account) -> set[int]:
         """Launches in some of whose iterations its groups together got most of what is expected: a

@@ -27,6 +27,7 @@ from busbw.parsers.blame.chance import deviations_for, student
 from busbw.parsers.blame.constants import (
     AGREES,
     ALWAYS,
+    DEEP,
     DEVIATIONS,
     EFFICIENCY,
     FEWEST_LAUNCHES,
@@ -224,7 +225,8 @@ def thin_losses(
 
 
 def _against_pair(levels: Sequence[Level], predicted: Sequence[float]) -> dict[int, float]:
-    """What each group that nothing explains lost against the other rails of its pair."""
+    """What each group that nothing explains lost against the other rails of its pair; nothing where
+    most of these are slow by themselves: their flows share cables, which hides a thin loss."""
     pairs: dict[tuple[int, tuple[str, ...]], list[int]] = {}
     for index, level in enumerate(levels):
         sample = level.sample
@@ -237,7 +239,7 @@ def _against_pair(levels: Sequence[Level], predicted: Sequence[float]) -> dict[i
         if len(members) < FEWEST_RAILS or 2 * len(good) <= len(members):
             continue
         usual = statistics.median(levels[i].ratio for i in good)
-        if usual > 0.0:
+        if usual > 1.0 - DEEP:
             lost |= {i: 1.0 - levels[i].ratio / usual for i in good}
     return lost
 

@@ -312,20 +312,25 @@ def test_a_pair_whose_ends_are_as_slow_with_others_across_is_not_named() -> None
 
 
 @pytest.mark.parametrize(
-    ("size", "kind", "index"),
+    ("size", "kind", "noise", "index"),
     [
-        ("32x8", "cable", 5002),
-        ("32x8", "flaky", 5005),
-        ("32x8", "cable", 8000),
-        ("8x4", "flaky", 2004),
-        ("8x4", "cable", 8002),
+        ("32x8", "cable", "static", 5002),
+        ("32x8", "flaky", "static", 5005),
+        ("32x8", "cable", "static", 8000),
+        ("8x4", "flaky", "static", 2004),
+        ("8x4", "cable", "static", 8002),
+        ("128x8", "rail", "static", 9000),
+        ("128x8", "cable", "static", 9000),
+        ("128x8", "two", "real", 9001),
     ],
 )
 def test_what_static_routing_does_to_some_ways_names_no_node_and_no_whole_uplinks(
-    size: str, kind: str, index: int
+    size: str, kind: str, noise: str, index: int
 ) -> None:
     """A dead cable took a node's ways to one leaf alone; flows of now these, now those collided; one
     way was full while no other was, and others, when they were, were compared among themselves; two
-    couples collided at once; of a suspected rail and one of its pairs the rail was named."""
-    own = points(size, kind, "static", "held-out")
+    couples collided at once; of a suspected rail and one of its pairs the rail was named; uplinks
+    carried what all carry by design, half as full ones beside them; a pair met a dead cable as seven
+    others of its leaf did; of pairs that collided on all rails one rail got a little less."""
+    own = points(size, kind, noise, "held-out")
     assert BENCH.trial(case(own[index % len(own)], index)).end != "wrong"

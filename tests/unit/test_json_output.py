@@ -144,3 +144,10 @@ def test_an_error_is_at_most_three_lines_with_a_next_step_and_nothing_on_standar
         ["error", "seen", "next"],
         ["error", "next"],
     ), "what was seen is left out where the error itself is verbatim"
+
+
+def test_a_lab_that_does_not_exist_is_not_passed_over_in_silence(
+    place: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.main(["lab", "down", "--name", "nosuch"]) == 0
+    assert capsys.readouterr().out == "no lab is named nosuch: nothing was taken down\n"
