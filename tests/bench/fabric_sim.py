@@ -372,6 +372,10 @@ def main() -> None:
     parser.add_argument("--short", action="store_true", help="print the sums only")
     parser.add_argument("-v", "--verbose", action="store_true", help="print what was not right")
     args = parser.parse_args()
+    for words, known in ((args.sizes, SIZES), (args.kinds, KINDS), (args.noises, NOISES)):
+        unknown = set(words.split(",")) - set(known)
+        if unknown:
+            parser.error(f"not known: {', '.join(sorted(unknown))}; known: {', '.join(known)}")
     began = time.monotonic()
     journal = load(args.keep)
     trials = []

@@ -41,7 +41,7 @@ def test_things_have_words_of_their_own() -> None:
         ("slurmstepd: error: execve(): prted: No such file or directory", "orted-not-found"),
         ("ibv_create_ah failed with error No such device", "rdma-netns-mismatch"),
         ("newd: the P_Key 0x8001 is invalid", "ib-pkey-mismatch"),
-        ("newd: the token of node 7 has expired", "certificate-rejected"),
+        ("newd: the certificate of node 7 has expired", "certificate-rejected"),
     ],
 )
 def test_object_and_kind_give_the_cause_whoever_writes(line: str, first: str) -> None:
@@ -54,10 +54,13 @@ def test_object_and_kind_give_the_cause_whoever_writes(line: str, first: str) ->
     ("line", "is_likely"),
     [
         ("newd: libnew.so.3 could not be loaded", True),
-        ("newd: the token of node 7 is not found", True),
-        ("newd: the token of node 7 is invalid", False),
+        ("newd: the certificate of node 7 is not found", True),
+        ("newd: the certificate of node 7 is invalid", False),
         ("newd: slurmctld failed", False),
-        ("newd: no token here, and some of the other things that it needs are missing", False),
+        (
+            "newd: no certificate here, and some of the other things that it needs are missing",
+            False,
+        ),
     ],
 )
 def test_a_far_object_and_a_kind_that_says_little_leave_the_cause_open(

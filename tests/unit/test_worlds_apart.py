@@ -24,12 +24,13 @@ def printed(
         f" [0000:{bus + rank:02x}:00] NVIDIA H200\n"
         for rank in range(ranks)
     )
-    factor = 1.75 if collective == "all_reduce" else 0.875
+    reduces = collective == "all_reduce"
+    factor, redop, shares = (1.75, "sum", 1) if reduces else (0.875, "none", ranks)
     rows = ""
     for size in (8388608, 16777216):
         time_us = size / 400e3
         algbw = f"{size / time_us / 1e3:7.2f} {size / time_us / 1e3 * factor:7.2f}       0"
-        rows += f"{size:12d} {size // 4:12d}     float     sum      -1"
+        rows += f"{size:12d} {size // 4 // shares:12d}     float {redop:>7}      -1"
         rows += f" {time_us:8.2f} {algbw} {time_us:8.2f} {algbw}\n"
     return (
         f"# Collective test starting: {collective}_perf\n"
