@@ -75,10 +75,8 @@ def _counted(
     sent: list[int] = []
     met: list[int] = []
     for own, partners in ((first, second), (second, first)):
-        packets, counts = (
-            _sum(own, (sign.sent,)),
-            [_sum(own, sign.own), _sum(partners, sign.partners)],
-        )
+        packets = _sum(own, (sign.sent,))
+        counts = (_sum(own, sign.own), _sum(partners, sign.partners))
         # As the node or its partner counts it, whichever saw more.
         known = [count for count in counts if count is not None]
         if not packets or not known:

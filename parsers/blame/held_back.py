@@ -17,11 +17,8 @@ from dataclasses import dataclass
 
 from busbw.model import Evidence
 from busbw.parsers.blame.constants import FEWEST_LAUNCHES
-from busbw.parsers.blame.loss import FEWEST_SEGMENTS, USUAL, PairTraffic
+from busbw.parsers.blame.loss import FAR_MORE, FEWEST_SEGMENTS, USUAL, PairTraffic
 from busbw.parsers.blame.parts import Fabric
-
-_FAR_MORE = 4
-"""Times what is usual."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +84,7 @@ def held_back(
         seen = [_seen(sign, pairs, node, fabric) for sign, pairs in traffic.items()]
         known = [each for each in seen if each is not None]
         if all(each.own <= each.sign.usual for each in known):
-            telling = (e for e in known if e.partners >= _FAR_MORE * e.sign.usual)
+            telling = (e for e in known if e.partners >= FAR_MORE * e.sign.usual)
             if (first := next(telling, None)) is not None:
                 found[node] = _evidence(node, first)
     return found

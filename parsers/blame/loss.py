@@ -33,7 +33,7 @@ this by two; 0.00125 took the full queues of a node at half its rate for loss.""
 NOISE = 0.1
 """Standard deviation, at least, of what a stream keeps; and half of one over the root of the
 segments that were sent again."""
-_FAR_MORE = 4
+FAR_MORE = 4
 """Times what is usual."""
 _EVIDENCE = 12
 
@@ -126,7 +126,7 @@ def evidence(
     if not own or not others:
         return ()
     share, usual = _median_share(own), _median_share(others)
-    if share < max(USUAL, _FAR_MORE * usual):
+    if share < max(USUAL, FAR_MORE * usual):
         return ()
     worst = max(own, key=lambda pair: pair.share)
     launches = len({pair.launch for pair in own})
