@@ -237,21 +237,21 @@ class Accounting:
         only_inside = (some & np.array(of_leaf, dtype=bool))[members.part]
         return members.some(inside | ~only_inside)
 
-    def account(self, part: Component) -> Account | None:
+    def account(self, part: Component, capacity: float | None = None) -> Account | None:
         """What speaks for and against one part, beyond what is explained already; None = nothing
-        for it."""
+        for it. `capacity`: what it carries, where that is known."""
         code = self.columns.code_of(part)
-        return self.accounts_of([code])[code]
+        return self.accounts_of([code], capacity=capacity)[code]
 
     def accounts_of(
-        self, codes: Sequence[int], *, worth: bool = False
+        self, codes: Sequence[int], *, worth: bool = False, capacity: float | None = None
     ) -> dict[int, Account | None]:
         """What speaks for and against each of these parts, beyond what is explained already; None =
         nothing for it.
 
         How much a part carries is taken from the groups that are slow or, for an average, from all
         of its groups, whichever explains more. `worth`: None as well for what its numbers allow
-        neither to flag nor to suspect.
+        neither to flag nor to suspect. `capacity`: what each carries, where that is known.
         """
         if not codes:
             return {}
@@ -260,7 +260,7 @@ class Accounting:
         asked += [(i, True) for i, part in enumerate(parts) if part.kind in _OF_EACH]
         members = self.telling([codes[i] for i, _ in asked], [each for _, each in asked])
         best: list[Account | None] = [None] * len(codes)
-        trials = self._trials([parts[i] for i, _ in asked], members)
+        trials = self._trials([parts[i] for i, _ in asked], members, capacity)
         if trials is not None:
             # What being bad at times costs counts against a flag, not against another launch.
             flickers = ~trials.steady & trials.clean.any(axis=1)
@@ -276,13 +276,19 @@ class Accounting:
                     best[i] = self._accounted(parts[i], trials, row, of_each=of_each)
         return dict(zip(codes, best, strict=True))
 
-    def _trials(self, parts: Sequence[Component], members: Members) -> _Trials | None:
-        """Each part with each level that it may carry; None = none has a slow group."""
+    def _trials(
+        self, parts: Sequence[Component], members: Members, known: float | None
+    ) -> _Trials | None:
+        """Each part with each level that it may carry, or with the known one; None = none has a slow
+        group."""
         import numpy as np
 
         columns = self.columns
         slow = columns.short(members.at) > SUSPICIOUS
         part, capacity = self._capacities(parts, members, slow)
+        if known is not None:
+            part = np.unique(part)
+            capacity = np.full(len(part), known)
         if not len(part):
             return None
         count = np.bincount(members.part, minlength=len(parts))

@@ -9,6 +9,7 @@ or comes and goes: another part must not be flagged in its place.
 from __future__ import annotations
 
 import math
+import statistics
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -133,10 +134,13 @@ class Explainer:
             own = [account for account in parts if account in named]
             if len(own) < 2:
                 continue
-            own += (account for account in named if account.part == whole)
-            united = self._in_place_of(own, whole, named)
+            before = [account for account in named if account.part == whole]
+            united = self._in_place_of([*own, *before], whole, named)
+            # What neighbours leave at times hides what is always missing: its parts may show that.
+            united = united or self._in_place_of(own, whole, named, level=_level(own))
             if united is None:
                 continue
+            own += before
             proved = self._proof.can_flag(united)
             # What is proved of a rail stays so; a pair is slow by itself only if no end explains it.
             stays = [a for a in own if a in flagged and a.part.kind is not ComponentKind.PAIR]
@@ -148,14 +152,18 @@ class Explainer:
         return flagged, suspected
 
     def _in_place_of(
-        self, own: Sequence[Account], whole: Component, everything: Sequence[Account]
+        self,
+        own: Sequence[Account],
+        whole: Component,
+        everything: Sequence[Account],
+        level: float | None = None,
     ) -> Account | None:
         """What speaks for the whole, without its parts; None = these explain it better, for what each
-        of them costs."""
+        of them costs. `level`: what it carries, where that is known."""
         if not self._is_candidate(whole):
             return None
         self._accounting.predict([account for account in everything if account not in own])
-        united = self._accounting.account(whole)
+        united = self._accounting.account(whole, level)
         if united is None:
             return None
         saved = math.fsum(map(expense, own)) - expense(united)
@@ -243,6 +251,12 @@ class Explainer:
             return ()
         kind = ComponentKind.NODE if part.rail is None else ComponentKind.RAIL
         return tuple(Component(kind, (node,), part.rail) for node in nodes)
+
+
+def _level(accounts: Sequence[Account]) -> float:
+    """What most of them carry."""
+    alike = [each.capacity for each in accounts if each.of_each == accounts[0].of_each]
+    return statistics.median(alike)
 
 
 def _rank(account: Account) -> tuple[float, bool, str]:
