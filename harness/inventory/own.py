@@ -33,9 +33,9 @@ from busbw.model import Cluster, Node
 from busbw.playbook import specification
 
 
-@dataclass(frozen=True, slots=True)
-class Defaults:
-    """What holds for every node that does not say otherwise."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeSettings:
+    """How a node is reached and what it has; None = not said here."""
 
     user: str | None = None
     port: int | None = None
@@ -47,21 +47,13 @@ class Defaults:
     labels: dict[str, str] | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry(NodeSettings):
     """Nodes with something of their own; `name` is a host list."""
 
     name: str
     address: str | None = None
     """Only where `name` is one host."""
-    user: str | None = None
-    port: int | None = None
-    identity_file: str | None = None
-    ssh_options: dict[str, str] | None = None
-    gpus: int | None = None
-    slots: int | None = None
-    rails: tuple[str, ...] | None = None
-    labels: dict[str, str] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +61,8 @@ class Inventory:
     """The file."""
 
     nodes: tuple[str | Entry, ...]
-    defaults: Defaults = Defaults()
+    defaults: NodeSettings = NodeSettings()
+    """Holds for every node that does not say otherwise."""
     head: str | None = None
     fabric: str | None = None
     launcher: str | None = None
@@ -144,7 +137,7 @@ def _nodes(document: Document[Inventory]) -> tuple[tuple[Node, ...], list[Proble
     nodes: list[Node] = []
     first_index: dict[str, int] = {}
     for index, item in enumerate(file.nodes):
-        entry = Entry(item) if isinstance(item, str) else item
+        entry = Entry(name=item) if isinstance(item, str) else item
         where = ("nodes", index) if isinstance(item, str) else ("nodes", index, "name")
         try:
             names = expand(entry.name)
@@ -206,7 +199,7 @@ def _repeated(what: str, again: list[str], first_index: int, tree: Tree) -> str:
 
 def _numbers(document: Document[Inventory]) -> Iterator[Problem]:
     """Numbers and names that the types cannot refuse."""
-    places: list[tuple[tuple[str | int, ...], Entry | Defaults]] = [
+    places: list[tuple[tuple[str | int, ...], NodeSettings]] = [
         (("defaults",), document.value.defaults)
     ]
     places += [
@@ -234,21 +227,30 @@ def _numbers(document: Document[Inventory]) -> Iterator[Problem]:
             )
 
 
-def _node(name: str, entry: Entry, defaults: Defaults) -> Node:
-    labels = {**(defaults.labels or {}), **(entry.labels or {})}
-    options = {**(defaults.ssh_options or {}), **(entry.ssh_options or {})}
-    rails = entry.rails if entry.rails is not None else defaults.rails
+def _node(name: str, entry: Entry, defaults: NodeSettings) -> Node:
+    """The node of that name; labels and ssh options of the entry come over those of the defaults."""
+    own = {
+        each.name: getattr(entry, each.name)
+        for each in dataclasses.fields(defaults)
+        if getattr(entry, each.name) is not None
+    }
+    settings = dataclasses.replace(defaults, **own)
     return Node(
         name=name,
         address=entry.address,
-        user=entry.user if entry.user is not None else defaults.user,
-        port=entry.port if entry.port is not None else defaults.port,
-        identity_file=(
-            entry.identity_file if entry.identity_file is not None else defaults.identity_file
-        ),
-        ssh_options=tuple(sorted(options.items())),
-        gpus=entry.gpus if entry.gpus is not None else defaults.gpus,
-        slots=entry.slots if entry.slots is not None else defaults.slots,
-        rails=rails or (),
-        labels=tuple(sorted(labels.items())),
+        user=settings.user,
+        port=settings.port,
+        identity_file=settings.identity_file,
+        ssh_options=_merged(defaults.ssh_options, entry.ssh_options),
+        gpus=settings.gpus,
+        slots=settings.slots,
+        rails=settings.rails or (),
+        labels=_merged(defaults.labels, entry.labels),
     )
+
+
+def _merged(
+    defaults: dict[str, str] | None, own: dict[str, str] | None
+) -> tuple[tuple[str, str], ...]:
+    """The pairs of both by name; where both have one, the own one."""
+    return tuple(sorted({**(defaults or {}), **(own or {})}.items()))
