@@ -12,7 +12,7 @@ from typing import TypeVar
 from busbw.assess import placeholders
 from busbw.building import recipe as building
 from busbw.building.node_types import Group
-from busbw.building.recipe import Benchmark, BuildOutcome, BuildPlan, KindBuild, Proof
+from busbw.building.recipe import BuildOutcome, BuildPlan, KindBuild, Proof
 from busbw.checks.software import NodeFacts
 from busbw.compare import ab
 from busbw.errors import BuildError
@@ -20,6 +20,7 @@ from busbw.inventory.hostlist import fold
 from busbw.launch import nccl_tests
 from busbw.model import CommandResult
 from busbw.run import build_copies, build_plans
+from busbw.run.build_plans import BuildRequest
 from busbw.run.context import Context
 from busbw.store import artefacts, own_builds
 from busbw.store.plan import RunPlan
@@ -27,16 +28,9 @@ from busbw.store.plan import RunPlan
 FILE = "build.json"
 
 
-def build(
-    context: Context,
-    head: str,
-    nodes: tuple[str, ...],
-    known: Mapping[str, NodeFacts],
-    benchmark: Benchmark,
-    root: str,
-) -> BuildOutcome:
-    """The benchmark on all `nodes`: built from its sources below `root`, once for each kind of
-    node, or found where it is said to be.
+def build(request: BuildRequest) -> BuildOutcome:
+    """The benchmark on all nodes: built from its sources, once for each kind of node, or found in
+    the folder that was named.
 
     A build of the same inputs is reused; so is the outcome of a run that goes on, where the nodes
     still have what it says.
@@ -45,17 +39,14 @@ def build(
         BuildError: it did not build for the head, or that node lacks what it takes; `seen` is the
         compiler's own line.
     """
+    context, benchmark = request.context, request.benchmark
     done = artefacts.load(context.run, FILE, BuildOutcome)
-    if done is not None and _still_there(context, done, known):
+    if done is not None and _still_there(request, done):
         return done
     if done is not None:
         context.progress("build", "the nodes do not have any more what was built: once more")
         context.run.set_aside(FILE)
-    outcome = (
-        _built(context, head, nodes, known, benchmark, root)
-        if benchmark.directory is None
-        else _existing(context, benchmark, nodes)
-    )
+    outcome = _built(request) if benchmark.directory is None else _existing(request)
     outcome = dataclasses.replace(
         outcome,
         version=benchmark.version,
@@ -97,8 +88,10 @@ def refuse_unsupported(plan: RunPlan, outcome: BuildOutcome) -> None:
         )
 
 
-def _still_there(context: Context, done: BuildOutcome, known: Mapping[str, NodeFacts]) -> bool:
-    """Pods may be new ones, caches are emptied, and programs swapped."""
+def _still_there(request: BuildRequest, done: BuildOutcome) -> bool:
+    """Whether the nodes have what an earlier build put there: pods may be new ones, caches are
+    emptied, and programs swapped."""
+    context = request.context
     places = {
         node: f"{each.directory}/build" for each in done.builds for node in each.nodes
     } or dict.fromkeys(done.usable, done.folder)
@@ -110,13 +103,18 @@ def _still_there(context: Context, done: BuildOutcome, known: Mapping[str, NodeF
         return False
     if len(done.builds) < 2:
         return True
-    _, _, files = build_copies.dispatcher(context, done.builds, known)
+    _, _, files = build_copies.dispatcher(context, done.builds, request.known)
     return not build_copies.present(context, done.folder, tuple(here), files)[1]
 
 
-def _existing(context: Context, benchmark: Benchmark, nodes: tuple[str, ...]) -> BuildOutcome:
-    """Binaries that are there already."""
-    folder = benchmark.directory or ""
+def _existing(request: BuildRequest) -> BuildOutcome:
+    """Binaries that are there already.
+
+    Raises:
+        BuildError: no node has them.
+    """
+    context, nodes = request.context, request.nodes
+    folder = request.benchmark.directory or ""
     proofs = build_copies.prove(context, dict.fromkeys(nodes, folder))
     programs = {f"{collective}_perf" for collective in build_plans.collectives_of(context)}
     lacking = {
@@ -160,20 +158,11 @@ def _lacks(folder: str, programs: list[str], answered: bool) -> str:
     return f"no {', '.join(programs)} in {folder}"
 
 
-def _built(
-    context: Context,
-    head: str,
-    nodes: tuple[str, ...],
-    known: Mapping[str, NodeFacts],
-    benchmark: Benchmark,
-    root: str,
-) -> BuildOutcome:
-    groups, problems = build_plans.groups_to_build_for(context, head, nodes, known, benchmark)
+def _built(request: BuildRequest) -> BuildOutcome:
+    context = request.context
+    groups, problems = build_plans.groups_to_build_for(request)
     owner = own_builds.owner(context.run, replay=build_copies.is_replay(context))
-    plans = {
-        each.builder: build_plans.plan_of(context, benchmark, each.kind, root, owner)
-        for each in groups
-    }
+    plans = {each.builder: build_plans.plan_of(request, each.kind, owner) for each in groups}
     for each in groups:
         context.progress(
             "build",
@@ -183,19 +172,17 @@ def _built(
     note = "another run builds the same: waiting for it"
     limit_s = 2 * building.BUILD_TIMEOUT_S
     with own_builds.locked(stamps, lambda: context.progress("build", note), limit_s):
-        return _build_all(context, head, nodes, known, root, groups, plans, problems)
+        return _build_all(request, groups, plans, problems)
 
 
 def _build_all(
-    context: Context,
-    head: str,
-    nodes: tuple[str, ...],
-    known: Mapping[str, NodeFacts],
-    root: str,
+    request: BuildRequest,
     groups: list[Group],
     plans: Mapping[str, BuildPlan],
     problems: list[str],
 ) -> BuildOutcome:
+    """`plans`: by the group's builder; `problems`: those known before."""
+    context = request.context
     stamps = [plan.stamp for plan in plans.values()]
     own = own_builds.known(context.run, stamps, replay=build_copies.is_replay(context))
     commands = {
@@ -212,7 +199,7 @@ def _build_all(
         plan, answer = plans[each.builder], answers.get(each.builder)
         if answer is None or not answer.ok:
             error = _failed(plan, each.builder, answer)
-            if each.builder == head:
+            if each.builder == request.head:
                 raise error
             problems.append(f"{fold(each.nodes)}: {error.what}: {error.seen}")
             continue
@@ -220,7 +207,7 @@ def _build_all(
         problems += wrong
         proofs |= group_proofs
         builds.append(build)
-    folder, usable, wrong = build_copies.one_folder(context, tuple(builds), known, root, head)
+    folder, usable, wrong = build_copies.one_folder(request, tuple(builds))
     if not usable:
         raise BuildError(
             "no node has the binaries that were built",
@@ -230,8 +217,8 @@ def _build_all(
     return BuildOutcome(
         folder,
         tuple(builds),
-        build_copies.in_order(proofs, nodes),
-        tuple(n for n in nodes if n in usable),
+        build_copies.in_order(proofs, request.nodes),
+        tuple(node for node in request.nodes if node in usable),
         (*problems, *wrong),
     )
 

@@ -14,7 +14,7 @@ from busbw.building.recipe import BuildPlan, KindBuild, Proof
 from busbw.checks.software import NodeFacts
 from busbw.errors import BuildError
 from busbw.model import Command
-from busbw.run.build_plans import ORIGIN, collectives_of
+from busbw.run.build_plans import ORIGIN, BuildRequest, collectives_of
 from busbw.run.context import Context
 from busbw.store import own_builds
 from busbw.transport.replay import ReplayTransport
@@ -121,28 +121,25 @@ def linkage_problems(proofs: Mapping[str, Proof], usable: tuple[str, ...]) -> li
 
 
 def one_folder(
-    context: Context,
-    builds: tuple[KindBuild, ...],
-    known: Mapping[str, NodeFacts],
-    root: str,
-    head: str,
+    request: BuildRequest, builds: tuple[KindBuild, ...]
 ) -> tuple[str, tuple[str, ...], list[str]]:
     """(folder of the programs, nodes that can be launched on, what is wrong): a launch names one
     path, whatever its nodes' kinds."""
     if len(builds) == 1:
         return f"{builds[0].directory}/build", builds[0].nodes, []
-    nodes, stamp, files = dispatcher(context, builds, known)
+    context = request.context
+    nodes, stamp, files = dispatcher(context, builds, request.known)
     problems = [
         f"{n} has no host name of its own: not measured in this run"
         for each in builds
         for n in each.nodes
         if n not in nodes
     ]
-    directory = f"{root}/build/{stamp}"
+    directory = f"{request.root}/build/{stamp}"
     packed = building.archive(files, mode=0o755)
     have, lacking = present(context, f"{directory}/build", nodes, files)
     # The head first: where the file system is shared, the others have it then.
-    for wave in ((head,), nodes) if lacking else ():
+    for wave in ((request.head,), nodes) if lacking else ():
         _unpack(context, directory, packed, tuple(node for node in wave if node in lacking))
         have, lacking = present(context, f"{directory}/build", nodes, files)
     problems += [

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 from busbw import faults
 from busbw.building import node_types
@@ -20,38 +21,46 @@ ORIGIN = "$ORIGIN"
 """The loader takes what lies next to the binary."""
 
 
-def groups_to_build_for(
-    context: Context,
-    head: str,
-    nodes: tuple[str, ...],
-    known: Mapping[str, NodeFacts],
-    benchmark: Benchmark,
-) -> tuple[list[Group], list[str]]:
+@dataclass(frozen=True, slots=True)
+class BuildRequest:
+    """A benchmark, and the nodes of a run that are to have it."""
+
+    context: Context
+    head: str
+    """It starts the launcher, so a build that lacks it is useless."""
+    nodes: tuple[str, ...]
+    known: Mapping[str, NodeFacts]
+    """What each of `nodes` says of itself."""
+    benchmark: Benchmark
+    root: str
+    """Folder on every node that builds go below, absolute."""
+
+
+def groups_to_build_for(request: BuildRequest) -> tuple[list[Group], list[str]]:
     """The kinds of nodes that can be built for and launched together, and why others are left out.
 
     Raises:
         BuildError: the head lacks what a build takes.
     """
-    cuda = benchmark.cuda
-    answers = context.fleet.run(dict.fromkeys(nodes, toolchain.command(cuda=cuda)), deadline_s=60)
+    head, benchmark = request.head, request.benchmark
+    commands = dict.fromkeys(request.nodes, toolchain.command(cuda=benchmark.cuda))
+    answers = request.context.fleet.run(commands, deadline_s=60)
     chains = faults.read_each(answers, toolchain.parse)
     silent = Toolchain(head, None, None, None, None, None, None, None, False, ())
     kinds = {
-        node: node_types.kind(chains.get(node, silent), known[node], cuda=cuda)
-        for node in nodes
+        node: node_types.kind(chains.get(node, silent), request.known[node], cuda=benchmark.cuda)
+        for node in request.nodes
         if node in chains or node == head
     }
     lacks = lacking_for_build(kinds[head], head, benchmark)
     if lacks is not None:
         raise lacks
-    groups, problems = (
-        [],
-        [
-            f"{node} does not say what it has to build with: not measured in this run"
-            for node in nodes
-            if node not in kinds
-        ],
-    )
+    groups = []
+    problems = [
+        f"{node} does not say what it has to build with: not measured in this run"
+        for node in request.nodes
+        if node not in kinds
+    ]
     for each in node_types.group(kinds, head):
         missing = lacking_for_build(each.kind, each.builder, benchmark)
         reason = node_types.incompatible(each.kind, kinds[head]) or (
@@ -62,7 +71,7 @@ def groups_to_build_for(
         else:
             groups.append(each)
     if len(groups) > 1:
-        context.progress("build", node_types.summary(tuple(groups)))
+        request.context.progress("build", node_types.summary(tuple(groups)))
     return groups, problems
 
 
@@ -124,16 +133,17 @@ def lacking_for_build(kind: NodeKind, node: str, benchmark: Benchmark) -> BuildE
 
 
 def collectives_of(context: Context) -> tuple[str, ...]:
+    """Those of the plan's cases, sorted; all_reduce is always one."""
     return tuple(
         sorted({str(case.collective) for case in context.plan.playbook.cases} | {"all_reduce"})
     )
 
 
-def plan_of(
-    context: Context, benchmark: Benchmark, kind: NodeKind, root: str, owner: str
-) -> BuildPlan:
+def plan_of(request: BuildRequest, kind: NodeKind, owner: str) -> BuildPlan:
+    """The build for one kind of node; `owner` marks the builds of this machine."""
+    context, benchmark = request.context, request.benchmark
     make = ("MPI=1", f"MPI_HOME={kind.mpi_home}", *benchmark.make_args)
-    # The loader's own places need no word.
+    # The loader searches /usr by itself.
     path = [] if kind.mpi_home in (None, "/usr") else [f"{kind.mpi_home}/lib"]
     sources, nccl = benchmark.sources or b"", ("", "", "")
     if benchmark.hip:
@@ -155,7 +165,7 @@ def plan_of(
             make += (f"NVCC_GENCODE={targets}",) if targets else ()
             path = [nccl[1].rpartition("/")[0], f"{kind.cuda_home}/lib64", *path]
     return building.plan(
-        sources, make, repr(kind), root, nccl=nccl, run_path=":".join(path), owner=owner
+        sources, make, repr(kind), request.root, nccl=nccl, run_path=":".join(path), owner=owner
     )
 
 
@@ -176,6 +186,7 @@ def _rccl_arguments(kind: NodeKind, collectives: tuple[str, ...]) -> tuple[str, 
 
 
 def versions_of(kind: NodeKind) -> str:
+    """What a build for this kind is linked to, as the end of a line; "" = nothing of a GPU."""
     if kind.rocm_home is not None:
         return f": ROCm {kind.rocm}, RCCL {kind.nccl} from {kind.nccl_library}"
     return (

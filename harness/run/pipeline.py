@@ -25,6 +25,7 @@ from busbw.run import (
     settle_fabric,
     setup_script,
 )
+from busbw.run.build_plans import BuildRequest
 from busbw.run.context import Context, Done, End, Progress, logged
 from busbw.run.launching import Place
 from busbw.run.measure import measure
@@ -133,9 +134,9 @@ def _on_nodes(context: Context, benchmark: Benchmark) -> None:
 def _binaries(
     context: Context, chosen: Participants, known: dict[str, NodeFacts], benchmark: Benchmark
 ) -> BuildOutcome:
-    outcome = build.build(
-        context, chosen.head, chosen.nodes, known, benchmark, build.work_root(known)
-    )
+    root = build.work_root(known)
+    request = BuildRequest(context, chosen.head, chosen.nodes, known, benchmark, root)
+    outcome = build.build(request)
     context.progress("build", outcome.summary)
     build.refuse_unsupported(context.plan, outcome)
     return outcome

@@ -27,6 +27,7 @@ from busbw.model import BenchmarkCase, Cluster, Collective, Command, CommandResu
 from busbw.parsers.tools.open_mpi import MpiVersion
 from busbw.run import build as stage
 from busbw.run import build_plans
+from busbw.run.build_plans import BuildRequest
 from busbw.run.context import Context
 from busbw.store import artefacts, own_builds, run_directory
 from busbw.store.run_directory import RunDir
@@ -162,9 +163,9 @@ def built(
 ) -> tuple[BuildOutcome, list[str], RunDir]:
     with context(tmp_path, here) as (handed, messages):
         names = tuple(here.tools)
-        outcome = stage.build(
-            handed, names[0], names, known(tools, names), benchmark, str(tmp_path / "root")
-        )
+        root = str(tmp_path / "root")
+        request = BuildRequest(handed, names[0], names, known(tools, names), benchmark, root)
+        outcome = stage.build(request)
         return outcome, messages, handed.run
 
 
@@ -335,12 +336,13 @@ def test_a_run_that_goes_on_proves_what_was_built_and_builds_it_again_where_it_i
 ) -> None:
     here = Here(dict.fromkeys("ab", tools))
     with context(tmp_path, here) as (handed, messages):
-        arguments = ("a", ("a", "b"), known(tools, ("a", "b")), SOURCES, str(tmp_path / "root"))
-        first = stage.build(handed, *arguments)
-        assert stage.build(handed, *arguments) == first
+        names, root = ("a", "b"), str(tmp_path / "root")
+        request = BuildRequest(handed, "a", names, known(tools, names), SOURCES, root)
+        first = stage.build(request)
+        assert stage.build(request) == first
         assert counted(here, "build") == ["a"]
         (Path(first.folder) / "all_reduce_perf").write_text("cut")
-        again = stage.build(handed, *arguments)
+        again = stage.build(request)
     assert counted(here, "build") == ["a", "a"]
     assert "the nodes do not have any more what was built: once more" in messages
     assert again.builds == first.builds
@@ -445,10 +447,11 @@ def test_a_replay_records_no_build(tmp_path: Path, tools: str) -> None:
 def test_a_resumed_run_does_not_execute_a_swapped_program(tmp_path: Path, tools: str) -> None:
     here = Here(dict.fromkeys("ab", tools))
     with context(tmp_path, here) as (handed, _):
-        arguments = (handed, "a", ("a", "b"), known(tools, ("a", "b")), SOURCES)
-        first = stage.build(*arguments, str(tmp_path / "root"))
+        names, root = ("a", "b"), str(tmp_path / "root")
+        request = BuildRequest(handed, "a", names, known(tools, names), SOURCES, root)
+        first = stage.build(request)
         genuine = swapped(Path(first.folder) / "all_reduce_perf", tmp_path / "was-run")
-        again = stage.build(*arguments, str(tmp_path / "root"))
+        again = stage.build(request)
     assert again.usable == ("a", "b")
     assert (Path(again.folder) / "all_reduce_perf").read_bytes() == genuine
     assert not (tmp_path / "was-run").exists()
@@ -566,7 +569,8 @@ def test_rccl_tests_are_built_with_hipcc_and_rccl(tmp_path: Path) -> None:
     sources = dataclasses.replace(SOURCES, hip=True)
     kind = node_types.kind(toolchain.parse("n1", ROCM), FACTS, cuda=True)
     with context(tmp_path, Here({"n1": ROCM})) as (ready, _):
-        plan = build_plans.plan_of(ready, sources, kind, "/root", "")
+        request = BuildRequest(ready, "n1", ("n1",), {"n1": FACTS}, sources, "/root")
+        plan = build_plans.plan_of(request, kind, owner="")
     assert plan.make_args == (
         "MPI=1",
         "MPI_HOME=/usr",

@@ -109,6 +109,12 @@ ssh_config: ./ssh_config
 """
 
 
+def test_a_label_of_a_node_wins_over_that_of_the_defaults(write: Write) -> None:
+    text = "nodes: [{name: n1, labels: {leaf: a}}]\ndefaults: {labels: {leaf: b, rack: 07}}\n"
+    (node,) = resolve(write(text), None, None, {}).nodes
+    assert node.labels == (("leaf", "a"), ("rack", "07"))
+
+
 def test_the_own_inventory_says_all_there_is_to_say(write: Write) -> None:
     write("Host *\n", "ssh_config")
     plain = {
