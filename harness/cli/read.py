@@ -35,6 +35,7 @@ from busbw.codec.dump import dump_json
 from busbw.errors import UnknownLayout, UsageError
 from busbw.model import Status
 from busbw.model.benchmark import BenchmarkResult, BenchmarkRow, Measurement
+from busbw.model.logs import NcclLog
 from busbw.parsers.findings import catalogue
 from busbw.parsers.logs import HEAD_BYTES, Document, Format, failure_lines, nccl_debug, node_tools
 from busbw.parsers.logs.failure_lines import FailureLine
@@ -216,7 +217,7 @@ _CSV = (
 _MOST_PROBLEMS = 20
 _UNBROKEN = 1000
 """Columns of an output that is no terminal."""
-_NEXT = "busbw why FILE looks for failures in any text; docs/read.md lists what busbw reads"
+_NEXT_LINE = "busbw: next: busbw why FILE looks for failures in any text; docs/read.md lists what busbw reads\n"
 
 
 @dataclass(frozen=True, slots=True)
@@ -492,6 +493,12 @@ def register(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="compare the tables with the numbers of a contract, each table a launch",
     )
+    parser.add_argument(
+        "--fabric",
+        metavar="NAME",
+        help="with --contract: the fabric that was bought, a profile or a family such as tcp"
+        " (default: one with RDMA)",
+    )
     form = parser.add_mutually_exclusive_group()
     form.add_argument("--json", action="store_true", help="one JSON document")
     form.add_argument(
@@ -504,6 +511,8 @@ def run(args: argparse.Namespace) -> int:
     sources = intake.expand(args.files)
     if args.contract is not None and (args.json or args.csv):
         raise UsageError("--contract prints for people: leave --json and --csv out")
+    if args.fabric is not None and args.contract is None:
+        raise UsageError("--fabric says what a contract is about", next_step="add --contract FILE")
     with rarely_collected():
         if args.json or args.csv:
             texts = read_all(sources)
@@ -513,25 +522,47 @@ def run(args: argparse.Namespace) -> int:
         # Written where they are read: the records of a thousand logs are not carried from process
         # to process, nor kept.
         if args.contract is not None:
-            return _with_contract(read_all(sources), args.contract)
+            return _with_contract(read_all(sources), args.contract, args.fabric)
         shown = read_each(_show, sources)
         sys.stdout.write("\n".join(each.text for each in shown))
-        write_message(_with_next_step("".join(each.message for each in shown)))
+        if any(each.is_unread for each in shown):  # which and why stands on standard output
+            write_message(_NEXT_LINE)
         return _worst(each.status for each in shown)
 
 
-def _with_contract(texts: Sequence[ReadText], contract: Path) -> int:
+def _with_contract(texts: Sequence[ReadText], contract: Path, fabric_name: str | None) -> int:
     """The texts, then the numbers of the contract. A text that is bad decides as without one."""
     from busbw.cli import read_contract
+    from busbw.fabrics import fabric
     from busbw.reports import terminal
+
+    may_be_sockets = (
+        fabric_name is not None and fabric.family(fabric_name).data_path is fabric.DataPath.SOCKETS
+    )
+    over_sockets = () if may_be_sockets else tuple(t.name for t in texts if _is_over_sockets(t))
 
     tables = [table for text in texts for each in text.documents for table in _results(each)]
     texts_status = exit_status(texts)
-    lines, status = read_contract.lines(contract, tables, all_whole=texts_status == 0)
+    lines, status = read_contract.lines(
+        contract, tables, all_whole=texts_status == 0, over_sockets=over_sockets
+    )
     columns = shutil.get_terminal_size().columns if sys.stdout.isatty() else _UNBROKEN
     sys.stdout.write(f"{as_text(texts)}\n{terminal.printed(lines, columns)}")
-    write_message(_with_next_step("".join(map(_unread, texts))))
+    if not all(text.documents for text in texts):
+        write_message(_NEXT_LINE)
     return _worst((texts_status, status))
+
+
+def _is_over_sockets(text: ReadText) -> bool:
+    """NCCL's log in it names the network Socket, of any process."""
+    logs = [each for document in text.documents for each in document.records]
+    return any(
+        "Socket" in process.networks
+        or any(connection.network == "Socket" for connection in process.connections)
+        for log in logs
+        if isinstance(log, NcclLog)
+        for process in log.processes
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -539,14 +570,14 @@ class _Shown:
     """What is printed of one text."""
 
     text: str
-    message: str
-    """On standard error; "" = nothing."""
+    is_unread: bool
+    """Nothing in it is known."""
     status: int
 
 
 def _show(source: intake.Source) -> _Shown:
     text = read_one(source)
-    return _Shown(as_text((text,)), _unread(text), _status(text))
+    return _Shown(as_text((text,)), not text.documents, _status(text))
 
 
 def _unread(text: ReadText) -> str:
@@ -557,4 +588,4 @@ def _unread(text: ReadText) -> str:
 
 def _with_next_step(messages: str) -> str:
     """What was not read, a line a text, and behind all of them what to do."""
-    return f"{messages}busbw: next: {_NEXT}\n" if messages else ""
+    return f"{messages}{_NEXT_LINE}" if messages else ""

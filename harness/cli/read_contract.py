@@ -16,9 +16,10 @@ from busbw.model import CriterionResult, Status
 from busbw.model.benchmark import BenchmarkCase, BenchmarkResult
 from busbw.parsers import contract as judge
 from busbw.parsers.contract import Launches
+from busbw.parsers.nccl_tests.checks import FEWEST_ITERATIONS, timed_iterations
 from busbw.parsers.nccl_tests.copies import first_copies
 from busbw.playbook.contract import Contract, Criterion, load
-from busbw.reports import terminal
+from busbw.reports import phrases, terminal
 from busbw.reports.safe import one_line
 from busbw.reports.terminal import Line
 
@@ -28,13 +29,19 @@ _OPEN = "INCONCLUSIVE"
 
 
 def lines(
-    path: Path, tables: Sequence[BenchmarkResult], *, all_whole: bool
+    path: Path,
+    tables: Sequence[BenchmarkResult],
+    *,
+    all_whole: bool,
+    over_sockets: Sequence[str] = (),
 ) -> tuple[tuple[Line, ...], int]:
     """What to print, the verdict last, and the exit status: 0 = every number is met, 1 = one is
     missed, 3 = one is not measured, or not on enough launches, or an output says nothing.
 
     all_whole: every output was read, to its end, with right data. What the others show is no proof
     that the numbers are met where a launch beside them failed.
+    over_sockets: the outputs in which NCCL's log says that the bytes went over TCP sockets, which is
+    not what a fabric's numbers are about.
 
     Raises:
         PlaybookError: the contract cannot be read, or is wrong.
@@ -48,7 +55,8 @@ def lines(
     unchecked = _unchecked(
         {str(cases[each.case].collective) for each in contract.criteria}, launches
     )
-    if status is Status.PASS and (unchecked or not all_whole):
+    sockets = [] if contract.nodes == 1 else list(over_sockets)
+    if status is Status.PASS and (unchecked or sockets or not all_whole):
         status = Status.UNKNOWN
     copies = len(tables) - len(launches)
     notes = []
@@ -63,6 +71,14 @@ def lines(
             Line(
                 f"  no table of {', '.join(unchecked)} shows right data: every #wrong is N/A (-c 0);"
                 " it counts against a pass"
+            )
+        )
+    if sockets:
+        outputs = phrases.count(len(sockets), "output")
+        notes.append(
+            Line(
+                f"  NCCL's log in {outputs} says network Socket: the bytes went over TCP, not RDMA"
+                f" ({sockets[0]}); it counts against a pass; where TCP is what was bought: --fabric tcp"
             )
         )
     met = sum(each.status is Status.PASS for each in results)
@@ -116,8 +132,12 @@ def _judged(
         why = f"it is about {setting}, which a saved table does not show"
         return judge.criterion(term, collective, Launches((), 0, (), why), None)
     values, nodes, why = [], 0, f"no complete table of {collective} has this size"
+    few = 0
     for table in tables:
-        if table.collective != collective or table.faults or not table.complete:
+        if table.collective != collective:
+            continue
+        if table.faults or not table.complete:
+            why = f"the tables of {collective} are bad or incomplete"
             continue
         sizes = {row.size_bytes: row.out_of_place for row in table.rows}
         side = sizes.get(term.size)
@@ -127,6 +147,13 @@ def _judged(
             seen = "on nodes that it does not list" if table.nodes is None else f"on {table.nodes}"
             why = f"measured {seen}, and the contract is about {contract.nodes} nodes"
             continue
+        timed = timed_iterations(table.config)
+        if timed is not None and timed < FEWEST_ITERATIONS:
+            few += 1
+            continue
         nodes = table.nodes or 0
         values.append(side.time_us if term.time_us is not None else side.busbw_gb_s)
+    if few and not values:
+        tables_of = phrases.count(few, "table")
+        why = f"{tables_of} of fewer than {FEWEST_ITERATIONS} timed iterations: no measurement"
     return judge.criterion(term, collective, Launches(tuple(values), nodes, (), why), None)

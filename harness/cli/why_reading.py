@@ -63,6 +63,8 @@ class Reading:
     is_good: bool = False
     """Every text was read whole by a format or as a tool's output, and nothing in it is bad: what
     `busbw read` ends with 0 for."""
+    remarks: tuple[str, ...] = ()
+    """What is worth a look in results that are complete and not bad."""
     sources: tuple[intake.Source, ...] = ()
     """All texts, to read them again."""
 
@@ -78,6 +80,8 @@ class _Records:
     """What `busbw read` calls bad."""
     gaps: tuple[str, ...] = ()
     """Why `busbw read` calls it incomplete."""
+    remarks: tuple[str, ...] = ()
+    """What `busbw read` remarks on tables that are complete and not bad."""
     is_layout: bool = False
     """A format read it."""
     is_good: bool = False
@@ -121,6 +125,7 @@ def read(names: Sequence[str]) -> Reading:
     faults: list[Evidence] = []
     problems: list[str] = []
     gaps: list[str] = []
+    remarks: list[str] = []
     for source, reading in zip(sources, readings, strict=True):
         if not any(source.path.is_relative_to(run) for run in runs):
             gaps += reading.records.gaps
@@ -131,6 +136,7 @@ def read(names: Sequence[str]) -> Reading:
         reports += reading.records.reports
         faults += reading.records.faults
         problems += reading.problems
+        remarks += reading.records.remarks
     if all_facts or results:
         from busbw.parsers.findings import facts  # its records take 50 ms to make
 
@@ -159,6 +165,7 @@ def read(names: Sequence[str]) -> Reading:
         is_blank=is_blank,
         is_known=is_known,
         is_good=is_good,
+        remarks=tuple(remarks),
         sources=tuple(sources),
     )
 
@@ -282,6 +289,7 @@ def _records(source: intake.Source, head: bytes, lines: OnePass, *, binary: bool
     records: list[object] = []
     faults: list[str] = []
     gaps: list[str] = []
+    remarks: list[str] = []
     is_layout = False
     for reader in formats_for(head, binary=binary, without=_LINES):
         try:
@@ -297,6 +305,8 @@ def _records(source: intake.Source, head: bytes, lines: OnePass, *, binary: bool
         is_layout = True
         if not document.complete:
             gaps += document.problems[:1]
+        elif document.kind == KIND and not document.faults:
+            remarks += document.problems
         if not reader.embedded:
             break
     dumps, reports = _stalls_in(source.name, records)
@@ -315,6 +325,7 @@ def _records(source: intake.Source, head: bytes, lines: OnePass, *, binary: bool
         reports,
         bad,
         tuple(f"{source.name}: {gap}" for gap in missing),
+        tuple(f"{source.name}: {remark}" for remark in remarks),
         is_layout,
         is_good=(is_layout or outputs.are_any) and not bad and not missing,
     )

@@ -16,6 +16,7 @@ from busbw.reports.safe import one_line
 
 _EVIDENCE = 4
 _PROBLEMS = 5
+_REMARKS = 3
 _WIDTH = 200
 _OF_NCCL = re.compile(r"NCCL(?!_)|RCCL|\bnccl[A-Z]")
 _BEFORE = 40
@@ -98,6 +99,7 @@ def _nothing(diagnosis: Diagnosis, guesses: list[Finding], reading: Reading) -> 
     if diagnosis.healthy:
         return [
             "no failure: the work completed, and no line reports a problem",
+            *(f"  remark      {each}" for each in reading.remarks[:_REMARKS]),
             *_not_judged(reading.evidence.facts),
         ]
     if diagnosis.unexplained:

@@ -22,7 +22,16 @@ if TYPE_CHECKING:
         parse_json,
         read_yaml,
     )
-    from busbw.codec.yaml_tree import Opaque, Path, Problem, Tree, read_tree, refuse, unknown
+    from busbw.codec.yaml_tree import (
+        Opaque,
+        Path,
+        Problem,
+        Tree,
+        nearest,
+        read_tree,
+        refuse,
+        unknown,
+    )
 
 __all__ = [
     "Document",
@@ -35,6 +44,7 @@ __all__ = [
     "from_tree",
     "json_schema",
     "load_yaml",
+    "nearest",
     "parse_json",
     "read_tree",
     "read_yaml",
@@ -53,7 +63,7 @@ _NAMES = {
         "parse_json",
         "read_yaml",
     ),
-    "yaml_tree": ("Opaque", "Path", "Problem", "Tree", "read_tree", "refuse", "unknown"),
+    "yaml_tree": ("Opaque", "Path", "Problem", "Tree", "nearest", "read_tree", "refuse", "unknown"),
 }
 """Module → what other packages know it by."""
 if not TYPE_CHECKING:

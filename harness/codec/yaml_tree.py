@@ -75,11 +75,16 @@ def unknown(kind: str, name: str, known: Iterable[str]) -> str:
     "unknown profile 'token-ring'; known: efa, tcp"
     """
     names = sorted(known)
-    close = difflib.get_close_matches(name, names, n=1, cutoff=0.65)
+    close = nearest(name, names)
     if close:
-        return f"unknown {kind} {name!r}; did you mean {close[0]!r}?"
+        return f"unknown {kind} {name!r}; did you mean {close!r}?"
     listed = ", ".join(names[:40]) + (f" and {len(names) - 40} more" if len(names) > 40 else "")
     return f"unknown {kind} {name!r}; known: {listed or 'none'}"
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """The likely meaning of a name that nobody knows; empty = nothing is near."""
+    return next(iter(difflib.get_close_matches(name, sorted(known), n=1, cutoff=0.65)), "")
 
 
 MAXIMUM_BYTES = 5_000_000

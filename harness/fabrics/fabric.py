@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from importlib import resources
@@ -357,7 +357,7 @@ def load(name: str) -> Profile:
     if name not in names():
         raise PlaybookError(
             codec.unknown("fabric profile", name, names()),
-            next_step=f"known profiles: {', '.join(names())}",
+            next_step=_other_names("profiles", name, names()),
         )
     return _load(name)
 
@@ -482,9 +482,16 @@ def family(word: str) -> Family:
     if found is None:
         words = sorted(name for name, each in known.items() if each is not None)
         raise PlaybookError(
-            codec.unknown("fabric", word, words), next_step=f"known fabrics: {', '.join(words)}"
+            codec.unknown("fabric", word, words), next_step=_other_names("fabrics", word, words)
         )
     return found
+
+
+def _other_names(kind: str, name: str, known: Sequence[str]) -> str:
+    """What to do about an unknown name: those there are, where the error itself only guesses one."""
+    if codec.nearest(name, known):
+        return f"known {kind}: {', '.join(known)}"
+    return "docs/fabrics.md says which one is for which fabric, and how to write another"
 
 
 @functools.cache

@@ -310,7 +310,11 @@ def load(name: str) -> Persona:
     if name not in names():
         raise UsageError(
             codec.unknown("persona", name, names()),
-            next_step=f"known personas: {', '.join(names())}",
+            next_step=(
+                f"known personas: {', '.join(names())}"
+                if codec.nearest(name, names())
+                else "docs/lab.md says what each shows; one of your own is a YAML file"
+            ),
         )
     path_inside = f"personas/{name}.yaml"
     return parse(

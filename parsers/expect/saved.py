@@ -69,6 +69,7 @@ def with_remarks(document: Document) -> Document:
         faults += [label + text for text in wrong]
     if len(results) != len(document.records):
         return document
+    problems += shape.contradictions(results)
     return replace(document, records=tuple(records), problems=tuple(problems), faults=tuple(faults))
 
 

@@ -46,7 +46,12 @@ def result_of(facts: RunFacts) -> BenchmarkResult:
         *_wrong_data(facts),
         *_wrong_world(facts, identity),
         *_wrong_numbers(facts, identity),
-        *(Problem(text, fault=text == identity.mismatch) for text in identity.problems),
+        *(
+            Problem(text, text == identity.mismatch, text == identity.missing_ranks)
+            for text in identity.problems
+        ),
+        *_unknown_unit(facts),
+        *_iterations(facts),
         *_remarks(facts),
     ]
     complete = not any(problem.incomplete for problem in problems)
@@ -98,6 +103,7 @@ def _hints(facts: RunFacts) -> Hints:
     return Hints(
         facts.program,
         _listed_ranks(facts.ranks, facts.ranks_per_line),
+        len({line.rank for line in facts.ranks}) * facts.ranks_per_line,
         _is_list_complete(facts),
         facts.logged_ranks
         if facts.logged_ranks or not facts.quoted_ranks
@@ -472,6 +478,46 @@ def _line(row: BenchmarkRow) -> str:
     return f"line {row.line_no}: " if row.line_no else ""
 
 
+def _unknown_unit(facts: RunFacts) -> Iterator[Problem]:
+    """Another unit than GB/s in the line under the column names."""
+    if facts.unknown_unit:
+        yield Problem(
+            f"the unit ({_cut(facts.unknown_unit)}) of the bandwidths is not known: they were read"
+            " as GB/s",
+            incomplete=True,
+        )
+    elif facts.bandwidth_unit != "GB/s":
+        yield Problem(f"the bandwidths are printed in {facts.bandwidth_unit}, shown in GB/s here")
+
+
+FEWEST_ITERATIONS = 3
+"""Of each size: of fewer, one late start of a rank is the number. Gates of a run want as many
+(`assess.gates`)."""
+
+
+def timed_iterations(config: tuple[tuple[str, str], ...]) -> int | None:
+    """How often each size was timed, by a run's configuration: iterations, times the operations of
+    each, times the replays of a graph; None = it does not say."""
+    facts = RunFacts(config=config)
+    iterations = facts.number("iters", "iterations")
+    if iterations is None:
+        return None
+    each = facts.number("agg iters", "aggregated_iterations") or 1
+    return iterations * each * (facts.number("graph", "graph_launches") or 1)
+
+
+def _iterations(facts: RunFacts) -> Iterator[Problem]:
+    """Numbers of no iteration, or of so few that they say little."""
+    timed = timed_iterations(facts.config)
+    if timed is None or timed >= FEWEST_ITERATIONS or not facts.rows:
+        return
+    if timed == 0:
+        yield Problem("no iteration was timed (iters: 0), and the rows have times", fault=True)
+        return
+    times = "one iteration" if timed == 1 else f"{timed} iterations"
+    yield Problem(f"{times} of each size timed: one late start of a rank decides such a number")
+
+
 def _remarks(facts: RunFacts) -> Iterator[Problem]:
     """What is worth knowing and spoils nothing."""
     if facts.headers_code and facts.library_code and facts.headers_code != facts.library_code:
@@ -492,6 +538,9 @@ def _remarks(facts: RunFacts) -> Iterator[Problem]:
 
 def _quote(line: Quoted) -> str:
     """The line with its number, cut to a readable length."""
-    text = line.text.strip()
     where = f"line {line.line_no}: " if line.line_no else ""
-    return f"{where}{text[:_QUOTE]}{'…' if len(text) > _QUOTE else ''}"
+    return f"{where}{_cut(line.text.strip())}"
+
+
+def _cut(text: str) -> str:
+    return f"{text[:_QUOTE]}{'…' if len(text) > _QUOTE else ''}"

@@ -31,6 +31,8 @@ class Identity:
     problems: tuple[str, ...]
     mismatch: str | None = None
     """The one of the problems that says that the rows are not of the program named."""
+    missing_ranks: str | None = None
+    """The one of the problems that says that the device list has lost ranks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +43,8 @@ class Hints:
     """Of the program's name; None = not named."""
     listed_ranks: int | None = None
     """Ranks in the device list, in process 0's group; None = no list."""
+    list_entries: int = 0
+    """Ranks that have an entry in it, over all groups."""
     list_is_complete: bool = False
     """True = the list has every rank from 0 on."""
     logged_ranks: tuple[int, ...] = ()
@@ -68,10 +72,11 @@ def identify(rows: Sequence[PrintedRow], hints: Hints) -> Identity:
         problems.append(mismatch)
         collective = candidates[0] if len(candidates) == 1 else None
     nranks, fitting = _count_ranks(rows, collective, hints, factors)
-    problems += _contradictions(nranks, fitting, hints, rows)
+    missing_ranks = _missing_ranks(fitting, hints)
+    problems += [missing_ranks] if missing_ranks else _contradictions(nranks, fitting, hints, rows)
     if collective is None and nranks is not None:
         collective = _settle(candidates, rows, nranks, factors)
-    return Identity(collective, nranks, tuple(problems), mismatch)
+    return Identity(collective, nranks, tuple(problems), mismatch, missing_ranks)
 
 
 def _named_or_only(
@@ -294,6 +299,24 @@ def _roundest(fewest: int, most: int, hints: Hints) -> int | None:
         return first
     power = 1 << (max(fewest, 1) - 1).bit_length()
     return power if power <= most < 2 * power else None
+
+
+def _missing_ranks(fitting: tuple[int, int] | None, hints: Hints) -> str | None:
+    """That ranks have lost their entry in the device list; None = nothing shows it, or one entry alone
+    was kept, as people quote an output."""
+    listed, entries = hints.listed_ranks, hints.list_entries
+    if listed is None or entries < 2:
+        return None
+    if fitting is not None and listed < fitting[0]:
+        fewest, most = fitting
+        fit = f"{fewest}" if fewest == most else f"{fewest} to {most}"
+        return f"the device list names {entries} ranks, but sizes and bandwidths are those of {fit}"
+    if not hints.list_is_complete:
+        return f"the device list is incomplete: it names {entries} of the {listed} ranks up to its last"
+    logged = max(hints.logged_ranks, default=0)
+    if fitting is None and logged > listed and listed not in hints.logged_ranks:
+        return f"the device list names {entries} ranks, but NCCL's log or the command line {logged}"
+    return None
 
 
 def _contradictions(

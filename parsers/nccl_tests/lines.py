@@ -129,7 +129,7 @@ _LONGEST_LINE = 1 << 16
 _TYPES = ("float", "half", "double", "int8", "int32", "int64", "f8e", "fp8_", "char ", "int ")
 _KEYWORDS = (
     "algbw", "busbw", "Rank", "nThread", "bandwidth", "bounds", "_perf", "nccl-tests", "CCL version", "rccl-tests", "Test ",
-    "Using devices", "maxBytes", "-of-place", "in-place", "(GB/s)", "# error:", "#wrong", "requested but only", "Incompatible NCCL",
+    "Using devices", "maxBytes", "-of-place", "in-place", "(GB/s)", "(elements)", "# error:", "#wrong", "requested but only", "Incompatible NCCL",
     "invalid ", "ption -", "Disabling.", "skipping json",
 )  # fmt: skip
 _BLOCK_KEYWORDS = (

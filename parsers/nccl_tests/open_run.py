@@ -140,8 +140,14 @@ class Run:
 
     def finish(self) -> RunFacts:
         """The facts with rows and what was counted along the way."""
+        layout, average_gb_s = self.layout, self.facts.average_gb_s
+        if layout is not None and average_gb_s is not None:
+            average_gb_s *= layout.bandwidth_gb_s
         return replace(
             self.facts,
+            average_gb_s=average_gb_s,
+            bandwidth_unit="GB/s" if layout is None else layout.bandwidth_unit,
+            unknown_unit="" if layout is None else layout.unknown_unit,
             rows=tuple(self.rows),
             ranks=tuple(self.ranks),
             torn=tuple(sorted(self.torn, key=lambda line: line.line_no)),

@@ -90,6 +90,10 @@ class Layout:
     """One unit of the time columns, µs."""
     bandwidth_gb_s: float = 1.0
     """One unit of the bandwidth columns, GB/s."""
+    bandwidth_unit: str = "GB/s"
+    """As it stands in brackets."""
+    unknown_unit: str = ""
+    """In brackets where one of a bandwidth should stand; empty = there is none."""
 
     @property
     def is_bare(self) -> bool:
@@ -187,11 +191,12 @@ def parse_header(text: str) -> Layout | None:
         return None
     # nccl-tests 1.x has the columns bytes, N, type, op, time (ms), algbw, busbw, res
     milliseconds = "bytes" in text.lower().split()
-    return Layout(
+    layout = Layout(
         tuple(column for column in columns if column.block < blocks),
         (False, True)[:blocks],
         1e3 if milliseconds else 1.0,
     )
+    return with_units(layout, text) if "(" in text else layout
 
 
 def _is_bare(text: str, columns: list[Column]) -> bool:
@@ -221,15 +226,68 @@ def with_placements(layout: Layout, line: str) -> Layout:
     return replace(layout, in_place=in_place)
 
 
+_TIMES_US = {
+    "us": 1.0,
+    "µs": 1.0,
+    "usec": 1.0,
+    "s": 1e6,
+    "sec": 1e6,
+    "ms": 1e3,
+    "msec": 1e3,
+    "ns": 1e-3,
+}
+"""Units of a time by their names in brackets, in µs."""
+_PREFIXES = {
+    "": 1.0,
+    "K": 1e3,
+    "M": 1e6,
+    "G": 1e9,
+    "T": 1e12,
+    "Ki": 1 << 10,
+    "Mi": 1 << 20,
+    "Gi": 1 << 30,
+    "Ti": 1 << 40,
+}
+_BANDWIDTH = re.compile(r"([KkMGT]i?|)(B|b|bits?)(?:/s|/sec|ps)")
+_UNIT_LINE = re.compile(r"[#\s]*\((?:B|bytes|elements)\)(?:[\s|]*\([^()]{1,20}\))+[\s|]*")
+_IN_BRACKETS = re.compile(r"\(([^()]*)\)")
+
+
+def is_unit_line(text: str) -> bool:
+    """Whether a line has units of columns in brackets and nothing else.
+
+    >>> is_unit_line("#   (B)   (elements)        (us)  (Gb/s)  (Gb/s)"), is_unit_line("(GB/s) is the unit")
+    (True, False)
+    """
+    return _UNIT_LINE.fullmatch(text) is not None
+
+
+def bandwidth_gb_s(unit: str) -> float | None:
+    """One such unit in GB/s; None = it is none of a bandwidth. A small b is a bit.
+
+    >>> bandwidth_gb_s("Gb/s"), bandwidth_gb_s("MB/s"), bandwidth_gb_s("Gbps"), bandwidth_gb_s("elements")
+    (0.125, 0.001, 0.125, None)
+    """
+    match = _BANDWIDTH.fullmatch(unit)
+    if match is None:
+        return None
+    per_byte = 1 if match[2] == "B" else 8
+    return _PREFIXES[match[1].replace("k", "K")] / per_byte / 1e9
+
+
 def with_units(layout: Layout, line: str) -> Layout:
-    """The layout with the units of the line under the header, where they are not µs and GB/s."""
-    time_us = {"(s)": 1e6, "(ms)": 1e3}
-    bandwidth_gb_s = {"(MB/s)": 1e-3, "(KB/s)": 1e-6, "(TB/s)": 1e3}
-    for unit in reversed(line.split()):  # of two blocks, the first one's units count
-        if unit in time_us:
-            layout = replace(layout, time_us=time_us[unit])
-        elif unit in bandwidth_gb_s:
-            layout = replace(layout, bandwidth_gb_s=bandwidth_gb_s[unit])
+    """The layout with the units of the line under the header, where they are not µs and GB/s. Where
+    none of them is a known one of a bandwidth, `unknown_unit` has it."""
+    units = _IN_BRACKETS.findall(line)
+    for unit in reversed(units):  # of two blocks, the first one's units count
+        gb_s = bandwidth_gb_s(unit)
+        if unit in _TIMES_US:
+            layout = replace(layout, time_us=_TIMES_US[unit])
+        elif gb_s is not None:
+            layout = replace(layout, bandwidth_gb_s=gb_s, bandwidth_unit=unit)
+    rates = [unit for unit in units if "/" in unit or unit.endswith("ps")]
+    if rates and not any(map(bandwidth_gb_s, rates)):
+        return replace(layout, unknown_unit=rates[0])
     return layout
 
 
@@ -412,6 +470,8 @@ class PlainRows:
         wrong = error = None
         if self._last == "error":
             error = _finite(last)
+            if error is None and last != "N/A":
+                return None
         elif last == "0":
             wrong = 0
         else:
@@ -572,11 +632,11 @@ def _build(layout: Layout, values: list[str | None]) -> tuple[PrintedRow, bool]:
 
 
 def _measurement(layout: Layout, cells: dict[str, str]) -> tuple[Measurement, Slack] | None:
-    """One block of a row; None = a time, bandwidth or `#wrong` in it is nan or inf."""
+    """One block of a row; None = a time, bandwidth, `#wrong` or error in it is nan or inf."""
     cputime = "cputime" in cells
     time, algbw, busbw = cells["cputime" if cputime else "time"], cells["algbw"], cells["busbw"]
-    counted = cells.get("wrong", "N/A")
-    printed = (time, algbw, busbw, "0" if counted == "N/A" else counted)
+    counted, error = cells.get("wrong", "N/A"), cells.get("error", "N/A")
+    printed = (time, algbw, busbw, *(cell for cell in (counted, error) if cell != "N/A"))
     if not all(math.isfinite(float(text)) for text in printed):
         return None
     minimum, maximum, p99, cv = (
@@ -587,7 +647,7 @@ def _measurement(layout: Layout, cells: dict[str, str]) -> tuple[Measurement, Sl
         algbw_gb_s=float(algbw) * layout.bandwidth_gb_s,
         busbw_gb_s=float(busbw) * layout.bandwidth_gb_s,
         wrong=elements(_finite(counted)),
-        error=_finite(cells.get("error")),
+        error=_finite(error),
         iter_min_us=minimum,
         iter_max_us=maximum,
         iter_p99_us=p99,

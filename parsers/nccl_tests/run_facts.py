@@ -42,6 +42,10 @@ class RunFacts:
     out_of_bounds: int | None = None
     out_of_bounds_failed: bool = False
     average_gb_s: float | None = None
+    bandwidth_unit: str = "GB/s"
+    """Of the columns, as printed; the rows are in GB/s."""
+    unknown_unit: str = ""
+    """Printed where the unit of the bandwidths should stand; empty = there is none."""
     average_failed: bool = False
     average_may_be_cut: bool = False
     """The text ends right behind the average's digits, and more could have followed."""

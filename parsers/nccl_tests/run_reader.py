@@ -37,6 +37,7 @@ from busbw.parsers.nccl_tests.rows import (
     Layout,
     PlainRows,
     has_header_part,
+    is_unit_line,
     parse_header,
     with_placements,
     with_units,
@@ -223,7 +224,7 @@ class RunReader:
             return
         if "-of-place" in text or "in-place" in text:
             self.placements = text
-        elif "(GB/s)" in text or "(MB/s)" in text:
+        elif "(GB/s)" in text or is_unit_line(text):
             if run is not None and run.layout is not None and run.phase is Phase.HEADER:
                 run.layout = with_units(run.layout, text)
         elif not self._preface(line) and not self._footer(line):

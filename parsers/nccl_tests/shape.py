@@ -1,5 +1,6 @@
 """What the rows of one table show by themselves, without any hardware: a size far below both
-neighbours, a curve that falls at its end, and in place far from out of place.
+neighbours, a curve that falls at its end, and in place far from out of place. And what several tables
+show: one measurement, made twice, with numbers that are far apart.
 
 >>> from busbw.model.benchmark import BenchmarkRow, Measurement
 >>> def row(size, busbw):
@@ -14,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import pairwise, takewhile
 
-from busbw.model.benchmark import BenchmarkRow, Measurement
+from busbw.model.benchmark import BenchmarkResult, BenchmarkRow, Measurement
 from busbw.units import format_bandwidth, format_size
 
 DIP_FROM_BYTES = 1 << 20
@@ -23,10 +24,11 @@ DIP_DEPTH = 0.3
 """Of the slower neighbour: a step of NCCL's tuner is rarely deeper (docs: size-dip, 15 %)."""
 _FALL = 0.5
 """Of the best smaller size."""
-_PLACES_FROM_BYTES = 32 << 20
+_LARGE_FROM_BYTES = 32 << 20
 """Below it in place and out of place of collectives with a root differ by half on good fabrics."""
-_PLACES_APART = 0.3
-"""Of the faster of both; in the recorded tables they are within a fifth."""
+_FAR_APART = 0.3
+"""Of the faster of both; in the recorded tables both placements are within a fifth, and launches of one
+measurement on a good fabric within a tenth."""
 
 
 def remarks(rows: Sequence[BenchmarkRow]) -> tuple[str, ...]:
@@ -91,7 +93,7 @@ def _places(rows: Sequence[BenchmarkRow]) -> Iterator[str]:
     pairs: list[tuple[float, BenchmarkRow, Measurement, Measurement]] = []
     for row in rows:
         out, inside = row.out_of_place, row.in_place
-        if out is None or inside is None or row.size_bytes < _PLACES_FROM_BYTES:
+        if out is None or inside is None or row.size_bytes < _LARGE_FROM_BYTES:
             continue
         if inside.wrong is None and out.wrong is not None:
             continue
@@ -102,12 +104,57 @@ def _places(rows: Sequence[BenchmarkRow]) -> Iterator[str]:
     if not pairs:
         return
     share, row, out, inside = min(pairs, key=lambda each: each[0])
-    if share > 1 - _PLACES_APART:
+    if share > 1 - _FAR_APART:
         return
-    more = sum(each[0] <= 1 - _PLACES_APART for each in pairs) - 1
+    more = sum(each[0] <= 1 - _FAR_APART for each in pairs) - 1
     others = f", and {more} more sizes" if more else ""
     yield (
         f"{format_size(row.size_bytes)} gives {format_bandwidth(out.busbw_gb_s)} out of place and"
         f" {format_bandwidth(inside.busbw_gb_s)} in place{others}: both do the same work, so that"
         " the slower one was disturbed, or its buffers lie elsewhere (registration, placement)"
+    )
+
+
+def contradictions(results: Sequence[BenchmarkResult]) -> tuple[str, ...]:
+    """Tables of one measurement whose numbers are far apart, in words: the same collective, options,
+    ranks, devices and versions."""
+    alike: dict[object, list[int]] = {}
+    for place, result in enumerate(results):
+        if result.ranks or result.config:
+            alike.setdefault(_measurement(result), []).append(place)
+    texts = (_contradiction(results, places) for places in alike.values() if len(places) > 1)
+    return tuple(filter(None, texts))
+
+
+def _measurement(result: BenchmarkResult) -> object:
+    devices = frozenset((line.host, line.device, line.bus_id) for line in result.ranks)
+    versions = (result.nccl_version, result.tests_version)
+    return result.collective, result.nranks, result.config, devices, versions
+
+
+def _contradiction(results: Sequence[BenchmarkResult], places: Sequence[int]) -> str:
+    """The size at which these tables differ most; empty = they agree."""
+    numbers: dict[tuple[int, str, object], dict[int, float]] = {}
+    for place in places:
+        for row in results[place].rows:
+            for placement in ("out of place", "in place"):
+                busbw = _busbw(row, placement)
+                if busbw is None or row.size_bytes < _LARGE_FROM_BYTES:
+                    continue
+                key = (row.size_bytes, placement, (row.type, row.redop, row.root))
+                of_run = numbers.setdefault(key, {})
+                of_run[place + 1] = max(busbw, of_run.get(place + 1, 0.0))  # -N repeats sizes
+    apart = []
+    for (size_bytes, placement, _), by_run in numbers.items():
+        slow, fast = min(by_run, key=by_run.__getitem__), max(by_run, key=by_run.__getitem__)
+        low, high = by_run[slow], by_run[fast]
+        if 0 < low < (1 - _FAR_APART) * high:
+            apart.append((low / high, size_bytes, placement, low, slow, high, fast))
+    if not apart:
+        return ""
+    _, size_bytes, placement, low, slow, high, fast = min(apart, key=lambda each: each[0])
+    return (
+        f"runs {fast} and {slow} measured the same and contradict each other: {placement} at"
+        f" {format_size(size_bytes)} {format_bandwidth(high)} and {format_bandwidth(low)}; settings"
+        " that no table shows differed, or one of them was disturbed"
     )

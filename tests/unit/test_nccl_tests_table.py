@@ -359,6 +359,19 @@ def test_a_count_of_wrong_elements_that_is_no_number_is_a_fault(wrong: str) -> N
     assert result.faults[0].startswith("not a number: line 26: 8388608")
 
 
+@pytest.mark.parametrize("error", ["nan", "-nan", "inf"])
+def test_an_error_that_is_no_number_is_a_fault(error: str) -> None:
+    """The column of nccl-tests before 2.13."""
+    names = "#       size         count      type   redop    root     time   algbw   busbw   error     time   algbw   busbw   error"
+    old = GOOD.replace(next(line for line in GOOD.splitlines() if "algbw" in line), names)
+    for row in (ROW_4, ROW_8):
+        old = old.replace(row, row.replace("       0", "   2e-07"))
+    assert one(old).faults == ()
+    last = old.replace("163.14   2e-07", f"163.14  {error:>6}")
+    assert last != old
+    assert one(last).faults[0].startswith("not a number: line 26: 8388608")
+
+
 def test_a_fraction_of_a_wrong_element_is_not_rounded_to_none() -> None:
     result = one(GOOD.replace(ROW_8, ROW_8.replace("163.14       0", "163.14     0.5")))
     assert result.faults == (

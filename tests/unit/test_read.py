@@ -157,9 +157,10 @@ def test_empty_and_binary_texts_are_named_as_such(
 ) -> None:
     (tmp_path / "a").write_bytes(b"")
     (tmp_path / "b").write_bytes(b"\x7fELF\x02\x01\x01\0\0\0\0")
-    _, _, err = read(capsys, str(tmp_path))
-    assert "a: unknown layout: the text is empty" in err
-    assert "b: unknown layout: binary data that begins with 7f 45 4c 46" in err
+    _, out, err = read(capsys, str(tmp_path))
+    assert "a: unknown layout: the text is empty" in out
+    assert "b: unknown layout: binary data that begins with 7f 45 4c 46" in out
+    assert err.startswith("busbw: next: busbw why FILE ")
 
 
 def test_a_damaged_file_is_incomplete_even_if_its_table_is_whole(

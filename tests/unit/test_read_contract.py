@@ -100,6 +100,39 @@ def test_numbers_are_not_called_met_where_no_table_shows_right_data(
     assert judged(tmp_path, capsys, CONTRACT, low)[0] == 1
 
 
+@pytest.mark.parametrize("iters", ["0", "1", "2"])
+def test_tables_of_hardly_any_iteration_are_no_launches(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], iters: str
+) -> None:
+    few = launches(361, 360, 362).replace(" iters: 20 ", f" iters: {iters} ")
+    status, out = judged(tmp_path, capsys, CONTRACT, few)
+    assert status == (1 if iters == "0" else 3), (
+        "a time of no iteration is bad without a contract too"
+    )
+    assert out.splitlines()[-1].startswith("busbw: INCONCLUSIVE 0 of 1 criteria met")
+    if iters != "0":
+        assert "3 tables of fewer than 3 timed iterations: no measurement" in out
+
+
+def test_numbers_over_sockets_are_not_met_unless_tcp_was_bought(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    log = "node00:4101:4130 [0] NCCL INFO Using network Socket\n"
+    text = f"{log}{launches(361, 360, 362)}"
+    status, out = judged(tmp_path, capsys, CONTRACT, text)
+    assert status == 3
+    assert (
+        "  NCCL's log in 1 output says network Socket: the bytes went over TCP, not RDMA (" in out
+    )
+    assert out.splitlines()[-1].startswith("busbw: INCONCLUSIVE 1 of 1 criteria met")
+    path, saved = tmp_path / "contract.yaml", tmp_path / "0.out"
+    assert main(["read", "--contract", str(path), "--fabric", "tcp", str(saved)]) == 0
+    assert "network Socket" not in capsys.readouterr().out.split("CRITERION")[1]
+    assert main(["read", "--fabric", "tcp", str(saved)]) == 2
+    over_ib = judged(tmp_path, capsys, CONTRACT, text.replace("Socket", "IB"))
+    assert over_ib[0] == 0
+
+
 def test_a_criterion_about_a_setting_is_not_judged_by_a_table(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -190,3 +190,118 @@ def test_no_published_figure_is_called_impossible() -> None:
         assert not [each for each in saved.remarks(result) if each.is_fault], row
         checked += 1
     assert checked > 100
+
+
+def test_tables_of_one_measurement_that_contradict_each_other_are_remarked(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "two.out"
+    remark = (
+        "runs 1 and 2 measured the same and contradict each other: out of place at 1 GiB 475.0 GB/s"
+        " and 300.0 GB/s; settings that no table shows differed, or one of them was disturbed"
+    )
+    status, out = read(
+        capsys, path, table(lambda _: 475.0, nodes=8) + table(lambda _: 300.0, nodes=8)
+    )
+    assert (status, f"  problem {remark}\n" in out) == (0, True)
+    assert main(["why", str(path)]) == 0
+    assert f"/two.out: {remark}\n" in capsys.readouterr().out
+    for other in (
+        table(lambda _: 450.0, nodes=8),
+        table(lambda _: 300.0, nodes=4),
+        table(lambda _: 300.0, nodes=8).replace("iters: 20", "iters: 50"),
+        table(lambda _: 300.0, nodes=8).replace("node00", "other0"),
+    ):
+        assert "contradict" not in read(capsys, path, table(lambda _: 475.0, nodes=8) + other)[1]
+
+
+def test_sizes_that_a_run_repeats_are_one_number(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """`-N` runs the list again, and the first cycle is cold."""
+    one = table(lambda _: 475.0, nodes=8)
+    rows = [line for line in one.splitlines(keepends=True) if "float" in line]
+    cold = [
+        line
+        for line in table(lambda _: 100.0, nodes=8).splitlines(keepends=True)
+        if "float" in line
+    ]
+    cycles = one.replace("".join(rows), "".join(cold + rows)).replace(": 475.0", ": 287.5")
+    assert "contradict" not in read(capsys, tmp_path / "c.out", cycles + cycles)[1]
+
+
+@pytest.mark.parametrize("kept", ["half of each node", "half of the nodes"])
+def test_a_device_list_that_lost_ranks_is_incomplete(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], kept: str
+) -> None:
+    lines = table(lambda _: 360.0, nodes=8).splitlines(keepends=True)
+    listed = [line for line in lines if line.startswith("#  Rank")]
+    lost = listed[1::2] if kept == "half of each node" else listed[32:]
+    text = "".join(line for line in lines if line not in lost)
+    status, out = read(capsys, tmp_path / "half.out", text)
+    why = "the device list names 32 ranks, but sizes and bandwidths are those of 64"
+    assert (status, f"  problem {why}\n" in out, "INCOMPLETE" in out) == (3, True, True)
+    assert main(["why", str(tmp_path / "half.out")]) == 3
+    out = capsys.readouterr().out
+    assert out.startswith("UNKNOWN: no line reports a failure, but the evidence is incomplete\n")
+    assert why in out
+
+
+@pytest.mark.parametrize(
+    ("unit", "share"), [("Gb/s", 8.0), ("Gbps", 8.0), ("MB/s", 1000.0), ("GiB/s", 1e9 / (1 << 30))]
+)
+def test_bandwidths_in_another_unit_are_converted_and_said_to_be(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], unit: str, share: float
+) -> None:
+    text = table(lambda _: 240.0, nodes=8)
+    algbw = 240.0 / 1.96875
+    text = text.replace("(GB/s)", f"({unit})")
+    text = text.replace(f"{algbw:7.4f}", f"{algbw * share:.4f}")
+    text = text.replace("240.0000", f"{240 * share:.4f}")
+    status, out = read(capsys, tmp_path / "unit.out", text)
+    assert f"  problem the bandwidths are printed in {unit}, shown in GB/s here\n" in out
+    assert (status, "best busbw out of place 240.00 GB/s" in out) == (0, True)
+    assert "average 240 GB/s" in out
+
+
+def test_a_unit_that_the_numbers_contradict_is_bad_and_an_unknown_one_is_not_passed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = table(lambda _: 360.0, nodes=8)
+    status, out = read(capsys, tmp_path / "unit.out", text.replace("(GB/s)", "(Gb/s)"))
+    assert (status, "BAD     line 71: algbw is 22.8571 GB/s, but 1073741824 bytes" in out) == (
+        1,
+        True,
+    )
+    status, out = read(capsys, tmp_path / "unit.out", text.replace("(GB/s)", "(furlong/s)"))
+    assert status == 3
+    assert (
+        "problem the unit (furlong/s) of the bandwidths is not known: they were read as GB/s" in out
+    )
+    glued = text.replace("algbw   busbw", "algbw(Gb/s) busbw(Gb/s)")
+    glued = "".join(
+        line for line in glued.splitlines(keepends=True) if not line.startswith("#        (B)")
+    )
+    assert "printed in Gb/s" in read(capsys, tmp_path / "unit.out", glued)[1]
+
+
+@pytest.mark.parametrize(
+    ("iters", "status", "said"),
+    [
+        ("iters: 0", 1, "BAD     no iteration was timed (iters: 0), and the rows have times"),
+        ("iters: 1", 0, "problem one iteration of each size timed: one late start of a rank"),
+        ("iters: 2", 0, "problem 2 iterations of each size timed"),
+        ("iters: 1 agg iters: 20 ", 0, ""),
+    ],
+)
+def test_few_timed_iterations_are_remarked_and_none_is_bad(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], iters: str, status: int, said: str
+) -> None:
+    text = table(lambda _: 360.0, nodes=8)
+    if "agg" in iters:
+        text = text.replace(" iters: 20 agg iters: 1 ", f" {iters}")
+    else:
+        text = text.replace(" iters: 20 ", f" {iters} ")
+    assert read(capsys, tmp_path / "few.out", text)[0] == status
+    out = read(capsys, tmp_path / "few.out", text)[1]
+    assert said in out if said else "of each size timed" not in out
