@@ -313,9 +313,6 @@ def _missing_ranks(fitting: tuple[int, int] | None, hints: Hints) -> str | None:
         return f"the device list names {entries} ranks, but sizes and bandwidths are those of {fit}"
     if not hints.list_is_complete:
         return f"the device list is incomplete: it names {entries} of the {listed} ranks up to its last"
-    logged = max(hints.logged_ranks, default=0)
-    if fitting is None and logged > listed and listed not in hints.logged_ranks:
-        return f"the device list names {entries} ranks, but NCCL's log or the command line {logged}"
     return None
 
 
