@@ -256,7 +256,9 @@ def _truth_of_switch(fleet: Fleet, fault: Fault) -> Truth:
         answers.append(frozenset(Component(ComponentKind.NODE, (name,)) for name in members))
     elif layout.units == 1:
         answers.append(frozenset({Component(ComponentKind.RAIL_PLANE, (), rail)}))
-    return Truth(tuple(answers), frozenset(), frozenset((leaf, *members)), rail, members, rails)
+    # Its cables are as slow as its other ports.
+    allowed = frozenset({Component(ComponentKind.UPLINK, (leaf,), rail)})
+    return Truth(tuple(answers), allowed, frozenset((leaf, *members)), rail, members, rails)
 
 
 def effects(one: Case) -> tuple[float, ...]:
