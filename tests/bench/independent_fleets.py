@@ -257,6 +257,18 @@ def lines(trials: list[Trial]) -> str:
     )
 
 
+def load(keep: Path | None) -> list[Trial]:
+    """The surveys of a journal."""
+    if keep is None or not keep.exists():
+        return []
+    trials = []
+    for line in keep.read_text().splitlines():
+        entry = json.loads(line)
+        lists = {key: tuple(value) for key, value in entry.items() if isinstance(value, list)}
+        trials.append(Trial(**{**entry, **lists}))
+    return trials
+
+
 def main() -> None:
     """Survey what the journal does not have yet, and print the table."""
     parser = argparse.ArgumentParser(
@@ -273,17 +285,8 @@ def main() -> None:
         "--seconds", type=float, default=1e9, help="begin no survey after this time"
     )
     args = parser.parse_args()
-    began, trials = time.perf_counter(), []
-    if args.keep and args.keep.exists():
-        for line in args.keep.read_text().splitlines():
-            trials.append(
-                Trial(
-                    **{
-                        k: tuple(v) if isinstance(v, list) else v
-                        for k, v in json.loads(line).items()
-                    }
-                )
-            )
+    began = time.perf_counter()
+    trials = load(args.keep)
     known = {t.seed for t in trials}
     kinds = args.kinds.split(",")
     wanted = [

@@ -7,7 +7,7 @@ import math
 from dataclasses import dataclass, replace
 
 import numpy as np
-from independent_fleet.fleet import Fault, FaultKind, Fleet, Noise
+from independent_fleet.fleet import Fault, FaultKind, Fleet, Launch, Noise
 from independent_fleet.network import Layout, Routing
 
 from busbw.model import Component, ComponentKind, LaunchRole
@@ -16,6 +16,9 @@ from busbw.parsers.nccl_tests.groups import GroupSample
 HEALTHY = "healthy"
 KINDS = (
     "nic", "dead", "node", "gpu", "inside", "pcie", "cable", "leaf", "loss", "setting", "several", "intermittent",
+)  # fmt: skip
+SINGLE: tuple[FaultKind, ...] = (
+    "nic", "dead", "node", "gpu", "inside", "pcie", "cable", "leaf", "loss",
 )  # fmt: skip
 ROUTINGS: tuple[Routing, ...] = ("adaptive", "ecmp", "static")
 BUDGET_LAUNCHES = 20
@@ -158,10 +161,10 @@ def _faults(kind: str, layout: Layout, rng: np.random.Generator) -> tuple[Fault,
     if kind == "intermittent":
         fault = _fault("nic" if rng.random() < 0.6 else "node", nodes[0], layout, rng)
         return (replace(fault, duty=float(rng.uniform(0.3, 0.7)), stay=_between(rng, 1, 6)),)
-    for each in ("nic", "dead", "node", "gpu", "inside", "pcie", "cable", "leaf", "loss"):
+    for each in SINGLE:
         if kind == each:
             in_fabric = kind == "loss" and layout.units > 1 and rng.random() < 0.25
-            fault = _fault(each, nodes[0], layout, rng)  # type: ignore[arg-type]
+            fault = _fault(each, nodes[0], layout, rng)
             if in_fabric:
                 cable = _fault("cable", nodes[0], layout, rng)
                 return (replace(cable, kind="loss", loss=fault.loss, left=1.0),)
@@ -245,20 +248,29 @@ def _truth_of_switch(fleet: Fleet, fault: Fault) -> Truth:
     rails = tuple(range(layout.rails)) if rail is None else (rail,)
     leaf, others = f"leaf{unit}", sorted(f"leaf{u}" for u in range(layout.units))
     if fault.kind != "leaf":
-        options = [Component(ComponentKind.UPLINK, (leaf,), rail)]
-        if layout.units == 2:
-            options.append(Component(ComponentKind.LEAF_PAIR, tuple(others), rail))
-        names = frozenset(others if layout.units == 2 else (leaf,))
-        sets = tuple(frozenset({option}) for option in options)
-        return Truth(sets, frozenset(), names, rail, members, rails, crossing=True)
+        sets = tuple(frozenset({part}) for part in _cables(layout, leaf, others, (rail,)))
+        allowed = _cables(layout, leaf, others, rails)
+        return Truth(sets, allowed, frozenset((leaf,)), rail, members, rails, crossing=True)
     answers = [frozenset({Component(ComponentKind.LEAF, (leaf,), rail)}), _rails(members, rails)]
     if rail is None:
         answers.append(frozenset(Component(ComponentKind.NODE, (name,)) for name in members))
     elif layout.units == 1:
         answers.append(frozenset({Component(ComponentKind.RAIL_PLANE, (), rail)}))
     # Its cables are as slow as its other ports.
-    allowed = frozenset({Component(ComponentKind.UPLINK, (leaf,), rail)})
-    return Truth(tuple(answers), allowed, frozenset((leaf, *members)), rail, members, rails)
+    named = tuple(dict.fromkeys((rail, *rails)))
+    cables = _cables(layout, leaf, others, named)
+    return Truth(tuple(answers), cables, frozenset((leaf, *members)), rail, members, rails)
+
+
+def _cables(
+    layout: Layout, leaf: str, others: list[str], rails: tuple[int | None, ...]
+) -> frozenset[Component]:
+    """What leaves a leaf, by each of these rails; with two leaves in all it has no other name than
+    that of both."""
+    parts = {Component(ComponentKind.UPLINK, (leaf,), rail) for rail in rails}
+    if layout.units == 2:
+        parts |= {Component(ComponentKind.LEAF_PAIR, tuple(others), rail) for rail in rails}
+    return frozenset(parts)
 
 
 def effects(one: Case) -> tuple[float, ...]:
@@ -279,14 +291,14 @@ def effects(one: Case) -> tuple[float, ...]:
     steps: dict[tuple[int, bool], list[tuple[float | None, float | None]]] = {}
     for _ in range(BUDGET_LAUNCHES):
         order = [one.fleet.names[i] for i in rng.permutation(len(one.fleet.names))]
-        groups = [] if alone else list(zip(order[::2], order[1::2], strict=False))
-        singles = [(name,) for name in order] if mixed else []
+        groups = () if alone else tuple(zip(order[::2], order[1::2], strict=False))
+        singles = tuple((name,) for name in order) if mixed else ()
         seen: list[list[GroupSample]] = []
         for twin in (faulty, healthy):
             twin.noise = replace(twin.noise, failed_launch=0.0, lost_group=0.0)
             # Pairs and single nodes use different links: measured at once they do not meet.
-            parts = [("pairs", tuple(groups), LaunchRole.PAIRS)] if groups else []
-            parts += [("alone", tuple(singles), LaunchRole.ALONE)] if singles else []
+            parts: list[Launch] = [("pairs", groups, LaunchRole.PAIRS)] if groups else []
+            parts += [("alone", singles, LaunchRole.ALONE)] if singles else []
             seen.append([sample for result in twin.measure(parts) for sample in result or ()])
         for number, truth in enumerate(one.truths):
             for inner in (False, True):

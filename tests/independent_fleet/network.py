@@ -80,11 +80,7 @@ class Links:
     def count(self) -> int:
         """All of them."""
         shape = self.layout
-        return (
-            4 * shape.nodes * shape.rails
-            + 4 * shape.nodes * shape.rails
-            + 2 * shape.leaves * shape.spines
-        )
+        return 8 * shape.nodes * shape.rails + 2 * shape.leaves * shape.spines
 
     def endpoint(self, kind: int, node: int, rail: int) -> int:
         """kind 0: NIC out, 1: NIC in, 2: GPU out, 3: GPU in, 4: PCIe switch out, 5: in (`rail` is
@@ -158,7 +154,12 @@ def route(links: Links, flows: list[Flow], wiring: Wiring, rng: np.random.Genera
     spine drawn for this launch. Static: the spine belongs to the port of the target at its leaf
     (destination modulo spines)."""
     shape = links.layout
-    stream_of, weight, part, link, flow_of, share = [], [], [], [], [], []
+    stream_of: list[int] = []
+    flow_of: list[int] = []
+    part: list[int] = []
+    link: list[int] = []
+    weight: list[float] = []
+    share: list[float] = []
     spines: list[tuple[int, ...]] = []
     leaves: list[tuple[int, int]] = []
     for number, flow in enumerate(flows):
