@@ -11,6 +11,7 @@ from busbw.model import CheckResult, Evidence, Status
 from busbw.model.topology import EndKind, FabricLink, PortErrors, Topology
 from busbw.parsers.fabric import cabling
 from busbw.parsers.fabric.cabling import Cabling
+from busbw.parsers.fabric.ibqueryerrors import CONGESTION
 
 CABLING, LINK_STATE, LINK_RATE, ERRORS, SEEN = (
     "cross.rail_map",
@@ -29,15 +30,6 @@ _COMMANDS = {
     LINK_STATE: "iblinkinfo",
     SEEN: "iblinkinfo",
 }
-_CONGESTION = (
-    "PortXmitWait",
-    "PortSwHOQLifetimeLimitDiscards",
-    "PortRcvSwitchRelayErrors",
-    "PortXmitData",
-    "PortRcvData",
-)
-"""Not of a link's health: waits for credits, and drops of looped multicast (ibqueryerrors(8) leaves
-them out with --suppress-common)."""
 _UP = ("Active", None)
 
 
@@ -206,7 +198,7 @@ def _errors(topology: Topology, tools: set[str]) -> list[CheckResult]:
     links = {end_key: link for link in topology.links for end_key in _end_keys(link)}
     bad: list[_Bad] = []
     for error in topology.errors:
-        counters = [(name, value) for name, value in error.counters if name not in _CONGESTION]
+        counters = [(name, value) for name, value in error.counters if name not in CONGESTION]
         if not counters:
             continue
         link = links.get((error.end.node or error.end.name, error.end.device or error.end.port))

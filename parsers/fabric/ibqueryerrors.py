@@ -15,6 +15,16 @@ _LINK = re.compile(r"^ +Link info: +(\d+.*)$")
 _FAILED = re.compile(r"^## +(\d+) PMA query failures", re.M)
 _WHOLE = re.compile(r"^## Summary: \d+ nodes checked", re.M)
 
+CONGESTION = (
+    "PortXmitWait",
+    "PortSwHOQLifetimeLimitDiscards",
+    "PortRcvSwitchRelayErrors",
+    "PortXmitData",
+    "PortRcvData",
+)
+"""Not of a link's health: waits for credits, and drops of looped multicast (ibqueryerrors(8) leaves
+them out with --suppress-common)."""
+
 
 def looks_like(text: str) -> bool:
     """Whether the text is of this tool."""

@@ -1,4 +1,4 @@
-"""Counters that only ever grow: `ethtool -S`, `perfquery`, `rdma statistic`.
+"""Counters that only ever grow: `ethtool -S`, `ip -s link`, `perfquery`, `rdma statistic`.
 
 One output counts since boot or since somebody cleared it: a link that was plugged in has errors and
 is well. Its errors are judged by their share of the packets. Two outputs of one port are compared:
@@ -10,9 +10,8 @@ Written against ethtool 6.1, perfquery of infiniband-diags 5 and rdma of iproute
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import partial
 
 from busbw.parsers.tools import Tool, ToolFact
 
@@ -124,6 +123,17 @@ def _packets(values: dict[str, int], form: Form) -> int | None:
     return (max(words) // _WORDS_PER_PACKET or None) if words else None
 
 
+def _named(text: str) -> str:
+    r"""`ip -s link`, whose numbers stand under their names, as lines of a name and a number.
+
+    >>> _named("4: eth0: <UP>\n    RX: bytes packets errors dropped\n    90 7 3 0\n")
+    '4: eth0: <UP>\nrx_packets 7\nrx_errors 3\n'
+    """
+    return _COLUMNS.sub(
+        lambda row: f"{row[1].lower()}_packets {row[2]}\n{row[1].lower()}_errors {row[3]}", text
+    )
+
+
 def _line(count: ErrorCount) -> Iterator[str]:
     yield _text(count)
 
@@ -137,7 +147,11 @@ def _text(count: ErrorCount) -> str:
     return f"{port}{count.name} {count.value}{among} since it began to count"
 
 
-def _tool(form: Form, *marks: str) -> Tool[ErrorCount]:
+def _tool(
+    form: Form, *marks: str, prepared: Callable[[str], str] | None = None
+) -> Tool[ErrorCount]:
+    """`prepared` makes of the tool's text lines that `form.counter` matches."""
+
     def reported(count: ErrorCount) -> Iterator[str]:
         if count.is_error:
             yield f"{form.name}: {_text(count)}"
@@ -151,7 +165,7 @@ def _tool(form: Form, *marks: str) -> Tool[ErrorCount]:
     return Tool(
         name=form.name,
         marks=marks,
-        parse=partial(parse, form=form),
+        parse=lambda text: parse(prepared(text) if prepared else text, form),
         lines=_line,
         facts=facts,
         errors=reported,
@@ -164,6 +178,17 @@ ETHTOOL = Form(
     counter=r"^\s+(\w+): (\d+)\s*$",
     errors=r"rx_crc_errors(?:_phy)?|rx_symbol_err_phy|rx_discards_phy|link_down_events_phy|[rt]x_errors",
     packets=r"[rt]x_packets(?:_phy)?",
+    loss="physical",
+)
+_COLUMNS = re.compile(
+    r"^[ \t]+([RT]X): +bytes +packets +errors .*\n[ \t]+\d+ +(\d+) +(\d+) .*$", re.MULTILINE
+)
+IP_LINK = Form(
+    name="ip -s link",
+    opening=r"^\d+: ([^\s:@]+)[:@]",
+    counter=r"^([rt]x_\w+) (\d+)$",
+    errors=r"[rt]x_errors",
+    packets=r"[rt]x_packets",
     loss="physical",
 )
 PERFQUERY = Form(
@@ -187,6 +212,7 @@ RDMA = Form(
 
 TOOL = (
     _tool(ETHTOOL, "NIC statistics:"),
+    _tool(IP_LINK, "RX: bytes", "RX:  bytes", prepared=_named),
     _tool(PERFQUERY, "Port counters: "),
     _tool(RDMA, " packet_seq_err ", " out_of_sequence ", " local_ack_timeout_err "),
 )

@@ -85,6 +85,12 @@ _FABRIC_MANAGER = (
     r"NVSwitch fatal error|fatal error occurred: .*NVSwitch|fabric manager .* don.t match with"
     r"|fabricmanager\S*: Failed with result|aborting fabric manager"
 )
+_POD_OR_NODE = r"^(?:\S+ +)?\S+ +\d+/\d+ +[A-Z]\S+ +\d+ |^\S+ +(?:NotReady|Ready)\S* +\S+ +\S+ +v\d"
+_KUBECTL_BAD = (
+    r" (?:NotReady\S*|Init:\S*Error|CrashLoopBackOff|ImagePullBackOff|ErrImagePull|OOMKilled|Evicted"
+    r"|Error|CreateContainer\w*Error|ContainerCannotRun|Unknown) "
+)
+_SENSOR = r"^[^|\n]+\| (?:.*(?:degrees|RPM|Volts|Watts|Amps|percent)|0x[0-9a-f]{2,4}|no reading)[^|\n]*\| "
 _GPU = r"^(GPU [0-9A-Fa-f]{4,8}:[0-9A-Fa-f:.]+)"
 
 TOOL = (
@@ -97,11 +103,11 @@ TOOL = (
     ),
     _tool(
         "nvidia-smi -q",
-        ("NVSMI LOG", "HW Slowdown", "Remapped Rows", "Retired Pages"),
+        ("NVSMI LOG", "HW Slowdown", "Remapped Rows", "Retired Pages", "CliqueId"),
         _GPU,
         r"^\s+(?:HW (?:Thermal |Power Brake )?Slowdown|Pending(?: Page Blacklist)?"
-        r"|Remapping Failure Occurred|Double Bit ECC) +: ",
-        r"(?:Slowdown +: Active|Pending(?: Page Blacklist)? +: Yes|Occurred +: Yes"
+        r"|Remapping Failure Occurred|Double Bit ECC) +: |^\s+State +: (?:In Progress|Not Started|Completed)\s*$",
+        r"(?:State +: (?:In Progress|Not Started)|Slowdown +: Active|Pending(?: Page Blacklist)? +: Yes|Occurred +: Yes"
         r"|Double Bit ECC +: [1-9]\d*)\s*$",
     ),
     _tool(
@@ -175,6 +181,84 @@ TOOL = (
         _NO_SUBJECT,
         r"\bFailedScheduling\b",
         r"\bFailedScheduling\b",
+    ),
+    _tool(
+        "kubectl get",
+        ("RESTARTS", "ROLES"),
+        _NO_SUBJECT,
+        _POD_OR_NODE,
+        _KUBECTL_BAD,
+    ),
+    _tool(
+        "systemctl",
+        (" loaded failed ", " loaded active ", "Active: failed", "Active: active"),
+        r"^[●×✕*] (\S+) - ",
+        r"^[●×✕* ]*\S+ +loaded (?:failed|active) |^\s+Active: ",
+        r"loaded failed |Active: failed",
+    ),
+    _tool(
+        "coredumpctl",
+        ("Signal: ",),
+        r"^\s+PID: \d+ \((\S+)\)",
+        r"^\s+Signal: \d+ \(\w+\)",
+        r"Signal: \d+ \(\w+\)",
+    ),
+    _tool(
+        "scontrol show node",
+        ("NodeName=",),
+        r"^NodeName=(\S+)",
+        r"^\s+State=\S+|^\s+Reason=",
+        r"State=\S*(?:DOWN|DRAIN|FAIL|ERROR|NOT_RESPONDING)",
+    ),
+    _tool(
+        "sacct",
+        ("ExitCode",),
+        _NO_SUBJECT,
+        r"^\d+(?:_\d+)?(?:\.\w+)? .*\b(?:COMPLETED|RUNNING|PENDING|CANCELLED|FAILED|TIMEOUT|NODE_FAIL|OUT_OF_ME\S*"
+        r"|BOOT_FAIL) ",
+        r"\b(?:FAILED|TIMEOUT|NODE_FAIL|OUT_OF_ME\S*|BOOT_FAIL) ",
+    ),
+    _tool(
+        "ipmitool",
+        (" | ok", " | ns", " | cr", " | nr"),
+        _NO_SUBJECT,
+        _SENSOR + r"(?:ok|ns|nc|cr|nr|us)\s*$",
+        r"\| (?:cr|nr)\s*$",
+    ),
+    _tool(
+        "mmgetstate",
+        ("GPFS state",),
+        _NO_SUBJECT,
+        r"^\s*\d+ +\S+ +(?:active|down|arbitrating|unknown|unresponsive)\b",
+        r" (?:down|arbitrating|unknown|unresponsive)\b",
+    ),
+    _tool(
+        "SONiC show interfaces status",
+        ("Oper    Admin", "Oper  Admin"),
+        _NO_SUBJECT,
+        r"^\s*Ethernet\d+ .* (?:up|down) +(?:up|down) ",
+        r" down +up ",
+    ),
+    _tool(
+        "SONiC show pfcwd stats",
+        ("STORM DETECTED/RESTORED",),
+        _NO_SUBJECT,
+        r"^\s*Ethernet\d+:\d+ +\w+ +\d+/\d+",
+        r" stormed ",
+    ),
+    _tool(
+        "traceroute",
+        ("traceroute to ",),
+        _NO_SUBJECT,
+        r"^\s*\d+ +\S.* ms\b",
+        r" ![HNPXSF]\b",
+    ),
+    _tool(
+        "Prometheus alerts",
+        ("ALERTS{",),
+        _NO_SUBJECT,
+        r"^\s*ALERTS\{",
+        r'alertstate="firing"',
     ),
     _tool(
         "lspci LnkSta",

@@ -1,0 +1,130 @@
+"""What an operator pastes at night: states of services, nodes, jobs, sensors and switch ports. Composed
+after each tool's own form. Both commands call a bad state bad, and the same text without it good."""
+
+# ruff: noqa: E501  # lines as the tools print them
+from __future__ import annotations
+
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from busbw.cli import main
+
+
+class Paste(NamedTuple):
+    """One text, and what of it is wrong."""
+
+    text: str
+    bad: str
+    """The cell that is wrong."""
+    good: str
+    """The same cell where nothing is."""
+
+
+PASTES = {
+    "systemctl list-units": Paste(
+        "  UNIT            LOAD   ACTIVE SUB    DESCRIPTION\n● openibd.service loaded failed failed configure Mellanox devices\n",
+        "● openibd.service loaded failed failed",
+        "  openibd.service loaded active exited",
+    ),
+    "systemctl status": Paste(
+        "● slurmd.service - Slurm node daemon\n     Loaded: loaded (/lib/systemd/system/slurmd.service; enabled)\n     Active: failed (Result: exit-code)\n",
+        "Active: failed (Result: exit-code)",
+        "Active: active (running)",
+    ),
+    "ipmitool sdr": Paste(
+        "CPU1 Temp        | 64 degrees C      | ok\nGPU3 Temp        | 97 degrees C      | cr\n",
+        "97 degrees C      | cr",
+        "67 degrees C      | ok",
+    ),
+    "mmgetstate": Paste(
+        " Node number  Node name        GPFS state  \n-----------------\n       1      gpu-001          active\n       2      gpu-002          down\n",
+        "gpu-002          down",
+        "gpu-002          active",
+    ),
+    "show interfaces status": Paste(
+        "  Interface            Lanes    Speed    MTU    Oper    Admin    Type\n----------  ---------------  -------  -----  ------  -------  ------\n"
+        " Ethernet8  9,10,11,12,13,14    400G   9100    down       up    OSFP\n",
+        "down       up",
+        "  up       up",
+    ),
+    "show pfcwd stats": Paste(
+        "      QUEUE       STATUS    STORM DETECTED/RESTORED\n-----------  -----------  -------------------------\nEthernet0:3    stormed                       14/13\n",
+        "stormed                       14/13",
+        "operational                    0/0",
+    ),
+    "kubectl get pods": Paste(
+        "NAME                 READY   STATUS             RESTARTS        AGE\nnvidia-driver-x7k2p  0/1     CrashLoopBackOff   12 (3m ago)     41m\n",
+        "0/1     CrashLoopBackOff   12 (3m ago) ",
+        "1/1     Running            0           ",
+    ),
+    "kubectl get nodes": Paste(
+        "NAME      STATUS     ROLES    AGE   VERSION\ngpu-002   NotReady   <none>   41d   v1.29.4\n",
+        "NotReady ",
+        "Ready    ",
+    ),
+    "scontrol show node": Paste(
+        "NodeName=gpu-017 Arch=x86_64 CoresPerSocket=56\n   State=DOWN+NOT_RESPONDING ThreadsPerCore=2\n",
+        "State=DOWN+NOT_RESPONDING",
+        "State=MIXED",
+    ),
+    "sacct": Paste(
+        "JobID           JobName  AllocCPUS      State ExitCode \n------------ ---------- ---------- ---------- -------- \n818233            train       3584  NODE_FAIL      0:0 \n",
+        "NODE_FAIL ",
+        "COMPLETED ",
+    ),
+    "ip -s link": Paste(
+        "4: enp24s0f0np0: <BROADCAST,MULTICAST,UP,LOWER_UP> mtu 9000 state UP\n    RX: bytes  packets  errors  dropped missed  mcast\n"
+        "    918273645123 7123456 182331  91234       0   1123\n",
+        "182331  91234",
+        "     0      0",
+    ),
+    "traceroute": Paste(
+        "traceroute to gpu-002 (10.0.0.12), 30 hops max, 60 byte packets\n 1  10.0.0.1 (10.0.0.1)  0.312 ms  0.288 ms !H\n",
+        " !H",
+        "",
+    ),
+    "alerts": Paste(
+        'ALERTS{alertname="NodeDown", alertstate="firing", instance="gpu-017:9100"} 1\n',
+        "firing",
+        "inactive",
+    ),
+    "ibqueryerrors": Paste(
+        'Errors for "gpu-001 HCA-1"\n   GUID 0xb83fd20300112233 port 1: [SymbolErrorCounter == 65535] [PortXmitWait == 12]\n## Summary: 41 nodes checked, 1 bad nodes found\n',
+        "[SymbolErrorCounter == 65535] ",
+        "",
+    ),
+    "nvidia-smi -q, fabric": Paste(
+        "    Fabric\n        State                             : In Progress\n        CliqueId                          : 0\n",
+        "In Progress",
+        "Completed",
+    ),
+}
+
+
+def statuses(text: str, folder: Path) -> tuple[int, int]:
+    """Exit statuses of `busbw read` and of `busbw why`."""
+    path = folder / "paste.txt"
+    path.write_text(text)
+    return main(["read", str(path)]), main(["why", str(path)])
+
+
+@pytest.mark.parametrize("name", PASTES)
+def test_a_bad_state_is_bad_to_read_and_never_passes_why(
+    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    paste = PASTES[name]
+    assert paste.bad in paste.text
+    read, why = statuses(paste.text, tmp_path)
+    assert (read, why in (1, 3)) == (1, True), capsys.readouterr().out
+
+
+@pytest.mark.parametrize("name", PASTES)
+def test_the_same_text_without_it_is_good(
+    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    paste = PASTES[name]
+    assert statuses(paste.text.replace(paste.bad, paste.good), tmp_path) == (0, 0), (
+        capsys.readouterr().out
+    )
