@@ -114,6 +114,7 @@ FLOORS = (
     ("busbw.errors", 0),
     ("busbw.text", 0),
     ("busbw.units", 0),
+    ("busbw.versions", 0),
 )
 UPWARD = {
     # A lab is one way of naming a cluster: the reader looks into the lab's state file, whose layout

@@ -10,6 +10,7 @@ import re
 from collections import Counter
 from dataclasses import replace
 
+from busbw import versions
 from busbw.checks import (
     Check,
     CheckFamily,
@@ -222,11 +223,9 @@ def _direct(output: SectionOutput) -> tuple[RuleResult, ...]:
     options = re.findall(r"^option=(.*)$", output.stdout, re.M)
     if peers:
         return (rule.passed(peers[0]).with_values(loaded=True),)
-    version = tuple(int(part) for part in re.findall(r"\d+", facts.text("kernel") or "")[:2])
+    kernel = versions.release(facts.text("kernel"))
     if set(options) == set(_OPTIONS):
-        step = (
-            "RCCL takes it by itself" if version >= _DMABUF_KERNEL else "set NCCL_DMABUF_ENABLE=1"
-        )
+        step = "RCCL takes it by itself" if kernel >= _DMABUF_KERNEL else "set NCCL_DMABUF_ENABLE=1"
         return (rule.passed(f"dma-buf possible: {step}").with_values(dmabuf_possible=True),)
     if facts.text("config") is None:
         return (rule.unknown("not shown", "neither memory_peers nor /boot/config of the kernel"),)

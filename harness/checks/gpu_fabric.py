@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
+from busbw import versions
 from busbw.checks import (
     Check,
     CheckFamily,
@@ -302,8 +303,8 @@ def _peermem(output: SectionOutput) -> tuple[RuleResult, ...]:
         return (rule.passed(f"{facts.text('peermem')} loaded").with_values(loaded=True),)
     if (skipped := without_rdma(rule, facts)) is not None:
         return (skipped,)
-    version = tuple(int(part) for part in re.findall(r"\d+", facts.text("kernel") or "")[:2])
-    if version >= _DMABUF_KERNEL and "Open Kernel" in (facts.text("nvidia") or ""):
+    kernel = versions.release(facts.text("kernel"))
+    if kernel >= _DMABUF_KERNEL and "Open Kernel" in (facts.text("nvidia") or ""):
         return (
             rule.passed("dma-buf possible: open modules, no nvidia_peermem").with_values(
                 dmabuf_possible=True

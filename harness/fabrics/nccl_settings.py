@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
-Version = tuple[int, ...]
+from busbw.versions import Version, dotted, release
 
 _SWITCH = "0|1"
 _ZERO_CTA: Version = (2, 28)
@@ -229,16 +229,6 @@ def known(name: str) -> bool:
     return name in _BY_NAME
 
 
-def number(version: str) -> Version:
-    """`2.29.7` of `2.29.7+cuda12.9`; () = no number in it.
-
-    >>> number("2.29.7+cuda12.9")
-    (2, 29, 7)
-    """
-    match = re.match(r"\d+(?:\.\d+)*", version)
-    return tuple(map(int, match[0].split("."))) if match else ()
-
-
 def written(text: str) -> dict[str, str]:
     """The NCCL variables of a configuration file or of `env`, the last of each name.
 
@@ -266,7 +256,7 @@ def remarks(
     `releases`: of the NCCL libraries that may be used, () = not known; a setting is too new only
     where it is for each of them. `cuda`: False = RCCL, which has releases of its own.
     """
-    newest = max((number(each) for each in releases), default=()) if cuda else ()
+    newest = max((release(each) for each in releases), default=()) if cuda else ()
     found = list(_conflicts(settings))
     for name, value in settings.items():
         if name in _BY_NAME:
@@ -284,7 +274,7 @@ def _of_one(setting: Setting, value: str, newest: Version) -> Iterator[Remark]:
         return
     since, why = _needed(setting, value)
     if newest and newest < since:
-        text = f"{shown} is of NCCL {_dotted(since)}, and {_dotted(newest)} is installed: {why}"
+        text = f"{shown} is of NCCL {dotted(since)}, and {dotted(newest)} is installed: {why}"
         yield Remark(Trouble.RELEASE, setting.name, text)
 
 
@@ -384,7 +374,3 @@ def is_on(settings: Mapping[str, str], name: str) -> bool:
     """Whether the switch is set to a number above 0."""
     value = settings.get(name, "")
     return value.isdigit() and int(value) > 0
-
-
-def _dotted(version: Version) -> str:
-    return ".".join(map(str, version))

@@ -3,7 +3,6 @@ there."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from fnmatch import fnmatchcase
@@ -15,6 +14,7 @@ from busbw.fabrics.fabric import Harmful, MpiOption, NeverSet, Profile, ProfileV
 from busbw.launch import FabricFacts, variables
 from busbw.model import BenchmarkCase, ResolvedVar, Settings, SetupScript, UnsetVar
 from busbw.playbook import Playbook
+from busbw.versions import release
 
 STRAY_PREFIXES = ("NCCL_", "UCX_", "OMPI_", "PRTE_", "PMIX_MCA_", "FI_", "RDMAV_")
 """Variables with these beginnings steer NCCL or MPI: found in the caller's shell, they are named
@@ -234,20 +234,10 @@ def _applies(variable: ProfileVar, case: BenchmarkCase, facts: FabricFacts) -> b
         return False
     if variable.machines and not _any_glob(facts.machine or "", variable.machines):
         return False
-    version = facts.nccl_version
-    if (
-        variable.since is not None
-        and version is not None
-        and _numbers(version) < _numbers(variable.since)
-    ):
+    nccl = release(facts.nccl_version)
+    if variable.since is not None and nccl and nccl < release(variable.since):
         return False
-    return variable.until is None or (
-        version is not None and _numbers(version) < _numbers(variable.until)
-    )
-
-
-def _numbers(version: str) -> tuple[int, ...]:
-    return tuple(int(part) for part in re.findall(r"\d+", version)[:3])
+    return variable.until is None or bool(nccl and nccl < release(variable.until))
 
 
 def _filled(text: str, facts: FabricFacts) -> str | None:

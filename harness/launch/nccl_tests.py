@@ -16,8 +16,8 @@ from dataclasses import dataclass
 
 from busbw.model import BenchmarkCase, BinaryOptions, Collective, Command
 from busbw.units import size_option
+from busbw.versions import Version, dotted, release
 
-Version = tuple[int, int, int]
 MANY = 2**31 - 1
 _UNVERSIONED: Version = (2, 17, 4)
 """The first release whose sources state their version: one that states none is older."""
@@ -269,16 +269,6 @@ def _bad_arguments(words: Iterable[str]) -> Iterator[str]:
                 yield f"{word} is the field {_OF_CASE[letter]} of the case"
 
 
-def numbers(version: str | None) -> Version | None:
-    """A version's three numbers; None = it is not known.
-
-    >>> numbers("2.17.1+cuda12.4"), numbers(None)
-    ((2, 17, 1), None)
-    """
-    match = re.match(r"(\d{1,4})\.(\d{1,4})(?:\.(\d{1,4}))?", version or "")
-    return (int(match[1]), int(match[2]), int(match[3] or 0)) if match else None
-
-
 def unsupported(
     case: BenchmarkCase, tests: str | None, nccl: str | None = None, *, sources: bool = True
 ) -> tuple[str, ...]:
@@ -294,20 +284,20 @@ def unsupported(
     >>> unsupported(case, "2.15.0")
     ('registration: 2 (-R 2) needs nccl-tests 2.16.0, this is 2.15.0',)
     """
-    have = numbers(tests)
-    library = numbers(nccl)
+    have = release(tests)
+    library = release(nccl)
     found = []
     for name, letter, needs, needs_nccl in _needs(case):
         text = f"{name} (-{letter})"
-        if needs is not None and have is not None and have < needs:
-            found.append(f"{text} needs nccl-tests {_dotted(needs)}, this is {tests}")
-        elif needs is not None and have is None and sources and needs >= _UNVERSIONED:
+        if needs is not None and have and have < needs:
+            found.append(f"{text} needs nccl-tests {dotted(needs)}, this is {tests}")
+        elif needs is not None and not have and sources and needs >= _UNVERSIONED:
             found.append(
-                f"{text} needs nccl-tests {_dotted(needs)}, this states no version: it is older than"
-                f" {_dotted(_UNVERSIONED)}"
+                f"{text} needs nccl-tests {dotted(needs)}, this states no version: it is older than"
+                f" {dotted(_UNVERSIONED)}"
             )
-        if needs_nccl is not None and library is not None and library < needs_nccl:
-            found.append(f"{text} needs NCCL {_dotted(needs_nccl)}, the nodes have {nccl}")
+        if needs_nccl is not None and library and library < needs_nccl:
+            found.append(f"{text} needs NCCL {dotted(needs_nccl)}, the nodes have {nccl}")
     return tuple(found)
 
 
@@ -324,10 +314,6 @@ def _needs(case: BenchmarkCase) -> Iterator[tuple[str, str, Version | None, Vers
     if case.blocking >= 2:
         since = (2, 18, 1) if case.blocking == 2 else (2, 19, 2)
         yield f"blocking: {case.blocking}", f"z {case.blocking}", since, None
-
-
-def _dotted(version: Version) -> str:
-    return ".".join(map(str, version))
 
 
 _FETCH = """\

@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
+from busbw import versions
 from busbw.codec import unknown
 from busbw.model import Requirement
 from busbw.parsers.tools import (
@@ -291,7 +292,7 @@ def problems(block: Mapping[str, str]) -> Iterator[tuple[str, str]]:
             yield key, f"{key} is compared word by word: no >="
         elif known.kind is Kind.NUMBER and not (_NUMBER.fullmatch(value) and float(value) > 0):
             yield key, f"expected a number above 0, or >= and a number, found {text!r}"
-        elif known.kind is Kind.VERSION and not _parts(value):
+        elif known.kind is Kind.VERSION and not versions.numbers(value):
             yield key, f"expected a version, or >= and a version, found {text!r}"
         elif not value:
             yield key, "expected a value, found nothing"
@@ -313,10 +314,6 @@ def merged(*blocks: Iterable[Requirement]) -> tuple[Requirement, ...]:
     return tuple(by_key[each.key] for each in FIELDS if each.key in by_key)
 
 
-def _parts(version: str) -> tuple[int, ...]:
-    return tuple(map(int, re.findall(r"\d+", version)))
-
-
 def met(requirement: Requirement, value: str) -> bool:
     """Whether one part has what is demanded.
 
@@ -333,7 +330,7 @@ def met(requirement: Requirement, value: str) -> bool:
         seen = float(value)
         return seen >= requirement.number if requirement.at_least else seen == requirement.number
     if requirement.at_least:
-        return _parts(value) >= _parts(requirement.value)
+        return versions.numbers(value) >= versions.numbers(requirement.value)
     return value.casefold() == requirement.value.casefold()
 
 

@@ -20,6 +20,7 @@ from busbw.model.benchmark import BenchmarkResult, BenchmarkRow, Collective, Ran
 from busbw.parsers.nccl_tests.identity import UNSCALED, Hints, Identity, convention, identify
 from busbw.parsers.nccl_tests.rows import ELEMENT_BYTES, PrintedRow, algbw_fits, algbw_interval
 from busbw.parsers.nccl_tests.run_facts import Quoted, RunFacts
+from busbw.versions import of_nccl_code
 
 _QUOTE = 160
 _LISTED = 8
@@ -84,18 +85,7 @@ def quoted_lines(facts: RunFacts) -> frozenset[int]:
 def _nccl_version(facts: RunFacts) -> str | None:
     if facts.nccl_versions:
         return facts.nccl_versions[0]
-    return library_version(facts.library_code) if facts.library_code else None
-
-
-def library_version(code: int) -> str:
-    """NCCL's version code as people write it.
-
-    >>> library_version(23007), library_version(2804)
-    ('2.30.7', '2.8.4')
-    """
-    if code >= 10000:
-        return f"{code // 10000}.{code // 100 % 100}.{code % 100}"
-    return f"{code // 1000}.{code // 100 % 10}.{code % 100}"
+    return of_nccl_code(facts.library_code) if facts.library_code else None
 
 
 def _hints(facts: RunFacts) -> Hints:
@@ -521,7 +511,7 @@ def _iterations(facts: RunFacts) -> Iterator[Problem]:
 def _remarks(facts: RunFacts) -> Iterator[Problem]:
     """What is worth knowing and spoils nothing."""
     if facts.headers_code and facts.library_code and facts.headers_code != facts.library_code:
-        headers, library = library_version(facts.headers_code), library_version(facts.library_code)
+        headers, library = of_nccl_code(facts.headers_code), of_nccl_code(facts.library_code)
         yield Problem(f"built against NCCL {headers}, but the library loaded is {library}")
     if len(facts.nccl_versions) > 1:
         yield Problem(f"several NCCL versions in one run: {', '.join(facts.nccl_versions)}")

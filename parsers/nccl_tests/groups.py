@@ -27,6 +27,7 @@ from busbw.model import (
     busbw_factor,
 )
 from busbw.parsers.nccl_tests import table
+from busbw.versions import release
 
 SINCE = (2, 19, 5)
 """nccl-tests that times every process and iteration of all groups with a barrier before each (`-I 1
@@ -44,8 +45,7 @@ def too_old(version: str | None) -> bool:
     >>> too_old("2.19.5"), too_old("2.19.4"), too_old("2.20"), too_old("2.19"), too_old(None)
     (False, True, False, True, True)
     """
-    numbers = tuple(int(each) for each in re.findall(r"\d+", version or "")[:3])
-    return numbers < SINCE
+    return release(version) < SINCE
 
 
 def split_by_group(text: str) -> tuple[tuple[str, int | None], ...]:

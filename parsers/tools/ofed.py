@@ -6,6 +6,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from busbw import versions
 from busbw.parsers.tools import Tool, one
 
 _LINE = re.compile(
@@ -48,8 +49,8 @@ def same_release(userspace: str, kernel: str) -> bool:
     (True, False)
     """
     # The last number counts rebuilds of one of the two only.
-    numbers = re.findall(r"\d+", userspace)[:-1]
-    return bool(numbers) and ".".join(numbers) in ".".join(re.findall(r"\d+", kernel))
+    numbers = versions.dotted(versions.numbers(userspace)[:-1])
+    return bool(numbers) and numbers in versions.dotted(versions.numbers(kernel))
 
 
 TOOL = Tool(
