@@ -64,12 +64,13 @@ def records(result: RunResult) -> Iterator[tuple[Cell, ...]]:
         for repetition, table in enumerate(outcome.results, 1):
             for row in table.rows:
                 comparison_of_row = compared.get((outcome.case.id, row.size_bytes))
+                is_whole = outcome.case.split is None
                 yield (
                     *_case(result, outcome),
                     *(table.nranks, repetition),
                     *(row.size_bytes, row.type, row.redop, row.root),
-                    *_side(row.out_of_place),
-                    *_side(row.in_place),
+                    *_side(row.out_of_place, is_whole=is_whole),
+                    *_side(row.in_place, is_whole=is_whole),
                     *_reference(comparison_of_row),
                 )
 
@@ -87,10 +88,13 @@ def _case(result: RunResult, outcome: CaseOutcome) -> tuple[Cell, ...]:
     )
 
 
-def _side(measured: Measurement | None) -> tuple[Cell, ...]:
+def _side(measured: Measurement | None, *, is_whole: bool) -> tuple[Cell, ...]:
+    """is_whole: the launch was one group. Of several nccl-tests prints the bandwidth of the first
+    one's time with the factor of all ranks, which is no group's: `busbw export` has theirs."""
     if measured is None:
         return (None, None, None, None)
-    return (measured.time_us, measured.algbw_gb_s, measured.busbw_gb_s, measured.wrong)
+    bandwidths = (measured.algbw_gb_s, measured.busbw_gb_s) if is_whole else (None, None)
+    return (measured.time_us, *bandwidths, measured.wrong)
 
 
 def _reference(compared: Comparison | None) -> tuple[Cell, ...]:

@@ -176,10 +176,13 @@ def _comparison(result: RunResult, comparison: Comparison) -> _Case:
 
 
 def _finding(finding: Finding) -> _Case:
-    lines = [finding.title, finding.cause]
-    lines += [f"seen: {e.artefact}: {e.text}" for e in finding.evidence]
-    for fix in finding.fixes:
-        lines.append("\n  ".join((f"fix: {fix.summary}", *fix.commands)))
+    lines = [finding.title, f"how sure: {phrases.sure(finding)}", finding.cause]
+    lines += [f"costs: {finding.cost}"] if finding.cost else []
+    lines += [f"seen: {phrases.location(e)}: {e.text}" for e in finding.evidence]
+    lines += [f"to confirm: {step}" for step in phrases.to_confirm(finding)]
+    for number, fix in enumerate(finding.fixes, 1):
+        lines.append("\n  ".join((f"fix {phrases.fix_step(number, fix)}", *fix.commands)))
+    lines += [f"after the fix: {step}" for step in finding.verify]
     where = f" {phrases.where(finding.where)}" if finding.where else ""
     return _Case(
         "busbw.findings",

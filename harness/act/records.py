@@ -1,5 +1,5 @@
 """What was done to a node, in the run directory that decided it: `raw/actions/NODE.json`, and
-`raw/released/NODE.json` once it is undone."""
+`raw/undrained/NODE.json` once it is undone."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from busbw.reports.safe import one_line
 from busbw.store import artefacts, own_plans
 from busbw.store.run_directory import RunDir
 
-_ACTIONS, _RELEASED = "actions", "released"
+_ACTIONS, _UNDRAINED = "actions", "undrained"
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ class Action:
 
 
 @dataclass(frozen=True, slots=True)
-class Release:
+class Undrained:
     """It is in service again, or was never taken out."""
 
     node: str
@@ -57,13 +57,13 @@ def keep(run: RunDir, action: Action) -> None:
     own_plans.note(content)
 
 
-def keep_release(run: RunDir, release: Release) -> None:
+def keep_undrained(run: RunDir, undrained: Undrained) -> None:
     """Write it down."""
-    artefacts.keep(run, f"{_RELEASED}/{release.node}.json", release)
+    artefacts.keep(run, f"{_UNDRAINED}/{undrained.node}.json", undrained)
 
 
 def of(run: RunDir) -> tuple[Action, ...]:
-    """What this run did and nobody undid with `busbw release`, by node.
+    """What this run did and nobody undid with `busbw undrain`, by node.
 
     Raises:
         RunDirError: a record cannot be read, or is of another node than its name says.
@@ -71,7 +71,7 @@ def of(run: RunDir) -> tuple[Action, ...]:
     return tuple(
         _read(run, name)
         for name in run.raw_names(_ACTIONS)
-        if not (run.raw / _RELEASED / name.rpartition("/")[2]).exists()
+        if not (run.raw / _UNDRAINED / name.rpartition("/")[2]).exists()
     )
 
 

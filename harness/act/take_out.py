@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from busbw.act import records
-from busbw.act.records import Action, Release
+from busbw.act.records import Action, Undrained
 from busbw.act.schedulers import MARK, Program, Scheduler, Standing, performed
 from busbw.act.suspects import Suspect
 from busbw.errors import MeasureError
@@ -150,7 +150,7 @@ def _done(run: RunDir, action: Action, scheduler: Scheduler) -> str:
             performed(step)
     except MeasureError as error:
         how = f"never taken out: {error.what}: {error.seen}"
-        records.keep_release(run, Release(action.node, action.who, action.at, how))
+        records.keep_undrained(run, Undrained(action.node, action.who, action.at, how))
         return f"{error.what}: {error.seen}"
     return ""
 

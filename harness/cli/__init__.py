@@ -27,7 +27,7 @@ COMMANDS = {
     "check": "check every node against its expected configuration, and against the other nodes"
     " (read-only)",
     "run": "check the nodes, build, measure, judge and report",
-    "release": "check nodes that --on-fail took out of service, and put back those that pass",
+    "undrain": "check nodes that --on-fail took out of service, and put back those that pass",
     "cleanup": "stop and remove what an interrupted run left on the nodes",
     "why": "find the cause of a failed, slow or hung job in its logs and results, with the fix",
     "diff": "compare a run with the accepted runs: slower beyond the noise, and what else changed",
@@ -113,7 +113,7 @@ def _ended(words: Sequence[str]) -> int:
             write_message(_harmless("".join(f"busbw: {line}\n" for line in error.lines())))
             return error.exit_status
         except KeyboardInterrupt:
-            write_message("busbw: interrupted\n")
+            write_message("busbw: interrupted\nbusbw: next: start the same command again\n")
             return 130
     except BrokenPipeError:
         # The reader went away (`busbw read … | head`): no error of ours, but the output was not

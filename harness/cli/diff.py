@@ -172,6 +172,7 @@ def _saved(path: Path) -> ComparableRun:
     from busbw.cli.read import read_one
     from busbw.compare import saved
     from busbw.model.benchmark import BenchmarkResult
+    from busbw.parsers.nccl_tests.table import KIND
 
     tables: list[BenchmarkResult] = []
     failures: list[str] = []
@@ -180,11 +181,13 @@ def _saved(path: Path) -> ComparableRun:
         failures += [line.text for line in text.failures]
         for document in text.documents:
             tables += [each for each in document.records if isinstance(each, BenchmarkResult)]
-            failures += document.faults
-    if tables and failures:
+            if document.kind != KIND:  # which launch is bad, and why, `of_tables` says
+                failures += document.faults
+    run = saved.of_tables(str(path), tables)
+    if failures:
         raise UsageError(
             f"{path} reports a failure: a launch of it may be missing",
             seen=failures[0],
             next_step=f"busbw why {path}",
         )
-    return saved.of_tables(str(path), tables)
+    return run

@@ -19,9 +19,9 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ("busbw run provider-acceptance --contract contract.yaml", "before signing"),
         ("busbw run --resume runs/latest", "go on with an interrupted run"),
     ),
-    "release": (
-        ("busbw release gpu-003", "back into service, if it passes now"),
-        ("busbw release runs/latest --dry-run", "all that this run took out: what would happen"),
+    "undrain": (
+        ("busbw undrain gpu-003", "back into service, if it passes now"),
+        ("busbw undrain runs/latest --dry-run", "all that this run took out: what would happen"),
     ),
     "cleanup": (("busbw cleanup runs/latest", "of the newest run in this folder"),),
     "why": (

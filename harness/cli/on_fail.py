@@ -29,7 +29,7 @@ def register(parser: argparse.ArgumentParser) -> None:
         ),
     )
     group.add_argument(
-        "--undo", metavar="COMMAND", help="with a command: what undoes it, for busbw release"
+        "--undo", metavar="COMMAND", help="with a command: what undoes it, for busbw undrain"
     )
     group.add_argument(
         "--at-most",

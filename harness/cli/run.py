@@ -16,6 +16,7 @@ from busbw.errors import Interrupted, RunDirError, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from types import FrameType
 
     from busbw.model import RunResult
     from busbw.reports.terminal import Line
@@ -120,13 +121,36 @@ def _execute(args: argparse.Namespace, pods: Pods, stack: ExitStack) -> int:
 def _prepare(
     args: argparse.Namespace, now: Callable[[], str], pods: Pods, stack: ExitStack
 ) -> Prepared:
+    """Everything up to the first contact with a node.
+
+    Raises:
+        Interrupted: a signal came.
+    """
     from busbw.run import fabric_side, planning
 
-    prepared = planning.prepare(run_options.options_of(args), now(), stack)
-    pods.serve(prepared.run)
-    if args.fabric_file:
-        fabric_side.take_files(prepared.run, prepared.plan.cluster.nodes, args.fabric_file)
+    _on_signals(_as_interrupt)
+    try:
+        prepared = planning.prepare(run_options.options_of(args), now(), stack)
+        pods.serve(prepared.run)
+        if args.fabric_file:
+            fabric_side.take_files(prepared.run, prepared.plan.cluster.nodes, args.fabric_file)
+    except KeyboardInterrupt as stop:
+        raise Interrupted(
+            "interrupted before a node was contacted; nothing was measured",
+            next_step="start the same command again",
+        ) from stop
     return prepared
+
+
+def _on_signals(handler: Callable[[int, FrameType | None], object]) -> None:
+    """Ctrl-C, SIGTERM and a lost terminal; one that the caller ignores, as `nohup` does, stays so."""
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, handler)
+
+
+def _as_interrupt(number: int, frame: object) -> None:
+    raise KeyboardInterrupt(f"signal {number}")
 
 
 def _take_earlier_surveys(
@@ -156,9 +180,7 @@ def _measure(
     from busbw.run import pipeline
 
     stopping = _Stopping()
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        if signal.getsignal(number) is not signal.SIG_IGN:
-            signal.signal(number, stopping)
+    _on_signals(stopping)
     try:
         with screen:
             return pipeline.execute(

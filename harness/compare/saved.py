@@ -30,8 +30,11 @@ def of_tables(name: str, tables: Sequence[BenchmarkResult]) -> ComparableRun:
         shown = {each.text for each in remarks(table)}
         problems = table.faults or [text for text in table.problems if text not in shown]
         if problems or not table.complete:
+            state = "bad" if table.faults else "in doubt"
+            if not table.complete:
+                state = "incomplete"
             raise UsageError(
-                f"{name}: launch {number} of {len(tables)} is not whole: its numbers are not compared",
+                f"{name}: launch {number} of {len(tables)} is {state}: its numbers are not compared",
                 seen=problems[0] if problems else "the table is cut off",
                 next_step=f"busbw read {name}, then measure again or take it out",
             )

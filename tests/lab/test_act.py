@@ -1,5 +1,5 @@
 """A nightly run whose injected fault opens an alert, drains one lab node under a real Slurm with its
-reason, and releases it once the fault is gone."""
+reason, and puts it back once the fault is gone."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def cluster(
         yield labs(nodes=3, slurm=True, rate_bit_s=150e6, persona=persona.load("h100"))
 
 
-def test_a_nightly_run_opens_an_alert_drains_the_faulty_node_and_releases_it(
+def test_a_nightly_run_opens_an_alert_drains_the_faulty_node_and_puts_it_back(
     cluster: LabState, in_head: Run, tmp_path: Path
 ) -> None:
     out, gauges = str(tmp_path / "runs"), tmp_path / "busbw.prom"
@@ -65,19 +65,21 @@ def test_a_nightly_run_opens_an_alert_drains_the_faulty_node_and_releases_it(
     assert [state(node)[0] for node in ("node1", "node3")] == ["idle", "idle"]
     failed = gauges.read_text()
 
-    still = busbw("release", "node2")
-    assert (still.exit_status, "not released: FAIL gpu.ecc" in still.out) == (1, True), still
+    still = busbw("undrain", "node2")
+    assert (still.exit_status, "still out of service: FAIL gpu.ecc" in still.out) == (1, True), (
+        still
+    )
     assert state("node2") == ("drained", reason)
 
     faults.clear(load_directory(cluster.path))
     update = ("scontrol", "update", "nodename=node2", "state=drain")
     in_head(cluster, *update, "reason=new DIMM on Friday")
-    kept = busbw("release", "node2")
+    kept = busbw("undrain", "node2")
     assert (kept.exit_status, "new DIMM on Friday" in kept.out) == (3, True), kept
     assert state("node2")[0] == "drained"
 
     in_head(cluster, *update, f"reason={reason}")
-    released = busbw("release", "node2")
+    released = busbw("undrain", "node2")
     assert released.exit_status == 0, released
     assert state("node2") == ("idle", "none")
 

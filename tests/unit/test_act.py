@@ -16,7 +16,7 @@ import pytest
 
 from busbw import cli
 from busbw.act import records, suspects
-from busbw.act.release import release, why_not
+from busbw.act.undrain import undrain, why_not
 from busbw.act.schedulers import scheduler
 from busbw.act.suspects import Suspect
 from busbw.act.take_out import Outcome, at_most, take_out
@@ -150,7 +150,7 @@ def test_nothing_is_done_without_act_and_the_way_back_is_printed(
     assert records.of(run) == ()
 
 
-def test_a_node_is_cordoned_with_its_reason_and_released_when_it_passes(
+def test_a_node_is_cordoned_with_its_reason_and_put_back_when_it_passes(
     run: RunDir, plan: RunPlan, cluster: Path
 ) -> None:
     acted(run, plan, suspect("gpu-3"))
@@ -158,17 +158,17 @@ def test_a_node_is_cordoned_with_its_reason_and_released_when_it_passes(
     assert of(cluster, "gpu-3") == (True, {"busbw/reason": action.reason})
     assert (action.who, action.at) == (records.who(), AT)
     again = report(plan, answer(Status.FAIL))
-    (still,) = release(run, plan, (action,), again, None, act=True, now=lambda: AT)
-    assert (still.exit_status, still.text) == (1, "not released: FAIL gpu.count 8 x H100")
+    (still,) = undrain(run, plan, (action,), again, None, act=True, now=lambda: AT)
+    assert (still.exit_status, still.text) == (1, "still out of service: FAIL gpu.count 8 x H100")
     assert of(cluster, "gpu-3")[0]
     well = report(plan, answer(Status.PASS))
-    (released,) = release(run, plan, (action,), well, None, act=True, now=lambda: AT)
-    assert released.exit_status == 0
+    (back,) = undrain(run, plan, (action,), well, None, act=True, now=lambda: AT)
+    assert back.exit_status == 0
     assert of(cluster, "gpu-3") == (False, {})
     assert records.of(run) == ()
 
 
-def test_what_somebody_else_took_out_is_neither_taken_nor_released(
+def test_what_somebody_else_took_out_is_neither_taken_nor_put_back(
     run: RunDir, plan: RunPlan, cluster: Path
 ) -> None:
     changed(cluster, "gpu-3", cordoned=True)
@@ -177,7 +177,7 @@ def test_what_somebody_else_took_out_is_neither_taken_nor_released(
     changed(cluster, "gpu-3", cordoned=False)
     acted(run, plan, suspect("gpu-3"))
     changed(cluster, "gpu-3", annotations={"busbw/reason": "maintenance until Friday"})
-    (kept,) = release(
+    (kept,) = undrain(
         run,
         plan,
         records.of(run),
@@ -231,7 +231,7 @@ def test_a_command_gets_node_and_reason_as_data_and_its_undo_is_run(
     hostile = replace(suspect("gpu-3"), diagnosis="7 GPUs; $(touch owned) `touch owned`")
     acted(run, plan, hostile, on='echo "$NODE $REASON" >> log')
     (action,) = records.of(run)
-    release(run, plan, (action,), report(plan, answer(Status.PASS)), None, act=True, now=lambda: AT)
+    undrain(run, plan, (action,), report(plan, answer(Status.PASS)), None, act=True, now=lambda: AT)
     assert (tmp_path / "log").read_text().splitlines() == [
         f"gpu-3 busbw: 7 GPUs; (touch owned) touch owned ({run.run_id})",
         "back gpu-3",
@@ -275,7 +275,7 @@ def healthy_elsewhere(result: RunResult) -> RunResult:
     return replace(result, cases=cases)
 
 
-def test_a_check_that_was_not_made_this_time_releases_nothing(
+def test_a_check_that_was_not_made_this_time_puts_nothing_back(
     run: RunDir, plan: RunPlan, cluster: Path
 ) -> None:
     acted(run, plan, suspect("gpu-3"))
@@ -283,7 +283,7 @@ def test_a_check_that_was_not_made_this_time_releases_nothing(
     for checks in ((), (answer(Status.PASS, check_id="rdma.rate"),), (answer(Status.SKIPPED),)):
         outcome = why_not(action, plan, report(plan, *checks), None)
         assert outcome is not None
-        assert (outcome.exit_status, outcome.text[:12]) == (3, "not released")
+        assert (outcome.exit_status, outcome.text[:20]) == (3, "still out of service")
 
 
 @pytest.mark.parametrize("check_id", ["ssh.connect", "ssh.node_to_node", "os.hosts", "sw.room"])
@@ -366,10 +366,10 @@ def test_a_scheduler_that_is_not_here_is_missed_before_hours_of_measuring(
     assert "kubectl" in capsys.readouterr().err
 
 
-def test_nothing_to_release_says_where_it_looked(
+def test_nothing_to_undrain_says_where_it_looked(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert cli.main(["release", "gpu-3", "-o", str(tmp_path)]) == 2
+    assert cli.main(["undrain", "gpu-3", "-o", str(tmp_path)]) == 2
     assert "no run holds it out of service" in capsys.readouterr().err
 
 
@@ -382,7 +382,7 @@ def test_an_undo_command_that_this_account_did_not_write_is_never_run(
     record = run.raw / "actions/gpu-3.json"
     planted = record.read_text().replace("echo back $NODE >> log", f"touch {tmp_path}/owned")
     record.write_text(planted)
-    assert cli.main(["release", str(run.path)]) == 2
+    assert cli.main(["undrain", str(run.path)]) == 2
     assert "was not made by this account: nothing is undone" in capsys.readouterr().err
     assert not (tmp_path / "owned").exists()
 
@@ -396,7 +396,7 @@ def test_an_undo_command_under_another_nodes_name_is_never_run(
     record = (run.raw / "actions/gpu-3.json").read_text()
     planted = record.replace("echo back $NODE >> log", f"touch {tmp_path}/owned")
     (run.raw / "actions/gpu-30.json").write_text(planted)
-    assert cli.main(["release", str(run.path)]) == 3
+    assert cli.main(["undrain", str(run.path)]) == 3
     assert "raw/actions/gpu-30.json is of another node" in capsys.readouterr().err
     forged = replace(records.Action(**vars_of(record)), undo_command="true")
     assert not records.is_own(forged)
@@ -447,6 +447,6 @@ def test_what_somebody_put_beside_a_run_neither_ends_it_nor_hides_what_it_did(
     done = acted(run, plan, suspect("gpu-3"), on="true")
     assert "not counted as out of service: 20250101-000000-other/raw/actions/" in done.lines[0]
     assert done.lines[1].startswith("acted on gpu-3")
-    cli.main(["release", "gpu-4", "-o", str(run.path.parent), "--dry-run"])
+    cli.main(["undrain", "gpu-4", "-o", str(run.path.parent), "--dry-run"])
     assert "not read: 20250101-000000-other/raw/actions/" in capsys.readouterr().err
     assert [each.run_id for each, _ in records.of_folder(run.path.parent).runs] == [run.run_id]

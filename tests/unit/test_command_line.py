@@ -33,7 +33,7 @@ def test_busbw_alone_prints_its_help_and_how_to_start(capsys: pytest.CaptureFixt
         ("check --qqqqq", "check has no option --qqqqq"),
         ("schema run plan", "schema takes no further argument: plan"),
         ("run --profil tcp", "run has no option --profil; did you mean --profile (-p)?"),
-        ("release", "release: the following arguments are required: NODES|RUN"),
+        ("undrain", "undrain: the following arguments are required: NODES|RUN"),
         ("lab fault slow", "lab fault slow: the following arguments are required: NODE, RATE"),
         ("run --forks many", "run: argument -f/--forks: invalid int value: 'many'"),
     ],

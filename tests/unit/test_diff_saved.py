@@ -102,12 +102,17 @@ def test_what_is_wrong_cut_off_or_no_table_is_refused(
     failed.write_text(
         table(17.0) + "node-a: Test NCCL failure common.cu:958 'unhandled system error'\n"
     )
+    other, few = tmp_path / "other.out", tmp_path / "few.out"
+    other.write_text(table(17.0).replace("all_reduce_perf", "all_gather_perf"))
+    few.write_text(table(17.0).replace(" iters: 20 ", " iters: 1 "))
     letter = tmp_path / "letter.txt"
     letter.write_text("Dear all,\nit is slow.\n")
     for path, says in (
-        (wrong, "reports a failure"),
-        (str(cut), "launch 2 of 2 is not whole"),
-        (str(failed), "reports a failure"),
+        (wrong, "launch 1 of 2 is bad: its numbers are not compared"),
+        (str(other), "the rows are not of that collective"),
+        (str(few), "one iteration of each size timed"),
+        (str(cut), "launch 2 of 2 is incomplete"),
+        (str(failed), "unhandled system error"),
         (str(letter), "holds no results of a benchmark"),
     ):
         status, _, err = diff(capsys, path, good)

@@ -211,7 +211,7 @@ COMMANDS = (
     "bundle",
     "export",
     "submit",
-    "release",
+    "undrain",
     "site",
 )
 PICKED = [

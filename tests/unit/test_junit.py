@@ -13,7 +13,7 @@ from junitparser import JUnitXml
 from lxml import etree
 
 from busbw.model import Status
-from busbw.reports import junit
+from busbw.reports import junit, phrases
 
 SCHEMA = str(Path(__file__).parents[1] / "fixtures" / "reports" / "junit.xsd")
 RUNS = SimpleNamespace(
@@ -94,6 +94,29 @@ def test_a_failure_says_the_same_in_attribute_and_body() -> None:
         == "found: mlx5_3 at 200 Gb/s, the other 7 at 400 Gb/s\nexpected: 8 × 400 Gb/s\ncommand:"
         " ibstat"
     )
+
+
+def test_a_finding_says_what_the_report_says_of_it() -> None:
+    finding = next(each for each in RUNS.failing().result.findings if each.fixes and each.required)
+    finding = replace(
+        finding,
+        cost="181 GB/s of 372",
+        would_settle=("busbw check -i lab",),
+        verify=("busbw run quick",),
+        fixes=(replace(finding.fixes[0], needs="root", disruptive=True),),
+    )
+    text = junit.render(replace(RUNS.failing().result, findings=(finding,)))
+    (body,) = (
+        failure.text or ""
+        for case in ElementTree.fromstring(text).iter("testcase")
+        if case.attrib["classname"] == "busbw.findings"
+        for failure in case
+    )
+    assert f"\nhow sure: {phrases.sure(finding)}\n" in body
+    assert "\ncosts: 181 GB/s of 372\n" in body
+    assert "\nto confirm: busbw check -i lab\n" in body
+    assert f"\nfix 1  {finding.fixes[0].summary}   # needs root, disrupts running jobs\n" in body
+    assert body.endswith("\nafter the fix: busbw run quick")
 
 
 def test_an_advisory_failure_passes_and_is_told() -> None:

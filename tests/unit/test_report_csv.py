@@ -74,6 +74,17 @@ def test_what_was_not_measured_is_an_empty_cell_not_zero() -> None:
     ] == ["", "", "", "", ""]
 
 
+def test_a_launch_of_several_groups_has_no_bandwidth_that_is_nobodys() -> None:
+    """nccl-tests prints the first group's time, and the factor of all ranks."""
+    plain = RUNS.healthy().result
+    outcome = plain.cases[0]
+    split = replace(outcome, case=replace(outcome.case, split="DIV 4"))
+    text = report_csv.render(replace(plain, cases=(split,), comparisons=()))
+    found = next(csv.DictReader(io.StringIO(text, newline="")))
+    assert found["out_of_place_time_us"]
+    assert (found["out_of_place_busbw_gb_s"], found["in_place_algbw_gb_s"]) == ("", "")
+
+
 def test_hostile_cells_run_nothing_and_break_no_line() -> None:
     plain = RUNS.hostile().result
     text = report_csv.render(replace(plain, run_id="=cmd|' /C calc'!A0", profile="@x"))

@@ -1,4 +1,4 @@
-"""`busbw release`: check the nodes again that `--on-fail` took out of service, and put those back
+"""`busbw undrain`: check the nodes again that `--on-fail` took out of service, and put those back
 that pass."""
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ from busbw.errors import UsageError
 
 if TYPE_CHECKING:
     from busbw.act.records import Action
-    from busbw.act.release import Outcome
+    from busbw.act.undrain import Outcome
     from busbw.run.checking import CheckReport
     from busbw.store.plan import RunPlan
     from busbw.store.run_directory import RunDir
 
 
 def register(parser: argparse.ArgumentParser) -> None:
-    """Options of `busbw release`."""
+    """Options of `busbw undrain`."""
     from busbw.cli import console, options
 
     parser.add_argument(
@@ -38,7 +38,7 @@ def register(parser: argparse.ArgumentParser) -> None:
         help="`sudo -n` before what only root may see, as for busbw check",
     )
     parser.add_argument(
-        "--dry-run", action="store_true", help="check, and say what would be released"
+        "--dry-run", action="store_true", help="check, and say what would be put back"
     )
     options.add_trust(parser)
     console.register(parser.add_argument_group("result"))
@@ -61,7 +61,7 @@ def run(args: argparse.Namespace) -> int:
 
         measured = assess.derive(run_directory.open_existing(args.measured))
     planning.enter_lab(plans[0][1])
-    from busbw.act import release
+    from busbw.act import undrain
     from busbw.cli import console
     from busbw.store import run_directory
 
@@ -69,7 +69,7 @@ def run(args: argparse.Namespace) -> int:
     for directory, plan, actions in plans:
         with run_directory.locked(directory):
             report = _checked(args, plan)
-            outcomes += release.release(
+            outcomes += undrain.undrain(
                 directory, plan, actions, report, measured, act=not args.dry_run, now=console.now
             )
     write_text("".join(f"{each.node}: {each.text}\n" for each in outcomes))
@@ -103,7 +103,7 @@ def _matching(args: argparse.Namespace) -> list[tuple[RunDir, tuple[Action, ...]
     open_ = [(each, actions) for each, actions in matching if actions]
     if not open_:
         raise UsageError(
-            f"nothing to release: {args.what}",
+            f"nothing to undrain: {args.what}",
             seen="no run holds it out of service",
             next_step=f"give the run that took it out, or its folder: -o DIR (now {args.out})",
         )
@@ -133,7 +133,7 @@ def _checked(args: argparse.Namespace, plan: RunPlan) -> CheckReport:
     from busbw.run import checking
 
     directory, again = check.new_directory(
-        checking.without_cases(plan, console.now()), args.out, "release"
+        checking.without_cases(plan, console.now()), args.out, "undrain"
     )
     screen = console.Console(quiet=args.quiet, verbose=args.verbose)
     with screen:

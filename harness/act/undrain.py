@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from busbw.act import records
-from busbw.act.records import Action, Release
+from busbw.act.records import Action, Undrained
 from busbw.act.schedulers import Program, Scheduler, Standing, performed, scheduler
 from busbw.errors import MeasureError
 from busbw.model import RunResult, Status
@@ -30,7 +30,7 @@ class Outcome:
     """0 = in service again, 1 = it failed again, 3 = not known, or held by somebody else."""
 
 
-def release(
+def undrain(
     run: RunDir,
     plan: RunPlan,
     actions: tuple[Action, ...],
@@ -58,7 +58,9 @@ def release(
                     known[system.action] = system.standings(plan.cluster, plan.transport)
                 outcome = _undone(run, action, system, known[system.action], act, now())
             except MeasureError as error:
-                outcome = Outcome(action.node, f"not released: {error.what}: {error.seen}", 3)
+                outcome = Outcome(
+                    action.node, f"still out of service: {error.what}: {error.seen}", 3
+                )
         outcomes.append(outcome)
     return tuple(outcomes)
 
@@ -66,20 +68,20 @@ def release(
 def why_not(
     action: Action, plan: RunPlan, report: CheckReport, measured: RunResult | None
 ) -> Outcome | None:
-    """Why a node is not to be released; None = nothing speaks against it."""
+    """Why a node stays out of service; None = nothing speaks against it."""
     own = [check for check in report.checks if check.node == action.node]
     for status, exit_status in ((Status.FAIL, 1), (Status.UNKNOWN, 3)):
         bad = [check for check in own if check.required and check.status is status]
         if bad:
             seen = "; ".join(one_line(f"{check.check_id} {check.seen}") for check in bad[:3])
-            return Outcome(action.node, f"not released: {status.value} {seen}", exit_status)
+            return Outcome(action.node, f"still out of service: {status.value} {seen}", exit_status)
     answered = {check.check_id for check in own if check.status in _WELL}
     unanswered = [each for each in action.ids if "." in each and each not in answered]
     if not own or unanswered:
         ids = ", ".join(unanswered) or "it"
-        return Outcome(action.node, f"not released: {ids} was not checked this time", 3)
+        return Outcome(action.node, f"still out of service: {ids} was not checked this time", 3)
     doubt = _not_measured(action, plan, measured) if action.measured else ""
-    return Outcome(action.node, f"not released: {doubt}", 3) if doubt else None
+    return Outcome(action.node, f"still out of service: {doubt}", 3) if doubt else None
 
 
 def _not_measured(action: Action, plan: RunPlan, measured: RunResult | None) -> str:
@@ -115,7 +117,7 @@ def _undone(
 ) -> Outcome:
     standing = standings.get(action.node)
     if standing is None:
-        return Outcome(action.node, f"not released: {system.program} knows no such node", 3)
+        return Outcome(action.node, f"still out of service: {system.program} knows no such node", 3)
     ours = isinstance(system, Program)
     if standing.in_service and not ours:
         how = "it was in service already"
@@ -123,12 +125,12 @@ def _undone(
         now_reason = one_line(standing.reason or "no reason given")
         return Outcome(action.node, f"left alone: held for another reason now ({now_reason})", 3)
     else:
-        how = "released"
+        how = "back in service"
         if not act:
             lines = "; ".join(action.undo)
-            return Outcome(action.node, f"passed, would be released by: {lines}", 0)
+            return Outcome(action.node, f"passed, would be put back by: {lines}", 0)
         for step in system.back(action.place, action.reason):
             performed(step)
     if act:
-        records.keep_release(run, Release(action.node, records.who(), at, how))
+        records.keep_undrained(run, Undrained(action.node, records.who(), at, how))
     return Outcome(action.node, f"{how} (it was out for: {action.reason})", 0)
