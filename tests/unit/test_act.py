@@ -16,10 +16,10 @@ import pytest
 
 from busbw import cli
 from busbw.act import records, suspects
-from busbw.act.undrain import undrain, why_not
 from busbw.act.schedulers import scheduler
 from busbw.act.suspects import Suspect
 from busbw.act.take_out import Outcome, at_most, take_out
+from busbw.act.undrain import undrain, why_not
 from busbw.model import CheckResult, Confidence, Finding, RunResult, Status
 from busbw.parsers.findings import catalogue
 from busbw.run import planning
