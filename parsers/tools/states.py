@@ -247,6 +247,20 @@ TOOL = (
         r" stormed ",
     ),
     _tool(
+        "show interfaces status",
+        ("Duplex Speed", "Duplex  Speed", "errdisabled"),
+        _NO_SUBJECT,
+        r"^\s*(?:Et|Eth|Ethernet|Hu|Fo)\S*\d .* (?:connected|notconnect\w*|err-?disabled|disabled) ",
+        r" err-?disabled ",
+    ),
+    _tool(
+        "show bgp summary",
+        ("State/PfxRcd",),
+        _NO_SUBJECT,
+        r"^\s*\S+ +4 +\d+ +\d+ +\d+ +\d+ +\d+ +\d+ +\S+ +\S+",
+        r" (?:Idle|Active|Connect|OpenSent|OpenConfirm)\b",
+    ),
+    _tool(
         "traceroute",
         ("traceroute to ",),
         _NO_SUBJECT,

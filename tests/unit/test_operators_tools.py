@@ -54,6 +54,17 @@ PASTES = {
         "stormed                       14/13",
         "operational                    0/0",
     ),
+    "show interfaces status, Arista": Paste(
+        "Port       Name      Status       Vlan     Duplex Speed  Type\nEt3/1      gpu-003   errdisabled  routed   full   400G   400GBASE-DR4\n",
+        "errdisabled ",
+        "connected   ",
+    ),
+    "show bgp summary": Paste(
+        "Neighbor        V         AS   MsgRcvd   MsgSent   TblVer  InQ OutQ  Up/Down State/PfxRcd   PfxSnt Desc\n"
+        "10.1.0.3        4      65002         0         4        0    0    0    never         Idle        0 spine2\n",
+        "never         Idle",
+        "03w2d01h        52",
+    ),
     "kubectl get pods": Paste(
         "NAME                 READY   STATUS             RESTARTS        AGE\nnvidia-driver-x7k2p  0/1     CrashLoopBackOff   12 (3m ago)     41m\n",
         "0/1     CrashLoopBackOff   12 (3m ago) ",
