@@ -12,7 +12,7 @@ from pathlib import Path
 from busbw.parsers import findings
 from busbw.parsers.findings import catalogue
 from busbw.parsers.findings.catalogue import Entry, Role, Signal, Step, Weight
-from busbw.parsers.findings.diagnose import all_rules
+from busbw.parsers.findings.rules import all_rules
 from busbw.reports.phrases import right
 
 FOLDER = Path(__file__).parents[1] / "symptoms"

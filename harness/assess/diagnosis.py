@@ -12,10 +12,11 @@ from busbw.assess.launches import Launch
 from busbw.checks import NodeAnswer, SectionOutput, read_answer
 from busbw.model import CheckResult, Comparison, Evidence, Finding, Status
 from busbw.parsers.findings import catalogue, facts
-from busbw.parsers.findings.diagnose import diagnose, search_patterns
+from busbw.parsers.findings.diagnose import diagnose
 from busbw.parsers.findings.evidence import Context, EvidenceSet, Fact, Text
 from busbw.parsers.findings.explain import explain
 from busbw.parsers.findings.facts import NodeChanges
+from busbw.parsers.findings.searching import search_patterns
 from busbw.parsers.logs.scan import Hit, Scanner
 from busbw.store.artefacts import CaseArtefact
 from busbw.store.plan import RunPlan

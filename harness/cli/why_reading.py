@@ -16,8 +16,8 @@ from busbw.cli.text_ends import with_end
 from busbw.errors import ReadError, UnknownLayout, UsageError
 from busbw.model import Evidence, Finding, Status
 from busbw.parsers import tools
-from busbw.parsers.findings.diagnose import condensed, search_patterns
 from busbw.parsers.findings.evidence import EvidenceSet, Fact, Text
+from busbw.parsers.findings.searching import condensed, search_patterns
 from busbw.parsers.logs import HEAD_BYTES, Document, Format, node_tools
 from busbw.parsers.logs.flight_recorder import of_rank, rank_of
 from busbw.parsers.logs.formats import formats_for

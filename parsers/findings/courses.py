@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from busbw.parsers.findings.evidence import MOST_LINES_KNOWN, EvidenceSet, Place, lines_of
 from busbw.parsers.logs import failure_lines
+from busbw.parsers.logs.scan import Pattern
 
 FINISHED = (
     r"\[after training is done\]|'train_runtime': |\*{5} (?:train|eval|predict|test)\w* metrics \*{5}"
@@ -29,8 +30,12 @@ SUCCESS = (
     r"|Application shutdown complete"
 )
 """Lines that only work without an error so far prints; others of the job may fail all the same."""
+COMPLETE = r"- ?Init COMPLETE"
+"""A communicator is complete: what only prevents one is over."""
 BREAK = r"^# nThread \d|^# Collective test starting|: [1-9]\d* FAILED\b"
 """Lines that begin a run, or say that it went wrong: what stands before them is not outlived."""
+MOST_RUNS = 256
+"""Lines kept of each of these: so many runs, or exceptions, one text may hold."""
 _WARNING = re.compile(
     r"NCCL WARN |UCX +(?:WARN|ERROR) |libfabric:.*<(?:warn|critical)>|\bW(?:ARN|ARNING)\b|\[W\d{3}"
 )
@@ -44,6 +49,12 @@ _SHELL = re.compile(
     r": line \d+: |^(?:\S*/)?(?:ba|z|k|da)?sh: |^(?:mkdir|cp|mv|rm|ln|ls|cat|cd|tee|tar|chmod|rsync|module|source): "
 )
 """Lines of shells and of the small tools in their scripts, which go on after an error."""
+
+
+def patterns() -> tuple[Pattern, ...]:
+    """What to search texts for."""
+    kept_longer = (Pattern(regex, regex, keep=MOST_RUNS) for regex in (FINISHED, SUCCESS, BREAK))
+    return (*kept_longer, Pattern(COMPLETE, COMPLETE))
 
 
 class Course(NamedTuple):

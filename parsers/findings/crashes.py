@@ -18,10 +18,13 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
-from busbw.parsers.findings.evidence import Sighting
+from busbw.parsers.findings.courses import MOST_RUNS, Course
+from busbw.parsers.findings.evidence import EvidenceSet, Place, Sighting, lines_of
 from busbw.parsers.findings.line_roles import LineRole, role_of
+from busbw.parsers.logs import failure_lines
+from busbw.parsers.logs.scan import Pattern
 
 TAGS = (
     r"^ {0,8}(?:\d{1,8}\.\d{1,3}s {1,6}\d{1,8} )?(?:[\w.-]{1,64}:\s{1,8})?"
@@ -67,6 +70,43 @@ _NO_CAUSE = re.compile(
 exception said before: it only passes that on."""
 _EPISODE = 150
 """Lines at most between two reports of one failure: a traceback of a framework is 100 lines long."""
+_BEHIND_A_DEVICE = 100
+"""Lines at most between what a device reports and what a program says of it."""
+
+
+def patterns() -> tuple[Pattern, ...]:
+    """What to search texts for."""
+    return (Pattern(EXCEPTION, EXCEPTION, keep=MOST_RUNS),)
+
+
+def of_last_failure(evidence: EvidenceSet, course_of: Mapping[int, Course]) -> Sighting | None:
+    """The exception with which the last failure of a job began: of the first text that has one.
+    Right behind what a device reports it is none: it follows from that."""
+    exceptions: dict[int, list[Sighting]] = {}
+    for line in lines_of(evidence, EXCEPTION):
+        exceptions.setdefault(line.place.text, []).append(line)
+    devices = [line.place for each in _device_patterns() for line in lines_of(evidence, each.id)]
+    for number, lines in sorted(exceptions.items()):
+        course = course_of[number]
+        first = first_of_last(lines, course.failures) if not course.finished else None
+        if first is not None and not any(_is_behind(first.place, each) for each in devices):
+            return first
+    return None
+
+
+def _is_behind(crash: Place, device: Place) -> bool:
+    return crash.text == device.text and 0 < crash.line_no - device.line_no <= _BEHIND_A_DEVICE
+
+
+@functools.cache
+def _device_patterns() -> tuple[Pattern, ...]:
+    """What a device reports."""
+    writers = (each for each in failure_lines.load().writers if each.name in _DEVICES)
+    return tuple(pattern for each in writers for pattern in failure_lines.patterns_of(each))
+
+
+_DEVICES = ("pytorch", "gpu", "kernel")
+"""Writers that report what a device says."""
 
 
 def first_of_last(exceptions: Sequence[Sighting], failures: Sequence[int]) -> Sighting | None:

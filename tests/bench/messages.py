@@ -21,8 +21,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from busbw.parsers.findings import message_clues
-from busbw.parsers.findings.diagnose import diagnose, search_patterns
+from busbw.parsers.findings.diagnose import diagnose
 from busbw.parsers.findings.evidence import EvidenceSet, Text
+from busbw.parsers.findings.searching import search_patterns
 from busbw.parsers.logs.scan import Scanner
 from busbw.parsers.vocabulary.messages import GAP
 

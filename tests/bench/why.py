@@ -20,8 +20,9 @@ from typing import Any
 import yaml
 
 from busbw.model import Confidence, Finding
-from busbw.parsers.findings.diagnose import diagnose, search_patterns
+from busbw.parsers.findings.diagnose import diagnose
 from busbw.parsers.findings.evidence import EvidenceSet, Text
+from busbw.parsers.findings.searching import search_patterns
 from busbw.parsers.logs.scan import Scanner
 
 INDEX = Path(__file__).parents[3] / "shared" / "corpus" / "index.yaml"

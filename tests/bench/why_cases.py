@@ -38,7 +38,7 @@ from typing import Any
 import yaml
 
 from busbw.cli import why_reading
-from busbw.parsers.findings import diagnose, message_clues, ranking
+from busbw.parsers.findings import consequences, courses, diagnose, guesses, message_clues, rules
 
 FOLDER = Path(__file__).parents[1] / "why_cases"
 INDEX = FOLDER / "index.yaml"
@@ -358,14 +358,19 @@ def no_items(*_: object, **__: object) -> tuple[()]:
     return ()
 
 
-def same(first: Any, *_: object) -> Any:
-    """A part that is switched off and changes nothing."""
-    return first
+def never(*_: object) -> bool:
+    """A part that is switched off and says no."""
+    return False
+
+
+def no_guesses(*_: object) -> guesses.Guesses:
+    """Guesses that are switched off."""
+    return guesses.Guesses()
 
 
 def rules_without(*names: str) -> Callable[[], Any]:
     """All rules but these."""
-    chosen = tuple(rule for rule in diagnose.all_rules() if rule.name not in names)
+    chosen = tuple(rule for rule in rules.all_rules() if rule.name not in names)
     return lambda: chosen
 
 
@@ -373,19 +378,19 @@ def parts() -> dict[str, tuple[Any, str, Any]]:
     """Part → module, name and what stands in its place while it is off."""
     return {
         "vocabularies": (message_clues, "message_clues", no_items),
-        "all rules": (diagnose, "all_rules", no_items),
-        "differences": (diagnose, "all_rules", rules_without("differences")),
+        "all rules": (rules, "all_rules", no_items),
+        "differences": (rules, "all_rules", rules_without("differences")),
         "objects and places": (
-            diagnose,
+            rules,
             "all_rules",
             rules_without("named-objects", "failing-place"),
         ),
-        "settings at work": (diagnose, "all_rules", rules_without("settings-at-work")),
-        "what explains what": (ranking, "_explain", nothing),
-        "weak signs promoted": (ranking, "_promote", nothing),
-        "usual reasons": (ranking, "_add_reasons", nothing),
-        "warnings outlived": (diagnose, "_outlived", same),
-        "text search": (diagnose, "_by_words", no_items),
+        "settings at work": (rules, "all_rules", rules_without("settings-at-work")),
+        "what explains what": (consequences, "explain", nothing),
+        "weak signs promoted": (consequences, "promote", nothing),
+        "usual reasons": (consequences, "add_reasons", nothing),
+        "warnings outlived": (courses, "is_outlived", never),
+        "text search": (guesses, "of", no_guesses),
     }
 
 

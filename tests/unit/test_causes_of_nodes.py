@@ -7,6 +7,7 @@ import pytest
 
 from busbw.parsers.findings import diagnose
 from busbw.parsers.findings.evidence import Context, EvidenceSet, Text
+from busbw.parsers.findings.searching import search_patterns
 from busbw.parsers.logs.scan import Scanner
 
 CAUSES = {
@@ -183,7 +184,7 @@ CAUSES = {
 
 @pytest.fixture(scope="module")
 def scanner() -> Scanner:
-    return Scanner(diagnose.search_patterns())
+    return Scanner(search_patterns())
 
 
 @pytest.mark.parametrize(

@@ -13,8 +13,10 @@ from busbw.cli import why_reading
 from busbw.model import Evidence
 from busbw.parsers.findings import catalogue
 from busbw.parsers.findings.catalogue import Weight
-from busbw.parsers.findings.diagnose import all_rules, condensed, diagnose, search_patterns
+from busbw.parsers.findings.diagnose import diagnose
 from busbw.parsers.findings.evidence import EvidenceSet, Fact, PackedHits, Text
+from busbw.parsers.findings.rules import all_rules
+from busbw.parsers.findings.searching import condensed, search_patterns
 from busbw.parsers.logs.scan import Hit, Line, Scanner
 
 _SCANNER = Scanner(search_patterns())

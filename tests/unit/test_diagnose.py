@@ -21,6 +21,7 @@ from busbw.parsers.findings import catalogue, diagnose
 from busbw.parsers.findings.catalogue import Role, Weight
 from busbw.parsers.findings.evidence import Context, Diagnosis, EvidenceSet, Fact, Text
 from busbw.parsers.findings.facts import from_checks, from_comparisons, from_records
+from busbw.parsers.findings.searching import search_patterns
 from busbw.parsers.logs.scan import Scanner
 
 DUPLICATE = (
@@ -49,7 +50,7 @@ GOOD = "# Out of bounds values : 0 OK\n# Avg bus bandwidth    : 458.25\n"
 
 @pytest.fixture(scope="module")
 def scanner() -> Scanner:
-    return Scanner(diagnose.search_patterns())
+    return Scanner(search_patterns())
 
 
 def ask(

@@ -6,9 +6,10 @@ import pytest
 
 from busbw.model import Finding, Fix, Status
 from busbw.parsers.findings import catalogue, gpu_words
-from busbw.parsers.findings.diagnose import diagnose, search_patterns
+from busbw.parsers.findings.diagnose import diagnose
 from busbw.parsers.findings.evidence import Diagnosis, EvidenceSet, Text
 from busbw.parsers.findings.gpu_words import Gpus
+from busbw.parsers.findings.searching import search_patterns
 from busbw.parsers.logs.scan import Scanner
 
 NOT_AMDS = re.compile(

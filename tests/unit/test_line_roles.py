@@ -4,9 +4,10 @@ import pytest
 
 from busbw.model import Confidence
 from busbw.parsers.findings import catalogue, evidence, line_roles
-from busbw.parsers.findings.diagnose import diagnose, search_patterns
+from busbw.parsers.findings.diagnose import diagnose
 from busbw.parsers.findings.evidence import Basis, Diagnosis, EvidenceSet, Text
 from busbw.parsers.findings.line_roles import LineRole, role_of
+from busbw.parsers.findings.searching import search_patterns
 from busbw.parsers.logs.scan import Scanner
 
 

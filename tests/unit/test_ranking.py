@@ -6,6 +6,7 @@ import pytest
 
 from busbw.model import Confidence, Evidence, Finding
 from busbw.parsers.findings import catalogue
+from busbw.parsers.findings.candidates import Outcome
 from busbw.parsers.findings.catalogue import Catalogue, Reason, Role, Signal, Weight, shares
 from busbw.parsers.findings.evidence import NO_PLACE, Clue, Context, Place
 from busbw.parsers.findings.ranking import rank
@@ -44,7 +45,7 @@ def order(known: Catalogue, *clues: Clue) -> list[tuple[str, str]]:
 
 
 def ranked(known: Catalogue, *clues: Clue, seen: str = "") -> tuple[Finding, ...]:
-    return rank(known, clues, Context(seen=frozenset({seen})))
+    return rank(known, clues, Context(seen=frozenset({seen})), Outcome())
 
 
 @pytest.fixture(scope="module")
@@ -186,19 +187,22 @@ def test_what_many_entries_explain_is_possible_where_lines_alone_report_it() -> 
 def test_entries_of_a_provider_are_out_where_another_one_stands_in_its_place() -> None:
     known = catalogue.assemble([entry("gpu-memory", fabric="efa")])
     strong = clue("gpu-memory", 1, Weight.STRONG)
-    assert rank(known, [strong], Context(seen=frozenset({"efa"})))
-    assert rank(known, [strong], Context(absent=frozenset({"efa"}))) == ()
+    assert rank(known, [strong], Context(seen=frozenset({"efa"})), Outcome())
+    assert rank(known, [strong], Context(absent=frozenset({"efa"})), Outcome()) == ()
 
 
 def test_a_condition_that_explains_nothing_is_possible_beside_the_cause_of_a_failure() -> None:
     slow, hot = entry("no-peermem", role=Role.STATE), entry("hot", "retries", role=Role.STATE)
     known = catalogue.assemble([slow, hot, entry("retries")])
     clues = [clue(name, 1, Weight.STRONG) for name in ("no-peermem", "hot", "retries")]
-    found = {each.id: each.confidence.value for each in rank(known, clues, Context(), failed=True)}
+    found = {
+        each.id: each.confidence.value
+        for each in rank(known, clues, Context(), Outcome(failed=True))
+    }
     assert found == {"hot": "likely", "retries": "possible", "no-peermem": "likely"}
     found = {
         each.id: each.confidence.value
-        for each in rank(known, [clues[0], clues[2]], Context(), failed=True)
+        for each in rank(known, [clues[0], clues[2]], Context(), Outcome(failed=True))
     }
     assert found == {"retries": "likely", "no-peermem": "possible"}
 
@@ -212,7 +216,7 @@ def test_entries_of_a_provider_need_a_line_that_shows_it() -> None:
 
 def ended(known: Catalogue, *clues: Clue) -> list[tuple[str, str]]:
     """The order for a job that ended in an error."""
-    found = rank(known, clues, Context(), failed=True)
+    found = rank(known, clues, Context(), Outcome(failed=True))
     return [(each.id, each.confidence.value) for each in found]
 
 
@@ -310,7 +314,7 @@ def test_one_failure_of_a_whole_output_is_possible_where_a_line_of_a_quotation_i
     whole, quotation = Context(long_texts=frozenset({0})), Context()
 
     def sure(line: Clue, context: Context) -> Confidence:
-        return rank(known, [line], context, failed=True)[0].confidence
+        return rank(known, [line], context, Outcome(failed=True))[0].confidence
 
     assert sure(bare, quotation) is Confidence.LIKELY
     assert sure(bare, whole) is Confidence.POSSIBLE

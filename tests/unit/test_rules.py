@@ -2,19 +2,19 @@
 
 import pytest
 
-from busbw.parsers.findings import catalogue, diagnose
+from busbw.parsers.findings import catalogue
 from busbw.parsers.findings.catalogue import Weight
-from busbw.parsers.findings.diagnose import view_for
 from busbw.parsers.findings.evidence import Clue, Context, EvidenceSet, Text
-from busbw.parsers.findings.rules import Fires, Rule
+from busbw.parsers.findings.rules import Fires, Rule, all_rules, view_for
+from busbw.parsers.findings.searching import search_patterns
 from busbw.parsers.logs.scan import Scanner
 
-RULES = diagnose.all_rules()
+RULES = all_rules()
 
 
 @pytest.fixture(scope="module")
 def scanner() -> Scanner:
-    return Scanner(diagnose.search_patterns())
+    return Scanner(search_patterns())
 
 
 def clues(rule: Rule, text: str, scanner: Scanner) -> tuple[Clue, ...]:

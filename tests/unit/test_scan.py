@@ -12,7 +12,7 @@ from collections.abc import Callable
 import pytest
 
 from busbw.parsers.findings import catalogue
-from busbw.parsers.findings.diagnose import search_patterns
+from busbw.parsers.findings.searching import search_patterns
 from busbw.parsers.logs import failure_lines, scan_literals
 from busbw.parsers.logs.nccl_facts import PATTERNS as PATTERNS_OF_LOGS
 from busbw.parsers.logs.scan import (

@@ -5,8 +5,9 @@ from collections import Counter
 from busbw.fabrics.fabric import families
 from busbw.parsers.findings import similar
 from busbw.parsers.findings.catalogue import Entry, Weight, load
-from busbw.parsers.findings.diagnose import diagnose, search_patterns
+from busbw.parsers.findings.diagnose import diagnose
 from busbw.parsers.findings.evidence import Diagnosis, EvidenceSet, Text
+from busbw.parsers.findings.searching import search_patterns
 from busbw.parsers.logs import failure_lines
 from busbw.parsers.logs.scan import Scanner
 

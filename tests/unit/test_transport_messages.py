@@ -1,7 +1,8 @@
 """The tables of transports and launchers on lines as these print them."""
 
-from busbw.parsers.findings.diagnose import diagnose, search_patterns
+from busbw.parsers.findings.diagnose import diagnose
 from busbw.parsers.findings.evidence import EvidenceSet, Text
+from busbw.parsers.findings.searching import search_patterns
 from busbw.parsers.logs.scan import Scanner
 from busbw.parsers.vocabulary import messages
 

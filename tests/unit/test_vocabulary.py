@@ -8,8 +8,9 @@ import pytest
 from busbw.errors import ReadError
 from busbw.parsers.findings import catalogue
 from busbw.parsers.findings.catalogue import Weight
-from busbw.parsers.findings.diagnose import diagnose, search_patterns
+from busbw.parsers.findings.diagnose import diagnose
 from busbw.parsers.findings.evidence import EvidenceSet, Text
+from busbw.parsers.findings.searching import search_patterns
 from busbw.parsers.logs.scan import Scanner
 from busbw.parsers.vocabulary import messages
 from busbw.parsers.vocabulary.messages import Group, Kind, Lookup, Message

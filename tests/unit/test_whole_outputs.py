@@ -10,8 +10,9 @@ import pytest
 from busbw.cli import main, why_reading
 from busbw.model import Confidence, Finding
 from busbw.parsers.findings.crashes import is_frame
-from busbw.parsers.findings.diagnose import diagnose, search_patterns
+from busbw.parsers.findings.diagnose import diagnose
 from busbw.parsers.findings.evidence import EvidenceSet, Text
+from busbw.parsers.findings.searching import search_patterns
 from busbw.parsers.logs.scan import scanner_of
 
 OPENIB = "WARNING: There was an error initializing an OpenFabrics device.\n"

@@ -1,15 +1,19 @@
 """Rules: judgements over several lines or facts, which no single pattern can make.
 
-One file per rule, each with a `RULE`; `diagnose` finds them by walking this package. A rule carries
-its own examples: texts in which it fires, and texts in which it stays silent.
+One file per rule, each with a `RULE`; they are found by walking this package. A rule carries its own
+examples: texts in which it fires, and texts in which it stays silent.
 """
 
 from __future__ import annotations
 
+import functools
+import sys
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from busbw.parsers.findings.evidence import Clue, View
+from busbw import plugins
+from busbw.parsers.findings.evidence import Clue, Context, EvidenceSet, Sighting, View, lines_of
+from busbw.parsers.logs.scan import COMMON_LINES, Pattern
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +31,12 @@ class Watch:
     """As of a `scan.Pattern`: a line that matches this as well does not count."""
     once: bool = False
     """One such line of a text says it all: behind it few others are looked for."""
+
+    def pattern(self) -> Pattern:
+        """What to search texts for. Rules that watch the same lines share its id."""
+        name = f"{self.regex} unless {self.unless}" if self.unless else self.regex
+        most = 0 if self.once else COMMON_LINES
+        return Pattern(name, self.regex, self.keep, self.distinct, most, unless=self.unless)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,3 +61,29 @@ class Rule:
     fires: tuple[Fires, ...]
     silent: tuple[str, ...]
     """Texts in which it says nothing."""
+
+
+@functools.cache
+def all_rules() -> tuple[Rule, ...]:
+    """The rules, sorted by name."""
+    found = plugins.discover(sys.modules[__name__], "RULE").values()
+    return tuple(rule for rule in found if isinstance(rule, Rule))
+
+
+def patterns() -> tuple[Pattern, ...]:
+    """What the rules watch."""
+    return tuple(watch.pattern() for rule in all_rules() for watch in rule.watches)
+
+
+def view_for(rule: Rule, evidence: EvidenceSet, clues: tuple[Clue, ...], context: Context) -> View:
+    """The view of one rule: of all lines those that it watches, in the order of the texts."""
+    id_of = {watch.name: watch.pattern().id for watch in rule.watches}
+
+    @functools.cache
+    def sightings_of(watch: str) -> tuple[Sighting, ...]:
+        return lines_of(evidence, id_of[watch])
+
+    def has(watch: str) -> bool:
+        return evidence.has(id_of[watch])
+
+    return View(sightings_of, has, clues, evidence.facts, context)

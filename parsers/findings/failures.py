@@ -1,0 +1,62 @@
+"""The lines that report a failure, as far as the failure may have ended the job."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from typing import NamedTuple
+
+from busbw.parsers.findings import catalogue, courses, crashes, signs
+from busbw.parsers.findings.catalogue import Catalogue, Role, Weight
+from busbw.parsers.findings.courses import Course
+from busbw.parsers.findings.evidence import Clue, EvidenceSet, Sighting, lines_of
+from busbw.parsers.logs import failure_lines
+from busbw.parsers.logs.scan import Pattern
+
+
+class Failures(NamedTuple):
+    """The lines of all texts, in order."""
+
+    reported: tuple[Sighting, ...]
+    """In a writer's own wording: something ended in an error."""
+    doubts: tuple[Sighting, ...]
+    """These, and those in general words of failure."""
+
+
+def of(
+    known: Catalogue, evidence: EvidenceSet, clues: Iterable[Clue], course_of: Mapping[int, Course]
+) -> Failures:
+    """The lines that report a failure, without those that the catalogue knows to be harmless, and
+    those that the job outlived."""
+    harmless = _harmless(known, clues)
+
+    def left(patterns: Iterable[Pattern]) -> tuple[Sighting, ...]:
+        lines = {line for each in patterns for line in lines_of(evidence, each.id)}
+        kept = (
+            line
+            for line in lines
+            if _may_end(line, harmless)
+            and not courses.is_outlived(line.text, line.place, course_of)
+        )
+        return tuple(sorted(kept, key=lambda line: line.place))
+
+    return Failures(left(failure_lines.patterns(words=False)), left(failure_lines.patterns()))
+
+
+def _may_end(line: Sighting, harmless: Collection[tuple[str, int | None]]) -> bool:
+    """It is no remark, no echo of a setting and no source that a traceback quotes."""
+    return not (
+        (line.artefact, line.place.line_no) in harmless
+        or catalogue.is_remark(line.text)
+        or signs.is_echo(line.text)
+        or crashes.is_frame(line.text)
+    )
+
+
+def _harmless(known: Catalogue, clues: Iterable[Clue]) -> set[tuple[str, int | None]]:
+    """Text and number of the lines that a note or a condition reads."""
+    harmless = set()
+    for clue in clues:
+        is_harmless = known.by_id[clue.symptom].role in (Role.NOTE, Role.STATE)
+        if is_harmless and clue.weight is not Weight.EXCLUDES:
+            harmless.add((clue.evidence.artefact, clue.evidence.line_no))
+    return harmless

@@ -1,0 +1,76 @@
+"""What to search texts for, and what of a searched text is kept where there are a thousand.
+
+Of a thousand texts, what each says by itself is worked out where it was searched, and of what was
+found in it only that is kept, packed, which is compared between texts.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterable, Iterator
+
+from busbw.parsers.findings import (
+    catalogue,
+    courses,
+    crashes,
+    guesses,
+    makers,
+    message_clues,
+    rules,
+    signs,
+)
+from busbw.parsers.findings.candidates import channel_of
+from busbw.parsers.findings.catalogue import Weight
+from busbw.parsers.findings.evidence import Clue, PackedClues, PackedHits, Text, TextClues
+from busbw.parsers.logs import failure_lines
+from busbw.parsers.logs.scan import Pattern
+
+
+def search_patterns() -> tuple[Pattern, ...]:
+    """What to search texts for: the expressions of the catalogue and of the rules, each once."""
+    by_regex = {pattern.id: pattern for pattern in signs.patterns(catalogue.load())}
+    for pattern in (*rules.patterns(), *makers.patterns()):
+        by_regex.setdefault(pattern.id, pattern)
+    for pattern in _kept_longer():  # they need more lines than the catalogue's expressions
+        by_regex[pattern.id] = pattern
+    return (*by_regex.values(), *message_clues.patterns())
+
+
+def _kept_longer() -> tuple[Pattern, ...]:
+    return (*courses.patterns(), *crashes.patterns(), *failure_lines.patterns())
+
+
+@functools.cache
+def _compared() -> frozenset[str]:
+    """The patterns whose lines are asked for when all texts are there: all but those that are the
+    catalogue's alone."""
+    others = (*rules.patterns(), *makers.patterns(), *_kept_longer(), *message_clues.patterns())
+    return frozenset(pattern.id for pattern in others)
+
+
+def condensed(text: Text) -> Text:
+    """The text as `diagnose` needs it among many others with other names: the diagnosis is the
+    same, in a fifth of the memory."""
+    clues = signs.line_clues(catalogue.load(), (text,))
+    messages = message_clues.message_clues((text,), clues)
+    of_itself = TextClues(
+        PackedClues(_needed(clues)), PackedClues(messages), guesses.is_of_field(text)
+    )
+    hits = []
+    for hit in text.hits:
+        if hit.pattern in _compared() or any(line.after for line in hit.examples):
+            hits.append(hit)
+    return Text(text.artefact, PackedHits(hits), text.lines, of_itself)
+
+
+def _needed(clues: Iterable[Clue]) -> Iterator[Clue]:
+    """The clues without lines of NCCL's information that rule out an entry once more: that an entry
+    is out, and for which channel, is said by the first one. No rule reads them."""
+    seen = set()
+    for clue in clues:
+        if clue.weight is Weight.EXCLUDES and " NCCL INFO " in clue.evidence.text:
+            key = clue.symptom, channel_of(clue)
+            if key in seen:
+                continue
+            seen.add(key)
+        yield clue
