@@ -73,10 +73,8 @@ def answers(run: RunDir, plan: RunPlan) -> tuple[NodeAnswer, ...]:
             node=entry.node,
             argv=("sh", "-s"),
             exit_status=entry.exit_status,
-            stdout=run.read_raw(entry.stdout.removeprefix("raw/")) or b"",
-            stderr=(
-                (run.read_raw(entry.stderr.removeprefix("raw/")) or b"") if entry.stderr else b""
-            ),
+            stdout=run.kept(entry.stdout) or b"",
+            stderr=run.kept(entry.stderr) or b"",
             seconds=entry.seconds,
             problem=entry.problem,
         )

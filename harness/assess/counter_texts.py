@@ -71,5 +71,5 @@ def _why(file: CounterFile | None) -> str:
 def _text(run: RunDir, file: CounterFile | None) -> Taken | None:
     if file is None or file.path is None:
         return None
-    content = run.read_raw(file.path.removeprefix("raw/"))
+    content = run.kept(file.path)
     return None if content is None else Taken(decoded(content), file.path)

@@ -101,7 +101,7 @@ def build_line(run: RunDir, message: str) -> Evidence | None:
     """Where the compiler printed that; None = in no recorded output."""
     first = next(iter(message.splitlines()), "").strip()
     for path in build_outputs(run) if first else ():
-        text = decoded(run.read_raw(path.removeprefix("raw/")))
+        text = decoded(run.kept(path))
         for number, line in enumerate(text.splitlines(), 1):
             if first in line:
                 return Evidence(path, number, message)
@@ -132,7 +132,7 @@ def _outputs(artefact: CaseArtefact) -> tuple[tuple[str, int | None], ...]:
 
 
 def _searched(run: RunDir, path: str, end: int | None = None) -> Text | None:
-    content = (run.read_raw(path.removeprefix("raw/")) or b"")[:end]
+    content = (run.kept(path) or b"")[:end]
     if not content:
         return None
     scan = _scanner().scan([content])

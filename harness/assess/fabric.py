@@ -45,7 +45,7 @@ def load(run: RunDir) -> FabricView | None:
     for text in artefact.texts:
         if text.kind == "file":
             found = recognise.read(
-                _content(run, text.path), PurePosixPath(text.name).name.partition(".")[0]
+                decoded(run.kept(text.path)), PurePosixPath(text.name).name.partition(".")[0]
             )
             readings += [(text.name, found)] if found else []
             problems += [] if found else [f"{text.name}: not of a tool that busbw knows"]
@@ -66,17 +66,13 @@ def load(run: RunDir) -> FabricView | None:
     return FabricView(topology, fabric_checks.judge(topology))
 
 
-def _content(run: RunDir, path: str | None) -> str:
-    return decoded(run.read_raw(path.removeprefix("raw/"))) if path else ""
-
-
 def _answer(run: RunDir, artefact: FabricArtefact, text: FabricText) -> NodeAnswer:
     result = CommandResult(
         text.name,
         ("sh", "-s"),
         text.exit_status,
-        _content(run, text.path).encode(),
-        _content(run, text.stderr).encode(),
+        decoded(run.kept(text.path)).encode(),
+        decoded(run.kept(text.stderr)).encode(),
         0.0,
         text.problem or None,
     )

@@ -128,7 +128,7 @@ def _lines(run: RunDir, launch: Launch) -> tuple[Evidence, ...]:
     """NCCL's lines of the failover, as the ranks wrote them."""
     texts = [(path, log.content) for path, log in proof.rank_texts(run, launch)]
     for path in (launch.artefact.stdout, launch.artefact.stderr):
-        content = run.read_raw(path.removeprefix("raw/")) if path else None
+        content = run.kept(path)
         if path and content:
             texts.append((path, content))
     found = []

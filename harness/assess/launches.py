@@ -128,7 +128,7 @@ def _verdict(
     lost: tuple[proof.LostPeer, ...] = ()
     failures: tuple[tuple[str, LauncherFailure], ...] = ()
     if artefact.exit_status != 0:
-        lost = proof.origins(proof.lost_peers(_text(run, artefact.stdout)))
+        lost = proof.origins(proof.lost_peers(decoded(run.kept(artefact.stdout))))
         failures = _failures(run, artefact)
     hosts, cause = proof.culprits(lost, tuple(failure for _, failure in failures))
     name_of = _names(known)
@@ -200,7 +200,7 @@ def _names(known: Mapping[str, NodeFacts]) -> dict[str, str]:
 def _results(run: RunDir, artefact: CaseArtefact) -> tuple[tuple[BenchmarkResult, ...], str]:
     """The tables on standard output, with the per-process times of the JSON beside them; and why
     there is none."""
-    text = _text(run, artefact.stdout)
+    text = decoded(run.kept(artefact.stdout))
     problem = ""
     if artefact.groups and not artefact.case.per_iteration:
         return _merged_groups(artefact, text)
@@ -209,7 +209,7 @@ def _results(run: RunDir, artefact: CaseArtefact) -> tuple[tuple[BenchmarkResult
         tables = table.parse(text) if text.strip() else ()
     except ReadError as error:
         problem = error.seen or error.what
-    recorded = _text(run, artefact.json)
+    recorded = decoded(run.kept(artefact.json))
     if recorded.strip() and tables:
         try:
             detail = results_json.parse(recorded)
@@ -283,7 +283,7 @@ def _failures(run: RunDir, artefact: CaseArtefact) -> tuple[tuple[str, LauncherF
     failures = []
     for path in (artefact.stderr, artefact.stdout):
         try:
-            logs = open_mpi.read([_text(run, path).encode()]).records
+            logs = open_mpi.read([decoded(run.kept(path)).encode()]).records
         except ReadError:
             continue
         failures += [
@@ -317,7 +317,8 @@ def _errors(
         evidence.append(Evidence(artefact.stdout or "", None, problem))
     for path in (artefact.stderr, artefact.stdout) if not failures else ():
         lines = [
-            (number, line.strip()) for number, line in enumerate(_text(run, path).splitlines(), 1)
+            (number, line.strip())
+            for number, line in enumerate(decoded(run.kept(path)).splitlines(), 1)
         ]
         lines = [
             (n, line)
@@ -332,11 +333,6 @@ def _errors(
         ]
         evidence += [Evidence(path or "", number, line) for number, line in lines[:4]]
     return tuple(evidence)
-
-
-def _text(run: RunDir, path: str | None) -> str:
-    content = run.read_raw(path.removeprefix("raw/")) if path else None
-    return decoded(content)
 
 
 def _position(

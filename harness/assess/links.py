@@ -121,8 +121,7 @@ def judge(run: RunDir, plan: RunPlan, artefact: LinkBaselineArtefact) -> LinkTes
         RunDirError: the fabric's artefact is not readable.
     """
     ports = {
-        node: link_baseline.parse_ports(decoded(run.read_raw(path.removeprefix("raw/"))))
-        for node, path in artefact.ports
+        node: link_baseline.parse_ports(decoded(run.kept(path))) for node, path in artefact.ports
     }
     tests = link_baseline.pair_tests(run, artefact)
     judged, views, failed = of_tests(plan, layout.fabric(run, plan), tests, artefact.memory, ports)

@@ -51,9 +51,7 @@ class _Attempts:
     def output(self, kind: str, node: str) -> str:
         """What it printed; empty = nothing."""
         text = self.text(kind, node)
-        if text is None or not text.path:
-            return ""
-        return decoded(self.run.read_raw(text.path.removeprefix("raw/")))
+        return "" if text is None else decoded(self.run.kept(text.path))
 
     def problem(self, kind: str, node: str, otherwise: str) -> str:
         """Why it gave nothing."""

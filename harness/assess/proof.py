@@ -324,11 +324,7 @@ def excluded(proofs: tuple[Proof, ...]) -> tuple[tuple[str, str], ...]:
 def log_of(run: RunDir, launch: Launch) -> NcclLog | None:
     """What NCCL said in a launch: every rank's own log, and the launch's output; None = nothing."""
     ranks = rank_texts(run, launch)
-    texts = [
-        run.read_raw(path.removeprefix("raw/"))
-        for path in (launch.artefact.stdout, launch.artefact.stderr)
-        if path
-    ]
+    texts = [run.kept(path) for path in (launch.artefact.stdout, launch.artefact.stderr)]
     try:
         records = nccl_debug.read(
             [*(log.content + b"\n" for _, log in ranks), *(text + b"\n" for text in texts if text)]

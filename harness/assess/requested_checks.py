@@ -51,8 +51,8 @@ def gpus(run: RunDir) -> tuple[CheckResult, ...]:
     family = gpu_bench.family(artefact.level)
     answers = []
     for text in artefact.texts:
-        content = (run.read_raw(text.path.removeprefix("raw/")) or b"") if text.path else b""
-        errors = (run.read_raw(text.stderr.removeprefix("raw/")) or b"") if text.stderr else b""
+        content = run.kept(text.path) or b""
+        errors = run.kept(text.stderr) or b""
         result = CommandResult(
             text.node, ("sh", "-s"), text.exit_status, content, errors, 0.0, text.problem or None
         )

@@ -119,7 +119,7 @@ def _ports(
     places = {
         text.node: found
         for text in listening
-        if (found := network_path.parse_listen(text.node, _content(context, text)))
+        if (found := network_path.parse_listen(text.node, decoded(context.run.kept(text.path))))
     }
     chosen = {node: _address(found, interface, known.get(node)) for node, found in places.items()}
     targets = {
@@ -228,7 +228,3 @@ def _kept(kind: str, answer: CommandResult | Unreachable) -> ProbeText:
         "" if answer.ok else answer.err().strip()[-300:] or f"exit status {answer.exit_status}"
     )
     return ProbeText(kind, answer.node, path, answer.exit_status, problem)
-
-
-def _content(context: Context, text: ProbeText) -> str:
-    return decoded(context.run.read_raw(text.path.removeprefix("raw/"))) if text.path else ""

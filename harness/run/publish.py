@@ -154,7 +154,7 @@ def _excerpts(run: RunDir, result: RunResult) -> tuple[Excerpt, ...]:
         # `Path.is_dir` ends with an error at a name that is too long.
         if not path.startswith("raw/") or path.endswith(".json") or os.path.isdir(run.path / path):
             continue
-        content = run.read_raw(path.removeprefix("raw/"))
+        content = run.kept(path)
         if content is not None:
             excerpts.append(Excerpt(path, _cut(content), hashlib.sha256(content).hexdigest()))
     return tuple(excerpts)

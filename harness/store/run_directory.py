@@ -171,6 +171,15 @@ class RunDir:
             next_step="wait until nothing writes to the folder, then read it again",
         )
 
+    def kept(self, path: str | None) -> bytes | None:
+        """The content of a file by its path in records (`raw/NAME`, as `write_raw` returned it);
+        None = a record without one, or as `read_raw`.
+
+        Raises:
+            RunDirError: as `read_raw`.
+        """
+        return self.read_raw(path.removeprefix("raw/")) if path else None
+
     def read_derived(self, name: str) -> bytes:
         """The content of a derived file.
 

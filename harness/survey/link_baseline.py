@@ -497,10 +497,10 @@ def pair_tests(run: RunDir, artefact: LinkBaselineArtefact) -> tuple[PairTest, .
     for number, (pair, interfaces, path, problem) in enumerate(
         zip(artefact.pairs, artefact.interfaces, artefact.paths, artefact.problems, strict=True)
     ):
-        text = _read(run, path)
+        text = decoded(run.kept(path))
         rates, latencies = parse(text, interfaces, artefact.tool), latencies_us(text)
         if artefact.reverse_paths:
-            swapped = _read(run, artefact.reverse_paths[number])
+            swapped = decoded(run.kept(artefact.reverse_paths[number]))
             other = parse(swapped, interfaces, artefact.tool)
             rates += tuple(dataclasses.replace(rate, reverse=True) for rate in other)
             latencies = latencies_us(swapped) | latencies
@@ -518,10 +518,6 @@ def pair_tests(run: RunDir, artefact: LinkBaselineArtefact) -> tuple[PairTest, .
             )
         )
     return tuple(found)
-
-
-def _read(run: RunDir, path: str | None) -> str:
-    return decoded(run.read_raw(path.removeprefix("raw/"))) if path else ""
 
 
 def _rail_link(

@@ -119,7 +119,7 @@ def _copied(
         if path is None:
             return None
         name = f"link-baseline/{path.rpartition('/')[2]}"
-        context.run.write_raw(name, other.read_raw(path.removeprefix("raw/")) or b"")
+        context.run.write_raw(name, other.kept(path) or b"")
         return f"raw/{name}"
 
     back = artefact.reverse_paths

@@ -38,7 +38,7 @@ def required_because(context: Context, place: Place) -> str:
         if launch.artefact.groups or not launch.results or path is None:
             continue
         version = launch.results[-1].tests_version or proof.dialect_of(
-            decoded(context.run.read_raw(path.removeprefix("raw/")))
+            decoded(context.run.kept(path))
         )
         if not groups.too_old(version):
             return ""

@@ -44,6 +44,6 @@ def evidence(
     not answer."""
     nodes = []
     for file in files:
-        content = run.read_raw(file.path.removeprefix("raw/")) or b""
+        content = run.kept(file.path) or b""
         nodes.append(offline.of_text(file.node, content, file.path, None, file.clock_offset_s))
     return StallEvidence(tuple(nodes), unreachable, plan=plan, record=record)

@@ -96,14 +96,10 @@ def _port(number: int, values: dict[str, str]) -> IbstatPort:
         state=values.get("State"),
         physical_state=values.get("Physical state"),
         rate_gbit_s=float(rate) if re.fullmatch(r"\d+(?:\.\d+)?", rate) else None,
-        base_lid=_number(values.get("Base lid")),
-        sm_lid=_number(values.get("SM lid")),
+        base_lid=whole_number(values.get("Base lid")),
+        sm_lid=whole_number(values.get("SM lid")),
         link_layer=values.get("Link layer"),
     )
-
-
-def _number(text: str | None) -> int | None:
-    return whole_number(text)
 
 
 def _lines(listed: Ibstat) -> Iterator[str]:

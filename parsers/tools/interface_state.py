@@ -47,9 +47,5 @@ def _interface(line: str, line_no: int) -> InterfaceState | None:
         return None
     carrier = {"1": True, "0": False}.get(match[3])
     return InterfaceState(
-        match[1], match[2], carrier, _number(match[4]), _number(match[5]), line_no
+        match[1], match[2], carrier, whole_number(match[4]), whole_number(match[5]), line_no
     )
-
-
-def _number(text: str) -> int | None:
-    return whole_number(text)

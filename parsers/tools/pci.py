@@ -97,11 +97,11 @@ def parse_devices(text: str) -> tuple[PciDevice, ...]:
             address,
             vendor,
             kind,
-            _whole(width),
-            _whole(most),
+            whole_number(width),
+            whole_number(most),
             _real(speed),
             _real(fastest),
-            _whole(numa),
+            whole_number(numa),
             _bridges(above),
         )
         for address, vendor, kind, width, most, speed, fastest, numa, above in _OURS.findall(text)
@@ -162,10 +162,6 @@ def _bridges(text: str) -> tuple[BridgeLink, ...]:
         BridgeLink(address, int(width), int(most))
         for address, width, most in _BRIDGE_LINK.findall(text)
     )
-
-
-def _whole(text: str) -> int | None:
-    return whole_number(text)
 
 
 def _real(text: str) -> float | None:
