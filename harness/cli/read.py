@@ -20,6 +20,7 @@ import argparse
 import csv
 import functools
 import io
+import re
 import shutil
 import sys
 from collections.abc import Iterable, Iterator, Sequence
@@ -214,9 +215,13 @@ _CSV = (
     "file", "run", "collective", "nranks", "nodes", "nccl_version", "complete", "size_bytes", "count", "type", "redop", "root", "placement",
     "time_us", "algbw_gb_s", "busbw_gb_s", "wrong", "error", "line",
 )  # fmt: skip
+_COMMAND = re.compile(r"[:,] busbw [a-z]")
+"""In a problem that says what judges or explains it."""
 _MOST_PROBLEMS = 20
 _UNBROKEN = 1000
 """Columns of an output that is no terminal."""
+_WIDE_TABLE = 128
+"""Columns that a row with everything needs."""
 _NEXT_LINE = "busbw: next: busbw why FILE looks for failures in any text; docs/read.md lists what busbw reads\n"
 
 
@@ -374,12 +379,31 @@ def _placements(row: BenchmarkRow) -> tuple[tuple[str, Measurement | None], ...]
     return (("out-of-place", row.out_of_place), ("in-place", row.in_place))
 
 
-def as_text(texts: Sequence[ReadText]) -> str:
-    """For people: what each text is, its tables with units, the best bandwidth, what is wrong."""
-    return "\n".join("".join(f"{line}\n" for line in _lines(text)) for text in texts)
+def as_text(texts: Sequence[ReadText], columns: int = _UNBROKEN) -> str:
+    """For people: what each text is, its tables with units, the best bandwidth, what is wrong.
+
+    columns: of the terminal; on a narrow one a table shows times and bus bandwidths alone.
+    """
+    return "\n".join(_as_text(text, columns) for text in texts)
 
 
-def _lines(text: ReadText) -> Iterator[str]:
+def _as_text(text: ReadText, columns: int) -> str:
+    lines = _lines(text, columns)
+    if columns >= _UNBROKEN:
+        return "".join(f"{line}\n" for line in lines)
+    from busbw.reports import terminal
+
+    # A line that holds a command stays one, to be copied.
+    shown = (terminal.Line(line, 10, unbroken=_COMMAND.search(line) is not None) for line in lines)
+    return terminal.printed(shown, columns)
+
+
+def _columns() -> int:
+    """Of the terminal; of a file or a pipe as many as a line needs."""
+    return shutil.get_terminal_size().columns if sys.stdout.isatty() else _UNBROKEN
+
+
+def _lines(text: ReadText, columns: int) -> Iterator[str]:
     if not text.documents:
         yield f"{one_line(text.name)}: {one_line(text.problem)}"
         return
@@ -390,7 +414,7 @@ def _lines(text: ReadText) -> Iterator[str]:
         results = _results(document)
         for number, result in enumerate(results, 1):
             label = f"run {number} of {len(results)}: " if len(results) > 1 else ""
-            yield from _result_lines(result, label)
+            yield from _result_lines(result, label, columns)
         if results:
             yield from _problem_lines(_of_no_run(document), document.faults)
         else:
@@ -417,7 +441,7 @@ def _check_lines(document: Document) -> Iterator[str]:
             yield f"  {check.status.value:<4} {check.check_id:<17} {one_line(text)}"
 
 
-def _result_lines(result: BenchmarkResult, label: str) -> Iterator[str]:
+def _result_lines(result: BenchmarkResult, label: str, columns: int) -> Iterator[str]:
     counts = []
     for noun, count in (("rank", result.nranks), ("node", result.nodes)):
         counts.append(f"{noun}s not known" if count is None else phrases.count(count, noun))
@@ -429,7 +453,8 @@ def _result_lines(result: BenchmarkResult, label: str) -> Iterator[str]:
     )
     yield "  " + one_line(label + " · ".join(facts))
     if result.rows:
-        yield from _row_lines(result.rows)
+        row_lines = _row_lines if columns >= _WIDE_TABLE else _narrow_row_lines
+        yield from row_lines(result.rows)
         yield "  " + " · ".join(_best(result))
     yield from _problem_lines(result.problems, result.faults)
 
@@ -447,15 +472,40 @@ def _row_lines(rows: Sequence[BenchmarkRow]) -> Iterator[str]:
         yield f"  {front} | {_placement(row.out_of_place)} | {_placement(row.in_place)}"
 
 
+def _narrow_row_lines(rows: Sequence[BenchmarkRow]) -> Iterator[str]:
+    """Rows of 78 columns: without algbw, and type, operation and root on a line of their own where
+    they change."""
+    placement = f"{'time µs':>11} {'busbw GB/s':>10} {'wrong':>6}"
+    yield f"  {'':>14} | {'out of place':^29} | {'in place':^29}"
+    yield f"  {'size B':>14} | {placement} | {placement}"
+    before: tuple[str, str | None, int | None] | None = None
+    for row in rows:
+        kind = (row.type, row.redop, row.root)
+        if kind != before:
+            root = None if row.root is None else f"root {row.root}"
+            yield "  " + one_line(" · ".join(filter(None, (row.type, row.redop, root))))
+        before = kind
+        sides = " | ".join(map(_narrow_placement, (row.out_of_place, row.in_place)))
+        yield f"  {row.size_bytes:>14} | {sides}"
+
+
+def _narrow_placement(value: Measurement | None) -> str:
+    if value is None:
+        return f"{'not measured':^29}"
+    return f"{value.time_us:>11.2f} {value.busbw_gb_s:>10.2f} {_wrong(value):>6}"
+
+
 def _placement(value: Measurement | None) -> str:
     if value is None:
         return f"{'not measured':^40}"
-    wrong = "N/A"
+    numbers = f"{value.time_us:>10.2f} {value.algbw_gb_s:>10.2f} {value.busbw_gb_s:>10.2f}"
+    return f"{numbers} {_wrong(value):>7}"
+
+
+def _wrong(value: Measurement) -> str:
     if value.wrong is not None:
-        wrong = str(value.wrong)
-    elif value.error is not None:
-        wrong = f"{value.error:.0e}"
-    return f"{value.time_us:>10.2f} {value.algbw_gb_s:>10.2f} {value.busbw_gb_s:>10.2f} {wrong:>7}"
+        return str(value.wrong)
+    return "N/A" if value.error is None else f"{value.error:.0e}"
 
 
 def _best(result: BenchmarkResult) -> Iterator[str]:
@@ -523,7 +573,7 @@ def run(args: argparse.Namespace) -> int:
         # to process, nor kept.
         if args.contract is not None:
             return _with_contract(read_all(sources), args.contract, args.fabric)
-        shown = read_each(_show, sources)
+        shown = read_each(functools.partial(_show, columns=_columns()), sources)
         sys.stdout.write("\n".join(each.text for each in shown))
         if any(each.is_unread for each in shown):  # which and why stands on standard output
             write_message(_NEXT_LINE)
@@ -546,8 +596,8 @@ def _with_contract(texts: Sequence[ReadText], contract: Path, fabric_name: str |
     lines, status = read_contract.lines(
         contract, tables, all_whole=texts_status == 0, over_sockets=over_sockets
     )
-    columns = shutil.get_terminal_size().columns if sys.stdout.isatty() else _UNBROKEN
-    sys.stdout.write(f"{as_text(texts)}\n{terminal.printed(lines, columns)}")
+    columns = _columns()
+    sys.stdout.write(f"{as_text(texts, columns)}\n{terminal.printed(lines, columns)}")
     if not all(text.documents for text in texts):
         write_message(_NEXT_LINE)
     return _worst((texts_status, status))
@@ -575,9 +625,9 @@ class _Shown:
     status: int
 
 
-def _show(source: intake.Source) -> _Shown:
+def _show(source: intake.Source, columns: int) -> _Shown:
     text = read_one(source)
-    return _Shown(as_text((text,)), not text.documents, _status(text))
+    return _Shown(as_text((text,), columns), not text.documents, _status(text))
 
 
 def _unread(text: ReadText) -> str:

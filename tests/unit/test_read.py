@@ -273,3 +273,24 @@ def test_a_message_of_the_watchdog_is_shown_once(
     status, out, _ = read(capsys, str(log))
 
     assert (status, out.count("BAD")) == (1, 1)
+
+
+@pytest.mark.parametrize("columns", [80, 100, 127])
+def test_a_table_fits_a_narrow_terminal(files: Path, columns: int) -> None:
+    from busbw import intake
+    from busbw.cli.read import as_text, read_all
+
+    texts = read_all(intake.expand([str(files / "bad.log")]))
+    out = as_text(texts, columns).splitlines()
+    rows = [line for line in out if " | " in line]
+    assert rows == [
+        "                 |         out of place          |           in place           ",
+        "          size B |     time µs busbw GB/s  wrong |     time µs busbw GB/s  wrong",
+        "         8388608 |       96.41     163.14      5 |       95.88     164.05      0",
+    ]
+    assert "  float · sum" in out
+    assert all(len(line) <= columns for line in out if str(files) not in line)
+    (wide,) = (
+        line for line in as_text(texts, 128).splitlines() if line.startswith("         8388608")
+    )
+    assert wide.split()[1:4] == ["float", "sum", "-"]
