@@ -6,14 +6,13 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import os
-import signal
 import sys
 import tempfile
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from busbw.cli import check_options, console, on_fail
+from busbw.cli import check_options, console, on_fail, stop_signals
 from busbw.cli.check_text import check_lines, drain_reason, fabric_lines
 from busbw.codec import dump_json
 from busbw.errors import Interrupted, UsageError
@@ -44,7 +43,21 @@ def register(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Do it; the exit status is the verdict's."""
+    """Do it; the exit status is the verdict's.
+
+    Raises:
+        Interrupted: a signal came.
+    """
+    stop_signals.interrupt()
+    try:
+        return _run(args)
+    except KeyboardInterrupt as stop:
+        raise Interrupted(
+            "interrupted before the check ended", next_step="start the same command again"
+        ) from stop
+
+
+def _run(args: argparse.Namespace) -> int:
     from busbw.lab.enter import become_inside
 
     on_fail.check(args)
@@ -158,7 +171,6 @@ def _nodes(args: argparse.Namespace, plan: RunPlan, out: Path) -> int:
     limits = Limits(sudo=args.sudo)
     if args.local:
         limits = Limits(_local_within_s(), _LOCAL_SECTION_S, sudo=args.sudo)
-    signal.signal(signal.SIGTERM, _as_interrupt)
     relative_path = directory.shown
     try:
         with screen:
@@ -169,7 +181,7 @@ def _nodes(args: argparse.Namespace, plan: RunPlan, out: Path) -> int:
         raise Interrupted(
             "interrupted before the checks ended",
             seen=f"{relative_path}/raw",
-            next_step="busbw check again",
+            next_step="start the same command again",
         ) from stop
     _act(args, directory, plan, report)
     if args.json:
@@ -340,8 +352,3 @@ def _age_s() -> float | None:
         return time.clock_gettime(time.CLOCK_BOOTTIME) - int(fields[19]) / os.sysconf("SC_CLK_TCK")
     except (OSError, ValueError, IndexError):
         return None
-
-
-def _as_interrupt(number: int, frame: object) -> None:
-    """SIGTERM ends a check as Ctrl-C does: connections are closed, what was answered is kept."""
-    raise KeyboardInterrupt(f"signal {number}")

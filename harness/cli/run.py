@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import argparse
 import os
-import signal
 import sys
 from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
-from busbw.cli import console, on_fail, outputs, run_options
+from busbw.cli import console, on_fail, outputs, run_options, stop_signals
 from busbw.cli.run_kubernetes import Pods, workers
 from busbw.cli.run_slurm import become_allocated
 from busbw.errors import Interrupted, RunDirError, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from types import FrameType
 
     from busbw.model import RunResult
     from busbw.reports.terminal import Line
@@ -100,8 +98,15 @@ def _execute(args: argparse.Namespace, pods: Pods, stack: ExitStack) -> int:
     from busbw.reports import terminal
 
     screen, now = Console(quiet=args.quiet, verbose=args.verbose), steady()
-    prepared = _prepare(args, now, pods, stack)
-    _take_earlier_surveys(args, prepared, screen)
+    stop_signals.interrupt()
+    try:
+        prepared = _prepare(args, now, pods, stack)
+        _take_earlier_surveys(args, prepared, screen)
+    except KeyboardInterrupt as stop:
+        raise Interrupted(
+            "interrupted before a node was contacted; nothing was measured",
+            next_step="start the same command again",
+        ) from stop
     for note in prepared.notes:
         screen.progress("note", note)
     shown = prepared.run.shown
@@ -121,36 +126,13 @@ def _execute(args: argparse.Namespace, pods: Pods, stack: ExitStack) -> int:
 def _prepare(
     args: argparse.Namespace, now: Callable[[], str], pods: Pods, stack: ExitStack
 ) -> Prepared:
-    """Everything up to the first contact with a node.
-
-    Raises:
-        Interrupted: a signal came.
-    """
     from busbw.run import fabric_side, planning
 
-    _on_signals(_as_interrupt)
-    try:
-        prepared = planning.prepare(run_options.options_of(args), now(), stack)
-        pods.serve(prepared.run)
-        if args.fabric_file:
-            fabric_side.take_files(prepared.run, prepared.plan.cluster.nodes, args.fabric_file)
-    except KeyboardInterrupt as stop:
-        raise Interrupted(
-            "interrupted before a node was contacted; nothing was measured",
-            next_step="start the same command again",
-        ) from stop
+    prepared = planning.prepare(run_options.options_of(args), now(), stack)
+    pods.serve(prepared.run)
+    if args.fabric_file:
+        fabric_side.take_files(prepared.run, prepared.plan.cluster.nodes, args.fabric_file)
     return prepared
-
-
-def _on_signals(handler: Callable[[int, FrameType | None], object]) -> None:
-    """Ctrl-C, SIGTERM and a lost terminal; one that the caller ignores, as `nohup` does, stays so."""
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        if signal.getsignal(number) is not signal.SIG_IGN:
-            signal.signal(number, handler)
-
-
-def _as_interrupt(number: int, frame: object) -> None:
-    raise KeyboardInterrupt(f"signal {number}")
 
 
 def _take_earlier_surveys(
@@ -180,7 +162,7 @@ def _measure(
     from busbw.run import pipeline
 
     stopping = _Stopping()
-    _on_signals(stopping)
+    stop_signals.handle(stopping)
     try:
         with screen:
             return pipeline.execute(

@@ -6,15 +6,13 @@ import argparse
 import contextlib
 import json
 import secrets
-import signal
 import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
-from types import FrameType
 from typing import TYPE_CHECKING
 
-from busbw.cli import write_message
+from busbw.cli import stop_signals, write_message
 from busbw.errors import UsageError
 from busbw.launch.choose import choose
 
@@ -75,7 +73,7 @@ def workers(args: argparse.Namespace) -> Iterator[Pods]:
             sys.stdout.write(f"kubectl apply -f - <<'EOF'\n{text}EOF\n\n")
             yield pods
             return
-        signal.signal(signal.SIGTERM, _as_interrupt)
+        stop_signals.interrupt()
         with kubernetes.running(requested.job, requested.context, _print_progress):
             try:
                 yield pods
@@ -156,7 +154,3 @@ def _resource(text: str) -> tuple[str, int]:
 
 def _print_progress(step: str, text: str) -> None:
     write_message(f"busbw: {step}: {text}\n")
-
-
-def _as_interrupt(number: int, frame: FrameType | None) -> None:
-    raise KeyboardInterrupt(f"signal {number}")
