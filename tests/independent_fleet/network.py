@@ -199,12 +199,10 @@ def route(links: Links, flows: list[Flow], wiring: Wiring, rng: np.random.Genera
 def fair_rates(routes: Routes, capacity: Floats, active: NDArray[np.bool_]) -> Floats:
     """Rate of each part, GB/s; 0 for parts of streams that are not `active`."""
     rate = np.zeros(len(routes.weight))
-    growing = active[routes.stream_of]
-    left = capacity.copy()
-    level = 0.0
-    while growing.any():
-        counted = growing[routes.part]
-        part, link = routes.part[counted], routes.link[counted]
+    counted = active[routes.stream_of][routes.part]
+    part, link = routes.part[counted], routes.link[counted]
+    left, level = capacity.copy(), 0.0
+    while len(part):
         load = np.bincount(link, routes.weight[part], len(left))
         used = load > 1e-12
         room = np.full(len(left), np.inf)
@@ -213,9 +211,11 @@ def fair_rates(routes: Routes, capacity: Floats, active: NDArray[np.bool_]) -> F
         level += step
         full = room <= step + SAME * level
         left[used] -= step * load[used]
-        stopping = np.unique(part[full[link]])
+        stopping = np.zeros(len(rate), dtype=bool)
+        stopping[part[full[link]]] = True
         rate[stopping] = level * routes.weight[stopping]
-        growing[stopping] = False
+        growing = ~stopping[part]
+        part, link = part[growing], link[growing]
     return rate
 
 
