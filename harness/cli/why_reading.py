@@ -377,12 +377,13 @@ def _tool_outputs(source: intake.Source, head: bytes) -> _ToolOutputs:
     """The facts, errors and gaps in it: the declaration of each tool says all three."""
     if not tools.is_marked(head):
         return _ToolOutputs()
-    text = decoded(intake.head_of(source, node_tools.MOST_BYTES))
-    outputs = tools.read(text)
+    data = intake.head_of(source, node_tools.MOST_BYTES)
+    outputs = tools.read(data)
     if not outputs:
         return _ToolOutputs()
     from busbw.parsers.findings import facts
 
+    text = decoded(data)
     return _ToolOutputs(
         facts.from_outputs(source.name, text, outputs),
         facts.tool_errors(source.name, text, outputs),

@@ -13,11 +13,11 @@ from busbw.parsers.logs.scan import Pattern
 
 
 def patterns() -> tuple[Pattern, ...]:
-    """The marks to search for."""
+    """The marks to search for, of which one line says it all."""
     marks = [gpu_words.AMD_MARK, gpu_words.NVIDIA_MARK]
     for family in families().values():
         marks += (*family.marks, *family.rivals)
-    return tuple(Pattern(regex, regex) for regex in marks)
+    return tuple(Pattern(regex, regex, keep=1, common_after=0) for regex in marks)
 
 
 def with_fabrics(context: Context, evidence: EvidenceSet) -> Context:

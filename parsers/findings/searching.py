@@ -30,7 +30,9 @@ def search_patterns() -> tuple[Pattern, ...]:
     """What to search texts for: the expressions of the catalogue and of the rules, each once."""
     by_regex = {pattern.id: pattern for pattern in signs.patterns(catalogue.load())}
     for pattern in (*rules.patterns(), *makers.patterns()):
-        by_regex.setdefault(pattern.id, pattern)
+        known = by_regex.setdefault(pattern.id, pattern)
+        if known.common_after < pattern.common_after:
+            by_regex[pattern.id] = pattern
     for pattern in _kept_longer():  # they need more lines than the catalogue's expressions
         by_regex[pattern.id] = pattern
     return (*by_regex.values(), *message_clues.patterns())

@@ -184,8 +184,9 @@ class Scanner:
         expressions = tuple(pattern.regex for pattern in self.patterns)
         self._branches = _branches_of(expressions)
         for each in self._branches:
-            each.is_single = self.patterns[each.index].common_after == 0
-            each.is_frequent = self.patterns[each.index].frequent
+            pattern = self.patterns[each.index]
+            each.is_single = pattern.common_after == 0 and not pattern.unless
+            each.is_frequent = pattern.frequent
         self._unless = {
             index: re.compile(pattern.unless.encode(), re.IGNORECASE)
             for index, pattern in enumerate(self.patterns)

@@ -49,6 +49,7 @@ _FREQUENT = frozenset(
         *("running", "pending", "roce"),
         *("int", "float", "double", "half"),
         *("step", "iter", "epoch", "dataset", "shard", "checkpoint", "libfabric:"),
+        *(" passed", " skipped", " warning", " count", " device", "fabric", "partition"),
     )
 )
 """Literals in so many lines of training logs that what is found by them is seldom a match: of a
@@ -229,7 +230,7 @@ class _Database:
         expressions.append(_as_expression(WARN))
         flags.append(0)
         for number, found in enumerate(self.numbers):
-            if all(branches[each].is_single and branches[each].is_exact for each in found):
+            if all(branches[each].is_single and each in self.sure for each in found):
                 flags[number] |= hyperscan.HS_FLAG_SINGLEMATCH
         # What was learnt from one text is seldom learnt again.
         build = _compiled if never or len(expressions) < _MANY_EXPRESSIONS else _built

@@ -61,3 +61,11 @@ def test_watches_of_one_rule_have_names_of_their_own() -> None:
     for rule in RULES:
         names = [watch.name for watch in rule.watches]
         assert len(set(names)) == len(names), rule.name
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.name)
+def test_a_watch_gets_all_lines_it_asks_for_where_another_asks_for_one_alone(rule: Rule) -> None:
+    searched = {pattern.id: pattern for pattern in search_patterns()}
+    for wanted in (watch.pattern() for watch in rule.watches):
+        assert searched[wanted.id].common_after >= wanted.common_after
+        assert searched[wanted.id].keep >= wanted.keep

@@ -530,3 +530,9 @@ def test_the_patterns_of_one_line_are_those_that_count_it() -> None:
     for line, ids in lines.items():
         assert scanner.ids_in(line) == ids, line
         assert ids == tuple(pattern.id for pattern in patterns if pattern.counts(line)), line
+
+
+def test_the_first_line_that_counts_is_found_where_one_is_enough() -> None:
+    pattern = Pattern("nccl", r"rank\d", common_after=0, unless="INFO")
+    hits = Scanner((pattern,)).scan([b"INFO rank1\nWARN rank2\nWARN rank3\n"]).hits
+    assert hits[0].examples[0].line_no == 2

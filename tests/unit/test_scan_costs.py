@@ -85,7 +85,8 @@ def test_where_hyperscan_alone_decides_it_decides_as_python_does() -> None:
         of_branch = finder.lines(text, frozenset()).of_branch
         for branch in sure:
             matching = [at for at, line in enumerate(lines) if branch.regex.search(line)]
-            assert of_branch.get(branch.number, []) == matching, branch.text
+            wanted = matching[:1] if branch.is_single else matching
+            assert of_branch.get(branch.number, []) == wanted, branch.text
 
 
 @pytest.mark.parametrize(

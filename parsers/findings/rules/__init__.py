@@ -29,14 +29,14 @@ class Watch:
     """As of a `scan.Pattern`: lines kept of each process."""
     unless: str = ""
     """As of a `scan.Pattern`: a line that matches this as well does not count."""
-    once: bool = False
-    """One such line of a text says it all: behind it few others are looked for."""
+    enough: int = COMMON_LINES
+    """So many such lines of a text say it all: behind the 120 kB that have them few others are looked
+    for. 0 = one is enough: the rule asks only whether there is any."""
 
     def pattern(self) -> Pattern:
         """What to search texts for. Rules that watch the same lines share its id."""
         name = f"{self.regex} unless {self.unless}" if self.unless else self.regex
-        most = 0 if self.once else COMMON_LINES
-        return Pattern(name, self.regex, self.keep, self.distinct, most, unless=self.unless)
+        return Pattern(name, self.regex, self.keep, self.distinct, self.enough, unless=self.unless)
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,8 +24,8 @@ _FAILED = Watch(
 )
 _LIST = Watch("list", r"(?:Bootstrap ?: Using|NET/Socket ?: Using)\s+\[0\]\S+ \[1\]")
 _CHANNEL = Watch("channel", r"via NET/Socket/[1-9]")
-_COMPLETE = Watch("complete", r" - Init COMPLETE")
-_RANKS = Watch("ranks", r"\brank \d+ nranks \d+")
+_COMPLETE = Watch("complete", r" - Init COMPLETE", enough=0)
+_RANKS = Watch("ranks", r"\brank \d+ nranks \d+", keep=1)
 _PUBLISHED = re.compile(
     r"(?:Bootstrap ?: Using|NET ?: Using"
     r" interface)\s+(?:\[\d+\])?(\S+?):([0-9a-fA-F.:]+)(?:%\w+)?<\d+>"

@@ -28,13 +28,19 @@ _NUMBER = re.compile(r" wqe\[(\d+)\]")
 _QUEUE = 256
 """Requests that a send queue of UCX holds (UCX_RC_TX_QUEUE_LEN, UCX 1.8 to 1.20). They complete in
 order, so a failed request of a higher number means that others of its queue were answered."""
-_INIT = Watch("init", r"- Init COMPLETE|NET/IB ?: Using +\[0\]|Using network ")
+_INIT = (
+    Watch("complete", r"- ?Init COMPLETE"),
+    Watch("devices", r"NET/IB ?: Using +\[0\]"),
+)
+_ENOUGH_WORK = 3
+"""Lines of work before a failure that show that it came during the run."""
 _WORK = Watch(
     "work",
     r"\b(?:step|iter(?:ation)?s?|epoch|global_step)\b["
     r" :=#/]*\d{2,}.*\b(?:loss|lr|tok|samples|time|s/it|it/s)|\d+%\|.*(?:s/it|it/s)"
     r"|^\W*\d{4,}\s+\d+\s+(?:u?int\d+|half|float|double|bfloat16)\s+\w*\s*-?\d+\s+[\d.]+"
     r"|^ *\d+ {5,}(?:\d+ {5,})?\d+\.\d\d(?: |$)",
+    enough=_ENOUGH_WORK - 1,
 )
 _SECONDS = re.compile(r"(\d{4})-(\d\d)-(\d\d) (\d\d):(\d\d):(\d\d)")
 
@@ -53,12 +59,12 @@ def _judge(view: View) -> Iterator[Clue]:
 
 
 def _worked(view: View, first: Sighting) -> bool:
-    """Three lines of work before it, in the same text."""
+    """Some lines of work before it, in the same text."""
     lines = 0
     for line in view.sightings(_WORK.name):
         if line.place.text == first.place.text and line.place < first.place:
             lines += line.count
-    return lines >= 3
+    return lines >= _ENOUGH_WORK
 
 
 def _queue_was_answered(view: View) -> bool:
@@ -70,7 +76,9 @@ def _queue_was_answered(view: View) -> bool:
 def _long_after_init(view: View, first: Sighting) -> bool:
     """More than a minute passed by the clock since the last initialisation."""
     failure = _clock(first)
-    starts = map(_clock, reversed(view.sightings(_INIT.name)))
+    lines = [line for each in _INIT for line in view.sightings(each.name)]
+    lines.sort(key=lambda line: line.place, reverse=True)
+    starts = map(_clock, lines)
     last = next((start for start in starts if start is not None), None)
     if failure is None or last is None:
         return False
@@ -108,7 +116,7 @@ RULE = Rule(
         "If retries are exceeded after training steps, benchmark rows, a minute of work or a queue"
         " of answered requests, the fault came during the run."
     ),
-    watches=(_RETRY, _INIT, _WORK, _REQUEST),
+    watches=(_RETRY, *_INIT, _WORK, _REQUEST),
     judge=_judge,
     fires=(
         Fires(

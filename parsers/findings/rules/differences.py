@@ -67,7 +67,7 @@ def _uses_gdr(line: str) -> int:
     return int("/GDRDMA" in line)
 
 
-_OTHERS = Watch("others", r"\bNCCL_[A-Z0-9_]+ set (?:by environment )?to ")
+_OTHERS = Watch("others", r"\bNCCL_[A-Z0-9_]+ set (?:by environment )?to ", keep=1)
 _SETTING = _group(r" set (?:by environment )?to (.*?)\.?\s*$")
 COMPARISONS = (
     Comparison(

@@ -17,7 +17,7 @@ _DISABLED = Watch(
     "disabled",
     r"NET/(?!Socket).*GPU Direct RDMA Disabled for (?:HCA|GPU \S+ / HCA \d+ .*\(no module)",
 )
-_WITH = Watch("with", r"via NET/[^/]+/\d+(?:\(\d+\))?/GDRDMA")
+_WITH = Watch("with", r"via NET/[^/]+/\d+(?:\(\d+\))?/GDRDMA", keep=1)
 _WITHOUT = Watch(
     "without", r"via NET/(?:IB|IBext\w*|AWS Libfabric|Libfabric)/\d+(?:\(\d+\))?(?:/Shared)?\s*$"
 )

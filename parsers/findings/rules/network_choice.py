@@ -15,19 +15,20 @@ from busbw.parsers.findings.evidence import Clue, Sighting, View
 from busbw.parsers.findings.rules import Fires, Rule, Watch
 
 _SOCKET = Watch("socket", r"Using network Socket|via NET/Socket/")
-_RDMA = Watch("rdma", r"Using network (?!Socket)\S|via NET/(?!Socket/)")
+_RDMA = Watch("rdma", r"Using network (?!Socket)\S|via NET/(?!Socket/)", enough=0)
 _NONE = Watch("none", r"NET/IB ?: No device found")
 _LIBRARY = Watch("library", r"Failed to open libibverbs\.so|Coun?t? ?not open libibverbs")
 _RDMA_SETTING = Watch(
     "rdma-setting",
     r"NCCL_IB_(?:HCA|GID_INDEX|TC|SL|TIMEOUT|RETRY_CNT|QPS_PER_CONNECTION|ADAPTIVE_ROUTING)\b|NCCL_NET_GDR_LEVEL\b"
     r"|NCCL_IB_DISABLE set by environment to 0",
+    enough=0,
 )
 _OFF = Watch(
     "off", r"NCCL_IB_DISABLE set by environment to [1-9]|NCCL_NET set by environment to Socket"
 )
-_INTRA_NODE = Watch("intra-node", r"via (?:P2P|SHM|direct shared memory)")
-_INTER_NODE = Watch("inter-node", r"via NET/|failed ?: |retrying")
+_INTRA_NODE = Watch("intra-node", r"via (?:P2P|SHM|direct shared memory)", keep=1)
+_INTER_NODE = Watch("inter-node", r"via NET/|failed ?: |retrying", enough=0)
 
 
 def _judge(view: View) -> Iterator[Clue]:

@@ -22,7 +22,7 @@ _REQUESTED_NVLS = Watch(
     r"NCCL_NVLS_ENABLE set by environment to [1-9]|NCCL_ALGO set by environment to .*NVLS",
 )
 _NVLS = Watch("nvls", r"NVLS comm 0x|Connected NVLS|Connected to NVLS|NVLS Trees")
-_READY = Watch("ready", r"- Init COMPLETE|Connected all (?:rings|trees)")
+_READY = Watch("ready", r"- Init COMPLETE|Connected all (?:rings|trees)", enough=0)
 
 
 def _judge(view: View) -> Iterator[Clue]:

@@ -28,7 +28,7 @@ _ROW = Watch(
     rf".{{0,90}}{_TYPES}",
 )
 _ALONE = Watch("alone", r"\brank 0 nranks 1 ")
-_WIDER = Watch("wider", r"\brank \d+ nranks (?!1 )\d+ ")
+_WIDER = Watch("wider", r"\brank \d+ nranks (?!1 )\d+ ", enough=0)
 _HEADER = Watch("header", r"^.{0,60}# nThread \d+ nGpus")
 _LIST = Watch("list", r"^.{0,60}# Using devices")
 _RANK = Watch("rank", r"# +Rank +\d+ .*Pid +\d+ on ")
@@ -37,7 +37,7 @@ _RANK_NUMBER = re.compile(r"# +Rank +(\d+) ")
 
 def _judge(view: View) -> Iterator[Clue]:
     rows, alone = view.sightings(_ROW.name), view.sightings(_ALONE.name)
-    if view.sightings(_WIDER.name):
+    if view.has(_WIDER.name):
         alone = ()
     zeros = []
     for line in view.sightings(_RANK.name):

@@ -22,7 +22,9 @@ _ROW = Watch(
     keep=256,
 )
 _ENDED = Watch("ended", r"Avg bus bandwidth|Out of bounds values")
-_FAILED = Watch("failed", r"[Ff]ail|[Ee]rror|NCCL WARN|[Aa]bort|[Ss]ignal|[Tt]imed? ?out|[Kk]illed")
+_FAILED = Watch(
+    "failed", r"[Ff]ail|[Ee]rror|NCCL WARN|[Aa]bort|[Ss]ignal|[Tt]imed? ?out|[Kk]illed", enough=0
+)
 _NUMBERS = re.compile(r"\s(\d+)\s+\d+\s+[a-z]\w+\s+\w+\s+(?:-?\d+\s+)?[\d.]+\s+[\d.]+\s+([\d.]+)\s")
 _HOST = re.compile(r"Pid\s+\d+ on\s+(\S+) device")
 
@@ -30,7 +32,7 @@ _HOST = re.compile(r"Pid\s+\d+ on\s+(\S+) device")
 def _judge(view: View) -> Iterator[Clue]:
     rows, devices = view.sightings(_ROW.name), view.sightings(_DEVICE.name)
     yield from _dips(rows)
-    if not devices or rows or view.sightings(_ENDED.name) or view.sightings(_FAILED.name):
+    if not devices or rows or view.sightings(_ENDED.name) or view.has(_FAILED.name):
         return
     hosts = {host[1] for host in map(_HOST.search, (line.text for line in devices)) if host}
     entries = ("socket-ifname-mismatch", "firewall-blocks-ports")

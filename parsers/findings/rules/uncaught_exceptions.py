@@ -66,7 +66,7 @@ _FIELD = Watch(
     r"torch|cuda|nccl|\bgpus?\b|\bmpi|srun:|slurm|vllm|deepspeed|tensorflow|horovod|\[rank\d+\]"
     r"|rtran runtime|forrtl|instance of 'std::",
     keep=1,
-    once=True,
+    enough=0,
 )
 """A job of this field: what a web server's traceback says is not ours to judge."""
 _WATCHES = (_EXCEPTION, _INPUT, _TENSORS, _RUNTIME)
