@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from busbw.cli import console, on_fail, options
+from busbw.cli import console, examples, on_fail, options
 
 FRAMEWORKS = {
     "busbw": {"PASS": 0, "WARN": 0, "FAIL": 1, "UNKNOWN": 3},
@@ -21,19 +21,21 @@ exit status of a check, and with --local of a prolog or node-health script (--fr
 
               all well   warnings   required failed   required not checked
   (default)       0          0             1                  3
-  nhc             0          0             1                  1     also Slurm's Prolog and HealthCheckProgram
+  nhc             0          0             1                  1     also Slurm's Prolog
   nagios          0          1             2                  3
   npd             0          0             1                  2     node-problem-detector
   usage: 2, interrupted: 130
 
   Slurm's Prolog:   busbw check --local --framework nhc -p infiniband || exit 1
-  drain by hand:    scontrol update nodename=$(hostname -s) state=drain reason="$(busbw check --local -p infiniband)"
+  drain by hand:
+  scontrol update nodename=$(hostname -s) state=drain reason="$(busbw check --local -p infiniband)"
 """
 
 
 def add(parser: argparse.ArgumentParser) -> None:
     """All of them, in groups."""
-    parser.epilog, parser.formatter_class = _EPILOG, argparse.RawDescriptionHelpFormatter
+    parser.formatter_class = examples.Formatter
+    parser.epilog = "\n".join(filter(None, (_EPILOG, parser.epilog)))
     _add_nodes(parser.add_argument_group("nodes"))
     parser.add_argument(
         "-p",

@@ -37,6 +37,7 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
     "read": (
         ("busbw read all_reduce.out", "tables, warnings and what is wrong with them"),
         ("kubectl logs job/nccl | busbw read -", "from standard input"),
+        ("busbw read --contract contract.yaml *.out", "against the numbers of a contract"),
     ),
     "report": (
         ("busbw report runs/latest --junit junit.xml", "for CI"),
@@ -69,10 +70,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
 
 
 class Formatter(argparse.HelpFormatter):
-    """Keeps the lines of the examples; breaks all other text."""
+    """Keeps the lines of the examples and of tables; breaks all other text."""
 
     def _fill_text(self, text: str, width: int, indent: str) -> str:
-        if text.startswith("examples:\n"):
+        if "\n" in text:
             return text
         return super()._fill_text(text, width, indent)
 

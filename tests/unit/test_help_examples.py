@@ -26,11 +26,14 @@ def test_an_example_parses_as_its_command(name: str, line: str) -> None:
     assert cli.build_parser().parse_args(words).command == name
 
 
+@pytest.mark.parametrize("name", examples.EXAMPLES)
 def test_examples_stand_at_the_end_of_the_help_line_by_line(
-    capsys: pytest.CaptureFixture[str],
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
     with pytest.raises(SystemExit):
-        cli.main(["run", "--help"])
+        cli.main([name, "--help"])
     text = capsys.readouterr().out
-    for line, purpose in examples.EXAMPLES["run"]:
-        assert f"  {line}\n      {purpose}\n" in text
+    assert text.rstrip().endswith(examples.text(name).rstrip())
+    (description, *_) = text.split("\n\n")[1:]
+    assert all(len(line) <= 80 for line in description.splitlines())
