@@ -55,7 +55,8 @@ _TOGETHER = " + "
 _SURE_OF = 3
 """Places that are named beside how sure a finding is; all of them stand below it."""
 _PROSE = re.compile(
-    r"(a|an|the|and|or|of|with|for|again|between|is|are|than|in|on|shows|lists|same|its|other|to)[,:;]?\Z"
+    r"(a|an|the|and|or|of|with|for|again|between|is|are|than|in|on|shows|lists|same|its|other|to|no|more|this"
+    r"|completes|stops|<)[,:;]?\Z"
 )
 _DETAIL = re.compile(r": | \(")
 _QUOTED = re.compile(r"""'[^']*'|"[^"]*\"""")
@@ -340,8 +341,8 @@ def is_command(text: str) -> bool:
     (True, False, False)
     >>> is_command("ssh gpu-005 'dmesg | grep -i the'"), is_command("for n in a b; do ssh $n true; done")
     (True, True)
-    >>> is_command("busbw run --survey   # once no other work uses the CPUs")
-    True
+    >>> is_command("busbw run --survey   # once no other work uses the CPUs"), is_command("more trials")
+    (True, False)
     """
     parts = _QUOTED.sub("", text).partition("   # ")[0].split()
     if not parts or "; do" in text:

@@ -8,6 +8,7 @@ processes, nothing is said.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from busbw.model import BenchmarkResult, Confidence, Evidence, Finding, Status
@@ -100,12 +101,21 @@ def _run_to_run(case: Measured) -> list[Finding]:
     spread = statistics.variation(values)
     if spread is None or spread <= RUN_TO_RUN:
         return []
-    shown = ", ".join(format_bandwidth(value) for value in values)
+    shown = map(format_bandwidth, values)
+    if size < DIP_FROM_BYTES:  # of a few bytes the time is what counts
+        shown = map(format_time_us, _times_us(case, size))
     title = (
         f"repeated launches differ by {spread:.0%} (standard deviation over mean) at"
         f" {format_size(size)}"
     )
-    return [_possible(case, "run-to-run-spread", title, shown)]
+    return [_possible(case, "run-to-run-spread", title, ", ".join(shown))]
+
+
+def _times_us(case: Measured, size_bytes: int) -> Iterator[float]:
+    for result in case.results:
+        for row in result.rows:
+            if row.size_bytes == size_bytes and row.out_of_place is not None:
+                yield row.out_of_place.time_us
 
 
 def _processes(case: Measured) -> list[Finding]:

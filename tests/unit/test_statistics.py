@@ -188,7 +188,15 @@ def test_repeated_launches_that_differ_are_told_and_two_are_too_few() -> None:
         "all-reduce: repeated launches differ by 20% (standard deviation over mean) at 1 MiB",
         False,
     )
+    assert found.evidence[0].text == "100.0 GB/s, 80.00 GB/s, 120.0 GB/s"
     assert findings.findings(dataclasses.replace(case, results=launches[:2])) == ()
+
+
+def test_launches_of_a_few_bytes_that_differ_are_told_by_their_times() -> None:
+    launches = tuple(table((row(4096, 0.4096 / us, us),)) for us in (40.0, 50.0, 60.0))
+    case = Measured("latency", "all_reduce", 5, launches, ("a", "b", "c"), ethernet=None)
+    (found,) = findings.findings(case)
+    assert found.evidence[0].text == "40.0 µs, 50.0 µs, 60.0 µs"
 
 
 def test_latency_far_above_the_model_is_told_with_both_numbers() -> None:
