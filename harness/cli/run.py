@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import errno
 import os
 import sys
 from contextlib import ExitStack
@@ -183,7 +184,8 @@ def _measure(
             "interrupted; what was measured is kept", seen=f"{shown}/report.html", next_step=steps
         ) from stop
     except RunDirError as error:
-        if isinstance(error.__cause__, OSError):
+        cause = error.__cause__
+        if isinstance(cause, OSError) and cause.errno in (errno.ENOSPC, errno.EDQUOT):
             error.next_step = (
                 f"make room, then busbw run --resume {shown}: finished steps are not repeated"
             )

@@ -444,17 +444,19 @@ def write_atomically(target: Path, content: bytes, mode: int = MODE_FILE) -> Non
         # A name that is too long cannot be removed either.
         with contextlib.suppress(OSError):
             temporary.unlink(missing_ok=True)
-        elsewhere = "give a file in a folder that you may write to"
-        if error.errno in (errno.ENOSPC, errno.EDQUOT):
-            elsewhere = f"make room in {target.parent}, or give a file elsewhere"
-        raise _refused(target, error, elsewhere) from error
+        raise _refused(
+            target, error, f"make room in {target.parent}, or give a file elsewhere"
+        ) from error
 
 
 def _refused(
     target: Path,
     error: OSError,
-    next_step: str = "make room or choose another place with --out DIR",
+    on_full_disk: str = "make room or choose another place with --out DIR",
 ) -> RunDirError:
+    next_step = on_full_disk
+    if error.errno in (errno.EROFS, errno.EACCES, errno.EPERM):
+        next_step = "write to a folder where you may: name another, or copy the run there (cp -r RUN FOLDER)"
     return RunDirError(f"cannot write {target}", seen=str(error), next_step=next_step)
 
 

@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 
 from busbw.cli import main
+from busbw.errors import RunDirError
+from busbw.store import run_directory
 
 SPECIFIED = "specification: {gpus: 8, nics: 8, nic_rate: 400}\n"
 
@@ -102,3 +104,18 @@ def test_a_full_disk_names_the_folder_to_make_room_in(
     monkeypatch.setattr(os, "fsync", full)
     assert main(["init", "-w", "node1", "-o", str(tmp_path / "b.yaml")]) != 0
     assert f"next: make room in {tmp_path}, or give a file elsewhere" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("number", [errno.EROFS, errno.EACCES])
+def test_a_folder_that_may_not_be_written_to_is_not_called_full(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    def refused(*_: object) -> None:
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(os, "replace", refused)
+    with pytest.raises(RunDirError) as caught:
+        run_directory.write_atomically(tmp_path / "run.json", b"{}")
+    assert caught.value.next_step == (
+        "write to a folder where you may: name another, or copy the run there (cp -r RUN FOLDER)"
+    )
