@@ -23,7 +23,7 @@ from busbw.model import (
     ComponentKind,
     Medium,
 )
-from busbw.parsers.blame.accounts import Account
+from busbw.parsers.blame.accounts import SHARED, Account
 from busbw.parsers.blame.columns import Columns, View
 from busbw.parsers.blame.constants import (
     CLEAN_ITERATIONS,
@@ -32,7 +32,7 @@ from busbw.parsers.blame.constants import (
     LEAST_LOSS,
     OFTEN,
 )
-from busbw.parsers.blame.explain import Explainer, Explanation, Suspicion
+from busbw.parsers.blame.explain import Explainer, Explanation, Suspicion, without_loaded
 from busbw.parsers.blame.levels import Level, levels
 from busbw.parsers.blame.noise import good_level
 from busbw.parsers.blame.parts import Fabric, loads
@@ -158,7 +158,7 @@ def _solve(samples: tuple[GroupSample, ...], fabric: Fabric) -> BlameOutcome:
     unsteady = steadiness(columns)
     calm = unsteady.some(_calm_at(all_levels, speed.flagged))
     steadily = Explainer(columns.seen(calm), fabric, average=True).explain()
-    flicker = _shown_by_own(_placed(steadily, calm), all_levels)
+    flicker = _shown_by_own(_of_one(_placed(steadily, calm)), all_levels)
     # What is flagged, and what is not known of it.
     suspected = [(each, slow_suspect(each, all_levels, speed)) for each in speed.flagged]
     for suspicion in flicker.flagged:
@@ -199,7 +199,7 @@ def _explained_speeds(columns: Columns, fabric: Fabric) -> Explanation:
     speed = Explainer(columns, fabric).explain(rails.flagged)
     named = {suspicion.account.part for suspicion in (*speed.flagged, *speed.open)}
     more = tuple(each for each in rails.open if each.account.part not in named)
-    return Explanation(speed.flagged, (*speed.open, *more))
+    return without_loaded(Explanation(speed.flagged, (*speed.open, *more)))
 
 
 def _placed(explanation: Explanation, view: View) -> Explanation:
@@ -213,6 +213,13 @@ def _placed(explanation: Explanation, view: View) -> Explanation:
     return Explanation(
         tuple(map(placed, explanation.flagged)), tuple(map(placed, explanation.open))
     )
+
+
+def _of_one(explanation: Explanation) -> Explanation:
+    """With what many groups share as a suspicion: neighbours load that in bursts."""
+    shared = tuple(each for each in explanation.flagged if each.account.part.kind in SHARED)
+    flagged = tuple(each for each in explanation.flagged if each not in shared)
+    return Explanation(flagged, (*shared, *explanation.open))
 
 
 def _shown_by_own(explanation: Explanation, all_levels: tuple[Level, ...]) -> Explanation:

@@ -167,6 +167,9 @@ AGREES = 0.25
 NEARLY = 0.75
 """Of what the best rail of uplinks explains: what explains as much cannot be told from it. Source:
 assumption."""
+LIKE_SETS = 8
+"""Sets of like groups that tell what luck gives in their best iterations, at most: more take time.
+Source: assumption."""
 DEEP = 0.3
 """Share that a group lost, from which on no thin loss can be told in it. Source: arithmetic, a second
 flow on its cable takes half."""

@@ -24,6 +24,8 @@ from busbw.parsers.blame.uplinks import thin_losses
 
 _OF_ALL_PAIRS = (ComponentKind.LEAF, ComponentKind.RAIL_PLANE)
 """Slow for as many pairs as the rails of these are compared with."""
+_UPLINKS = (ComponentKind.UPLINK, ComponentKind.LEAF_PAIR)
+"""What others than the nodes that are measured may load."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,12 +85,12 @@ class Explainer:
                 self._accounts.pop(code, None)
         flagged, suspected = self._united(flagged, suspected)
         thin = self._thin(flagged)
-        named = {suspicion.account.part for suspicion in thin}
+        of_thin = {suspicion.account.part for suspicion in thin}
         shown = {index for suspicion in thin for index in suspicion.account.explained}
         suspected = [
             account
             for account in suspected
-            if account.part not in named and not shown.issuperset(account.explained)
+            if account.part not in of_thin and not shown.issuperset(account.explained)
         ]
         everything = (*flagged, *suspected)
         before = {suspicion.account.part: suspicion for suspicion in known}
@@ -127,7 +129,7 @@ class Explainer:
         a node or a leaf for its rails, an end for the slow pairs that have it in common."""
         contained: dict[Component, list[Account]] = defaultdict(list)
         for account in (*flagged, *suspected):
-            for whole in _wholes(account.part):
+            for whole in self._wholes(account.part):
                 contained[whole].append(account)
         for whole, parts in sorted(contained.items(), key=lambda item: -len(item[1])):
             named = (*flagged, *suspected)
@@ -150,6 +152,21 @@ class Explainer:
             suspected = [account for account in suspected if account not in own]
             (flagged if proved else suspected).append(united)
         return flagged, suspected
+
+    def _wholes(self, part: Component) -> tuple[Component, ...]:
+        """What contains it: the same on all rails; of a pair, each end; of a node, its leaf."""
+        wholes = []
+        if part.rail is not None and part.kind is not ComponentKind.RAIL_PLANE:
+            kind = ComponentKind.NODE if part.kind is ComponentKind.RAIL else part.kind
+            wholes.append(Component(kind, part.names))
+        if part.kind is ComponentKind.PAIR:
+            wholes += [Component(ComponentKind.NODE, (name,)) for name in part.names]
+            if part.rail is not None:
+                wholes += [Component(ComponentKind.RAIL, (name,), part.rail) for name in part.names]
+        if part.kind in (ComponentKind.NODE, ComponentKind.RAIL) and part.names[0] in self._leaf:
+            leaf = (self._leaf[part.names[0]],)
+            wholes.append(Component(ComponentKind.LEAF, leaf, part.rail))
+        return tuple(wholes)
 
     def _in_place_of(
         self,
@@ -253,6 +270,26 @@ class Explainer:
         return tuple(Component(kind, (node,), part.rail) for node in nodes)
 
 
+def without_loaded(explanation: Explanation) -> Explanation:
+    """With a single rail of uplinks as a suspicion where single rails of others are suspected: others
+    load this fabric's uplinks rail by rail, and what they load in all launches looks like what is bad."""
+    suspected = [each.account.part for each in explanation.open]
+    loaded = tuple(
+        each
+        for each in explanation.flagged
+        if any(_are_apart(each.account.part, other) for other in suspected)
+    )
+    flagged = tuple(each for each in explanation.flagged if each not in loaded)
+    return Explanation(flagged, (*loaded, *explanation.open))
+
+
+def _are_apart(part: Component, other: Component) -> bool:
+    """Both are single rails of uplinks, and have nothing in common."""
+    if {part.kind, other.kind} - set(_UPLINKS) or None in (part.rail, other.rail):
+        return False
+    return part.rail != other.rail or set(part.names).isdisjoint(other.names)
+
+
 def _level(accounts: Sequence[Account]) -> float:
     """What most of them carry."""
     alike = [each.capacity for each in accounts if each.of_each == accounts[0].of_each]
@@ -269,16 +306,3 @@ def _contains(whole: Component, part: Component) -> bool:
     """The same part with one rail less general: a flagged node's only rail is not another
     explanation."""
     return whole.rail is None and part.names == whole.names and part.rail is not None
-
-
-def _wholes(part: Component) -> tuple[Component, ...]:
-    """What contains it: the same on all rails; of a pair, each end."""
-    wholes = []
-    if part.rail is not None and part.kind is not ComponentKind.RAIL_PLANE:
-        kind = ComponentKind.NODE if part.kind is ComponentKind.RAIL else part.kind
-        wholes.append(Component(kind, part.names))
-    if part.kind is ComponentKind.PAIR:
-        wholes += [Component(ComponentKind.NODE, (name,)) for name in part.names]
-        if part.rail is not None:
-            wholes += [Component(ComponentKind.RAIL, (name,), part.rail) for name in part.names]
-    return tuple(wholes)

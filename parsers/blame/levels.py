@@ -22,6 +22,7 @@ from busbw.parsers.blame.constants import (
     DRIFT,
     FEWEST_GROUPS,
     FEWEST_PEERS,
+    LIKE_SETS,
 )
 from busbw.parsers.blame.noise import (
     from_launch_to_launch,
@@ -85,6 +86,20 @@ def best_ratio(own: Sequence[Level]) -> float:
         series.append([level.ratio * value / usual if usual > 0 else 0.0 for value in values])
     together = sorted(map(statistics.fmean, zip(*series, strict=False)))
     return statistics.fmean(together[-max(1, len(together) // 10) :])
+
+
+def gain_at_best(own: Sequence[Level], like: Sequence[Level]) -> float:
+    """By what factor groups of one launch are faster together in their best tenth of iterations than
+    usual, over what luck gives as many like ones of that launch: 1 = what slows them is there in each."""
+    count = len(own)
+    chunks = [like[i : i + count] for i in range(0, len(like) - count + 1, count)]
+    lucks = [_gain(chunk) for chunk in chunks[:LIKE_SETS]]
+    return _gain(own) / (statistics.median(lucks) if lucks else 1.0)
+
+
+def _gain(own: Sequence[Level]) -> float:
+    usual = statistics.fmean(level.ratio for level in own)
+    return best_ratio(own) / usual if usual > 0 else 1.0
 
 
 def levels(samples: tuple[GroupSample, ...], fabric: Fabric) -> tuple[Level, ...]:

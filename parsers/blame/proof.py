@@ -23,7 +23,6 @@ from busbw.parsers.blame.constants import (
     COINCIDENCE,
     FEWEST_AS_SLOW,
     FEWEST_LAUNCHES,
-    FEWEST_PEERS,
     FLICKER,
     LAUNCHES_OF_HASHED_PATH,
     LAUNCHES_OF_SHARED,
@@ -31,7 +30,7 @@ from busbw.parsers.blame.constants import (
     PASSED,
     STANDS_OUT,
 )
-from busbw.parsers.blame.levels import Level, best_ratio
+from busbw.parsers.blame.levels import Level, gain_at_best
 
 if TYPE_CHECKING:
     from busbw.parsers.blame.columns import Flags, Numbers, Positions
@@ -267,16 +266,20 @@ class Proof:
     def _in_bursts(self, account: Account) -> set[int]:
         """Launches in some of whose iterations its groups together got most of what is expected: a
         fault is there in each."""
-        by_launch: dict[int, list[Level]] = defaultdict(list)
+        columns, halfway = self._columns, (1.0 + account.ratio) / 2
+        own: dict[int, list[int]] = defaultdict(list)
+        like: dict[int, list[Level]] = defaultdict(list)
         for index in account.explained:
-            level = self._columns.levels[index]
-            by_launch[level.launch].append(level)
-        halfway = (1.0 + account.ratio) / 2
-        return {
-            launch
-            for launch, own in by_launch.items()
-            if len(own) >= FEWEST_PEERS and best_ratio(own) >= halfway
-        }
+            own[columns.levels[index].launch].append(index)
+        others = columns.couple & ~columns.flags(account.explained) & (columns.ratio >= halfway)
+        for index in others.nonzero()[0].tolist():
+            like[columns.levels[index].launch].append(columns.levels[index])
+        bursts = set()
+        for launch, indices in own.items():
+            gain = gain_at_best([columns.levels[i] for i in indices], like[launch])
+            if float(columns.ratio[indices].mean()) * gain >= halfway:
+                bursts.add(launch)
+        return bursts
 
     def _proved(self, account: Account) -> bool:
         """Its groups lie further below what is predicted without it than chance makes any part of

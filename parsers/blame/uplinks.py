@@ -41,7 +41,7 @@ from busbw.parsers.blame.constants import (
     NEARLY,
     ROUGH_MEAN,
 )
-from busbw.parsers.blame.levels import Level
+from busbw.parsers.blame.levels import Level, gain_at_best
 from busbw.parsers.blame.noise import spread
 
 _Pair = tuple[str, ...]
@@ -203,7 +203,11 @@ def thin_losses(
         known = {index for loss in thin for index in loss.groups}
         left = {index: each for index, each in lost.items() if index not in known}
         parts = _by_part(levels, left, crossed)
-        proved = [means for means in parts if _proved(means, parts)]
+        proved = [
+            means
+            for means in parts
+            if _proved(means, parts) and not _in_bursts(levels, left, crossed, means)
+        ]
         if not proved:
             break
         best = max(proved, key=lambda means: (means.explains, means.part.label))
@@ -351,6 +355,27 @@ def _proved(means: _Means, parts: tuple[_Means, ...]) -> bool:
     count = sum(len(each.losses) for each in like)
     needed = student(deviations_for(len(parts)), max(2, round(EFFICIENCY * count)))
     return share >= needed * _error(means, parts)
+
+
+def _in_bursts(
+    levels: Sequence[Level],
+    at: Iterable[int],
+    crossed: dict[int, tuple[Component, ...]],
+    means: _Means,
+) -> bool:
+    """In too many launches its groups keep up with the other rails of their pairs in some iterations: a
+    cable is bad in each."""
+    own: dict[int, list[Level]] = defaultdict(list)
+    like: dict[int, list[Level]] = defaultdict(list)
+    for index in at:
+        mine = means.part in crossed[index]
+        (own if mine else like)[levels[index].launch].append(levels[index])
+    steady = 0
+    for launch in means.launches:
+        pairs = {level.sample.nodes for level in own[launch]}
+        others = [level for level in like[launch] if level.sample.nodes in pairs]
+        steady += gain_at_best(own[launch], others) < 1.0 + means.share / 2
+    return steady < ALWAYS * len(means.launches)
 
 
 def _error(means: _Means, parts: tuple[_Means, ...]) -> float:

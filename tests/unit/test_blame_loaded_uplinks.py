@@ -1,0 +1,108 @@
+"""Uplinks that other jobs load rail by rail, for many launches and in bursts: no part is bad."""
+
+from __future__ import annotations
+
+import random
+import runpy
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from busbw.model import LaunchRole
+from busbw.parsers.blame import blame
+from busbw.parsers.blame.blame import BlameOutcome
+from busbw.parsers.blame.parts import Fabric
+from busbw.parsers.nccl_tests.groups import GroupSample
+from busbw.survey.schedule import across_leaves, inside_leaves
+
+TESTS = Path(__file__).parents[1]
+sys.path.insert(0, str(TESTS))
+BENCH = SimpleNamespace(**runpy.run_path(str(TESTS / "bench/independent_fleets.py")))
+LEAVES = tuple(tuple(f"n{leaf}{i}" for i in range(8)) for leaf in "abcd")
+FOUR = Fabric(tuple((node, f"leaf-{node[1]}") for leaf in LEAVES for node in leaf))
+ROUNDS = (
+    *((f"in-{i}", inside_leaves(LEAVES, i)) for i in range(3)),
+    *((f"ac-{i}", across_leaves(LEAVES, i)) for i in range(10)),
+)
+Taken = Callable[[str, int, int, int], float]
+"""(leaf, rail, round, iteration) → share of its uplinks' capacity that others take."""
+
+
+def surveyed(taken: Taken, seed: int = 1) -> BlameOutcome:
+    """Pairs inside and across four leaves of eight rails."""
+    dice = random.Random(seed)
+    samples = []
+    for number, (name, pairs) in enumerate(ROUNDS):
+        for a, b in pairs:
+            ends = {a[1], b[1]} if a[1] != b[1] else set()
+            for rail in range(8):
+                left = (
+                    1 - max((taken(end, rail, number, i) for end in ends), default=0.0)
+                    for i in range(20)
+                )
+                values = tuple(48 * share * dice.gauss(1, 0.01) for share in left)
+                artefact = f"raw/cases/{name}/result.json"
+                samples.append(
+                    GroupSample(
+                        (a, b),
+                        1 << 30,
+                        values,
+                        artefact,
+                        launch=name,
+                        role=LaunchRole.PAIRS,
+                        rail=rail,
+                    )
+                )
+    return blame.solve(tuple(samples), FOUR)
+
+
+def labels(outcome: BlameOutcome) -> tuple[list[str], set[str]]:
+    """(named, suspected)."""
+    named = [each.component.label for each in outcome.blames]
+    return named, {doubt.account.part.label for doubt in outcome.open}
+
+
+def always(leaf: str, rail: int, number: int, iteration: int) -> float:
+    return 0.25 if (leaf, rail) == ("b", 5) else 0.0
+
+
+def test_a_single_rail_of_uplinks_that_is_slow_in_all_launches_is_named() -> None:
+    assert labels(surveyed(always)) == (["uplinks of leaf-b, rail 5"], set())
+
+
+def test_it_stays_suspected_where_rails_of_other_uplinks_come_and_go() -> None:
+    def comes_and_goes(leaf: str, rail: int, number: int, iteration: int) -> float:
+        if (leaf, rail) == ("d", 2) and number in (4, 5, 9):
+            return 0.4
+        return always(leaf, rail, number, iteration)
+
+    named, suspected = labels(surveyed(comes_and_goes))
+    assert named == []
+    assert {"uplinks of leaf-b, rail 5", "uplinks of leaf-d, rail 2"} <= suspected
+
+
+@pytest.mark.parametrize("load", [0.08, 0.3])
+def test_a_rail_of_uplinks_that_is_loaded_in_bursts_is_not_named(load: float) -> None:
+    def in_bursts(leaf: str, rail: int, number: int, iteration: int) -> float:
+        return load if (leaf, rail) == ("b", 5) and (7 * iteration + number) % 20 < 12 else 0.0
+
+    assert labels(surveyed(in_bursts))[0] == []
+
+
+def test_rails_of_a_leaf_are_named_as_its_rail_where_flows_collide_across() -> None:
+    """Too few of its pairs are inside for it to lead: each of its nodes' rails did, one by one."""
+    one = BENCH.case("32x8", "leaf", 2, 23_000_000)
+    outcome = BENCH.Survey(one).run()
+    assert labels(outcome)[0] == ["leaf leaf0 rail 5"]
+
+
+@pytest.mark.parametrize(("kind", "index"), [("dead", 1), ("pcie", 3)])
+def test_fleets_in_which_loaded_uplinks_were_once_named_name_none(kind: str, index: int) -> None:
+    """In bursts that few groups of a launch saw, and as uplinks that are not steady."""
+    one = BENCH.case("8x4", kind, index, 23_000_000)
+    named = labels(BENCH.Survey(one).run())[0]
+    assert named
+    assert not [name for name in named if name.startswith("uplinks")]
