@@ -202,6 +202,8 @@ def _watchdog(verdict: StallVerdict) -> list[str]:
     ]
 
 
+_HEARTBEAT_S = 30.0
+"""A watch repeats what did not change so often, so that one sees that it is there."""
 _LOOK = "busbw why --live"
 _MEASURES = re.compile(r"\bbusbw (?:run|check)\b")
 
@@ -318,9 +320,14 @@ class LiveAnswer:
 
 
 def sample(
-    args: argparse.Namespace, options: CollectOptions, cluster: Cluster
+    args: argparse.Namespace,
+    options: CollectOptions,
+    cluster: Cluster,
+    *,
+    again: bool = False,
 ) -> tuple[LiveAnswer, Path]:
-    """Collect once and judge; the answer, and the directory of its evidence."""
+    """Collect once and judge; the answer, and the directory of its evidence. again: what the user
+    should know of the cluster was said before."""
     from busbw.cli.console import Console, now
     from busbw.parsers.stall.job import RequestedJob
     from busbw.store import run_directory
@@ -328,7 +335,7 @@ def sample(
     from busbw.triage import collect
 
     console = Console(quiet=args.json)
-    for note in cluster.notes:
+    for note in () if again else cluster.notes:
         console.progress("note", note)
     run = run_directory.create(args.out, now(), "live", link="latest-live")
     transport = make(args.transport, ssh_config=cluster.ssh_config)
@@ -395,8 +402,13 @@ def judged(
 def _print(args: argparse.Namespace, answer: LiveAnswer) -> None:
     if args.json:
         sys.stdout.write(live_document(answer.verdict, answer.directory))
-    else:
-        sys.stdout.write(live_answer(answer.verdict, answer.directory, answer.collected_s))
+        return
+    text = live_answer(answer.verdict, answer.directory, answer.collected_s)
+    if sys.stdout.isatty():
+        from busbw.cli.why_text import broken
+
+        text = broken(text, shutil.get_terminal_size().columns)
+    sys.stdout.write(text)
 
 
 def _watch(args: argparse.Namespace, options: CollectOptions, cluster: Cluster) -> int:
@@ -413,11 +425,14 @@ def _watch(args: argparse.Namespace, options: CollectOptions, cluster: Cluster) 
         ) from error
     before: Path | None = None
     seen = False
+    said, said_s = "", 0.0
     while True:
         began = time.monotonic()
-        answer, kept = sample(args, options, cluster)
+        answer, kept = sample(args, options, cluster, again=before is not None)
         verdict = answer.verdict
-        write_message(brief(verdict) + "\n")
+        if brief(verdict) != said or began - said_s >= _HEARTBEAT_S:
+            said, said_s = brief(verdict), began
+            write_message(f"{said}\n")
         no_job = verdict.kind is StallClass.NO_JOB
         seen |= bool(verdict.ranks)
         none_reached = len(verdict.unreachable) == len(cluster.nodes)

@@ -48,9 +48,9 @@ def answer(diagnosis: Diagnosis, shown: tuple[Finding, ...], reading: Reading) -
 
 
 _COMMAND = re.compile(
-    r" {15}(?! )|  (?:verify|confirm) |.{32}to confirm: | {12}(?=\S+ -)|  next {8}busbw "
+    r" {15}(?! )|  (?:verify|confirm) |.{32}to confirm: | {12}(?=\S+ -)|  next {8}busbw |  \| |busbw: "
 )
-"""A line of `answer` that is there to be copied."""
+"""A line that is there to be copied, or for grep."""
 _COLUMN = re.compile(r"  \S+ {2,}|\s*")
 """Up to the text of a line: behind a label or an id."""
 

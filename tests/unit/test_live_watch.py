@@ -49,10 +49,11 @@ def watched(
     args = parser.parse_args(["--live", "-w", "n[0-3]", "--watch", "1ms", *words])
     taken: list[Path] = []
 
-    def sample(*_: object) -> tuple[why_live.LiveAnswer, Path]:
+    def sample(*_: object, again: bool) -> tuple[why_live.LiveAnswer, Path]:
         folder = tmp_path / f"sample-{len(taken)}"
         folder.mkdir()
         taken.append(folder)
+        assert again == (len(taken) > 1), "notes on the cluster are said once"
         return why_live.LiveAnswer(verdicts[len(taken) - 1], folder.name, None), folder
 
     monkeypatch.setattr(why_live, "sample", sample)
@@ -92,5 +93,17 @@ def test_a_watch_keeps_the_last_sample_that_moved_and_the_stall(
     out, err = capsys.readouterr()
     assert err.splitlines()[1] == "busbw: waiting for a job on these nodes; Ctrl-C ends it"
     states = [line.split()[1] for line in err.splitlines() if line.count(":") > 1]
-    assert states == ["UNKNOWN", "MOVING", "MOVING", "STALLED"]
+    assert states == ["UNKNOWN", "MOVING", "STALLED"]
     assert "busbw: STALLED host n1 " in out
+
+
+def test_a_watch_says_only_what_changed(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    watched(monkeypatch, tmp_path, [no_job(), no_job(), no_job(), moving(), moving(), no_job()])
+    said = [line for line in capsys.readouterr().err.splitlines() if "waiting" not in line]
+    assert [line.split()[1:3] for line in said] == [
+        ["UNKNOWN", "no-job:"],
+        ["MOVING", "moving:"],
+        ["UNKNOWN", "no-job:"],
+    ]

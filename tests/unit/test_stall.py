@@ -79,6 +79,8 @@ def test_only_a_job_of_somebody_else_has_a_process_left_to_continue() -> None:
     assert theirs.id == ours.id == "stall-rank-stopped"
     assert not any("kill" in command or "/proc/" in command for command in commands[0])
     assert "kill -CONT 101" in commands[1]
+    # Also right for several processes.
+    assert 'for p in 101; do grep -E "^(State|TracerPid)" /proc/$p/status; done' in commands[1]
 
 
 def test_all_stopped_ranks_of_a_node_are_one_finding_with_a_line_for_each() -> None:
