@@ -18,7 +18,8 @@ from typing import NamedTuple
 
 from busbw.model.benchmark import BenchmarkResult, BenchmarkRow, Collective, RankLine
 from busbw.parsers.nccl_tests.identity import UNSCALED, Hints, Identity, convention, identify
-from busbw.parsers.nccl_tests.rows import ELEMENT_BYTES, PrintedRow, algbw_fits, algbw_interval
+from busbw.parsers.nccl_tests.printed import PrintedRow, algbw_fits, algbw_interval
+from busbw.parsers.nccl_tests.rows import ELEMENT_BYTES
 from busbw.parsers.nccl_tests.run_facts import Quoted, RunFacts
 from busbw.versions import of_nccl_code
 

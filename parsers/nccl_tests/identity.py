@@ -12,7 +12,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from busbw.model.benchmark import Collective, busbw_factor
-from busbw.parsers.nccl_tests.rows import ELEMENT_BYTES, PrintedRow, algbw_fits, factor_interval
+from busbw.parsers.nccl_tests.printed import PrintedRow, algbw_fits, factor_interval
+from busbw.parsers.nccl_tests.rows import ELEMENT_BYTES
 
 _UNIT_FACTOR = (Collective.BROADCAST, Collective.REDUCE, Collective.SENDRECV, Collective.HYPERCUBE)
 UNSCALED = (Collective.ALL_REDUCE, Collective.BROADCAST, Collective.REDUCE, Collective.SENDRECV)

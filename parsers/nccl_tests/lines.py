@@ -25,7 +25,8 @@ from typing import NamedTuple
 from busbw.parsers.logs.escapes import without_escapes, without_escapes_bytes
 from busbw.parsers.logs.scan_literals import MarkedLine, Marks
 from busbw.parsers.logs.scan_sieve import line_ends_in
-from busbw.parsers.nccl_tests.rows import ELEMENT_BYTES, HEAD, REDOPS, REST_OF_ROW, has_header_part
+from busbw.parsers.nccl_tests.layout import has_header_part
+from busbw.parsers.nccl_tests.rows import ELEMENT_BYTES, HEAD, REDOPS, REST_OF_ROW
 
 
 class Prefixed(NamedTuple):

@@ -8,7 +8,9 @@ from dataclasses import dataclass, field, replace
 from enum import IntEnum
 
 from busbw.model.benchmark import RankLine
-from busbw.parsers.nccl_tests.rows import Layout, PlainRows, PrintedRow
+from busbw.parsers.nccl_tests.layout import Layout
+from busbw.parsers.nccl_tests.printed import PrintedRow
+from busbw.parsers.nccl_tests.rows import PlainRows
 from busbw.parsers.nccl_tests.run_facts import Quoted, RunFacts
 from busbw.parsers.nccl_tests.torn_rows import RowAt
 

@@ -26,7 +26,8 @@ from busbw.parsers.logs.json_values import Value, values
 from busbw.parsers.logs.scan_literals import Marks
 from busbw.parsers.nccl_tests.around_tables import program_of
 from busbw.parsers.nccl_tests.checks import result_of
-from busbw.parsers.nccl_tests.rows import PrintedRow, Slack, elements, printed_row
+from busbw.parsers.nccl_tests.printed import PrintedRow, Slack, printed_row
+from busbw.parsers.nccl_tests.rows import elements
 from busbw.parsers.nccl_tests.run_facts import Quoted, RunFacts
 from busbw.parsers.nccl_tests.table import document
 

@@ -1,10 +1,10 @@
-"""One data row of an nccl-tests table: the columns it stands in, how it is read by them, and the
-arithmetic that its numbers must satisfy.
+"""One data row of an nccl-tests table, whole, torn, or with foreign text glued to it.
 
 Written against nccl-tests 1.0 to 2.19.6 and rccl-tests. A layout comes from the header line (names
 and right edges). Without one it is derived from the row's own anchors: two integers and a type in
 front, a reduction, a root, and measurements in blocks of four or eight.
 
+>>> from busbw.parsers.nccl_tests.layout import parse_header
 >>> layout = parse_header("#       size         count      type   redop     time   algbw   busbw  error     time   algbw   busbw  error")
 >>> cells = find_row("           8             2     float     sum    58.23    0.00    0.00  2e-07    56.02    0.00    0.00  4e-07", layout)
 >>> cells.row.type, cells.row.redop, cells.row.root, cells.row.in_place.error
@@ -16,11 +16,12 @@ from __future__ import annotations
 import functools
 import math
 import re
-from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from math import isfinite
 
 from busbw.model.benchmark import BenchmarkRow, Measurement
+from busbw.parsers.nccl_tests.layout import USUAL_BLOCKS, Column, Layout
+from busbw.parsers.nccl_tests.printed import PrintedRow, Slack, last_digit, slack_of
 
 ELEMENT_BYTES = {
     "int8": 1, "char": 1, "uint8": 1, "int32": 4, "int": 4, "uint32": 4, "int64": 8, "uint64": 8, "half": 2, "float": 4, "double": 8,
@@ -50,7 +51,6 @@ HEAD = re.compile(
     rf" )|{_ANY_TYPE})"
 )
 """The three cells that make a line a data row."""
-_HEADER_PART = re.compile(r"\b(?:size|bytes)\b.*\b(?:count|N)\b.*\btype\b")
 _HOST = r"[\w.-]+:\d+:\d+ "
 REST_OF_ROW = re.compile(
     rf"\s*(?:(?:{_NUMBER.pattern}|N/A)(?=\s|$|[A-Za-z\[({{<`\"'|*#\\])|(?:{_TYPES}|{'|'.join(REDOPS)})(?=\s|$|[^\w-]|{_HOST}))"
@@ -58,84 +58,8 @@ REST_OF_ROW = re.compile(
 """What the rest of a torn row begins with."""
 ROW_START = re.compile(r"\s*\d+(?:\s+\d+)?(?=\s*$|[A-Za-z])")
 """A row torn before its type."""
-_NAMES = {
-    "size": "size", "bytes": "size", "count": "count", "n": "count", "type": "type", "redop": "redop", "op": "redop", "root": "root",
-    "time": "time", "cputime": "cputime", "algbw": "algbw", "busbw": "busbw", "#wrong": "wrong", "wrong": "wrong", "error": "error",
-    "res": "error", "i_min": "i_min", "i_max": "i_max", "i_p99": "i_p99", "i_cv%": "i_cv", "i_cv": "i_cv", "timestamp": "timestamp",
-}  # fmt: skip
 _GLUE = re.compile(r"[A-Za-z\[({<`\"'|*#\\]")
 """What foreign text glued to a number may begin with."""
-
-
-@dataclass(frozen=True, slots=True)
-class Column:
-    """One column: its name (as in `_NAMES`' values), which block of measurements it is in, and
-    where it ends."""
-
-    name: str
-    block: int = -1
-    """0, 1 = first, second block; -1 = before them."""
-    edge: int | None = None
-    """Offset just behind its last character in the header line; None = not known."""
-
-
-@dataclass(frozen=True, slots=True)
-class Layout:
-    """The columns of a table from left to right."""
-
-    columns: tuple[Column, ...]
-    in_place: tuple[bool, ...] = (False, True)
-    """Which placement each block of measurements is of."""
-    time_us: float = 1.0
-    """One unit of the time columns, µs."""
-    bandwidth_gb_s: float = 1.0
-    """One unit of the bandwidth columns, GB/s."""
-    bandwidth_unit: str = "GB/s"
-    """As it stands in brackets."""
-    unknown_unit: str = ""
-    """In brackets where one of a bandwidth should stand; empty = there is none."""
-
-    @property
-    def is_bare(self) -> bool:
-        """Without types: its rows are numbers, which only the column names make a table's."""
-        return self.columns[min(2, len(self.columns) - 1)].name != "type"
-
-    @property
-    def blocks(self) -> int:
-        """Number of blocks of measurements, 1 or 2."""
-        return 1 + max(column.block for column in self.columns)
-
-
-@dataclass(frozen=True, slots=True)
-class Slack:
-    """How far a printed value may be from the true one: half a unit of its last digit."""
-
-    time_us: float
-    algbw_gb_s: float
-    busbw_gb_s: float
-
-
-@dataclass(frozen=True, slots=True)
-class PrintedRow:
-    """A row with the precision it was printed with."""
-
-    row: BenchmarkRow
-    out_of_place: Slack | None
-    in_place: Slack | None
-
-    def measured(self) -> tuple[tuple[Measurement, Slack], ...]:
-        """The placements that have numbers."""
-        values = []
-        if self.row.out_of_place is not None and self.out_of_place is not None:
-            values.append((self.row.out_of_place, self.out_of_place))
-        if self.row.in_place is not None and self.in_place is not None:
-            values.append((self.row.in_place, self.in_place))
-        return tuple(values)
-
-
-def printed_row(row: BenchmarkRow, slack: Slack) -> PrintedRow:
-    """A row of which all numbers were printed with one precision."""
-    return PrintedRow(row, slack if row.out_of_place else None, slack if row.in_place else None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,139 +80,6 @@ class Cells:
         if self.printed is None:
             raise ValueError("the row is not complete")
         return self.printed.row
-
-
-def has_header_part(text: str) -> bool:
-    """Whether the first column names stand in a line.
-
-    >>> has_header_part("#  size  count  type"), has_header_part("type of size and count")
-    (True, False)
-    """
-    return "type" in text and _HEADER_PART.search(text) is not None
-
-
-@functools.lru_cache(maxsize=64)
-def parse_header(text: str) -> Layout | None:
-    """The layout a header line declares; None = it is none, or it is cut before its first
-    measurement column."""
-    columns: list[Column] = []
-    block = -1
-    for match in re.finditer(r"\S+", text.replace("|", " ").replace(",", " ")):
-        word = re.sub(r"\([^()]*\)", "", match[0].strip("`\"'")).lower()
-        name = _NAMES.get(word)
-        if name is None and (not columns or not word):
-            continue
-        if name == "size":
-            columns, block = [], -1
-        elif name in ("time", "cputime"):
-            block += 1
-        columns.append(Column(name or "other", -1 if name == "timestamp" else block, match.end()))
-    blocks = _whole_blocks(columns, block + 1)
-    front = [column.name for column in columns if column.block < 0]
-    is_bare = front in (["size"], ["size", "count"]) and _is_bare(text, columns)
-    is_whole = front[:3] == ["size", "count", "type"] and len(set(front)) == len(front)
-    if not blocks or not (is_whole or is_bare):
-        return None
-    # nccl-tests 1.x has the columns bytes, N, type, op, time (ms), algbw, busbw, res
-    milliseconds = "bytes" in text.lower().split()
-    layout = Layout(
-        tuple(column for column in columns if column.block < blocks),
-        (False, True)[:blocks],
-        1e3 if milliseconds else 1.0,
-    )
-    return with_units(layout, text) if "(" in text else layout
-
-
-def _is_bare(text: str, columns: list[Column]) -> bool:
-    """Whether the names of such columns, and nothing else, are the line: no sentence about them."""
-    words = [word.lstrip("#") for word in text.split()]
-    names = tuple(column.name for column in columns if column.block == 0)
-    return len([word for word in words if word]) == len(columns) and names in _USUAL_BLOCKS
-
-
-def _whole_blocks(columns: list[Column], blocks: int) -> int:
-    """How many blocks have both bandwidths, 1 or 2; 0 = another number, or one stands behind a
-    block without."""
-    whole = []
-    for number in range(blocks):
-        names = {column.name for column in columns if column.block == number}
-        whole.append({"algbw", "busbw"} <= names)
-    count = sum(whole)
-    return count if count in (1, 2) and all(whole[:count]) else 0
-
-
-def with_placements(layout: Layout, line: str) -> Layout:
-    """The layout with each block's placement as the line above the header gives it (`out-of-place …
-    in-place`)."""
-    in_place = tuple(name == "in-place" for name in re.findall(r"out-of-place|in-place", line))
-    if len(in_place) != layout.blocks or in_place == layout.in_place:
-        return layout
-    return replace(layout, in_place=in_place)
-
-
-_TIMES_US = {
-    "us": 1.0,
-    "µs": 1.0,
-    "usec": 1.0,
-    "s": 1e6,
-    "sec": 1e6,
-    "ms": 1e3,
-    "msec": 1e3,
-    "ns": 1e-3,
-}
-"""Units of a time by their names in brackets, in µs."""
-_PREFIXES = {
-    "": 1.0,
-    "K": 1e3,
-    "M": 1e6,
-    "G": 1e9,
-    "T": 1e12,
-    "Ki": 1 << 10,
-    "Mi": 1 << 20,
-    "Gi": 1 << 30,
-    "Ti": 1 << 40,
-}
-_BANDWIDTH = re.compile(r"([KkMGT]i?|)(B|b|bits?)(?:/s|/sec|ps)")
-_UNIT_LINE = re.compile(r"[#\s]*\((?:B|bytes|elements)\)(?:[\s|]*\([^()]{1,20}\))+[\s|]*")
-_IN_BRACKETS = re.compile(r"\(([^()]*)\)")
-
-
-def is_unit_line(text: str) -> bool:
-    """Whether a line has units of columns in brackets and nothing else.
-
-    >>> is_unit_line("#   (B)   (elements)        (us)  (Gb/s)  (Gb/s)"), is_unit_line("(GB/s) is the unit")
-    (True, False)
-    """
-    return _UNIT_LINE.fullmatch(text) is not None
-
-
-def bandwidth_gb_s(unit: str) -> float | None:
-    """One such unit in GB/s; None = it is none of a bandwidth. A small b is a bit.
-
-    >>> bandwidth_gb_s("Gb/s"), bandwidth_gb_s("MB/s"), bandwidth_gb_s("Gbps"), bandwidth_gb_s("elements")
-    (0.125, 0.001, 0.125, None)
-    """
-    match = _BANDWIDTH.fullmatch(unit)
-    if match is None:
-        return None
-    per_byte = 1 if match[2] == "B" else 8
-    return _PREFIXES[match[1].replace("k", "K")] / per_byte / 1e9
-
-
-def with_units(layout: Layout, line: str) -> Layout:
-    """The layout with the units of the line under the header, where they are not µs and GB/s. Where
-    none of them is a known one of a bandwidth, `unknown_unit` has it."""
-    units = _IN_BRACKETS.findall(line)
-    for unit in reversed(units):  # of two blocks, the first one's units count
-        gb_s = bandwidth_gb_s(unit)
-        if unit in _TIMES_US:
-            layout = replace(layout, time_us=_TIMES_US[unit])
-        elif gb_s is not None:
-            layout = replace(layout, bandwidth_gb_s=gb_s, bandwidth_unit=unit)
-    rates = [unit for unit in units if "/" in unit or unit.endswith("ps")]
-    if rates and not any(map(bandwidth_gb_s, rates)):
-        return replace(layout, unknown_unit=rates[0])
-    return layout
 
 
 def guess_layout(text: str, hosts: tuple[str, ...] = ()) -> Layout | None:
@@ -367,17 +158,11 @@ def find_row(text: str, layout: Layout | None, hosts: tuple[str, ...] = ()) -> C
     return Cells(printed, head.start(), position, not_finite)
 
 
-_USUAL_BLOCKS = (
-    ("time", "algbw", "busbw", "wrong"),
-    ("time", "algbw", "busbw", "error"),
-    ("time", "algbw", "busbw"),
-)
-
-
 class PlainRows:
     """Reads the rows of one table to which nothing is glued and in which nothing is missing: of a
     thousand tables, nearly all. What it does not take, `find_row` reads cell by cell.
 
+    >>> from busbw.parsers.nccl_tests.layout import parse_header
     >>> plain = PlainRows(parse_header("# size count type redop root time algbw busbw #wrong time algbw busbw #wrong"))
     >>> plain.row("8388608 2097152 float sum -1 96.41 87.01 163.14 0 95.88 87.49 164.05 N/A", 7).row.in_place.busbw_gb_s
     164.05
@@ -394,7 +179,7 @@ class PlainRows:
         front = names[: starts[0]] if starts else names
         block = tuple(names[starts[0] : starts[0] + blocks.count(0)]) if starts else ()
         is_usual = (
-            block in _USUAL_BLOCKS
+            block in USUAL_BLOCKS
             and names == [*front, *block * len(starts)]
             and (len(starts) == 1 or set(layout.in_place) == {False, True})
             and set(front) <= {"size", "count", "type", "redop", "root"}
@@ -409,7 +194,6 @@ class PlainRows:
         self._count_at, self._type_at = at.get("count", 0), at.get("type", 0)
         self._redop_at, self._root_at = at.get("redop", 0), at.get("root", 0)
         self._last = block[3] if len(block) > 3 else ""
-        self._slacks: dict[tuple[int, int, int], Slack] = {}
         self._one_block: tuple[PlainRows, ...] = ()
         if layout.is_bare and len(self._starts) == 2:
             self._one_block = tuple(PlainRows(each) for each in _one_block_each(layout))
@@ -485,15 +269,8 @@ class PlainRows:
             wrong,
             error,
         )
-        key = _last_digit(time), _last_digit(algbw), _last_digit(busbw)
-        slack = self._slacks.get(key)
-        if slack is None:
-            slack = self._slacks[key] = Slack(
-                _half(key[0]) * layout.time_us,
-                _half(key[1]) * layout.bandwidth_gb_s,
-                _half(key[2]) * layout.bandwidth_gb_s,
-            )
-        return value, slack
+        digits = last_digit(time), last_digit(algbw), last_digit(busbw)
+        return value, slack_of(digits, layout.time_us, layout.bandwidth_gb_s)
 
 
 def _one_block_each(layout: Layout) -> tuple[Layout, ...]:
@@ -654,12 +431,8 @@ def _measurement(layout: Layout, cells: dict[str, str]) -> tuple[Measurement, Sl
         iter_cv_percent=cv,
         cputime=cputime,
     )
-    slack = Slack(
-        half_unit(time) * layout.time_us,
-        half_unit(algbw) * layout.bandwidth_gb_s,
-        half_unit(busbw) * layout.bandwidth_gb_s,
-    )
-    return value, slack
+    digits = last_digit(time), last_digit(algbw), last_digit(busbw)
+    return value, slack_of(digits, layout.time_us, layout.bandwidth_gb_s)
 
 
 def _finite(printed: str | None) -> float | None:
@@ -677,92 +450,3 @@ def elements(counted: float | None) -> int | None:
     if counted is None:
         return None
     return math.ceil(counted) if counted > 0 else math.floor(counted)
-
-
-def half_unit(printed: str) -> float:
-    """Half a unit of the last digit of a printed number: 0.005 of `96.41`, 500000 of `1.2e+07`."""
-    return _half(_last_digit(printed))
-
-
-def _last_digit(printed: str) -> int:
-    """The power of ten that the last digit of a printed number stands for: -2 in `96.41`."""
-    if "e" not in printed:
-        point = printed.find(".")
-        return point + 1 - len(printed) if point >= 0 else 0
-    mantissa, _, exponent = printed.partition("e")
-    point = mantissa.find(".")
-    decimals = len(mantissa) - 1 - point if point >= 0 else 0
-    return int(exponent or 0) - decimals
-
-
-@functools.cache
-def _half(exponent: int) -> float:
-    return float(f"0.5e{exponent}")
-
-
-# The arithmetic of a row, with the precision that its numbers were printed with.
-
-_NUDGE_GB_S = 1e-9
-
-
-def algbw_interval(size_bytes: int, value: Measurement, slack: Slack) -> tuple[float, float] | None:
-    """Lowest and highest algbw (GB/s) that the size and the printed time allow; None = the time is
-    not the operation's (-C 1). A time that is printed as 0 has no highest."""
-    if value.cputime:
-        return None
-    lowest = size_bytes / (value.time_us + slack.time_us) / 1e3
-    if value.time_us <= slack.time_us:
-        return lowest, math.inf
-    return lowest, size_bytes / (value.time_us - slack.time_us) / 1e3
-
-
-def algbw_fits(size_bytes: int, value: Measurement, slack: Slack) -> bool:
-    """Whether the printed algbw is size / time within the printed precision. True where the time
-    says nothing about it."""
-    interval = algbw_interval(size_bytes, value, slack)
-    if interval is None:
-        return True
-    spare = slack.algbw_gb_s * (1 + 1e-6) + _NUDGE_GB_S
-    return interval[0] - spare <= value.algbw_gb_s <= interval[1] + spare
-
-
-def share_interval(size_bytes: int, value: Measurement, slack: Slack) -> tuple[float, float] | None:
-    """Lowest and highest algbw / (size / time), which is 1 where algbw counts the whole size; None
-    = nothing was moved, or -C 1."""
-    interval = algbw_interval(size_bytes, value, slack)
-    if interval is None or interval[0] <= 0:
-        return None
-    return (value.algbw_gb_s - slack.algbw_gb_s) / interval[1], (
-        value.algbw_gb_s + slack.algbw_gb_s
-    ) / interval[0]
-
-
-def factor_interval(rows: Iterable[PrintedRow]) -> tuple[float, float] | None:
-    """Lowest and highest busbw / algbw that all rows allow; None = no row says anything, or they
-    contradict each other."""
-    low, high = 0.0, math.inf
-    for printed in rows:
-        for value, slack in printed.measured():
-            interval = _factor(printed.row.size_bytes, value, slack)
-            if interval is not None:
-                # No max() and min(): this runs for each row of a thousand tables.
-                low = interval[0] if interval[0] > low else low
-                high = interval[1] if interval[1] < high else high
-    return (low, high) if low <= high < math.inf else None
-
-
-def _factor(size_bytes: int, value: Measurement, slack: Slack) -> tuple[float, float] | None:
-    """busbw / algbw of one measurement; the time sharpens algbw where both agree."""
-    low, high = value.algbw_gb_s - slack.algbw_gb_s, value.algbw_gb_s + slack.algbw_gb_s
-    sharper = algbw_interval(size_bytes, value, slack)
-    if sharper is not None:
-        lowest = sharper[0] if sharper[0] > low else low
-        highest = sharper[1] if sharper[1] < high else high
-        if lowest <= highest:
-            low, high = lowest, highest
-    if low <= 0:
-        return None
-    return (
-        max(0.0, value.busbw_gb_s - slack.busbw_gb_s) / high,
-        (value.busbw_gb_s + slack.busbw_gb_s) / low,
-    )

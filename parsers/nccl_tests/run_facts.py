@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 
 from busbw.model.benchmark import ProcessTimes, RankLine
-from busbw.parsers.nccl_tests.rows import PrintedRow
+from busbw.parsers.nccl_tests.printed import PrintedRow
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,19 +29,17 @@ from busbw.parsers.nccl_tests.around_tables import (
     rank_line,
     ranks_of_command,
 )
-from busbw.parsers.nccl_tests.lines import Line
-from busbw.parsers.nccl_tests.open_run import MOST_QUOTED, Phase, Run, fused_runs, with_new
-from busbw.parsers.nccl_tests.rows import (
-    HEAD,
-    REST_OF_ROW,
+from busbw.parsers.nccl_tests.layout import (
     Layout,
-    PlainRows,
     has_header_part,
     is_unit_line,
     parse_header,
     with_placements,
     with_units,
 )
+from busbw.parsers.nccl_tests.lines import Line
+from busbw.parsers.nccl_tests.open_run import MOST_QUOTED, Phase, Run, fused_runs, with_new
+from busbw.parsers.nccl_tests.rows import HEAD, REST_OF_ROW, PlainRows
 from busbw.parsers.nccl_tests.run_facts import Quoted
 from busbw.parsers.nccl_tests.torn_rows import RowAt, RowJoiner
 

@@ -11,19 +11,10 @@ import re
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from busbw.parsers.nccl_tests.layout import Layout
 from busbw.parsers.nccl_tests.lines import Line
-from busbw.parsers.nccl_tests.rows import (
-    HEAD,
-    REST_OF_ROW,
-    ROW_START,
-    Cells,
-    Layout,
-    PrintedRow,
-    algbw_fits,
-    factor_interval,
-    find_row,
-    share_interval,
-)
+from busbw.parsers.nccl_tests.printed import PrintedRow, algbw_fits, factor_interval, share_interval
+from busbw.parsers.nccl_tests.rows import HEAD, REST_OF_ROW, ROW_START, Cells, find_row
 
 _CUT_CELL = re.compile(r"\s*(?:-?\d*\.?\d*(?:e[+-]?\d*)?|N/?|[a-z]{1,7})")
 _CELL_END = re.compile(r"(?:\.\d*|/?A|e?[+-]?\d+)(?=\s|$)")
