@@ -167,7 +167,7 @@ def as_second(lab: LabState) -> None:
     config.write_text(f"User second\n{config.read_text()}")
 
 
-def test_another_account_is_told_who_has_the_nodes_and_measures_others_beside(
+def test_another_account_is_refused_with_the_holders_name_and_measures_other_nodes(
     shared: LabState, tmp_path: Path
 ) -> None:
     book = tmp_path / "short.yaml"

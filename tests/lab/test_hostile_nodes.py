@@ -172,7 +172,7 @@ def test_a_tool_that_hangs_and_ignores_sigterm_is_named_and_all_else_of_its_node
     assert others.keys() == seen.statuses("node1", "gpu.", "rdma.", "pci.", "sw.").keys()
 
 
-def test_megabytes_are_cut_and_said_to_be_cut(seen: Seen) -> None:
+def test_megabytes_are_cut_and_reported_as_cut(seen: Seen) -> None:
     assert seen.said("gpu.temp", "node3") == (
         "UNKNOWN",
         "output cut off",

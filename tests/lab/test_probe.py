@@ -157,7 +157,7 @@ BLOCK_UDP = (
 )
 
 
-def test_a_provider_that_passes_within_each_node_and_not_to_one_is_told_apart(
+def test_a_provider_that_passes_within_each_node_and_not_to_one_is_distinguished(
     lab4: LabState, tmp_path: Path, on_node: Callable[..., Any]
 ) -> None:
     if shutil.which("fi_pingpong") is None:

@@ -211,7 +211,7 @@ def test_a_contract_is_read_from_a_file_in_the_units_people_write(tmp_path: Path
     assert contract.load(path, frozenset({"all-reduce"})) == Contract((PROMISE,), "Order 4711", 8)
 
 
-def test_every_mistake_in_a_contract_is_told_at_once(tmp_path: Path) -> None:
+def test_every_mistake_in_a_contract_is_reported_at_once(tmp_path: Path) -> None:
     path = tmp_path / "contract.yaml"
     path.write_text(
         "nodes: 0\n"

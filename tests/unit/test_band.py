@@ -177,7 +177,7 @@ def status(asked: Question, measured: float, size_bytes: int = LARGE) -> Status:
         (question("gather", 2, "B200"), 93.0),
     ],
 )
-def test_a_loss_of_15_percent_is_told_and_the_healthy_number_passes(
+def test_a_loss_of_15_percent_is_reported_and_the_healthy_number_passes(
     asked: Question, healthy: float
 ) -> None:
     assert (status(asked, healthy), status(asked, healthy * 0.85)) == (Status.PASS, Status.WARN)

@@ -104,7 +104,7 @@ def test_the_nearest_row_is_called_nearest_and_is_no_reference() -> None:
     )
 
 
-def test_nothing_near_is_said_to_be_nothing() -> None:
+def test_nothing_near_is_reported_as_nothing() -> None:
     found = baselines.match(TABLES, regime("V100", 64, (2, 100.0), "efa"))
     assert (found.exact, found.nearest, found.median_gb_s) == ((), (), None)
     assert baselines.reference(found) == Reference(

@@ -154,7 +154,7 @@ def test_different_answers_of_one_check_stand_together_and_what_one_tool_hides_i
     )
 
 
-def test_a_node_that_was_not_reached_is_said_once_with_what_to_try() -> None:
+def test_a_node_that_was_not_reached_is_reported_once_with_what_to_try() -> None:
     gone = Unreachable("gpu-001", "look up gpu-001: Name or service not known", "correct the name")
     connect = result("ssh.connect", NODES[0], Status.UNKNOWN, gone.reason)
     made = replace(report(connect, verdict=Status.UNKNOWN, exit_status=3), unreachable=(gone,))

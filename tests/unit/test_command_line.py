@@ -85,7 +85,7 @@ def test_closed_streams_and_a_lost_message_change_no_exit_status(into: str) -> N
     assert (done.returncode, "internal error" in done.stderr) == (2, False)
 
 
-def test_output_on_a_full_disk_is_said_to_be_lost() -> None:
+def test_output_on_a_full_disk_is_reported_as_lost() -> None:
     done = ended("why", "--list", into=">/dev/full")
     assert (done.returncode, done.stderr.splitlines()[0]) == (
         3,

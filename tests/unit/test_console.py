@@ -65,7 +65,7 @@ def row(size: int, busbw: float, planned: tuple[int, ...]) -> Row:
     return made
 
 
-def test_rows_are_told_as_size_and_bandwidth_and_a_launch_ends_with_its_last(
+def test_rows_are_shown_as_size_and_bandwidth_and_a_launch_ends_with_its_last(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     sizes = (4 << 20, 8 << 20)

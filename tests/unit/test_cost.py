@@ -55,7 +55,7 @@ def test_five_percent_of_a_month_of_1024_gpus_in_both_readings() -> None:
     )
 
 
-def test_without_a_price_no_money_is_told() -> None:
+def test_without_a_price_no_money_is_shown() -> None:
     found = cost.loss(8, 10.0, 0.5)
     assert (found.lost_cost, found.redone_cost, found.lost_gpu_hours, found.redone_gpu_hours) == (
         None,
@@ -174,7 +174,7 @@ def test_each_published_procedure_answers_for_itself(site: Site, found: tuple[st
     assert len({choice.source for choice in answers}) == 5
 
 
-def test_what_was_not_said_is_named_where_it_decides() -> None:
+def test_what_was_not_given_is_named_where_it_decides() -> None:
     because = [choice.because for choice in articles.choices(Site(2048, 405e9))]
     assert (because[0], because[4]) == (
         (
@@ -369,7 +369,7 @@ def test_json_has_the_same_numbers(capsys: pytest.CaptureFixture[str]) -> None:
         ),
     ],
 )
-def test_bad_input_is_told_in_three_lines(
+def test_bad_input_gives_an_error_of_three_lines(
     capsys: pytest.CaptureFixture[str], argv: tuple[str, ...], lines: tuple[str, ...]
 ) -> None:
     assert answered(capsys, *argv) == (2, "", "".join(f"{line}\n" for line in lines))

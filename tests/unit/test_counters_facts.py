@@ -133,7 +133,7 @@ def test_a_quiet_node_gives_no_fact_even_of_counters_that_matter_when_they_stand
     )
 
 
-def test_a_stated_rail_that_carried_nothing_is_told_with_what_its_peers_carried() -> None:
+def test_a_stated_rail_that_carried_nothing_is_reported_with_what_its_peers_carried() -> None:
     sent = (
         change("mlx5_0", "port_xmit_data", 1000),
         change("mlx5_1", "port_xmit_data", 0),

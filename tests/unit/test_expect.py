@@ -139,7 +139,7 @@ def test_two_nodes_end_with_the_trap(capsys: pytest.CaptureFixture[str]) -> None
     )
 
 
-def test_a_contract_is_told_what_it_would_catch(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_contract_shows_what_it_would_catch(capsys: pytest.CaptureFixture[str]) -> None:
     out = answered(capsys, *H100, "--nodes", "8", "--contract", "360")[1]
     assert out.splitlines()[2:4] == [
         "contract: 360 GB/s is 80% of the limit",
@@ -345,7 +345,7 @@ def test_unknown_hardware_still_gets_its_limits(capsys: pytest.CaptureFixture[st
         ),
     ],
 )
-def test_bad_input_ends_with_what_is_missing_and_what_can_be_said(
+def test_bad_input_ends_with_what_is_missing_and_what_is_known(
     capsys: pytest.CaptureFixture[str], argv: tuple[str, ...], lines: tuple[str, ...]
 ) -> None:
     assert answered(capsys, "expect", *argv) == (2, "", "".join(f"{line}\n" for line in lines))
@@ -643,7 +643,7 @@ def test_over_tcp_the_rate_and_mtu_of_the_interface_make_the_limit_without_anyth
         ),
     ],
 )
-def test_over_tcp_a_rate_that_is_not_told_or_differs_is_what_is_missing(
+def test_over_tcp_a_rate_that_is_not_given_or_differs_is_what_is_missing(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, answers: tuple[str, str], told: str
 ) -> None:
     run = recorded(

@@ -349,7 +349,7 @@ def test_a_link_at_half_rate_is_named_with_both_ends(tool: str) -> None:
     )
 
 
-def test_a_lost_lane_is_told_with_what_the_tool_says_it_could_be() -> None:
+def test_a_lost_lane_is_reported_with_what_the_tool_says_it_could_be() -> None:
     (found,) = bad(
         topology(as_iblinkinfo(changed("gpu-003 mlx5_2", width="2X", hint="Could be 4X")))
     )
@@ -411,7 +411,7 @@ def test_groups_that_the_inventory_states_rule_over_what_the_cabling_shows() -> 
     assert topology(as_ibnetdiscover(cables), known=Known(half)).groups == ()
 
 
-def test_two_cables_that_changed_places_are_told_as_such() -> None:
+def test_two_cables_that_changed_places_are_reported_as_such() -> None:
     cables = [
         dataclasses.replace(
             c, leaf={"gpu-002 mlx5_0": "leaf-13", "gpu-002 mlx5_3": "leaf-10"}.get(c.name, c.leaf)
@@ -441,7 +441,7 @@ def test_a_rail_without_a_far_end_and_a_port_that_is_not_active_are_faults() -> 
     ]
 
 
-def test_errors_are_told_at_the_link_and_waits_are_not_errors() -> None:
+def test_errors_are_reported_at_the_link_and_waits_are_not_errors() -> None:
     errors = (
         'Errors for "gpu-007 mlx5_2"\n'
         "   GUID 0xa088c20300000062 port 1: [SymbolErrorCounter == 12] [LinkDownedCounter == 3]"
@@ -722,7 +722,7 @@ def test_nodes_with_one_leaf_each_are_cabled_by_node() -> None:
     )
 
 
-def test_who_shares_a_leaf_is_told_for_all_nodes_or_for_none() -> None:
+def test_who_shares_a_leaf_is_reported_for_all_nodes_or_for_none() -> None:
     found = cabling.places(topology(as_ibnetdiscover(healthy())))
     assert found == (
         *((node, "leaf-10") for node in NODES[:4]),

@@ -152,7 +152,7 @@ def tools(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     return str(folder)
 
 
-def test_a_host_with_the_tools_is_asked_and_what_failed_there_is_told(
+def test_a_host_with_the_tools_is_asked_and_what_failed_there_is_reported(
     tmp_path: Path, check: Callable[..., Done], tools: str
 ) -> None:
     done = check("--fabric", "-w", "gpu-[001-003]", "--transport", "local")

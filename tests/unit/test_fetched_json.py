@@ -65,5 +65,5 @@ def test_a_real_document_reads_the_same(tmp_path: Path, name: str) -> None:
     assert results_json.parse(done.stdout) == results_json.parse((FIXTURES / name).read_text())
 
 
-def test_a_file_that_is_not_there_is_told(tmp_path: Path) -> None:
+def test_a_file_that_is_not_there_is_reported(tmp_path: Path) -> None:
     assert fetched(tmp_path / "none", ("sh",)).returncode == 1

@@ -328,7 +328,7 @@ def test_a_proof_that_failed_is_a_failure_that_names_the_node(
     )
 
 
-def test_ranks_that_said_nothing_leave_a_proof_open_and_named() -> None:
+def test_ranks_that_logged_nothing_leave_a_proof_open_and_named() -> None:
     all_proofs = proofs("none", ranks=64)
     assert all_proofs["transport"].status is Status.UNKNOWN
     assert (
@@ -445,7 +445,7 @@ def test_one_rail_of_a_node_is_no_rail_to_lose() -> None:
 
 
 @pytest.mark.parametrize("name", sorted(SIM.FABRICS))
-def test_each_fault_of_a_fabric_is_caught_or_said_to_be_out_of_sight(name: str) -> None:
+def test_each_fault_of_a_fabric_is_caught_or_listed_as_out_of_sight(name: str) -> None:
     faults = [
         fault for fault in SIM.fault_names(name) if fault not in (SIM.HEALTHY, sensitivity.UPLINK)
     ]

@@ -298,7 +298,7 @@ NOT_AMDS = ("nvidia", "mlxfw", "xid", "mig off", "cuda", "nvlink", "fabricmanage
 
 
 @pytest.mark.parametrize("fault", ["gpu-missing", "xgmi-down", "partitioned", "rccl-odd"])
-def test_what_is_to_be_done_on_a_node_of_amd_is_said_in_amds_words(fault: str) -> None:
+def test_the_fix_on_an_amd_node_is_in_amds_words(fault: str) -> None:
     good = answer(hardware("mi300x", 2)), answer(hardware("mi300x", 3))
     judged = results(answer(hardware("mi300x", 1, "leaf1", fault)), *good)
     bad = tuple(each for each in judged.values() if each.status in (Status.FAIL, Status.WARN))
@@ -329,7 +329,7 @@ def test_an_xgmi_link_that_is_down_is_shown_with_the_states_of_its_gpu() -> None
     assert (text[:16], text.count('"U"'), text.count('"D"')) == ('"link_status": [', 6, 1)
 
 
-def test_adapters_that_mlnx_qos_does_not_know_are_said_to_be_so() -> None:
+def test_adapters_that_mlnx_qos_does_not_know_are_reported_as_unknown() -> None:
     hidden = "mtu - rp_filter - arp_ignore - arp_announce - ecn_np - ecn_rp -"
     others = f"rdmanet ionic_0 ens14np0 {hidden}\n"
     node = answer(hardware("mi355x"), netdevs=others)

@@ -72,7 +72,7 @@ def test_an_adapter_brings_its_host_link() -> None:
     )
 
 
-def test_an_unknown_nic_is_told_with_what_is_known_and_how_to_go_on() -> None:
+def test_an_unknown_nic_is_reported_with_what_is_known_and_how_to_go_on() -> None:
     with pytest.raises(UsageError) as caught:
         hardware.parse_nics("8xFluxLink")
     assert caught.value.lines() == (
@@ -94,7 +94,7 @@ def test_nics_without_a_count_are_refused(text: str) -> None:
         hardware.parse_nics(text)
 
 
-def test_an_unknown_gpu_is_told_with_what_can_still_be_said() -> None:
+def test_an_unknown_gpu_is_reported_with_what_is_still_known() -> None:
     with pytest.raises(UsageError) as caught:
         hardware.gpu_or_refuse("H101")
     what, seen, following = caught.value.lines()
@@ -107,7 +107,7 @@ def test_an_unknown_gpu_is_told_with_what_can_still_be_said() -> None:
     assert (seen, "--nvlink-gb-s 450 --gpus-per-node 8" in following) == ("seen: --gpu H101", True)
 
 
-def test_a_mixed_cluster_is_told_which_model_holds_it() -> None:
+def test_a_mixed_cluster_is_refused_with_the_models_it_has() -> None:
     with pytest.raises(UsageError, match=r"no faster than over A100 alone \(300 GB/s of NVLink\)"):
         hardware.gpu_or_refuse("H100,A100")
 

@@ -32,13 +32,13 @@ def told(status: Status, *findings: Finding, comparisons: tuple[Comparison, ...]
     )
 
 
-def test_what_decided_the_verdict_is_told() -> None:
+def test_what_decided_the_verdict_is_reported() -> None:
     assert told(Status.WARN, LOST) == "n3 loses packets"
     assert told(Status.FAIL, replace(LOST, status=Status.FAIL)) == "n3 loses packets"
     assert told(Status.PASS) == "nothing measured"
 
 
-def test_where_not_enough_was_measured_what_is_likely_is_still_told_first() -> None:
+def test_where_not_enough_was_measured_what_is_likely_is_still_reported_first() -> None:
     asked = "survey-pairs-1: 0.005 GB/s instead of 0.006 GB/s"
     both = "n3 loses packets; not enough measured to tell"
     assert told(Status.UNKNOWN, LOST, comparisons=(SHORT,)) == both

@@ -119,7 +119,7 @@ def test_a_finding_says_what_the_report_says_of_it() -> None:
     assert body.endswith("\nafter the fix: busbw run quick")
 
 
-def test_an_advisory_failure_passes_and_is_told() -> None:
+def test_an_advisory_failure_passes_and_is_reported() -> None:
     plain = RUNS.healthy().result
     check = replace(plain.checks[0], status=Status.FAIL, seen="8.1", required=False)
     root = ElementTree.fromstring(junit.render(replace(plain, checks=(check, *plain.checks[1:]))))

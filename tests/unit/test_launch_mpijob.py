@@ -156,7 +156,7 @@ DEEP = b"[" * 200_000
 
 
 @pytest.mark.parametrize("text", [b"", b"{}", b"[]", b'{"items": 3}', b"\xff", b"9" * 5000, DEEP])
-def test_a_list_of_pods_that_cannot_be_read_is_said_and_ends_nothing(text: bytes) -> None:
+def test_a_list_of_pods_that_cannot_be_read_is_reported_and_ends_nothing(text: bytes) -> None:
     (said,) = kubernetes._states(CommandResult("here", (), 0, text, b"", 0.1)).items()
     assert said[0] == "kubectl get pods"
     assert said[1].startswith("not understood: ")

@@ -449,7 +449,7 @@ def test_the_facts_of_a_log_of_rccl_are_read() -> None:
     assert summary["GPU memory for adapters"] == "no way: through host memory (1)"
 
 
-def test_peer_memory_and_dma_buf_of_rccl_are_told_apart() -> None:
+def test_peer_memory_and_dma_buf_of_rccl_are_distinguished() -> None:
     text = (
         "mi1:402:470 [0] NCCL INFO Found /sys/kernel/mm/memory_peers/amdkfd/version\n"
         "mi1:402:470 [0] NCCL INFO DMA-BUF is available on GPU device 0\n"

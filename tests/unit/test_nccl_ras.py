@@ -302,7 +302,7 @@ JSON_REPORT = {
 }
 
 
-def test_json_lists_every_rank_and_says_what_the_text_would_have_said() -> None:
+def test_json_lists_every_rank_and_reports_what_the_text_would_have() -> None:
     document = read([json.dumps(JSON_REPORT, indent=2).encode()])
     (report,) = document.records
     assert isinstance(report, RasReport)

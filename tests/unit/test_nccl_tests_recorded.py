@@ -76,7 +76,7 @@ def test_corrupted_data_is_a_fault_and_the_failure_lines_are_quoted() -> None:
     )
 
 
-def test_too_few_gpus_are_told_by_the_program_itself() -> None:
+def test_too_few_gpus_are_reported_by_the_program_itself() -> None:
     (result,) = tables("too-few-gpus.txt")
     assert "line 1: Invalid number of GPUs: 2 requested but only 1 were found." in result.problems
 

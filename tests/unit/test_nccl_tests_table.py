@@ -245,7 +245,7 @@ def test_rows_alone_are_read_from_their_anchors_and_are_incomplete() -> None:
     ],
     ids=["redop without root", "neither", "both", "redop left blank", "one placement"],
 )
-def test_rows_without_header_of_every_layout_are_told_apart(
+def test_rows_without_header_of_every_layout_are_distinguished(
     row: str, redop: str | None, root: int | None, error: float | None
 ) -> None:
     (read,) = one(row + "\n").rows
@@ -444,7 +444,7 @@ def test_an_average_below_the_demanded_one_is_a_fault() -> None:
     )
 
 
-def test_unchecked_data_is_said_to_be_unchecked() -> None:
+def test_unchecked_data_is_reported_as_unchecked() -> None:
     unchecked = (
         "\n".join(
             line.replace("       0", "     N/A") if "float" in line else line
@@ -535,7 +535,7 @@ def test_processes_that_mpi_did_not_join_are_one_mixed_table_and_a_fault() -> No
     )
 
 
-def test_a_run_that_died_before_its_column_names_is_told_from_the_next_one() -> None:
+def test_a_run_that_died_before_its_column_names_is_distinguished_from_the_next_one() -> None:
     died = (
         f"{START}node-b: Test NCCL failure common.cu:1041 'unhandled system error / '\n .. node-b"
         " pid 41008: Test failure common.cu:1232\n"

@@ -61,7 +61,7 @@ def test_a_panic_without_any_device_names_the_device_that_is_missing() -> None:
     assert ibstat.parse(said + "\n") == ibstat.Ibstat((), said, "mlx5_3")
 
 
-def test_a_cell_that_lost_its_tab_is_read_as_two_and_the_row_is_said_to_be_torn() -> None:
+def test_a_cell_that_lost_its_tab_is_read_as_two_and_the_row_is_reported_as_torn() -> None:
     matrix = nvidia_smi_topology.parse("\tGPU0\tNIC0\tNIC1\tNUMA Affinity\nGPU0\t X \tPIXNODE\t0\n")
     assert matrix is not None
     (row,) = matrix.rows

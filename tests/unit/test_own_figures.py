@@ -158,7 +158,7 @@ def test_a_large_file_and_a_plain_address_are_refused(
         assert "not an https address" in capsys.readouterr().err
 
 
-def test_an_address_that_does_not_answer_is_told_of_the_figures(
+def test_an_address_that_does_not_answer_is_reported_of_the_figures(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["expect", "--update", "https://127.0.0.1:9/x.yaml"]) == 2

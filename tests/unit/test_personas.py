@@ -386,7 +386,7 @@ def test_hardware_that_cannot_have_a_fault_says_why(persona_name: str, kind: str
 
 
 @pytest.mark.parametrize("kind", [fault.kind for fault in persona_faults.FAULTS])
-def test_every_fault_changes_some_hardware_and_can_be_told(kind: str) -> None:
+def test_every_fault_changes_some_hardware_and_can_be_seen(kind: str) -> None:
     (fault,) = [fault for fault in persona_faults.FAULTS if fault.kind == kind]
     able = [name for name in persona.names() if not fault.impossible(persona.load(name))]
     assert able

@@ -212,7 +212,7 @@ def test_a_driver_that_answers_late_warns_and_one_that_never_answers_fails(
     assert status_and_answer("ssh.cmd_time", sections, seconds=seconds) == expected
 
 
-def test_rails_that_share_a_subnet_need_arp_to_be_told_so() -> None:
+def test_rails_that_share_a_subnet_need_arp_settings() -> None:
     addresses = (
         "2: ens1    inet 10.0.0.1/16 scope global ens1\n3: ens2    inet 10.{}.0.2/16 scope global"
         " ens2\n"

@@ -428,7 +428,7 @@ def test_one_node_alone_is_not_compared() -> None:
     )
 
 
-def test_every_family_gives_a_result_for_each_of_its_checks_whatever_a_node_said() -> None:
+def test_every_family_gives_a_result_for_each_of_its_checks_whatever_a_node_printed() -> None:
     for family in families():
         rulers: tuple[CheckFamily, ...] = (family,)
         for text in ("", "garbage\x00\n", "== \n", "GPU 0: x\n"):

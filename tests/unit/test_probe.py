@@ -231,7 +231,7 @@ def test_blocked_connections_are_counted_for_the_catalogue_s_firewall(run: RunDi
     assert values["c"] == (("blocked", 1.0),)
 
 
-def test_nodes_that_only_some_tried_are_said_to_be(run: RunDir) -> None:
+def test_nodes_that_only_some_tried_are_reported_as_such(run: RunDir) -> None:
     keep(run, *LISTENING, ("connect", "a", "ok b 10.0.0.2 40001\n", 0, ""))
     assert rows_of(run, PORTS)[1][2] == "reachable from the 1 of 2 nodes that tried"
 

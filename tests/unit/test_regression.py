@@ -58,7 +58,7 @@ def test_a_real_loss_below_the_floor_is_no_regression() -> None:
     assert found.change is Change.SAME, found
 
 
-def test_where_the_noise_hides_a_loss_of_the_floor_nothing_is_said() -> None:
+def test_where_the_noise_hides_a_loss_of_the_floor_nothing_is_reported() -> None:
     noisy = tuple(launches(seed, cv=0.08) for seed in range(5))
     assert (
         shift(noisy, launches(95, level=0.97, cv=0.08), comparisons=24).change

@@ -454,7 +454,7 @@ def test_a_launch_without_the_suspects_is_no_point_of_the_curve() -> None:
     assert sweeps.sweeps(replace(result, cases=(*result.cases, rest))) == sweeps.sweeps(result)
 
 
-def test_two_criteria_of_one_collective_are_told_apart_by_their_cases() -> None:
+def test_two_criteria_of_one_collective_are_distinguished_by_their_cases() -> None:
     (first, *_) = RUNS.acceptance().result.acceptance.criteria
     plain = replace(first, case_id="all-reduce", collective="all_reduce", size_bytes=8 << 20)
     ring = replace(plain, case_id="all-reduce-ring")

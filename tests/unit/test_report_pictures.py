@@ -63,7 +63,7 @@ def test_a_stall_tells_what_each_rank_did_with_the_accused_first() -> None:
     assert ">no output<" in made[0].picture.markup
 
 
-def test_a_stall_without_any_known_moment_or_rank_is_still_told() -> None:
+def test_a_stall_without_any_known_moment_or_rank_is_still_reported() -> None:
     timeline = StallStory(
         "proof",
         "timed-out",
@@ -244,7 +244,7 @@ def test_only_groups_that_cross_the_accused_uplink_are_accused() -> None:
     assert all(group.flagged for group in plane.groups)
 
 
-def test_what_is_usual_is_told_apart_for_groups_that_cannot_be_compared() -> None:
+def test_what_is_usual_is_distinguished_for_groups_that_cannot_be_compared() -> None:
     made = measured_groups(RUNS.emulated().result)
     alone = replace(made[0], nodes=("node1",), busbw_gb_s=9.0, flagged=False)
     nvlink = replace(made[0], medium=Medium.NVLINK, busbw_gb_s=820.0, flagged=False)

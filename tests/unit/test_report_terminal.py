@@ -73,7 +73,7 @@ def test_a_pass_prints_its_detection_limits() -> None:
         (None, None),
     ],
 )
-def test_a_gate_that_lets_much_pass_is_said_beside_the_verdict(
+def test_a_gate_that_lets_much_pass_is_reported_beside_the_verdict(
     threshold: float | None, line: str | None
 ) -> None:
     passing = RUNS.healthy().result
@@ -172,7 +172,7 @@ def test_a_narrow_terminal_breaks_prose_and_never_a_command_or_the_last_line() -
     assert terminal.printed(lines, None) == "".join(f"{line}\n" for line in lines)
 
 
-def test_a_headline_that_is_the_findings_title_is_not_said_twice() -> None:
+def test_a_headline_that_is_the_findings_title_is_not_reported_twice() -> None:
     failing = RUNS.failing().result
     first = next(finding for finding in failing.findings if finding.id == "slow-rail")
     title = "gpu-005 is slow: 23.9 GB/s instead of 48.1 GB/s (50%)"
@@ -205,7 +205,7 @@ def test_what_settles_a_suspicion_is_printed_below_it() -> None:
     )
 
 
-def test_a_node_that_was_not_reached_is_said_once() -> None:
+def test_a_node_that_was_not_reached_is_reported_once() -> None:
     gone = Unreachable("gpu-003", "connect to 10.0.0.3 port 22: timed out", "ping 10.0.0.3")
     connect = Finding(
         "ssh.connect", Status.UNKNOWN, f"ssh.connect: {gone.reason}", ("gpu-003",), ()

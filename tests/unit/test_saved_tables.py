@@ -250,7 +250,7 @@ def test_a_device_list_that_lost_ranks_is_incomplete(
 @pytest.mark.parametrize(
     ("unit", "share"), [("Gb/s", 8.0), ("Gbps", 8.0), ("MB/s", 1000.0), ("GiB/s", 1e9 / (1 << 30))]
 )
-def test_bandwidths_in_another_unit_are_converted_and_said_to_be(
+def test_bandwidths_in_another_unit_are_converted_and_reported_as_such(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], unit: str, share: float
 ) -> None:
     text = table(lambda _: 240.0, nodes=8)

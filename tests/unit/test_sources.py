@@ -506,7 +506,7 @@ def test_a_run_that_goes_on_needs_no_word_of_its_benchmark_and_refuses_another(
     )
 
 
-def test_a_run_that_was_cut_off_before_it_said_its_benchmark_takes_the_one_that_is_named(
+def test_a_run_that_was_cut_off_before_it_recorded_its_benchmark_takes_the_one_that_is_named(
     tmp_path: Path,
 ) -> None:
     run, plan = begun(tmp_path, None)

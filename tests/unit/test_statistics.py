@@ -179,7 +179,7 @@ def test_few_iterations_say_nothing_of_their_spread() -> None:
     assert findings.findings(dataclasses.replace(CASE, iterations=19)) == ()
 
 
-def test_repeated_launches_that_differ_are_told_and_two_are_too_few() -> None:
+def test_repeated_launches_that_differ_are_reported_and_two_are_too_few() -> None:
     launches = tuple(table((row(MIB, value),)) for value in (100.0, 80.0, 120.0))
     case = Measured("all-reduce", "all_reduce", 5, launches, ("a", "b", "c"), ethernet=None)
     (found,) = findings.findings(case)
@@ -192,14 +192,14 @@ def test_repeated_launches_that_differ_are_told_and_two_are_too_few() -> None:
     assert findings.findings(dataclasses.replace(case, results=launches[:2])) == ()
 
 
-def test_launches_of_a_few_bytes_that_differ_are_told_by_their_times() -> None:
+def test_launches_of_a_few_bytes_that_differ_are_reported_by_their_times() -> None:
     launches = tuple(table((row(4096, 0.4096 / us, us),)) for us in (40.0, 50.0, 60.0))
     case = Measured("latency", "all_reduce", 5, launches, ("a", "b", "c"), ethernet=None)
     (found,) = findings.findings(case)
     assert found.evidence[0].text == "40.0 µs, 50.0 µs, 60.0 µs"
 
 
-def test_latency_far_above_the_model_is_told_with_both_numbers() -> None:
+def test_latency_far_above_the_model_is_reported_with_both_numbers() -> None:
     case = Measured(
         "latency",
         "all_reduce",

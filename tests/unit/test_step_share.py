@@ -26,7 +26,7 @@ LARGE = replace(SMALL, size_bytes=8 << 30, measured_gb_s=365.0, ratio=0.984)
         ((LARGE,), "latency", ""),
     ],
 )
-def test_the_largest_size_that_was_compared_is_said(
+def test_the_largest_size_that_was_compared_is_named(
     monkeypatch: pytest.MonkeyPatch,
     comparisons: tuple[Comparison, ...],
     purpose: str,

@@ -65,7 +65,7 @@ def test_the_homes_that_a_login_names_win(tmp_path: Path) -> None:
     assert seen.nccl_library == f"{home}/lib/libnccl.so.2"
 
 
-def test_a_wheel_without_its_link_is_found_and_said_to_lack_it(tmp_path: Path) -> None:
+def test_a_wheel_without_its_link_is_found_and_reported_to_lack_it(tmp_path: Path) -> None:
     home = nccl(tmp_path / "home/.local/lib/python3.11/site-packages/nvidia/nccl", link=False)
     seen = looked(tmp_path, NCCL_HOME=str(tmp_path / "not-there"))
     if seen.nccl_home != str(home):

@@ -55,7 +55,7 @@ def test_the_class_measured_must_have_flow_control(
     assert [each.text for each in mismatches(ROCE, settings, None, TWO)] == texts
 
 
-def test_what_a_dropped_packet_costs_is_told_with_the_time_out_of_the_ranks() -> None:
+def test_what_a_dropped_packet_costs_is_reported_with_the_time_out_of_the_ranks() -> None:
     conf = (answer("n1", nccl_conf="NCCL_IB_TIMEOUT=14\n"), answer("n2"))
     found = mismatches(ROCE, {"NCCL_IB_RETRY_CNT": "3"}, None, conf)
     assert [(each.nodes, each.text.partition("; ")[2]) for each in found] == [

@@ -154,7 +154,7 @@ def test_the_kill_line_ends_the_whole_group_even_one_that_ignores_term(
     assert kill.wait() == 0
 
 
-def test_a_group_that_may_not_be_killed_is_not_said_to_be_gone() -> None:
+def test_a_group_that_may_not_be_killed_is_not_reported_as_gone() -> None:
     if os.geteuid() != 0 or shutil.which("setpriv") is None:
         pytest.skip("needs root and setpriv, to have a process of somebody else")
     process = subprocess.Popen(("sleep", "60"), start_new_session=True)

@@ -196,7 +196,7 @@ def test_an_unknown_key_is_refused_with_its_fingerprint_and_the_way_on(
 @pytest.mark.parametrize(
     ("accept_new", "strict"), [(True, "yes"), (False, "accept-new"), (False, "no")]
 )
-def test_an_unknown_key_is_written_down_where_the_user_said_so(
+def test_an_unknown_key_is_recorded_where_the_user_allowed_it(
     tmp_path: Path, accept_new: bool, strict: str
 ) -> None:
     keys = HostKeys(accept_new=accept_new)

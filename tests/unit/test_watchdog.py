@@ -42,7 +42,7 @@ def log_of(text: str) -> WatchdogLog:
         ("", None, None, None),
     ],
 )  # fmt: skip
-def test_a_time_out_is_told_behind_every_versions_prefix(
+def test_a_time_out_is_reported_behind_every_versions_prefix(
     prefix: str, rank: int | None, group: str | None, group_rank: int | None
 ) -> None:
     (event,) = log_of(f"before\n{prefix}{CAUGHT}\n").events
@@ -62,7 +62,7 @@ def test_a_time_out_is_told_behind_every_versions_prefix(
     )
 
 
-def test_a_time_out_wrapped_over_two_lines_and_one_of_an_old_version_are_told() -> None:
+def test_a_time_out_wrapped_over_two_lines_and_one_of_an_old_version_are_reported() -> None:
     wrapped, old = log_of(
         "[Rank 1] Watchdog caught collective operation timeout: WorkNCCL\n(SeqNum=4565,"
         " OpType=ALLREDUCE, Timeout(ms)=600000)\n\n[Rank 2] Watchdog caught collective operation"
@@ -139,7 +139,7 @@ PG = "[rank3]:[E710 09:00:00.4 ProcessGroupNCCL.cpp:1] [PG ID 0 PG GUID 0(defaul
         ("[rank3]: Culprit rank 5; Error type: UNDECIDED", {"kind": "analyser-culprit", "other_rank": 5, "detail": "UNDECIDED"}),
     ],
 )  # fmt: skip
-def test_every_other_message_is_told(text: str, told: dict[str, object]) -> None:
+def test_every_other_message_is_reported(text: str, told: dict[str, object]) -> None:
     (event,) = log_of(text + "\n").events
     assert event.rank == 3
     blank = dict.fromkeys(
@@ -218,7 +218,7 @@ def test_recorded_a_mismatch_names_both_ranks_and_the_operation() -> None:
     ]
 
 
-def test_recorded_time_outs_of_gloo_are_told_per_rank() -> None:
+def test_recorded_time_outs_of_gloo_are_reported_per_rank() -> None:
     events = log_of((FIXTURES / "gloo-timeout.txt").read_text()).events
     assert [(each.kind, each.rank, each.timeout_ms) for each in events] == [
         ("gloo-timeout", rank, 6000) for rank in (0, 2, 3)

@@ -149,7 +149,7 @@ def test_megabytes_come_out_on_both_streams_at_once(shared: Site, opener: Opener
     assert result.stderr == b"err\n" * 5_000_000
 
 
-def test_output_without_end_is_cut_at_the_limit_said_to_be_and_stopped(
+def test_output_without_end_is_cut_at_the_limit_reported_as_cut_and_stopped(
     shared: Site, opener: Opener, tmp_path: Path
 ) -> None:
     session = opener(shared, "good")
