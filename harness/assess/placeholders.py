@@ -168,8 +168,8 @@ def _each_interface(text: str, interfaces: tuple[str, ...]) -> str:
     word = _COMPILED["INTERFACE"]
     if not interfaces or remote is None or not word.search(text) or "'" in text.partition("|")[0]:
         return text
-    asked, pipe, reader = remote["rest"].partition(" | ")
-    loop = f"for i in {' '.join(interfaces)}; do {word.sub('$i', asked)}; done"
+    command, pipe, reader = remote["rest"].partition(" | ")
+    loop = f"for i in {' '.join(interfaces)}; do {word.sub('$i', command)}; done"
     return f"ssh {remote['node']} {shlex.quote(loop)}{pipe}{reader}"
 
 
@@ -183,5 +183,5 @@ def _each_device(text: str) -> str:
     """
     if not _COMPILED["DEVICE"].search(text) or not _LOOKS.match(text):
         return text
-    asked, pipe, reader = text.partition(" | ")
-    return _ALL_DEVICES.format(_COMPILED["DEVICE"].sub("${d##*/}", asked)) + pipe + reader
+    command, pipe, reader = text.partition(" | ")
+    return _ALL_DEVICES.format(_COMPILED["DEVICE"].sub("${d##*/}", command)) + pipe + reader

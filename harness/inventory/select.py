@@ -196,10 +196,10 @@ def _known(cluster: Cluster, requested: tuple[str, ...], option: str) -> tuple[s
     strangers = [name for name in requested if name not in known]
     if strangers:
         close = difflib.get_close_matches(strangers[0], names, n=1)
-        meant = f"; did you mean {close[0]!r}?" if close else ""
+        suggestion = f"; did you mean {close[0]!r}?" if close else ""
         plural = "host" if len(strangers) == 1 else "hosts"
         raise InventoryError(
-            f"{option} names unknown {plural} {fold(strangers)}{meant}",
+            f"{option} names unknown {plural} {fold(strangers)}{suggestion}",
             seen=f"{cluster.source} has {len(names)}: {fold(names)}",
             next_step=f"name hosts that are in it, or leave {option} out",
         )

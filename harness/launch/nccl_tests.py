@@ -261,8 +261,10 @@ def _bad_arguments(words: Iterable[str]) -> Iterator[str]:
         if match is None:
             continue
         # getopt_long takes any beginning of a long name that no other name has.
-        meant = [letter for name, letter in _LONG.items() if match[1] and name.startswith(match[1])]
-        for letter in (match[2],) if match[2] else dict.fromkeys(meant):
+        letters = [
+            letter for name, letter in _LONG.items() if match[1] and name.startswith(match[1])
+        ]
+        for letter in (match[2],) if match[2] else dict.fromkeys(letters):
             if letter in _FIXED:
                 yield f"{word}: {_FIXED[letter]}; busbw counts on it"
             elif letter in _OF_CASE:

@@ -120,8 +120,8 @@ def _answers(
 
 
 def _of(answers: Mapping[str, CommandResult | Unreachable]) -> tuple[Lease, ...]:
-    heard = (answer for answer in answers.values() if isinstance(answer, CommandResult))
-    return tuple(lease for answer in heard for lease in parse(answer.node, answer.out()))
+    results = (answer for answer in answers.values() if isinstance(answer, CommandResult))
+    return tuple(lease for answer in results for lease in parse(answer.node, answer.out()))
 
 
 def _ended(context: Context, leases: tuple[Lease, ...]) -> Mapping[str, str]:

@@ -115,34 +115,53 @@ def prepare(options: RunOptions, started: str, stack: ExitStack) -> Prepared:
             run, plan, transport, payload, (f"replay of {recording.run_id}: no node is contacted",)
         )
     if options.resume:
-        run = run_directory.open_existing(options.resume)
-        plan = assess.load_plan(run)
-        enter_lab(plan)
-        stack.enter_context(run_directory.locked(run))
-        payload = _begun_with(run, options, plan)
-        set_aside_unfinished(run)
-        plan = dataclasses.replace(
-            plan,
-            controller=controller.identity(),
-            force=plan.force or options.force,
-            slurm_job=_slurm_job(os.environ),
-        )
+        run, plan, payload = _resumed(options.resume, options, stack)
     else:
-        plan = new_plan(options, started=started)
-        payload = benchmark(options, plan)
-        run = run_directory.create(options.out, started, plan.playbook.name)
-        stack.enter_context(run_directory.locked(run))
-        sources.keep(run, payload)
-        plan = dataclasses.replace(plan, run_id=run.run_id)
-        artefacts.keep(run, "plan.json", plan)
-        own_plans.note(run.read_raw("plan.json") or b"")
-        if earlier_runs := earlier.collect(options.out, plan, assess.derive):
-            artefacts.keep(run, earlier.FILE, earlier_runs)
+        run, plan, payload = _new(options, started, stack)
     transport = make(
         plan.transport,
         ssh_config=plan.cluster.ssh_config,
         accept_new_host_keys=options.accept_new_host_keys,
     )
+    return Prepared(run, plan, transport, payload, _notes(plan, payload))
+
+
+def _resumed(
+    folder: Path, options: RunOptions, stack: ExitStack
+) -> tuple[RunDir, RunPlan, Benchmark]:
+    """The run of that folder, with what ended without a result out of the way."""
+    run = run_directory.open_existing(folder)
+    plan = assess.load_plan(run)
+    enter_lab(plan)
+    stack.enter_context(run_directory.locked(run))
+    payload = _begun_with(run, options, plan)
+    set_aside_unfinished(run)
+    plan = dataclasses.replace(
+        plan,
+        controller=controller.identity(),
+        force=plan.force or options.force,
+        slurm_job=_slurm_job(os.environ),
+    )
+    return run, plan, payload
+
+
+def _new(options: RunOptions, started: str, stack: ExitStack) -> tuple[RunDir, RunPlan, Benchmark]:
+    """A run directory with its plan, its benchmark, and what earlier runs measured."""
+    plan = new_plan(options, started=started)
+    payload = benchmark(options, plan)
+    run = run_directory.create(options.out, started, plan.playbook.name)
+    stack.enter_context(run_directory.locked(run))
+    sources.keep(run, payload)
+    plan = dataclasses.replace(plan, run_id=run.run_id)
+    artefacts.keep(run, "plan.json", plan)
+    own_plans.note(run.read_raw("plan.json") or b"")
+    if earlier_runs := earlier.collect(options.out, plan, assess.derive):
+        artefacts.keep(run, earlier.FILE, earlier_runs)
+    return run, plan, payload
+
+
+def _notes(plan: RunPlan, payload: Benchmark) -> tuple[str, ...]:
+    """What the user should know before the run starts."""
     notes = [
         (
             f"{fold(node.name for node in plan.cluster.nodes)} from {plan.cluster.source}; head"
@@ -155,8 +174,7 @@ def prepare(options: RunOptions, started: str, stack: ExitStack) -> Prepared:
         f"found in your shell, ignored: {item.partition('=')[0]}; pass it with --env"
         for item in plan.stray
     ]
-    notes += cautions(plan)
-    return Prepared(run, plan, transport, payload, tuple(notes))
+    return (*notes, *cautions(plan))
 
 
 def replayed(recorded: Path, out: Path, started: str) -> tuple[RunDir, RunDir, RunPlan, Transport]:

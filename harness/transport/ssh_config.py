@@ -283,7 +283,7 @@ def beyond_python(host: ResolvedHost, *, jumped: bool = False) -> str | None:
         return f"CertificateFile {host.certificate_files[0]}"
     if host.control_path and os.path.exists(host.control_path):
         return f"ControlPath {host.control_path}: a connection of yours is open there"
-    for name, said in (
+    for name, keyword in (
         ("pkcs11provider", "PKCS11Provider"),
         ("knownhostscommand", "KnownHostsCommand"),
         ("revokedhostkeys", "RevokedHostKeys"),
@@ -291,14 +291,14 @@ def beyond_python(host: ResolvedHost, *, jumped: bool = False) -> str | None:
         ("bindinterface", "BindInterface"),
     ):
         if _unless_none(host.setting(name)):
-            return f"{said} {host.setting(name)}"
-    for name, said in (
+            return f"{keyword} {host.setting(name)}"
+    for name, keyword in (
         ("verifyhostkeydns", "VerifyHostKeyDNS"),
         ("nohostauthenticationforlocalhost", "NoHostAuthenticationForLocalhost"),
         ("gssapikeyexchange", "GSSAPIKeyExchange"),
     ):
         if host.is_on(name):
-            return f"{said} yes"
+            return f"{keyword} yes"
     if host.setting("pubkeyauthentication") in {"no", "false"}:
         return "PubkeyAuthentication no"
     return None

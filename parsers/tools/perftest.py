@@ -165,8 +165,8 @@ def parse(text: str) -> Perftest | None:
 
 def _documents(text: str) -> Iterator[Perftest]:
     """The runs of JSON documents."""
-    for pattern, meant in _NOT_JSON:
-        text = pattern.sub(meant, text)
+    for pattern, replacement in _NOT_JSON:
+        text = pattern.sub(replacement, text)
     for loaded in load_all(text):
         about = mapping(mapping(loaded.value).get("test_info"))
         results = mapping(mapping(loaded.value).get("results"))

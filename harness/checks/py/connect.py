@@ -14,11 +14,11 @@ def attempt(line):
     try:
         with socket.create_connection((address, int(port)), limit) as connection:
             connection.settimeout(limit)
-            heard = connection.recv(64).strip()
+            reply = connection.recv(64).strip()
             connection.sendall((b"quit " if node == "quit" else b"ok ") + token)
     except OSError as error:
         return "no %s %s" % (place, error.strerror or str(error) or "timed out")
-    return "ok " + place if heard == token else "no %s something else answered" % place
+    return "ok " + place if reply == token else "no %s something else answered" % place
 
 
 with concurrent.futures.ThreadPoolExecutor(64) as pool:
