@@ -122,6 +122,7 @@ def _facts(listed: tuple[Ibstat, ...]) -> Iterator[ToolFact]:
                     state=port.state,
                     link_layer=port.link_layer,
                     physical_state=port.physical_state,
+                    rate_gbit_s=port.rate_gbit_s,
                 )
             )
     return port_facts(tuple(ports))

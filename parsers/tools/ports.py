@@ -6,6 +6,7 @@ where no port is up at all.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -29,6 +30,8 @@ class PrintedPort:
     link_layer: str | None
     physical_state: str | None = None
     active_mtu: int | None = None
+    rate_gbit_s: float | None = None
+    """In Gb/s."""
 
 
 def port_facts(ports: tuple[PrintedPort, ...]) -> Iterator[ToolFact]:
@@ -58,6 +61,26 @@ def port_facts(ports: tuple[PrintedPort, ...]) -> Iterator[ToolFact]:
         if port in active and port.active_mtu is not None and port.link_layer is not None:
             mtu = (("active_mtu", float(port.active_mtu)), ("link_layer", port.link_layer))
             yield ToolFact("rdma.mtu", mtu, port.device)
+        most = slower_than(port, alike)
+        if most is not None and port.rate_gbit_s is not None and port in active:
+            rates = (("rate_gbps", port.rate_gbit_s), ("expected_gbps", most))
+            yield ToolFact("rdma.rate", rates, port.device)
+
+
+def slower_than(port: PrintedPort, alike: list[PrintedPort]) -> float | None:
+    """The rate of the active ports like it in Gb/s, where this one alone is slower; None = it is not.
+    Two ports at a lower rate are a node's storage network as often as a fault.
+
+    >>> ports = [PrintedPort(f"mlx5_{n}", "MT4129", "Active", None, rate_gbit_s=400) for n in range(3)]
+    >>> slow = PrintedPort("mlx5_3", "MT4129", "Active", None, rate_gbit_s=200)
+    >>> slower_than(slow, [*ports, slow]), slower_than(slow, [*ports, slow, slow])
+    (400, None)
+    """
+    counts = Counter(other.rate_gbit_s for other in alike if other.rate_gbit_s is not None)
+    if port.rate_gbit_s is None or counts[port.rate_gbit_s] != 1:
+        return None
+    most, count = counts.most_common(1)[0]
+    return most if count >= _ALIKE and port.rate_gbit_s < most else None
 
 
 def _state(port: PrintedPort) -> str:

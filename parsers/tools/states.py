@@ -90,6 +90,7 @@ _KUBECTL_BAD = (
     r" (?:NotReady\S*|Init:\S*Error|CrashLoopBackOff|ImagePullBackOff|ErrImagePull|OOMKilled|Evicted"
     r"|Error|CreateContainer\w*Error|ContainerCannotRun|Unknown) "
 )
+_EVENTS = r"[Ll]ost|Throttled|Uncorrectable|[Ff]ail(?:ed|ure)|[SP]ERR|IERR|Critical|Non-recoverable|Thermal Trip|Degraded|Fault"
 _SENSOR = r"^[^|\n]+\| (?:.*(?:degrees|RPM|Volts|Watts|Amps|percent)|0x[0-9a-f]{2,4}|no reading)[^|\n]*\| "
 _GPU = r"^(GPU [0-9A-Fa-f]{4,8}:[0-9A-Fa-f:.]+)"
 
@@ -224,6 +225,13 @@ TOOL = (
         _NO_SUBJECT,
         _SENSOR + r"(?:ok|ns|nc|cr|nr|us)\s*$",
         r"\| (?:cr|nr)\s*$",
+    ),
+    _tool(
+        "ipmitool sel",
+        ("| Asserted", "| Deasserted"),
+        _NO_SUBJECT,
+        r"^\s*[0-9a-f]{1,4} \|[^|\n]*\|[^|\n]*\|.*\| (?:Asserted|Deasserted)\s*$",
+        rf"(?:{_EVENTS})[^|\n]*(?:\|[^|\n]*)?\| Asserted\s*$",
     ),
     _tool(
         "mmgetstate",

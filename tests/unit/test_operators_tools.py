@@ -38,6 +38,27 @@ PASTES = {
         "97 degrees C      | cr",
         "67 degrees C      | ok",
     ),
+    "ipmitool sel": Paste(
+        "   4 | 11/26/2026 | 23:51:41 | Power Unit #0x58 | Redundancy Lost | Asserted\n",
+        "Redundancy Lost",
+        "Fully Redundant",
+    ),
+    "EOS error counters": Paste(
+        "Port              FCS    Align   Symbol       Rx    Runts   Giants       Tx\n"
+        + "".join(
+            f"Et{port}/1               0        0        0        0        0        0        0\n"
+            for port in range(1, 5)
+        )
+        + "Et17/1          48213        0    91002    48213        0        0        0\n",
+        "48213        0    91002    48213",
+        "    0        0        0        0",
+    ),
+    "SONiC counters": Paste(
+        "      IFACE    STATE       RX_OK         RX_BPS    RX_UTIL    RX_ERR    RX_DRP    RX_OVR       TX_OK\n"
+        " Ethernet24        U  4120331002   21001.20 MB/s     42.00%    318820         0         0  8119922441\n",
+        "318820",
+        "     0",
+    ),
     "mmgetstate": Paste(
         " Node number  Node name        GPFS state  \n-----------------\n       1      gpu-001          active\n       2      gpu-002          down\n",
         "gpu-002          down",
@@ -139,3 +160,22 @@ def test_the_same_text_without_it_is_good(
     assert statuses(paste.text.replace(paste.bad, paste.good), tmp_path) == (0, 0), (
         capsys.readouterr().out
     )
+
+
+def test_the_only_port_at_a_lower_rate_than_its_like_is_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def port(number: int, rate: int) -> str:
+        return (
+            f"CA 'mlx5_{number}'\n\tCA type: MT4129\n\tPort 1:\n\t\tState: Active\n\t\tPhysical state: LinkUp\n"
+            f"\t\tRate: {rate}\n\t\tLink layer: InfiniBand\n"
+        )
+
+    path = tmp_path / "ibstat.txt"
+    path.write_text("".join(port(number, 400) for number in range(7)) + port(7, 200))
+    assert main(["why", str(path)]) == 1
+    out = capsys.readouterr().out
+    assert "ib-rate-degraded" in out
+    assert "mlx5_7" in out
+    path.write_text("".join(port(number, 400) for number in range(8)))
+    assert main(["why", str(path)]) == 0
