@@ -116,33 +116,54 @@ def _name(number: Number) -> str:
 
 def _headline(diff: RunDiff) -> str:
     """The number that changed most in the direction of the verdict, and why it decides nothing
-    where it does not. Of a latency it is the change of what the same launches would carry."""
+    where it does not."""
     wanted = {Status.FAIL: Change.SLOWER, Status.UNKNOWN: Change.INCONCLUSIVE}.get(diff.status)
-    named = [(_name(each.number), _share(each), each.shift) for each in diff.shifts]
+    named = [(_name(each.number), _share(each), _change(each), each.shift) for each in diff.shifts]
     for contrast in diff.contrasts:
-        named.append((_treated(contrast), contrast.shift.ratio, contrast.shift))
-    known = [
-        (share, name, shift)
-        for name, share, shift in named
-        if share is not None and wanted in (None, shift.change)
-    ]
+        ratio = contrast.shift.ratio
+        percent = "" if ratio is None else f"{ratio - 1:+.1%}"
+        named.append((_treated(contrast), ratio, percent, contrast.shift))
+    known = []
+    for name, share, percent, shift in named:
+        if share is not None and wanted in (None, shift.change):
+            text = percent
+            if (
+                wanted is Change.INCONCLUSIVE
+            ):  # the reason begins with the change, if there is an interval
+                text = f"{percent} ({shift.reason})" if shift.ratio is None else shift.reason
+            known.append((share, name, text))
     if not known and diff.not_measured and diff.status is Status.UNKNOWN:
         names = [_name(number) for number in diff.not_measured]
         more = f" and {len(names) - 1} more" if len(names) > 1 else ""
         return f"not measured now: {names[0]}{more}"
     if not known:
         return "nothing to compare with" if not diff.against else "no number was measured in both"
-    share, name, shift = min(known, key=lambda each: each[0])
-    why = f" ({shift.reason})" if wanted is Change.INCONCLUSIVE else ""
+    _, name, text = min(known, key=lambda each: each[0])
     lead = "worst: " if wanted is None else ""
-    return f"{lead}{name} {share - 1:+.1%}{why}"
+    return f"{lead}{name} {text}"
 
 
 def _share(each: NumberShift) -> float | None:
-    """Now over before; None = one of them was not measured."""
+    """Now over before, of a latency before over now; None = one of them was not measured."""
+    if each.shift.ratio is not None:
+        return each.shift.ratio
+    times_us = each.times_us()
+    if times_us is not None:
+        return times_us[0] / times_us[1]
     if not each.before_gb_s or each.now_gb_s is None:
         return None
     return each.now_gb_s / each.before_gb_s
+
+
+def _change(each: NumberShift) -> str:
+    """`-5.1%`; of a latency `24.00 µs to 30.00 µs, +25.0%`; empty = one of them was not measured."""
+    share, times_us = _share(each), each.times_us()
+    if share is None:
+        return ""
+    if times_us is None:
+        return f"{share - 1:+.1%}"
+    before, now = map(format_time_us, times_us)
+    return f"{before} to {now}, {1 / share - 1:+.1%}"
 
 
 def _reasons(diff: RunDiff) -> dict[str, str]:
@@ -160,7 +181,7 @@ def _number(each: NumberShift, reasons: dict[str, str]) -> str:
     times_us = each.times_us()
     if times_us is not None:
         before, now = map(format_time_us, times_us)
-        share = times_us[1] / times_us[0]
+        share = None if share is None else 1 / share
     counted = f"  n={shift.launches[0]}/{shift.launches[1]}"
     return f"{_columns(name, before, now, share, shift, reasons)}{counted}"
 
@@ -196,8 +217,11 @@ def _counts(diff: RunDiff) -> str:
     if not changes:
         return "nothing to compare with"
     counted = [f"{changes.count(change)} {change.value}" for change in Change if change in changes]
-    shares = [_share(each) for each in diff.shifts]
-    shares += [each.shift.ratio for each in diff.contrasts]
-    known = [share for share in shares if share is not None]
-    least = f", worst {min(known) - 1:+.1%}" if known else ""
+    shares = [(_share(each), each.times_us() is not None) for each in diff.shifts]
+    shares += [(each.shift.ratio, False) for each in diff.contrasts]
+    known = [(share, is_time) for share, is_time in shares if share is not None]
+    least = ""
+    if known:
+        share, is_time = min(known)
+        least = f", worst {1 / share - 1:+.1%} in time" if is_time else f", worst {share - 1:+.1%}"
     return f"{', '.join(counted)} of {len(changes)} numbers{least}, floor {FLOOR:.0%}"

@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 from busbw.assess.expectation import Outlook
 from busbw.assess.launches import Launch, over_all_nodes
 from busbw.model import BenchmarkCase, Comparison, Limit, Reference, Status
+from busbw.model.benchmark import LATENCY_UP_TO_BYTES
 from busbw.model.history import ComparableRun
 from busbw.parsers.blame.blame import BlameOutcome
 from busbw.parsers.expect import judge
@@ -65,7 +66,7 @@ def series(launches: tuple[Launch, ...], case_id: str) -> tuple[Series, ...]:
     """Every size of a case over the launches that measured it on all nodes, by size; () = there is
     no number."""
     own = over_all_nodes(launches, case_id)
-    sizes = same_size(tuple(launch.results[-1].rows for launch in own))
+    sizes = same_size(tuple(launch.results[-1] for launch in own))
     return tuple(
         Series(own[0].artefact.case, size, values, own[0].artefact.nodes) for size, values in sizes
     )
@@ -299,7 +300,7 @@ def _comparison(
     )
 
 
-SIZE_CLASSES = (64 << 10, LARGE_BYTES - 1, math.inf)
+SIZE_CLASSES = (LATENCY_UP_TO_BYTES, LARGE_BYTES - 1, math.inf)
 """Where each class of sizes ends: latency, in between, bandwidth."""
 
 

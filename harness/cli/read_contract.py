@@ -16,6 +16,7 @@ from busbw.model import CriterionResult, Status
 from busbw.model.benchmark import BenchmarkCase, BenchmarkResult
 from busbw.parsers import contract as judge
 from busbw.parsers.contract import Launches
+from busbw.parsers.nccl_tests import rates
 from busbw.parsers.nccl_tests.checks import FEWEST_ITERATIONS, timed_iterations
 from busbw.parsers.nccl_tests.copies import first_copies
 from busbw.playbook.contract import Contract, Criterion, load
@@ -152,7 +153,8 @@ def _judged(
             few += 1
             continue
         nodes = table.nodes or 0
-        values.append(side.time_us if term.time_us is not None else side.busbw_gb_s)
+        is_time = term.time_us is not None
+        values.append(side.time_us if is_time else rates.busbw_gb_s(table, term.size, side))
     if few and not values:
         tables_of = phrases.count(few, "table")
         why = f"{tables_of} of fewer than {FEWEST_ITERATIONS} timed iterations: no measurement"

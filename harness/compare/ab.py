@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from busbw.launch import nccl_tests
 from busbw.model import BenchmarkCase, CaseOutcome, Status
 from busbw.model.history import Change, Contrast, Shift, SweepResult
+from busbw.parsers.nccl_tests import rates
 from busbw.parsers.stats import regression
 
 if TYPE_CHECKING:
@@ -72,8 +73,13 @@ def values(outcome: CaseOutcome) -> dict[int, float]:
     table = outcome.results[-1]
     if table.out_of_bounds:
         return {}
-    measured = ((row.size_bytes, row.out_of_place) for row in table.rows)
-    return {size: side.busbw_gb_s for size, side in measured if side and side.busbw_gb_s > 0}
+    found = {}
+    for row in table.rows:
+        if row.out_of_place is not None:
+            busbw_gb_s = rates.busbw_gb_s(table, row.size_bytes, row.out_of_place)
+            if busbw_gb_s > 0:
+                found[row.size_bytes] = busbw_gb_s
+    return found
 
 
 def with_setting(case: BenchmarkCase, setting: Setting) -> BenchmarkCase:

@@ -5,10 +5,12 @@ from __future__ import annotations
 
 import statistics
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from busbw.compare import ab
-from busbw.model import CaseOutcome, CheckResult, RunResult, Status
+from busbw.model import BenchmarkResult, BenchmarkRow, CaseOutcome, CheckResult, RunResult, Status
+from busbw.model.benchmark import LATENCY_UP_TO_BYTES
 from busbw.model.history import (
     NOT_KNOWN,
     Change,
@@ -21,6 +23,7 @@ from busbw.model.history import (
     Regime,
     RunDiff,
 )
+from busbw.parsers.nccl_tests import rates
 from busbw.parsers.stats import regression
 
 _COMPARED = ("bandwidth", "latency")
@@ -99,18 +102,30 @@ def _numbers(launches: list[CaseOutcome]) -> tuple[Number, ...]:
         if case.purpose not in _COMPARED or table.out_of_bounds:
             continue
         flags = f"-n {case.iterations} -w {case.warmup} -c {case.check} -z {case.blocking}"
-        for row in table.rows:
-            side = row.out_of_place
-            if side is None or row.size_bytes <= 0 or side.busbw_gb_s <= 0:
-                continue
+        for row, busbw_gb_s, time_us in measured(table):
             options = f"{flags} {row.type} {row.redop or ''}".strip()
             key = (case.family, case.collective.value, case.purpose, row.size_bytes, options)
-            values.setdefault(key, []).append((side.busbw_gb_s, side.time_us))
+            values.setdefault(key, []).append((busbw_gb_s, time_us))
     numbers = []
-    for key, measured in values.items():
-        busbw_gb_s = tuple(busbw for busbw, _ in measured)
-        numbers.append(Number(*key, busbw_gb_s, tuple(time_us for _, time_us in measured)))
+    for key, launched in values.items():
+        bandwidths = tuple(busbw_gb_s for busbw_gb_s, _ in launched)
+        numbers.append(Number(*key, bandwidths, tuple(time_us for _, time_us in launched)))
     return tuple(numbers)
+
+
+def measured(table: BenchmarkResult) -> Iterator[tuple[BenchmarkRow, float, float]]:
+    """(row, GB/s, µs) of each size, out of place: what may be compared.
+
+    A small size counts though its bandwidth is printed as 0.00: its time is compared.
+    """
+    for row in table.rows:
+        side = row.out_of_place
+        if side is None or row.size_bytes <= 0 or table.nranks == 1:
+            continue
+        busbw_gb_s = rates.busbw_gb_s(table, row.size_bytes, side)
+        is_timed = row.size_bytes <= LATENCY_UP_TO_BYTES and side.time_us > 0
+        if busbw_gb_s > 0 or is_timed:
+            yield row, busbw_gb_s, side.time_us
 
 
 _UNANSWERED = (Status.UNKNOWN, Status.SKIPPED)
@@ -192,9 +207,7 @@ def diff(now: ComparableRun, earlier: tuple[ComparableRun, ...]) -> RunDiff:
     """Compare a run with earlier ones; those of another regime are excluded, with the reason."""
     reasons = [(each, why_not_comparable(now, each)) for each in earlier]
     against = tuple(each for each, why in reasons if not why)
-    numbers = [(number, _before(number, against)) for number in now.numbers]
-    shifts = _shifts(numbers)
-    shifts = tuple(_with_times(shift, against) for shift in shifts)
+    shifts = _shifts([(number, _before(number, against)) for number in now.numbers])
     contrasts = tuple(_contrast(each, against, len(now.contrasts)) for each in now.contrasts)
     found = RunDiff(
         now,
@@ -212,41 +225,63 @@ def diff(now: ComparableRun, earlier: tuple[ComparableRun, ...]) -> RunDiff:
 
 
 Runs = tuple[tuple[float, ...], ...]
-"""GB/s of the launches of each run."""
+"""What is compared of the launches of each run: GB/s, or µs of a latency."""
+_HALF_UNIT = 0.005
+"""Of both columns of nccl-tests: GB/s, and µs of small sizes."""
 
 
-def _shifts(numbers: list[tuple[Number, Runs]]) -> tuple[NumberShift, ...]:
+def _shifts(numbers: list[tuple[Number, tuple[Number, ...]]]) -> tuple[NumberShift, ...]:
+    """Of each number with the same number of the earlier runs."""
     comparisons = max(1, sum(1 for _, before in numbers if before))
     # Drift from day to day moves every number of a collective: all together separate it from chance.
     by_collective: dict[str, list[Runs]] = {}
     for number, before in numbers:
-        by_collective.setdefault(number.collective, []).append(before)
+        by_collective.setdefault(number.collective, []).append(_values(number, before)[1])
     variance = {name: regression.scatter(tuple(runs)) for name, runs in by_collective.items()}
     shifts = []
     for number, before in numbers:
-        launches = [value for run in before for value in run]
+        now, earlier = _values(number, before)
+        is_latency = _is_latency(number, before)
         shift = regression.shift(
-            before,
-            number.busbw_gb_s,
+            earlier,
+            now,
             comparisons=comparisons,
             run_variance=variance[number.collective],
+            rounding=_rounding(now, *earlier),
+            of_times=is_latency,
         )
-        before_gb_s = statistics.median(launches) if launches else None
-        now_gb_s = statistics.median(number.busbw_gb_s)
-        shifts.append(NumberShift(number, before_gb_s, now_gb_s, shift))
+        bandwidths = [value for each in before for value in each.busbw_gb_s]
+        times_us = [value for each in before for value in each.times_us]
+        shifts.append(
+            NumberShift(
+                number,
+                statistics.median(bandwidths) if before else None,
+                statistics.median(number.busbw_gb_s),
+                shift,
+                statistics.median(times_us) if times_us else None,
+                statistics.median(number.times_us) if number.times_us else None,
+            )
+        )
     return tuple(shifts)
 
 
-def _with_times(shift: NumberShift, against: tuple[ComparableRun, ...]) -> NumberShift:
-    same = shift.number.key
-    numbers = [number for run in against for number in run.numbers if number.key == same]
-    before = [time_us for number in numbers for time_us in number.times_us]
-    now = shift.number.times_us
-    return replace(
-        shift,
-        before_us=statistics.median(before) if before else None,
-        now_us=statistics.median(now) if now else None,
-    )
+def _rounding(*launches: tuple[float, ...]) -> float:
+    """By what share a value that is printed to 0.01 may be off; 0 = these have more digits."""
+    values = [value for run in launches for value in run if value > 0]
+    if not values or any(abs(value * 100 - round(value * 100)) > 1e-6 for value in values):
+        return 0.0
+    return _HALF_UNIT / statistics.median(values)
+
+
+def _is_latency(number: Number, before: tuple[Number, ...]) -> bool:
+    return all(each.is_latency for each in (number, *before))
+
+
+def _values(number: Number, before: tuple[Number, ...]) -> tuple[tuple[float, ...], Runs]:
+    """(now, before) of what is compared."""
+    if _is_latency(number, before):
+        return number.times_us, tuple(each.times_us for each in before)
+    return number.busbw_gb_s, tuple(each.busbw_gb_s for each in before)
 
 
 def _contrast(now: Contrast, against: tuple[ComparableRun, ...], comparisons: int) -> ContrastShift:
@@ -256,10 +291,8 @@ def _contrast(now: Contrast, against: tuple[ComparableRun, ...], comparisons: in
     return ContrastShift(now, *ab.contrast_shift(now, earlier, comparisons))
 
 
-def _before(number: Number, against: tuple[ComparableRun, ...]) -> Runs:
-    return tuple(
-        other.busbw_gb_s for run in against for other in run.numbers if other.key == number.key
-    )
+def _before(number: Number, against: tuple[ComparableRun, ...]) -> tuple[Number, ...]:
+    return tuple(each for run in against for each in run.numbers if each.key == number.key)
 
 
 def _status(

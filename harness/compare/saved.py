@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from busbw.compare.comparable import measured
 from busbw.errors import UsageError
 from busbw.model.benchmark import BenchmarkResult
 from busbw.model.history import NOT_KNOWN, ComparableRun, Number, Regime
@@ -74,13 +75,10 @@ def _numbers(tables: Sequence[BenchmarkResult]) -> tuple[Number, ...]:
         collective = table.collective or NOT_KNOWN
         config = dict(table.config)
         flags = [f"{option} {config[name]}" for name, option in _OPTIONS if name in config]
-        for row in table.rows:
-            side = row.out_of_place
-            if side is None or row.size_bytes <= 0 or side.busbw_gb_s <= 0:
-                continue
+        for row, busbw_gb_s, time_us in measured(table):
             options = " ".join([*flags, row.type, row.redop or ""]).strip()
             key = (collective, row.size_bytes, options)
-            values.setdefault(key, []).append((side.busbw_gb_s, side.time_us))
+            values.setdefault(key, []).append((busbw_gb_s, time_us))
     return tuple(
         Number(
             collective,

@@ -45,6 +45,9 @@ def busbw_factor(collective: str, nranks: int) -> float:
     return (nranks - 1) / nranks
 
 
+LATENCY_UP_TO_BYTES = 64 << 10
+"""Up to this size the time of a collective is latency more than bandwidth."""
+
 MOST_SIZES = 100_000
 """Of one case: `8..16G +1M` has 16,384."""
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
+from busbw.model.benchmark import LATENCY_UP_TO_BYTES
 from busbw.model.evidence import Status
 
 
@@ -52,12 +53,19 @@ class Number:
     busbw_gb_s: tuple[float, ...]
     """Out of place, one per launch."""
     times_us: tuple[float, ...] = ()
-    """Of the same launches: what a case for latency is about."""
+    """Of the same launches: what a small size, or a case for latency, is about."""
 
     @property
     def key(self) -> tuple[str, int, str]:
         """What the numbers of two runs of one regime must share to be compared."""
         return self.collective, self.size_bytes, self.options
+
+    @property
+    def is_latency(self) -> bool:
+        """Whether its times are compared, and not its bandwidth: nccl-tests prints that with one or two
+        digits at small sizes."""
+        is_small = self.purpose == "latency" or self.size_bytes <= LATENCY_UP_TO_BYTES
+        return is_small and bool(self.times_us) and min(self.times_us) > 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +121,8 @@ class Shift:
 
     change: Change
     ratio: float | None
-    """Now over before; None = too few launches."""
+    """Now over before, of the bandwidth; of a latency it is before over now. None = too few
+    launches."""
     low: float | None
     """Of the interval that the decision rests on: it holds for all comparisons of the run
     together."""
@@ -141,8 +150,8 @@ class NumberShift:
     now_us: float | None = None
 
     def times_us(self) -> tuple[float, float] | None:
-        """Before and now, of a case that measures latency; None = its bandwidth is what counts."""
-        if self.number.purpose != "latency" or not self.before_us or self.now_us is None:
+        """Before and now, of a latency; None = its bandwidth is what counts."""
+        if not self.number.is_latency or not self.before_us or self.now_us is None:
             return None
         return self.before_us, self.now_us
 

@@ -94,7 +94,7 @@ def _possible(
 
 
 def _run_to_run(case: Measured) -> list[Finding]:
-    sizes = statistics.same_size(tuple(result.rows for result in case.results))
+    sizes = statistics.same_size(case.results)
     if not sizes or len(sizes[-1][1]) < 3:
         return []
     size, values = sizes[-1]

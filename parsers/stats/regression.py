@@ -41,8 +41,10 @@ def shift(
     comparisons: int = 1,
     floor: float = FLOOR,
     run_variance: float | None = None,
+    rounding: float = 0.0,
+    of_times: bool = False,
 ) -> Shift:
-    """Compare the launches of one case and size, GB/s each.
+    """Compare the launches of one case and size: GB/s each, or µs.
 
     Args:
         before: the launches of each accepted run.
@@ -51,9 +53,14 @@ def shift(
         (Bonferroni).
         floor: the smallest change that matters, as a share.
         run_variance: `scatter` of all numbers of the collective; None = of this number alone.
+        rounding: half the last digit of the values, as a share of them: equal values differ by as much.
+        of_times: the values are times, of which more is slower. The ratio is that of what the launches
+        carry in a time; the reason is about the times.
     """
-    runs = tuple(filter(None, map(_logs, before)))
-    after = _logs(now)
+    sign = -1.0 if of_times else 1.0
+    runs = tuple(tuple(sign * each for each in _logs(run)) for run in before)
+    runs = tuple(filter(None, runs))
+    after = tuple(sign * each for each in _logs(now))
     launches = (sum(len(run) for run in runs), len(after))
     # Enough accepted runs of one launch each tell the noise from run to run, in which that from
     # launch to launch is contained.
@@ -69,7 +76,9 @@ def shift(
     if run_variance is None:
         run_variance = scatter((before,))
     error, freedom = _error((*runs, after), share, run_variance)
-    return _shift(centre, error, freedom, (launches, len(runs)), (ALPHA / comparisons, floor))
+    error = max(error, rounding)
+    limits = (ALPHA / comparisons, floor)
+    return _shift(centre, error, freedom, (launches, len(runs)), limits, of_times=of_times)
 
 
 def against_one(ratios: tuple[float, ...], *, comparisons: int = 1, floor: float = FLOOR) -> Shift:
@@ -101,23 +110,29 @@ def _shift(
     freedom: float,
     counts: tuple[tuple[int, int], int],
     limits: tuple[float, float],
+    *,
+    of_times: bool = False,
 ) -> Shift:
     """The shift of a difference of logarithms with its standard error; `counts`: launches, runs
-    before; `limits`: error, floor."""
+    before; `limits`: error, floor; `of_times`: its reason is about times, the inverse."""
     error_share, floor = limits
     # To a tenth below: a slightly wider interval, and a quantile that was asked before.
     freedom = max(1.0, math.floor(freedom * 10) / 10)
     sure = student_t.t_quantile(1 - error_share / 2, freedom) * error
     usual = student_t.t_quantile(1 - 0.05 / 2, freedom) * error
     ratio, low, high = math.exp(centre), math.exp(centre - sure), math.exp(centre + sure)
-    change, reason = _decide((ratio, low, high), usual, floor)
+    text = _interval(1 / ratio, 1 / high, 1 / low) if of_times else _interval(ratio, low, high)
+    change, reason = _decide((ratio, low, high), usual, floor, text)
     return Shift(change, ratio, low, high, *counts, reason, half=usual)
 
 
-def interval(shift: Shift) -> str:
-    """`-5.1% (-6.0% to -4.2%)`; without a ratio the reason why there is none."""
+def interval(shift: Shift, *, of_times: bool = False) -> str:
+    """`-5.1% (-6.0% to -4.2%)`; without a ratio the reason why there is none. `of_times`: of the
+    times, which is the inverse."""
     if shift.ratio is None or shift.low is None or shift.high is None:
         return shift.reason
+    if of_times:
+        return _interval(1 / shift.ratio, 1 / shift.high, 1 / shift.low)
     return _interval(shift.ratio, shift.low, shift.high)
 
 
@@ -125,9 +140,12 @@ def _interval(ratio: float, low: float, high: float) -> str:
     return f"{ratio - 1:+.1%} ({low - 1:+.1%} to {high - 1:+.1%})"
 
 
-def _decide(limits: tuple[float, float, float], usual: float, floor: float) -> tuple[Change, str]:
+def _decide(
+    limits: tuple[float, float, float], usual: float, floor: float, text: str
+) -> tuple[Change, str]:
+    """`text`: the change with its interval, as a reader sees it."""
     ratio, low, high = limits
-    text, width = _interval(ratio, low, high), -math.log(1 - floor)
+    width = -math.log(1 - floor)
     if ratio <= 1 - floor and high < 1:
         return Change.SLOWER, f"{text}: slower beyond the noise, floor {floor:.0%}"
     if ratio >= 1 / (1 - floor) and low > 1:

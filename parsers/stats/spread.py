@@ -6,13 +6,14 @@ Thresholds are not here: `statistics_findings` has them, each with its source.
 
 from __future__ import annotations
 
-import itertools
 import math
 import statistics
 from collections import defaultdict
 from dataclasses import dataclass
 
-from busbw.model import BenchmarkRow, ProcessTimes
+from busbw.model import BenchmarkResult, BenchmarkRow, ProcessTimes
+from busbw.model.benchmark import LATENCY_UP_TO_BYTES
+from busbw.parsers.nccl_tests import rates
 from busbw.parsers.stats.student_t import t_quantile
 
 _GAUSS = 1.4826
@@ -203,7 +204,7 @@ def dips(rows: tuple[BenchmarkRow, ...], *, depth: float) -> tuple[Dip, ...]:
     return tuple(dips_of_rows)
 
 
-LATENCY_BAND = (8, 64 << 10)
+LATENCY_BAND = (8, LATENCY_UP_TO_BYTES)
 """Sizes whose time is latency more than bandwidth, bytes."""
 
 
@@ -218,12 +219,14 @@ def latency_band(rows: tuple[BenchmarkRow, ...]) -> tuple[tuple[int, float], ...
 
 
 def same_size(
-    tables: tuple[tuple[BenchmarkRow, ...], ...],
+    tables: tuple[BenchmarkResult, ...],
 ) -> tuple[tuple[int, tuple[float, ...]], ...]:
     """(size, out-of-place busbw of each table that has it), by size: what repeated launches
     gave."""
     values_of: dict[int, list[float]] = defaultdict(list)
-    for row in itertools.chain.from_iterable(tables):
-        if row.out_of_place is not None:
-            values_of[row.size_bytes].append(row.out_of_place.busbw_gb_s)
+    for table in tables:
+        for row in table.rows:
+            if row.out_of_place is not None:
+                busbw_gb_s = rates.busbw_gb_s(table, row.size_bytes, row.out_of_place)
+                values_of[row.size_bytes].append(busbw_gb_s)
     return tuple((size, tuple(values)) for size, values in sorted(values_of.items()))

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from busbw.model import Status
 from busbw.model.history import Change, NumberShift
+from busbw.parsers.stats.regression import interval
 from busbw.reports import phrases
 from busbw.reports.input import ReportInput
 from busbw.units import format_size, format_time_us
@@ -71,13 +72,7 @@ def view(report: ReportInput) -> Compared | None:
 
 def _row(each: NumberShift) -> Row:
     shift = each.shift
-    known = shift.ratio is not None and shift.low is not None and shift.high is not None
-    change = (
-        f"{(shift.ratio or 1) - 1:+.1%} ({(shift.low or 1) - 1:+.1%} to"
-        f" {(shift.high or 1) - 1:+.1%})"
-        if known
-        else shift.reason
-    )
+    change = interval(shift, of_times=each.times_us() is not None)
     before, now = phrases.bandwidth(each.before_gb_s), phrases.bandwidth(each.now_gb_s)
     times_us = each.times_us()
     if times_us is not None:
