@@ -213,8 +213,10 @@ def pcie_width(gpus: tuple[GpuState, ...]) -> RuleResult:
 
 
 def count_of(known: Sized, noun: str = "GPU") -> str:
+    """`1 GPU`, `8 GPUs`."""
     return f"{len(known)} {noun}" if len(known) == 1 else f"{len(known)} {noun}s"
 
 
 def listed(indexes: list[int]) -> str:
+    """`0, 3, 7`, ascending."""
     return ", ".join(str(index) for index in sorted(indexes))

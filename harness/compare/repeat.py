@@ -85,4 +85,5 @@ def _by_family(result: RunResult, required: frozenset[str]) -> dict[str, list[Ca
 
 
 def succeeded(artefact: CaseArtefact) -> bool:
+    """Whether the launch ended by itself, with exit status 0."""
     return artefact.state == "ended" and artefact.exit_status == 0

@@ -79,6 +79,7 @@ def prove(
 
 
 def in_order(proofs: Mapping[str, Proof], nodes: tuple[str, ...]) -> tuple[Proof, ...]:
+    """The proofs in the order of the nodes; nodes without one are left out."""
     return tuple(proofs[node] for node in nodes if node in proofs)
 
 
@@ -108,6 +109,7 @@ def judge(
 
 
 def linkage_problems(proofs: Mapping[str, Proof], usable: tuple[str, ...]) -> list[str]:
+    """What the loader would do wrong with the binaries on the usable nodes, each in a sentence."""
     missing = Counter(library for node in usable for library in proofs[node].not_found)
     problems = [
         f"{library} is not found by the loader on {count} nodes"

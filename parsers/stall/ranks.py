@@ -229,11 +229,12 @@ _STATES = {"T": "stopped", "t": "stopped by a debugger", "D": "disk sleep", "Z":
 
 
 def state_line(node: NodeEvidence, rank: RankSeen) -> Evidence:
+    """The line of the newest sample that shows the rank's state; for ranks that have one."""
     sample, state = node.samples[1], rank.second
     if state is None:
         sample, state = node.samples[0], rank.first
     assert sample is not None  # the state was read from it
-    assert state is not None  # called for ranks that have one
+    assert state is not None
     meaning = _STATES.get(state.state, state.state)
     both = "both samples" if first_state(rank) == last_state(rank) else "the second sample"
     text = (
@@ -244,9 +245,11 @@ def state_line(node: NodeEvidence, rank: RankSeen) -> Evidence:
 
 
 def first_state(rank: RankSeen) -> str | None:
+    """The letter of `ps` in the first sample; None = the rank is not in it."""
     return rank.first.state if rank.first else None
 
 
 def last_state(rank: RankSeen) -> str | None:
+    """The letter of `ps` in the newest sample that has the rank; None = neither has."""
     state = rank.second or rank.first
     return state.state if state else None

@@ -9,6 +9,8 @@ from __future__ import annotations
 import dataclasses
 import random
 import subprocess
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
@@ -88,41 +90,53 @@ def plan_of(nodes: tuple[str, ...], rails: tuple[str, ...] = RAILS) -> RunPlan:
     return run_plan(cluster, book, fabric.load("infiniband"))
 
 
+@dataclass(frozen=True)
+class Planted:
+    """What is wrong in a link test."""
+
+    slow: Mapping[tuple[str, str], float] = field(default_factory=dict)
+    """(node, rail) → its share of the rate."""
+    of_gpu: Mapping[tuple[str, str], float] = field(default_factory=dict)
+    """The same between GPU memories."""
+    without: tuple[str, ...] = ()
+    """Nodes whose tool is missing."""
+    killed: tuple[tuple[int, str], ...] = ()
+    """(round, node) of servers that are killed."""
+    sharing: Mapping[str, float] = field(default_factory=dict)
+    """Node → the share of the rate that each of its rails keeps while all are busy."""
+    late_us: Mapping[tuple[str, str], float] = field(default_factory=dict)
+    """(node, rail) → what it adds to the latency."""
+    leaf_of: Mapping[str, int] = field(default_factory=dict)
+    """Between two leaves the latency is half a µs more."""
+
+
+NOTHING = Planted()
+
+
 def measured(
     tmp_path: Path,
     nodes: tuple[str, ...],
+    planted: Planted = NOTHING,
     *,
-    rounds: int = 3,
     seed: int = 1,
-    slow: dict[tuple[str, str], float] | None = None,
-    without: tuple[str, ...] = (),
-    killed: tuple[tuple[int, str], ...] = (),
-    sharing: dict[str, float] | None = None,
-    late: dict[tuple[str, str], float] | None = None,
     memories: tuple[str, ...] = ("host",),
-    of_gpu: dict[tuple[str, str], float] | None = None,
-    noise: float = 0.01,
-    leaf_of: dict[str, int] | None = None,
 ) -> tuple[RunDir, RunPlan, LinkBaselineArtefact]:
-    """`slow`: (node, rail) → its share, `of_gpu` between GPU memories. `without`: nodes whose tool is
-    missing. `killed`: the server of that node in that round. `sharing`: node → what its rails keep
-    while all are busy. `late`: (node, rail) → µs that it adds. `leaf_of`: half a µs more between two
-    leaves."""
+    """Three rounds of link tests with noise of 1 %, as a run keeps them."""
     run = run_directory.create(tmp_path, "2026-11-25T12:00:00Z", "links")
     draw = random.Random(seed)
     pairs, paths, back, problems, at_fault, numbers, kinds = [], [], [], [], [], [], []
 
     def about(value: float) -> float:
-        return value * (1 + noise * draw.gauss(0, 1))
+        return value * (1 + 0.01 * draw.gauss(0, 1))
 
     def output(way: tuple[str, str], memory: str, dead: bool) -> str:
         text, together = "", ""
         for rail in RAILS:
-            bad = (slow if memory == "host" else of_gpu) or {}
+            bad = planted.slow if memory == "host" else planted.of_gpu
             rate = about(392 * min(bad.get((node, rail), 1.0) for node in way))
-            kept = min((sharing or {}).get(node, 1.0) for node in way)
-            far = 0.5 if len({(leaf_of or {}).get(node) for node in way}) > 1 else 0.0
-            wait = about(1.1 + far + sum((late or {}).get((node, rail), 0.0) for node in way))
+            kept = min(planted.sharing.get(node, 1.0) for node in way)
+            far = 0.5 if len({planted.leaf_of.get(node) for node in way}) > 1 else 0.0
+            wait = about(1.1 + far + sum(planted.late_us.get((node, rail), 0.0) for node in way))
             if dead:
                 text += f"@@ {rail} latency\n\n@@ {rail} rdma\nCouldn't connect to n:18710\n"
                 continue
@@ -130,11 +144,11 @@ def measured(
             together += f"@@ {rail} together\n{row(about(rate * kept))}"
         return text + together
 
-    for number in range(1, rounds + 1):
+    for number in (1, 2, 3):
         for memory in memories:
             for pair in circle(nodes, number - 1)[0]:
-                lacking = next((node for node in pair if node in without), "")
-                dead = any((number, node) in killed for node in pair)
+                lacking = next((node for node in pair if node in planted.without), "")
+                dead = any((number, node) in planted.killed for node in pair)
                 own: list[str | None] = []
                 for way in (pair, pair[::-1]):
                     name = f"links/round-{number}-{memory}/{'-'.join(way)}.txt"
@@ -177,13 +191,13 @@ def bad_rows(test: links.LinkTest) -> dict[tuple[str, str], tuple[Status, str]]:
 
 
 def test_a_slow_rail_is_named_and_no_other(tmp_path: Path) -> None:
-    test = links.judge(*measured(tmp_path, EIGHT, slow={("gpu3", "mlx5_1"): 0.5}))
+    test = links.judge(*measured(tmp_path, EIGHT, Planted(slow={("gpu3", "mlx5_1"): 0.5})))
     assert bad_rows(test) == {("gpu3", "mlx5_1"): (Status.FAIL, "gpu3 rail 1 is slow")}
 
 
 def test_a_node_slow_on_all_rails_is_named_as_a_node(tmp_path: Path) -> None:
     slow = {("gpu5", rail): 0.6 for rail in RAILS}
-    test = links.judge(*measured(tmp_path, EIGHT, slow=slow))
+    test = links.judge(*measured(tmp_path, EIGHT, Planted(slow=slow)))
     assert bad_rows(test) == {("gpu5", rail): (Status.FAIL, "gpu5 is slow") for rail in RAILS}
 
 
@@ -195,7 +209,7 @@ def test_noise_names_nobody(tmp_path: Path, seed: int) -> None:
 def test_a_node_without_the_tool_is_unknown_with_its_reason_and_its_partners_pass(
     tmp_path: Path,
 ) -> None:
-    test = links.judge(*measured(tmp_path, EIGHT, without=("gpu2",)))
+    test = links.judge(*measured(tmp_path, EIGHT, Planted(without=("gpu2",))))
     why = "not measured: gpu2: no ib_write_bw"
     assert bad_rows(test) == {("gpu2", rail): (Status.UNKNOWN, why) for rail in RAILS}
 
@@ -203,7 +217,7 @@ def test_a_node_without_the_tool_is_unknown_with_its_reason_and_its_partners_pas
 def test_a_server_that_is_killed_in_one_round_costs_that_test_and_flags_nobody(
     tmp_path: Path,
 ) -> None:
-    test = links.judge(*measured(tmp_path, EIGHT, killed=((2, "gpu4"),)))
+    test = links.judge(*measured(tmp_path, EIGHT, Planted(killed=((2, "gpu4"),))))
     assert bad_rows(test) == {}
     assert len(test.failed) == 1
     gap = links.uncovered(test)[1]
@@ -213,24 +227,24 @@ def test_a_server_that_is_killed_in_one_round_costs_that_test_and_flags_nobody(
 
 def test_a_node_that_is_killed_in_every_round_is_unknown(tmp_path: Path) -> None:
     killed = tuple((number, "gpu4") for number in (1, 2, 3))
-    bad = bad_rows(links.judge(*measured(tmp_path, EIGHT, killed=killed)))
+    bad = bad_rows(links.judge(*measured(tmp_path, EIGHT, Planted(killed=killed))))
     assert set(bad) == {("gpu4", rail) for rail in RAILS}
     assert all(status is Status.UNKNOWN for status, _ in bad.values())
 
 
 def test_two_nodes_are_measured_and_not_compared(tmp_path: Path) -> None:
-    test = links.judge(*measured(tmp_path, EIGHT[:2], slow={("gpu1", "mlx5_0"): 0.4}))
+    test = links.judge(*measured(tmp_path, EIGHT[:2], Planted(slow={("gpu1", "mlx5_0"): 0.4})))
     assert {row.status for row in test.table.rows} == {Status.UNKNOWN}
     assert all(row.sent_gbit_s for row in test.table.rows)
 
 
 def test_of_three_nodes_the_slow_rail_is_named(tmp_path: Path) -> None:
-    test = links.judge(*measured(tmp_path, EIGHT[:3], slow={("gpu1", "mlx5_0"): 0.4}))
+    test = links.judge(*measured(tmp_path, EIGHT[:3], Planted(slow={("gpu1", "mlx5_0"): 0.4})))
     assert bad_rows(test) == {("gpu1", "mlx5_0"): (Status.FAIL, "gpu1 rail 0 is slow")}
 
 
 def test_what_rails_share_shows_only_while_all_are_busy_and_is_named(tmp_path: Path) -> None:
-    test = links.judge(*measured(tmp_path, EIGHT, sharing={"gpu6": 0.52}))
+    test = links.judge(*measured(tmp_path, EIGHT, Planted(sharing={"gpu6": 0.52})))
     bad = bad_rows(test)
     assert set(bad) == {("gpu6", rail) for rail in RAILS}
     assert all(status is Status.FAIL for status, _ in bad.values())
@@ -240,7 +254,7 @@ def test_what_rails_share_shows_only_while_all_are_busy_and_is_named(tmp_path: P
 
 
 def test_a_limit_that_all_nodes_share_is_a_warning_without_a_name(tmp_path: Path) -> None:
-    test = links.judge(*measured(tmp_path, EIGHT, sharing=dict.fromkeys(EIGHT, 0.6)))
+    test = links.judge(*measured(tmp_path, EIGHT, Planted(sharing=dict.fromkeys(EIGHT, 0.6))))
     assert {row.status for row in test.table.rows} == {Status.WARN}
     assert all(
         row.why.endswith("% of its rate with all rails busy, as of most") for row in test.table.rows
@@ -248,7 +262,7 @@ def test_a_limit_that_all_nodes_share_is_a_warning_without_a_name(tmp_path: Path
 
 
 def test_a_rail_that_answers_late_is_named_and_its_rate_passes(tmp_path: Path) -> None:
-    run, plan, artefact = measured(tmp_path, EIGHT, late={("gpu5", "mlx5_1"): 2.4})
+    run, plan, artefact = measured(tmp_path, EIGHT, Planted(late_us={("gpu5", "mlx5_1"): 2.4}))
     ((place, (status, why)),) = bad_rows(links.judge(run, plan, artefact)).items()
     assert place == ("gpu5", "mlx5_1")
     assert status is Status.WARN
@@ -263,14 +277,14 @@ def test_a_rail_that_answers_late_is_named_and_its_rate_passes(tmp_path: Path) -
 
 def test_a_further_hop_is_no_late_answer(tmp_path: Path) -> None:
     leaf_of = {node: int(node == "gpu8") for node in EIGHT}
-    assert bad_rows(links.judge(*measured(tmp_path, EIGHT, leaf_of=leaf_of))) == {}
+    assert bad_rows(links.judge(*measured(tmp_path, EIGHT, Planted(leaf_of=leaf_of)))) == {}
 
 
 def test_gpu_memory_has_rows_of_its_own_and_a_slow_one_is_named_there_alone(
     tmp_path: Path,
 ) -> None:
     slow = {("gpu4", "mlx5_0"): 0.4}
-    test = links.judge(*measured(tmp_path, EIGHT, memories=("host", "gpu"), of_gpu=slow))
+    test = links.judge(*measured(tmp_path, EIGHT, Planted(of_gpu=slow), memories=("host", "gpu")))
     assert [row.memory for row in test.table.rows] == ["host"] * 16 + ["gpu"] * 16
     bad = [(row.node, row.interface, row.memory) for row in test.table.rows if row.why]
     assert bad == [("gpu4", "mlx5_0", "gpu")]
@@ -278,7 +292,7 @@ def test_gpu_memory_has_rows_of_its_own_and_a_slow_one_is_named_there_alone(
 
 
 def test_the_table_has_what_is_not_well_with_both_directions(tmp_path: Path) -> None:
-    test = links.judge(*measured(tmp_path, EIGHT, slow={("gpu3", "mlx5_1"): 0.5}))
+    test = links.judge(*measured(tmp_path, EIGHT, Planted(slow={("gpu3", "mlx5_1"): 0.5})))
     text = [str(line) for line in link_lines(test.table)]
     assert text[0].split() == [
         "NODE",
