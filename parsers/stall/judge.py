@@ -290,7 +290,7 @@ def _finding(
         (*suspect.evidence, *(s.evidence[0] for s in agreeing[:3] if s.evidence)),
         cause=_cause(suspect, entry.cause, moves=moves),
         fixes=_fixes(suspect, case, spare=spare),
-        verify=entry.verify,
+        verify=entry.verify if case.job.plan is None else ("busbw run",),
         confidence=confidence,
         effect=1.0,
     )

@@ -77,6 +77,8 @@ def test_only_a_job_of_somebody_else_has_a_process_left_to_continue() -> None:
         [command for fix in each.fixes for command in fix.commands] for each in (ours, theirs)
     ]
     assert theirs.id == ours.id == "stall-rank-stopped"
+    assert ours.verify == ("busbw run",), "there are no next steps of a launch that was ended"
+    assert theirs.verify == ("the job's next steps end in their usual time",)
     assert not any("kill" in command or "/proc/" in command for command in commands[0])
     assert "kill -CONT 101" in commands[1]
     # Also right for several processes.
