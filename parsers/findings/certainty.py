@@ -17,7 +17,6 @@ from busbw.parsers.findings.candidates import (
     Candidate,
     Case,
     is_report,
-    own_words,
 )
 from busbw.parsers.findings.catalogue import Role, Weight
 from busbw.parsers.findings.evidence import NO_PLACE, Place, source_kind
@@ -141,8 +140,9 @@ def is_general(case: Case, candidate: Candidate) -> bool:
 
 
 def has_a_rival(case: Case, candidate: Candidate) -> bool:
-    """Something in sight may explain it (2 of 7 were right), or another line makes a cause likely that
-    has nothing to do with it (7 of 11): the text does not say which."""
+    """A cause is in sight, be it only possible, that does not follow from it: the text does not say
+    which. Such first answers were right in 78 of 116 (0.67) on batches 1 to 15, where this was chosen,
+    and in 15 of 22 on batches 16 to 19; the others in 316 of 365 (0.87) and in 43 of 50."""
     return _is_likely_cause(candidate) and any(
         _is_rival(case, each, candidate) for each in case.candidates.values()
     )
@@ -153,17 +153,16 @@ def _is_likely_cause(candidate: Candidate) -> bool:
 
 
 def _is_rival(case: Case, rival: Candidate, candidate: Candidate) -> bool:
-    """It leaves open whether the candidate is the cause, by words of its own."""
+    """It is a cause with clues, no general one, and follows from nothing in sight."""
     known, one, other = case.known, candidate.symptom.id, rival.symptom.id
-    if one == other or rival.symptom.role is not Role.CAUSE or rival.share is not None:
-        return False
-    if other in known.general | known.consequences[one] or one in known.general:
-        return False
-    if rival.explained_by:
-        return False
-    may_explain = one in known.consequences[other]
-    is_apart = bool(own_words(rival.clues, candidate.clues))
-    return is_apart and (may_explain or bool(SURE[rival.confidence]))
+    return (
+        one != other
+        and rival.symptom.role is Role.CAUSE
+        and rival.share is None
+        and not rival.explained_by
+        and other not in known.general | known.consequences[one]
+        and one not in known.general
+    )
 
 
 def is_one_of_many(case: Case, candidate: Candidate) -> bool:

@@ -13,8 +13,6 @@ from busbw.parsers.findings.line_roles import LineRole
 
 _MOST_REASONS = 2
 """Of a message that does not say why, guessed at without a sign of their own."""
-_STANDS_OUT = 2 / 3
-"""Share of the cases from which on one of several reasons in sight is likely."""
 _END = "job-ended-by-scheduler"
 _SILENT = 500
 """Lines at most between what hung a job and what its scheduler says at its end."""
@@ -32,9 +30,8 @@ def promote(case: Case) -> None:
             and _has_own_report(candidate, consequence)
             and not _is_late(candidate, consequence)
         ]
-        best = _standing_out(reasons, shares(consequence.symptom))
-        if best is not None and _may_be_promoted(best, case.context):
-            best.confidence = Confidence.LIKELY
+        if len(reasons) == 1 and _may_be_promoted(reasons[0], case.context):
+            reasons[0].confidence = Confidence.LIKELY
 
 
 def _has_own_report(candidate: Candidate, consequence: Candidate) -> bool:
@@ -48,16 +45,6 @@ def _is_late(candidate: Candidate, consequence: Candidate) -> bool:
     """Its sign stands behind a line that states a reason in words: it follows from that."""
     says_why = consequence.line_role() is LineRole.REASON
     return says_why and consequence.first() < candidate.first() < NO_PLACE
-
-
-def _standing_out(reasons: Sequence[Candidate], share_of: Mapping[str, float]) -> Candidate | None:
-    """The reason that is the cause in most cases in which it is one of these."""
-    least = min(share_of.values(), default=1.0)
-    weights = [share_of.get(each.symptom.id, least) for each in reasons]
-    for reason, weight in zip(reasons, weights, strict=True):
-        if weight >= _STANDS_OUT * sum(weights):
-            return reason
-    return None
 
 
 def _may_be_promoted(candidate: Candidate, context: Context) -> bool:

@@ -123,10 +123,18 @@ def first_of_last(exceptions: Sequence[Sighting], failures: Sequence[int]) -> Si
             break
         start = number
     for line in exceptions:
-        says_why = role_of(line.text) <= LineRole.FAILURE and not _NO_CAUSE.search(line.text)
-        if line.place.line_no >= start and says_why:
+        if line.place.line_no >= start and _says_why(line.text):
             return line
     return None
+
+
+def is_own_error(line: str) -> bool:
+    """It is the last line of an exception that came from the program itself."""
+    return is_exception(line) and _says_why(line)
+
+
+def _says_why(line: str) -> bool:
+    return role_of(line) <= LineRole.FAILURE and not _NO_CAUSE.search(line)
 
 
 @functools.cache

@@ -46,7 +46,6 @@ LOW = 0.9
 """Below this share of the expected bandwidth settings count. Published guides call 0.85 a clear
 loss; noise is within 5 %."""
 _SIGN, _GUESS, _FACT, _CRASH = "sign", "guess", "fact", "crash"
-_PROGRAM = "program-error"
 _STARTERS = frozenset({"mpirun", "launcher"})
 """Sources of what starts a run: what they complain of is over when the run works."""
 _PASTE = 100
@@ -108,7 +107,7 @@ def _heard(
         clues += rule.judge(rules.view_for(rule, evidence, tuple(clues), context))
         origins += [rule.name] * (len(clues) - len(origins))
     if crash is not None and all(clue.place != crash.place for clue in clues):
-        clues.append(crash.clue(_PROGRAM, Weight.WEAK, "program"))
+        clues.append(crash.clue(guesses.PROGRAM, Weight.WEAK, "program"))
         origins.append(_CRASH)
     return [
         _Heard(clue, origin)
@@ -129,7 +128,7 @@ def _weighed(
             clue.evidence.text, clue.place, course_of, is_starter
         ):
             weighed.append(each)
-        elif not outcome.failed or not _ends(known, clue):
+        elif not _ends(known, clue):
             is_sign = clue.weight in STRONG
             weighed.append(
                 _Heard(replace(clue, weight=Weight.WEAK), each.origin) if is_sign else each

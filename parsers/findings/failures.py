@@ -9,6 +9,7 @@ from busbw.parsers.findings import catalogue, courses, crashes, signs
 from busbw.parsers.findings.catalogue import Catalogue, Role, Weight
 from busbw.parsers.findings.courses import Course
 from busbw.parsers.findings.evidence import Clue, EvidenceSet, Sighting, lines_of
+from busbw.parsers.findings.line_roles import informs
 from busbw.parsers.logs import failure_lines
 from busbw.parsers.logs.scan import Pattern
 
@@ -43,12 +44,13 @@ def of(
 
 
 def _may_end(line: Sighting, harmless: Collection[tuple[str, int | None]]) -> bool:
-    """It is no remark, no echo of a setting and no source that a traceback quotes."""
+    """It is no remark, no information, no echo of a setting and no source that a traceback quotes."""
     return not (
         (line.artefact, line.place.line_no) in harmless
         or catalogue.is_remark(line.text)
         or signs.is_echo(line.text)
         or crashes.is_frame(line.text)
+        or informs(line.text)
     )
 
 

@@ -14,6 +14,8 @@ from busbw.parsers.findings.evidence import Context, EvidenceSet, Sighting, Text
 from busbw.parsers.findings.line_roles import LineRole, role_of
 from busbw.parsers.logs import failure_lines
 
+PROGRAM = "program-error"
+"""What an exception amounts to that nothing else reads."""
 _MOST_FAILURES = 3
 """Lines that report a failure and whose words are looked up: later ones are consequences."""
 
@@ -103,8 +105,9 @@ def _by_words(
     """What a failure of the first line's writer amounts to, then the entries that share words with
     the first failures and what stands behind the first one; each once."""
     first = failures[0]
+    itself = PROGRAM if crashes.is_own_error(first.text) else message_clues.UNMAPPED
     if not any(map(is_of_field, evidence.texts)):
-        return [message_clues.UNMAPPED]
+        return [itself]
     names = _alike(known, evidence, failures, context)
     writer = failure_lines.writer_of(first.text)
     if writer is not None and writer.finding is not None:
@@ -113,7 +116,7 @@ def _by_words(
     # Of a whole output, and of an exception, the line itself says more than words it shares.
     is_telling = first.place.text in context.long_texts or crashes.is_exception(first.text)
     if not names or (is_telling and writer is not None and writer.finding is None):
-        names.insert(0, message_clues.UNMAPPED)
+        names.insert(0, itself)
     return list(dict.fromkeys(names))
 
 

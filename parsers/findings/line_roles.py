@@ -38,7 +38,7 @@ _NOTICE = Pattern(
     "notice",
     r"deprecat|\bFutureWarning|\bUserWarning|\(ignored\)|\bignor(?:e|ed|ing)\b"
     r"|\bfall(?:ing)?[ -]?back\b|\busing (?:the )?(?:latest )?(?:default|internal|built-?in|loopback|cached)|\boptional\b"
-    r"|unused (?:environment )?variable|(?-i:\bWarning: )|Permanently added|\bwill retry\b"
+    r"|unused (?:environment )?variable|(?-i:\bWarning: )|Permanently added|\bwill (?:retry\b|fail if\b)"
     r"|\btrying (?:again|next|the next|another|a different|port)\b"
     r"|couldn't open config directory|no plugin found|Plugin: (?:Could not|Failed to) find"
     r"|can leak resources|might be asynchronously reported|stack ?trace (?:below|above)"
@@ -83,6 +83,12 @@ _HEDGED = Pattern(
 _WORDS = (_NOTICE, _CONSEQUENCE, _REASON, _HEDGED)
 
 
+_INFORMS = re.compile(
+    r"(?:\([^)]{1,60}\) ?|\[[^\]|]{1,60}\]:? ?|[\d:T,.+Z/ \t-]+){0,4}\[?(?:INFO\b|I\d{4} \d\d:)"
+    r"|\[\d{4}-\d\d-\d\d [\d:,.]+ (?:\| )?I(?:NFO)?\b"
+)
+"""The level of a line that its writer calls information: of Python's loggers, glog and Ray. NCCL's own
+has its level behind host, process and GPU, and states causes at it."""
 OFFERED = re.compile(
     r"\b(?:this|it) (?:can|may|might|could) (?:also )?(?:happen|be caused|be due|occur)\b"
     r"|\b(?:possible|potential|common)(?: root)? (?:reasons|causes)\b|\(1\)(?=.*\(2\))",
@@ -110,7 +116,7 @@ def stated(line: str) -> str:
 def role_of(line: str) -> LineRole:
     """The part that a line plays, by its words alone."""
     words = scanner_of(_WORDS).ids_in(line)
-    if _NOTICE.id in words:
+    if _NOTICE.id in words or informs(line):
         return LineRole.NOTICE
     says_why = _REASON.id in words and _HEDGED.id not in words
     if _CONSEQUENCE.id in words:
@@ -120,6 +126,17 @@ def role_of(line: str) -> LineRole:
             else LineRole.CONSEQUENCE
         )
     return LineRole.REASON if says_why else LineRole.FAILURE
+
+
+def informs(line: str) -> bool:
+    """Its writer calls it information: whatever it quotes, nothing failed for the writer.
+
+    >>> informs("INFO 09-06 00:41:36 logger.py:36] Received request: prompt: 'CUDA error: why?'")
+    True
+    >>> informs("gpu1:1:2 [0] NCCL INFO Could not find: libnccl-net.so")
+    False
+    """
+    return _INFORMS.match(line) is not None
 
 
 _ERROR_NAME = re.compile(r"\b\w+(?:Error|Exception)\b: \S|: Invalid \w|: [A-Z][\w ]+$")

@@ -70,28 +70,17 @@ def rank(
 
 
 def _drop_what_ends_nothing(case: Case) -> None:
-    """Drop settings that cost a little, and, where an entry that is no general failure has a strong
-    clue, settings and conditions that have none."""
-    names = [name for name, each in case.candidates.items() if _only_slows(each)]
-    for name in names:
-        del case.candidates[name]
-    if any(
-        each.is_strong() and name not in case.known.general
-        for name, each in case.candidates.items()
-    ):
-        names = [name for name, each in case.candidates.items() if _is_bearable(each)]
-        for name in names:
+    """Where an entry that is no general failure has a strong clue, drop settings and conditions that
+    have none."""
+    names = case.candidates.keys() - case.known.general
+    if any(case.candidates[name].is_strong() for name in names):
+        for name in [name for name, each in case.candidates.items() if _is_bearable(each)]:
             del case.candidates[name]
 
 
 def _is_bearable(candidate: Candidate) -> bool:
     """A setting or condition for which there is no strong clue."""
     return candidate.symptom.role in (Role.SETTING, Role.STATE) and not candidate.is_strong()
-
-
-def _only_slows(candidate: Candidate) -> bool:
-    """A setting of low severity costs a little time or bandwidth and ends nothing."""
-    return candidate.symptom.role is Role.SETTING and candidate.symptom.severity is Severity.LOW
 
 
 def _order(case: Case, candidate: Candidate) -> tuple[object, ...]:
@@ -106,7 +95,7 @@ def _order(case: Case, candidate: Candidate) -> tuple[object, ...]:
         bool(candidate.explained_by),
         -SURE[candidate.confidence],
         candidate.share is not None,
-        certainty.distance(candidate, case.outcome.crash) if is_guess else 0,
+        certainty.distance(candidate, case.outcome.crash),
         is_guess and not _is_noticed_cause(candidate),
         _ROLES[role],
         line_role,

@@ -21,7 +21,7 @@ from busbw.parsers.findings.evidence import (
     Text,
     places,
 )
-from busbw.parsers.findings.line_roles import stated
+from busbw.parsers.findings.line_roles import informs, stated
 from busbw.parsers.logs.scan import Hit, Line, Pattern
 
 _ECHO = re.compile(
@@ -97,13 +97,15 @@ class _KnownLine(NamedTuple):
     place: Place
     is_echo: bool
     stated: int
-    """How many of its characters say what happened, before reasons that are only thought of."""
+    """How many of its characters say what happened, before reasons that are only thought of: none,
+    where its writer calls it information."""
 
 
 def _known_line(text: Text, number: int, line: Line) -> _KnownLine:
     evidence = Evidence(text.artefact, line.line_no, line.text)
     place = Place(number, line.line_no)
-    return _KnownLine(evidence, place, is_echo(line.text), len(stated(line.text)))
+    said = 0 if informs(line.text) else len(stated(line.text))
+    return _KnownLine(evidence, place, is_echo(line.text), said)
 
 
 def _clues(hit: Hit, line: _KnownLine, signals: Sequence[tuple[str, Signal]]) -> Iterator[Clue]:

@@ -19,6 +19,7 @@ OPENIB = "WARNING: There was an error initializing an OpenFabrics device.\n"
 TIME_LIMIT = (
     "slurmstepd: error: *** JOB 42 ON n1 CANCELLED AT 2026-07-10T09:00:00 DUE TO TIME LIMIT ***\n"
 )
+FAILS = "RuntimeError: the model is not there because nobody saved it\n"
 FIXTURES = Path(__file__).parents[1] / "fixtures"
 NO_HOST = "[W328 00:09:35.1 socket.cpp:209] [c10d] The hostname of the client socket cannot be retrieved. err=-3\n"
 
@@ -436,3 +437,29 @@ def test_advice_to_set_a_variable_is_no_rejected_setting() -> None:
     assert ids(
         f"RuntimeError: Expected to have finished reduction in the prior iteration\n{advice}"
     ) == ["framework-api-misuse"]
+
+
+def test_what_its_writer_calls_information_is_no_failure() -> None:
+    prompt = "INFO 09-06 00:41:36 logger.py:36] Received request: prompt: 'Why: CUDA error: out of memory?'\n"
+    usage = "2026-06-20 22:46:48,234\tINFO usage.py:77 -- Report failed: HTTPSConnectionPool: Max retries exceeded with url: /\n"
+    for text in (prompt, usage + FAILS):
+        assert all(each.confidence is Confidence.POSSIBLE for each in findings(text))
+
+
+def test_what_a_text_without_a_failure_outlived_is_no_cause() -> None:
+    warning = "[WARNING] [runner.py:191:fetch_hostfile] Unable to find hostfile, will proceed with training with local resources only\n"
+    assert ids(warning + steps(20)) == ["hostfile-invalid"]
+    assert ids(warning + steps(300)) == []
+
+
+def test_of_two_likely_causes_the_one_that_the_last_exception_states_leads() -> None:
+    noise = "conda: line 3: import: command not found\n"
+    package = (
+        "Traceback (most recent call last):\nModuleNotFoundError: No module named 'flash_attn'\n"
+    )
+    assert ids(noise + package)[0] == "python-package-missing"
+
+
+def test_an_exception_that_nobody_knows_is_the_programs_own_error() -> None:
+    text = "starting\nshop.BalanceError: Error code: 402 - you need a positive balance\n"
+    assert ids(text)[0] == "program-error"
