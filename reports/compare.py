@@ -54,7 +54,7 @@ def lines(diff: RunDiff, place: str = "") -> tuple[str, ...]:
             machine = "what changed (it coincides; that is no proof of a cause)"
         rows += ["", f"  machine  {machine}"]
         rows += [f"    {name:<25}{before}  ->  {after}" for name, before, after in diff.machine]
-        if diff.status is Status.UNKNOWN and any(each.shift.ratio is None for each in diff.shifts):
+        if diff.status is Status.UNKNOWN and _lacks_launches(diff):
             step = (
                 "busbw run firmware-ci, which launches a case several times; accept such runs, too"
             )
@@ -74,6 +74,33 @@ def lines(diff: RunDiff, place: str = "") -> tuple[str, ...]:
         f"busbw: {_VERDICTS[diff.status]} {_counts(diff)} {fold(now.nodes)} {place or now.run_id}",
     ]
     return tuple(one_line(line) for line in rows)
+
+
+def _lacks_launches(diff: RunDiff) -> bool:
+    """Whether more launches of what was measured on both sides would decide something."""
+    known = [each for each in diff.shifts if each.before_gb_s is not None]
+    return any(each.shift.ratio is None for each in known or diff.shifts) and bool(
+        known or not diff.not_measured
+    )
+
+
+def _nothing_in_common(diff: RunDiff) -> str:
+    """`no size in common: before 8 B to 128 MiB, now 256 MiB to 8 GiB`; empty = there is a common one."""
+    before = {(each.collective, each.size_bytes) for each in diff.not_measured}
+    now = {(each.number.collective, each.number.size_bytes) for each in diff.shifts}
+    if not now or not before or before & now:
+        return ""
+    if any(each.before_gb_s is not None for each in diff.shifts):
+        return ""
+    return f"no size in common: before {_extent(before)}, now {_extent(now)}"
+
+
+def _extent(numbers: set[tuple[str, int]]) -> str:
+    """`all_reduce 8 B to 128 MiB`."""
+    names = ", ".join(sorted({collective for collective, _ in numbers}))
+    sizes = [size for _, size in numbers]
+    low, high = format_size(min(sizes)), format_size(max(sizes))
+    return f"{names} {low}" + (f" to {high}" if high != low else "")
 
 
 def _named(diff: RunDiff) -> str:
@@ -133,6 +160,9 @@ def _headline(diff: RunDiff) -> str:
                 text = f"{percent} ({shift.reason})" if shift.ratio is None else shift.reason
             known.append((share, name, text))
     if not known and diff.not_measured and diff.status is Status.UNKNOWN:
+        apart = _nothing_in_common(diff)
+        if apart:
+            return apart
         names = [_name(number) for number in diff.not_measured]
         more = f" and {len(names) - 1} more" if len(names) > 1 else ""
         return f"not measured now: {names[0]}{more}"

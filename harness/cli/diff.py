@@ -12,7 +12,7 @@ from busbw.errors import BusbwError, UsageError
 
 if TYPE_CHECKING:
     from busbw.compare.accepted import Accepted
-    from busbw.model.history import ComparableRun
+    from busbw.model.history import ComparableRun, RunDiff
 
 
 def register(parser: argparse.ArgumentParser) -> None:
@@ -32,49 +32,84 @@ def register(parser: argparse.ArgumentParser) -> None:
         metavar="B",
         help="runs or outputs to compare it with (default: the accepted runs in its folder, of the same regime)",
     )
+    parser.add_argument(
+        "--before",
+        type=Path,
+        nargs="+",
+        default=[],
+        metavar="B",
+        help="saved outputs of several launches each: busbw diff after*.out --before before*.out",
+    )
     parser.add_argument("--json", action="store_true", help="the comparison as JSON")
     parser.add_argument("-q", "--quiet", action="store_true", help="the last line only")
 
 
 def run(args: argparse.Namespace) -> int:
     """Compare. 0 = nothing is slower, 1 = something is, 3 = it is inconclusive."""
-    from busbw.codec import dump_json
     from busbw.compare.comparable import diff
-    from busbw.parsers.verdict import EXIT_STATUS
-    from busbw.reports import compare
     from busbw.store import run_directory
 
+    if args.before or (args.run.is_file() and len(args.against) > 1):
+        return _show(diff(*_both_sides(args)), args, "")
     now = _past(args.run)
     if not now.numbers and not _measured(args.run) and not args.run.is_file():
         raise _without_numbers(now.run_id, args.run.resolve().parent)
     earlier = _earlier(args, now)
-    if args.run.is_file():
-        _require_all(now, earlier)
-    found = diff(now, earlier)
+    place = "" if args.run.is_file() else run_directory.shown_path(args.run.resolve())
+    return _show(diff(now, earlier), args, place)
+
+
+def _show(found: RunDiff, args: argparse.Namespace, place: str) -> int:
+    from busbw.codec import dump_json
+    from busbw.parsers.verdict import EXIT_STATUS
+    from busbw.reports import compare
+
     if args.json:
         sys.stdout.write(dump_json(found))
     else:
-        place = "" if args.run.is_file() else run_directory.shown_path(args.run.resolve())
         lines = compare.lines(found, place)
         sys.stdout.write("".join(f"{line}\n" for line in (lines[-1:] if args.quiet else lines)))
     return EXIT_STATUS[found.status]
 
 
-def _require_all(now: ComparableRun, earlier: tuple[ComparableRun, ...]) -> None:
-    """A saved output has no plan that says which sizes belong to it: what was measured before must be
-    in it."""
-    from busbw.units import format_size
+def _both_sides(args: argparse.Namespace) -> tuple[ComparableRun, tuple[ComparableRun, ...]]:
+    """The outputs of both sides, each side one run: every table of its files is a launch.
 
-    known = {number.key for number in now.numbers}
-    for run in earlier:
-        for number in run.numbers:
-            if number.key not in known:
-                size = format_size(number.size_bytes)
-                raise UsageError(
-                    f"{now.run_id} does not hold all that {run.run_id} holds",
-                    seen=f"no {number.collective} of {size} with {number.options}",
-                    next_step="measure the same collectives and sizes with the same options",
-                )
+    Files with several launches each, of `--before`, are runs of their own: they show the drift from
+    day to day.
+
+    Raises:
+        UsageError: which outputs are those from before is not said, or one of them is a run directory.
+    """
+    now, before = [args.run, *args.against], args.before
+    for path in (*now, *before):
+        if not path.is_file():
+            raise UsageError(
+                f"{path} is no saved output: --before compares files that hold tables of nccl-tests",
+                seen="a directory" if path.is_dir() else "no such file",
+                next_step="of run directories: busbw diff NOW BEFORE...",
+            )
+    if not before:
+        raise UsageError(
+            f"{len(now)} saved outputs: which of them are those from before?",
+            seen=", ".join(map(str, now[:6])) + (" …" if len(now) > 6 else ""),
+            next_step="busbw diff after*.out --before before*.out: each table is one launch",
+        )
+    earlier = tuple(map(_saved, before))
+    if all(_most_launches(each) == 1 for each in earlier):
+        earlier = (_saved(*before),)
+    seen = _saved(*now)
+    if any(_is_copy(each, seen) for each in earlier):
+        raise UsageError(
+            f"{seen.run_id} cannot be compared with itself",
+            seen="the same numbers on both sides",
+            next_step="name the outputs from before: --before B...",
+        )
+    return seen, earlier
+
+
+def _most_launches(run: ComparableRun) -> int:
+    return max((len(number.busbw_gb_s) for number in run.numbers), default=0)
 
 
 def _measured(run: Path) -> bool:
@@ -166,8 +201,8 @@ def _past(path: Path) -> ComparableRun:
     return comparable.of_result(assess.derive(directory), accepted.standing(directory))
 
 
-def _saved(path: Path) -> ComparableRun:
-    """An output of nccl-tests that somebody kept."""
+def _saved(*paths: Path) -> ComparableRun:
+    """Outputs of nccl-tests that somebody kept, as one run."""
     from busbw import intake
     from busbw.cli.read import read_one
     from busbw.compare import saved
@@ -175,19 +210,21 @@ def _saved(path: Path) -> ComparableRun:
     from busbw.parsers.nccl_tests.table import KIND
 
     tables: list[BenchmarkResult] = []
-    failures: list[str] = []
-    for source in intake.expand([str(path)]):
-        text = read_one(source)
-        failures += [line.text for line in text.failures]
-        for document in text.documents:
-            tables += [each for each in document.records if isinstance(each, BenchmarkResult)]
-            if document.kind != KIND:  # which launch is bad, and why, `of_tables` says
-                failures += document.faults
-    run = saved.of_tables(str(path), tables)
-    if failures:
+    failures: list[tuple[Path, str]] = []
+    for path in paths:
+        for source in intake.expand([str(path)]):
+            text = read_one(source)
+            failures += [(path, line.text) for line in text.failures]
+            for document in text.documents:
+                tables += [each for each in document.records if isinstance(each, BenchmarkResult)]
+                if document.kind != KIND:  # which launch is bad, and why, `of_tables` says
+                    failures += [(path, fault) for fault in document.faults]
+    name = str(paths[0]) if len(paths) == 1 else f"{paths[0]} to {paths[-1]}"
+    run = saved.of_tables(name, tables)
+    for path, failure in failures[:1]:
         raise UsageError(
             f"{path} reports a failure: a launch of it may be missing",
-            seen=failures[0],
+            seen=failure,
             next_step=f"busbw why {path}",
         )
     return run

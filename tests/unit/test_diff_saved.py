@@ -128,9 +128,83 @@ def test_what_was_measured_before_must_be_measured_now(
     lines = "".join(table(number) for number in (17.0, 17.1, 16.9)).splitlines(keepends=True)
     small = [line for line in lines if not line.lstrip().startswith(str(SIZES[1]))]
     after.write_text("".join(small).replace("maxBytes 16777216", "maxBytes 1048576"))
-    status, _, err = diff(capsys, str(after), before)
+    status, out, _ = diff(capsys, str(after), before)
+    assert status == 3
+    assert "not measured now: all_reduce 16 MiB (-n 20 -w 1 -c 1 float sum)" in out
+    assert "✓ all_reduce 1 MiB" in out
+
+
+def of_sizes(path: Path, low: int, numbers: Sequence[float], first: int = 41011) -> str:
+    """A composed output that measured only `SIZES[low]`."""
+    text = "".join(table(number, pid=pid) for pid, number in enumerate(numbers, first))
+    lines = [
+        line
+        for line in text.splitlines(keepends=True)
+        if not line.lstrip().startswith(str(SIZES[1 - low]))
+    ]
+    ends = f"minBytes {SIZES[low]} maxBytes {SIZES[low]}"
+    path.write_text("".join(lines).replace("minBytes 1048576 maxBytes 16777216", ends))
+    return str(path)
+
+
+def test_outputs_without_a_common_size_are_inconclusive_and_say_so(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = of_sizes(tmp_path / "before.out", 0, (17.0, 17.1, 16.9))
+    after = of_sizes(tmp_path / "after.out", 1, (17.0, 17.1, 16.9))
+    status, out, _ = diff(capsys, after, before)
+    assert status == 3
+    assert out.splitlines()[0] == (
+        "INCONCLUSIVE  no size in common: before all_reduce 1 MiB, now all_reduce 16 MiB"
+    )
+    assert f"next: measure again with the sizes and options of {before}" in out
+
+
+def one_each(folder: Path, name: str, numbers: Sequence[float], first: int) -> list[str]:
+    files = []
+    for pid, number in enumerate(numbers, first):
+        files.append(folder / f"{name}{pid}.out")
+        files[-1].write_text(table(number, pid=pid))
+    return list(map(str, files))
+
+
+def test_several_outputs_of_both_sides_are_launches_of_two_runs(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = one_each(tmp_path, "before", (17.0, 17.1, 16.9), 1)
+    after = one_each(tmp_path, "after", (15.0, 15.1, 14.9), 11)
+    status, out, _ = diff(capsys, *after, "--before", *before)
+    assert status == 1, out
+    assert out.splitlines()[1] == f"{after[0]} to {after[-1]} against {before[0]} to {before[-1]}"
+    assert "n=3/3" in out
+    status, out, _ = diff(capsys, *before, "--before", *after)
+    assert status == 0
+
+
+def test_outputs_of_which_nobody_says_which_are_from_before_are_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = one_each(tmp_path, "before", (17.0, 17.1, 16.9), 1)
+    after = one_each(tmp_path, "after", (15.0, 15.1, 14.9), 11)
+    status, _, err = diff(capsys, *after, *before)
     assert status == 2
-    assert "no all_reduce of 16 MiB" in err
+    assert "6 saved outputs: which of them are those from before?" in err
+    assert "next: busbw diff after*.out --before before*.out" in err
+    status, _, err = diff(capsys, *after, "--before", str(tmp_path))
+    assert (status, "is no saved output" in err) == (2, True)
+
+
+def test_files_of_several_launches_before_stay_runs_of_their_own(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = [
+        kept(tmp_path / "monday.out", (17.0, 17.1, 16.9)),
+        kept(tmp_path / "tuesday.out", (17.0, 17.05, 16.95)),
+    ]
+    after = kept(tmp_path / "after.out", (16.9, 17.0, 17.05))
+    status, out, _ = diff(capsys, after, "--before", *before)
+    assert status == 0, out
+    assert f"against 2 runs, {before[0]} to {before[1]}" in out
 
 
 def test_a_launch_that_is_there_twice_is_refused(
