@@ -59,17 +59,17 @@ def run(args: argparse.Namespace) -> int:
     return _show(diff(now, earlier), args, place)
 
 
-def _show(found: RunDiff, args: argparse.Namespace, place: str) -> int:
+def _show(difference: RunDiff, args: argparse.Namespace, place: str) -> int:
     from busbw.codec import dump_json
     from busbw.parsers.verdict import EXIT_STATUS
     from busbw.reports import compare
 
     if args.json:
-        sys.stdout.write(dump_json(found))
+        sys.stdout.write(dump_json(difference))
     else:
-        lines = compare.lines(found, place)
+        lines = compare.lines(difference, place)
         sys.stdout.write("".join(f"{line}\n" for line in (lines[-1:] if args.quiet else lines)))
-    return EXIT_STATUS[found.status]
+    return EXIT_STATUS[difference.status]
 
 
 def _both_sides(args: argparse.Namespace) -> tuple[ComparableRun, tuple[ComparableRun, ...]]:
