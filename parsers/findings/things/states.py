@@ -27,9 +27,10 @@ from busbw.parsers.findings.things.table import Reading, first
 _END = r"""["')\]]*\s*(?:$|[,;|}\t]|\s{2}|\s*\(|\s+-|\s+since\b|\s+mode\b|\s\S+\[\d)"""
 CELL = (
     r"(?:^|[:=|,\t(\[]|\s{2}|->|==>|\bstate|\bis|\bstatus)\s*[\"'(\[<]*"
-    rf"(?P<state>{wrongs.VALUES})(?=[>]?{_END})"
+    rf"(?P<state>{wrongs.VALUES})>?{_END}"
 )
-"""A state as a value: behind a key, in a cell, or behind «is» and «state»."""
+"""A state as a value: behind a key, in a cell, or behind «is» and «state». What ends it is no look-ahead,
+which hyperscan leaves out: Python takes 0.2 ms for each line that it finds in vain."""
 CONDITION = (
     r"\b(?P<good>Ready|Healthy|Available|Active|Online|LinkUp)\W{1,4}False\b"
     r"|\b(?P<bad>\w*(?:Pressure|Unavailable|Deadlock|Corrupt\w*|ReadonlyFilesystem|Problem"
