@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import argparse
+import errno
 import sys
 from typing import TYPE_CHECKING
 
-from busbw.cli import console, options, outputs
+from busbw.cli import console, options, outputs, write_message
+from busbw.codec import dump_json
+from busbw.errors import RunDirError
 
 if TYPE_CHECKING:
     from busbw.model import RunResult
     from busbw.reports.terminal import Line
     from busbw.store.run_directory import RunDir
+
+
+_READ_ONLY = (errno.EROFS, errno.EACCES, errno.EPERM)
 
 
 def register(parser: argparse.ArgumentParser) -> None:
@@ -47,14 +53,33 @@ def run(args: argparse.Namespace) -> int:
         )
         folder, shown = folder / "redacted", f"{shown}/redacted"
     else:
-        result = publish.publish(directory)
+        result = _published(directory)
     lines = lines_of(directory, result, shown, redacted=args.redact)
     if args.json:
-        sys.stdout.write(run_directory.RunDir(folder).read_derived("run.json").decode())
+        sys.stdout.write(dump_json(result))
     else:
         shown_lines = lines[-1:] if args.quiet else lines
         sys.stdout.write(console.shown(shown_lines))
     return outputs.deliver(args, folder, result, lines[-1].text)
+
+
+def _published(directory: RunDir) -> RunResult:
+    """Judge the run and write its files; of a run that lies where nothing may be written, an archive,
+    the verdict alone."""
+    from busbw import assess
+    from busbw.run import publish
+
+    try:
+        return publish.publish(directory)
+    except RunDirError as error:
+        cause = error.__cause__
+        if not isinstance(cause, OSError) or cause.errno not in _READ_ONLY:
+            raise
+        write_message(
+            f"busbw: note: {directory.shown} may not be written to: its files are as they were;"
+            " cp -r it elsewhere to have them made anew\n"
+        )
+        return assess.derive(directory)
 
 
 def lines_of(

@@ -99,7 +99,9 @@ class _RecordingSession:
         except RunDirError:
             if command.label not in CLEANING:
                 raise
-            _LOG.warning("%s: %s could not be recorded", self.node, command.label)
+            _LOG.warning(
+                "%s: its clean-up (%s) was done and not recorded", self.node, command.label
+            )
         return result
 
     def close(self) -> None:

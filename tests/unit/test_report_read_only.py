@@ -1,0 +1,56 @@
+"""`busbw report` of a run that lies where nothing may be written: an archive, a colleague's folder."""
+
+from __future__ import annotations
+
+import errno
+import os
+import tarfile
+from pathlib import Path
+
+import pytest
+
+from busbw.cli import main
+from busbw.store.run_directory import RunDir
+
+RECORDED = Path(__file__).parents[1] / "fixtures/lab_runs/healthy.tar.xz"
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Path:
+    with tarfile.open(RECORDED) as packed:
+        packed.extractall(tmp_path, filter="data")
+    (plan,) = tmp_path.rglob("raw/plan.json")
+    return plan.parents[1]
+
+
+def test_the_json_document_is_the_file(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    main(["report", str(run), "--json"])
+    assert capsys.readouterr().out == (run / "run.json").read_text()
+
+
+@pytest.mark.parametrize("number", [errno.EROFS, errno.EACCES])
+def test_its_verdict_is_printed_all_the_same(
+    run: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    number: int,
+) -> None:
+    status = main(["report", str(run)])
+    written = capsys.readouterr().out
+
+    def refused(*_: object, **__: object) -> None:
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(os, "replace", refused)
+    assert main(["report", str(run)]) == status
+    out, err = capsys.readouterr()
+    assert out == written
+    assert "may not be written to: its files are as they were" in err
+    monkeypatch.setattr(RunDir, "write_derived", refused_for_lack_of_room)
+    assert main(["report", str(run)]) == 3, "a full disk is an error"
+
+
+def refused_for_lack_of_room(run: RunDir, *_: object) -> None:
+    from busbw.errors import RunDirError
+
+    raise RunDirError("cannot write") from OSError(errno.ENOSPC, "")
