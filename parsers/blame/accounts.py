@@ -25,7 +25,6 @@ from busbw.parsers.blame.constants import (
     FLICKER,
     LEAST_LOSS,
     MOST,
-    ONE_RAIL,
     OPEN,
     PATTERN,
     SUSPICIOUS,
@@ -128,7 +127,7 @@ def _medians(rows: Positions, values: Numbers) -> list[float]:
 
 def cost(part: Component) -> float:
     """Misfit that it must take away to be flagged."""
-    return COST[part.kind] + (ONE_RAIL if part.rail is not None else 0.0)
+    return COST[part.kind]
 
 
 def expense(account: Account) -> float:

@@ -13,6 +13,7 @@ import statistics
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from busbw.model import Component, ComponentKind
 from busbw.parsers.blame.accounts import SHARED, Account, Accounting, cost, expense
@@ -21,6 +22,9 @@ from busbw.parsers.blame.constants import ALIKE, MOST, OPEN, SMALL_LEAF, SUSPICI
 from busbw.parsers.blame.parts import Fabric
 from busbw.parsers.blame.proof import Proof
 from busbw.parsers.blame.uplinks import thin_losses
+
+if TYPE_CHECKING:
+    from busbw.parsers.blame.columns import Flags
 
 _OF_ALL_PAIRS = (ComponentKind.LEAF, ComponentKind.RAIL_PLANE)
 """Slow for as many pairs as the rails of these are compared with."""
@@ -270,24 +274,37 @@ class Explainer:
         return tuple(Component(kind, (node,), part.rail) for node in nodes)
 
 
-def without_loaded(explanation: Explanation) -> Explanation:
-    """With a single rail of uplinks as a suspicion where single rails of others are suspected: others
-    load this fabric's uplinks rail by rail, and what they load in all launches looks like what is bad."""
-    suspected = [each.account.part for each in explanation.open]
-    loaded = tuple(
-        each
-        for each in explanation.flagged
-        if any(_are_apart(each.account.part, other) for other in suspected)
-    )
+def without_loaded(explanation: Explanation, crosses: Flags) -> Explanation:
+    """With what others' load on uplinks, or routes that share them, may explain as a suspicion.
+    `crosses`: by level."""
+    everything = (*explanation.flagged, *explanation.open)
+    uplinks = [each.account.part for each in everything if each.account.part.kind in _UPLINKS]
+    sure = [each.account.part for each in explanation.flagged]
+    loaded = []
+    for each in explanation.flagged:
+        part = each.account.part
+        if part.kind in _UPLINKS:
+            may_be = any(_are_apart(part, other) for other in uplinks)
+        else:
+            across = bool(crosses[list(each.account.explained)].all())
+            others = [other for other in uplinks if other not in sure]
+            may_be = across and part.kind not in SHARED and any(_on_rail(part, o) for o in others)
+        loaded += [each] if may_be else []
     flagged = tuple(each for each in explanation.flagged if each not in loaded)
     return Explanation(flagged, (*loaded, *explanation.open))
 
 
 def _are_apart(part: Component, other: Component) -> bool:
-    """Both are single rails of uplinks, and have nothing in common."""
-    if {part.kind, other.kind} - set(_UPLINKS) or None in (part.rail, other.rail):
+    """Both are single rails of uplinks, and have nothing in common: of several, others load all, also
+    one that is slow in all launches."""
+    if None in (part.rail, other.rail):
         return False
     return part.rail != other.rail or set(part.names).isdisjoint(other.names)
+
+
+def _on_rail(part: Component, uplinks: Component) -> bool:
+    """Its groups across leaves pass uplinks of this rail."""
+    return uplinks.rail in (None, part.rail)
 
 
 def _level(accounts: Sequence[Account]) -> float:

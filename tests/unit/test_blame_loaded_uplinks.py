@@ -106,3 +106,20 @@ def test_fleets_in_which_loaded_uplinks_were_once_named_name_none(kind: str, ind
     named = labels(BENCH.Survey(one).run())[0]
     assert named
     assert not [name for name in named if name.startswith("uplinks")]
+
+
+@pytest.mark.parametrize(
+    ("size", "kind", "index", "right"),
+    [
+        ("8x4", "dead", 2, "n0004 rail 0"),
+        ("8x4", "dead", 6, "n0001 rail 3"),
+        ("32x8", "leaf", 1, "leaf leaf0 rail 5"),
+    ],
+)
+def test_what_static_routing_does_beside_a_bad_part_names_nothing_else(
+    size: str, kind: str, index: int, right: str
+) -> None:
+    """Rails of uplinks whose flows share a cable that a dead rail left to others; a good rail whose
+    way across others load."""
+    one = BENCH.case(size, kind, index, 24_000_000)
+    assert labels(BENCH.Survey(one).run())[0] == [right]

@@ -73,7 +73,15 @@ def test_uplinks_that_are_bad_on_all_rails_are_one_finding(busy: int, seed: int)
 
 
 @pytest.mark.parametrize("seed", range(2))
-@pytest.mark.parametrize("bad", [(5,), (1, 6)])
-def test_one_rail_or_two_of_eight_are_not_taken_for_all(bad: tuple[int, ...], seed: int) -> None:
-    samples = surveyed(dict.fromkeys(bad, 0.7), neighbours=0.0, busy=0, seed=seed)
-    assert sorted(named(samples)) == [f"uplinks of leaf-b, rail {rail}" for rail in bad]
+def test_one_rail_of_eight_is_not_taken_for_all(seed: int) -> None:
+    samples = surveyed({5: 0.7}, neighbours=0.0, busy=0, seed=seed)
+    assert named(samples) == ["uplinks of leaf-b, rail 5"]
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_two_rails_of_eight_stay_suspected_and_are_not_taken_for_all(seed: int) -> None:
+    """Others may load them, or static routing may give their flows fewer cables."""
+    outcome = blame.solve(surveyed({1: 0.7, 6: 0.7}, neighbours=0.0, busy=0, seed=seed), FOUR)
+    suspected = {doubt.account.part.label for doubt in outcome.open}
+    assert outcome.blames == ()
+    assert suspected == {"uplinks of leaf-b, rail 1", "uplinks of leaf-b, rail 6"}
