@@ -463,3 +463,8 @@ def test_of_two_likely_causes_the_one_that_the_last_exception_states_leads() -> 
 def test_an_exception_that_nobody_knows_is_the_programs_own_error() -> None:
     text = "starting\nshop.BalanceError: Error code: 402 - you need a positive balance\n"
     assert ids(text)[0] == "program-error"
+
+
+def test_an_answer_that_a_peer_did_not_give_is_no_error_of_the_program() -> None:
+    peer = "starting\njaxlib.XlaRuntimeError: DEADLINE_EXCEEDED: Deadline Exceeded\nRPC: /x.Service/RegisterTask\n"
+    assert "program-error" not in ids(peer)
