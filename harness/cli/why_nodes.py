@@ -1,20 +1,20 @@
 """Which node a kernel's line is of, where no other reader names one: the host that syslog writes
-before `kernel:`, else the name of the file or of its folder (`node07.dmesg`, `node07/dmesg.txt`)."""
+before the name of the program, else the name of the file or of its folder (`node07.dmesg`, `node07/dmesg.txt`)."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import PurePosixPath
-from typing import TYPE_CHECKING
 
-from busbw.model import Evidence, Finding, Fix
+from busbw.model import Evidence, Finding
 from busbw.parsers.findings.evidence import Diagnosis
 
-if TYPE_CHECKING:
-    from busbw.assess.placeholders import Known
-
-_SYSLOG = re.compile(r"(?:^|\s)([A-Za-z][\w.-]*) kernel: ")
+_SYSLOG = re.compile(
+    r"(?:^|\s)([A-Za-z][\w.-]*) kernel: "
+    r"|^(?:<\d+>)?(?:[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d|\d{4}-\d\d-\d\dT\S+) ([A-Za-z][\w.-]*) [\w./@-]+\[\d+\]: "
+)
 _OF_THE_KERNEL = re.compile(
     r"(?i)dmesg|kern(?:el)?|journal(?:ctl)?|messages|syslog|xids?|nvrm|log|txt|out|gz|zst"
 )
@@ -33,38 +33,55 @@ _NODE_FOLDER = re.compile(
 _SYSTEM_FOLDERS = ("var", "log", "logs", "system", "crash")
 _PLAINLY_A_NODE = re.compile(r"(?i)(?:node|host|dgx|hgx|compute|nid|gpu(?=-|\d\d))[-_]?\d+")
 """`gpu0.log` may be a rank's."""
-_NO_HOST = re.compile(r"(?:rank|GPU|peer) |(?:mlx|roce|ibp?|rdma|erdma|bnxt|irdma|hns)\w*\d")
+_GPU = re.compile(r"GPU (\S+)")
+_DEVICE = re.compile(r"(mlx\d+_\d+)")
+_ADDRESS = re.compile(r"NIC (\S+)")
+_NO_HOST = re.compile(
+    r"(?:rank|GPU|NIC|peer|file server) |(?:mlx|roce|ibp?|rdma|erdma|bnxt|irdma|hns)\w*\d"
+)
 
 
 def with_nodes(diagnosis: Diagnosis) -> Diagnosis:
-    """The diagnosis, with the node among the places of each finding that names none, and in its
-    commands where it is one node."""
+    """The diagnosis, with the node among the places of each finding that names none, and with the
+    node, the GPU and the RDMA device in its commands where it is one."""
     return replace(diagnosis, findings=tuple(map(_with_node, diagnosis.findings)))
 
 
 def _with_node(finding: Finding) -> Finding:
-    if not all(map(_NO_HOST.match, finding.where)):
-        return finding
-    nodes = sorted({node for each in finding.evidence if (node := node_of(each))})
-    if not nodes:
-        return finding
-    from busbw.assess.placeholders import Known
-    from busbw.inventory.hostlist import fold
+    known: dict[str, str] = {}
+    if all(map(_NO_HOST.match, finding.where)):
+        nodes = sorted({node for each in finding.evidence if (node := node_of(each))})
+        if nodes:
+            from busbw.inventory.hostlist import fold
 
-    finding = replace(finding, where=(fold(nodes), *finding.where))
-    if len(nodes) > 1:
-        return finding
-    known = Known({"NODE": nodes[0]})
+            finding = replace(finding, where=(fold(nodes), *finding.where))
+        if len(nodes) == 1:
+            known["NODE"] = nodes[0]
+    for word, pattern in (("GPU", _GPU), ("DEVICE", _DEVICE), ("ADDRESS", _ADDRESS)):
+        named = [match[1] for place in finding.where if (match := pattern.fullmatch(place))]
+        if len(named) == 1:
+            known[word] = named[0]
+    return _with_commands(finding, known) if known else finding
+
+
+def _with_commands(finding: Finding, values: dict[str, str]) -> Finding:
+    from busbw.assess.placeholders import Known
+
+    address = values.pop("ADDRESS", "")
+    if address:
+        # The vendor's tools take the address as they take a name; paths below /sys do not.
+        finding = _with_texts(finding, lambda text: text.replace("<mst dev>", address))
+    return _with_texts(finding, Known(values).fill)
+
+
+def _with_texts(finding: Finding, fill: Callable[[str], str]) -> Finding:
+    """The finding, with what `fill` makes of each of its commands."""
     return replace(
         finding,
-        fixes=tuple(_filled(fix, known) for fix in finding.fixes),
-        verify=tuple(map(known.fill, finding.verify)),
-        would_settle=tuple(map(known.fill, finding.would_settle)),
+        fixes=tuple(replace(fix, commands=tuple(map(fill, fix.commands))) for fix in finding.fixes),
+        verify=tuple(map(fill, finding.verify)),
+        would_settle=tuple(map(fill, finding.would_settle)),
     )
-
-
-def _filled(fix: Fix, known: Known) -> Fix:
-    return replace(fix, commands=tuple(map(known.fill, fix.commands)))
 
 
 def node_of(evidence: Evidence) -> str:
@@ -74,10 +91,12 @@ def node_of(evidence: Evidence) -> str:
     ('node07', 'gpu-012')
     >>> node_of(Evidence("all.log", 1, "Nov 26 03:11:02 r1n03 kernel: NVRM: Xid 79")), node_of(Evidence("job1234.txt", 1, "NVRM: Xid 79"))
     ('r1n03', '')
+    >>> node_of(Evidence("e15.journal", 4, "Nov 27 00:52:11 gpu-003 sshd[41201]: error: closed"))
+    'gpu-003'
     """
     written = _SYSLOG.search(evidence.text)
     if written is not None:
-        return written[1]
+        return written[1] or written[2]
     path = PurePosixPath(evidence.artefact)
     words = [word for word in re.split(r"[.]|(?<!\d)_|_(?!\d)", path.name) if word]
     rest = [word for word in _parts(words) if not _OF_THE_KERNEL.fullmatch(word)]

@@ -48,6 +48,11 @@ _PEER = re.compile(
 _GPU = re.compile(
     r"\((?:PCI:)?(?P<pci>[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}(?:\.\d)?)\)", re.IGNORECASE
 )
+_NIC = re.compile(r"\b(?:mlx[45]_core|bnxt_en) (?P<pci>[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.\d)\b")
+"""The adapter of which its driver speaks."""
+_ROW = re.compile(r"^\|\s+(?P<gpu>\d+)\s+\S.*\|\s+[0-9A-F]{8}:[0-9A-F]{2}:[0-9A-F]{2}\.\d ")
+"""A row of nvidia-smi's table."""
+_FILE_SERVER = re.compile(r"\bnfs: server (?P<server>\S+) not responding")
 _NODE = re.compile(
     r"\bon node \(?(?P<node>[\w.-]+)|\berror: (?P<srun>[\w.\[\],-]+): tasks? "
     r"|^ *Peer host: +(?P<peer_host>[\w.-]+)$"
@@ -76,7 +81,10 @@ NAMED = (
         ),
     ),
     (_DEVICE, "{}", ("hca ", "dev", "net/ib")),
+    (_NIC, "NIC {}", ("mlx5_core ", "mlx4_core ", "bnxt_en ")),
     (_GPU, "GPU {}", ("(",)),
+    (_ROW, "GPU {}", ("| ",)),
+    (_FILE_SERVER, "file server {}", ("nfs: server ",)),
     (_PEER, "peer {}", ("<",)),
 )
 """What a line names, in which form it is shown, and words (lower case) of which every match has one: few
@@ -451,6 +459,9 @@ def places(text: str) -> tuple[str, ...]:
 
     >>> places("ssh: connect to host gpu-8 port 22: Connection refused"), places("node7: bash: line 1: orted: command not found")
     (('gpu-8',), ('node7',))
+
+    >>> places("mlx5_core 0000:48:00.0 ibs3: Link down"), places("nfs: server fs01 not responding, still trying")
+    (('NIC 0000:48:00.0',), ('file server fs01',))
 
     Who only noticed that another had ended is no place to look at.
 

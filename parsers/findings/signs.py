@@ -28,6 +28,11 @@ _ECHO = re.compile(
     r"^\s*(?:[+$#>] )?(?:export |declare -x |setenv |set |env )?[A-Z]\w*=\S*\s*$"
     r"|set (?:by environment )?to \S+\s*$|\bNamespace\("
 )
+_TYPED = re.compile(
+    r"\s*(?:\$ |(?:\([\w.-]+\) )?"
+    r"(?:\[[\w.-]+@[^\]]+\]|[\w.-]+@[\w.-]+(?::\S*)?|(?=\S*[-\d])[\w.-]+(?:\([\w-]+\))?)[#$>] ?)[a-z./]"
+)
+"""A prompt of a shell, a switch or a BMC, and what was typed behind it."""
 _SURE = (Weight.STRONG, Weight.CERTAIN)
 
 
@@ -78,6 +83,17 @@ def is_echo(line: str) -> bool:
     """
     has_mark = "=" in line or "set " in line or "Namespace(" in line
     return has_mark and _ECHO.search(line) is not None
+
+
+def is_typed(line: str) -> bool:
+    """Somebody typed the line as a command: it asks, and reports nothing.
+
+    >>> is_typed("leaf-03#show interfaces counters errors"), is_typed("u@leaf02:mgmt:~$ nv show interface"), is_typed("$ kubectl get pods")
+    (True, True, True)
+    >>> is_typed("[rank3]: RuntimeError: invalid device"), is_typed("# Out of bounds values : 3 FAILED"), is_typed("gpu-7: error: no such file")
+    (False, False, False)
+    """
+    return _TYPED.match(line) is not None
 
 
 def _signals_of(known: Catalogue) -> Mapping[str, Sequence[tuple[str, Signal]]]:

@@ -6,8 +6,9 @@ from __future__ import annotations
 from bisect import bisect
 from collections.abc import Iterator
 
+from busbw.parsers.findings import signs
 from busbw.parsers.findings.catalogue import Weight
-from busbw.parsers.findings.evidence import Clue, Sighting, View
+from busbw.parsers.findings.evidence import Clue, Sighting, View, places
 from busbw.parsers.findings.rules import Fires, Rule, Watch
 from busbw.parsers.findings.things import states
 
@@ -25,12 +26,13 @@ def _judge(view: View) -> Iterator[Clue]:
     seen = set()
     for watch in _STATES:
         for line in view.sightings(watch.name):
-            if " INFO " in line.text or line.place in seen:
+            if " INFO " in line.text or line.place in seen or signs.is_typed(line.text):
                 continue
             seen.add(line.place)
             reading = states.read(line.text, _heading(headings, line))
             if reading is not None:
-                yield line.clue(reading.entries[0], Weight.WEAK, "nccl-log")
+                where = places(line.text)
+                yield line.clue(reading.entries[0], Weight.WEAK, "nccl-log", where)
 
 
 def _heading(headings: tuple[Sighting, ...], line: Sighting) -> str:
@@ -67,5 +69,6 @@ RULE = Rule(
         "  DiskPressure   False   KubeletHasNoDiskPressure\n",
         "3: docker0: <NO-CARRIER,BROADCAST,MULTICAST,UP> mtu 1500 state DOWN mode DEFAULT\n",
         "hw-tc-offload: off\n",
+        "u@leaf-02:mgmt:~$ ip link show swp3 down\n",
     ),
 )

@@ -32,9 +32,11 @@ _PUBLISHED = re.compile(
 )
 _PEER = re.compile(r"[Cc]onnect to ([0-9.]+)<\d+>")
 _NO_ANSWER = re.compile(r"No route to host|Connection timed out")
-_LISTED = re.compile(
-    r"\[(\d+)\](?:docker|virbr|veth|br-[0-9a-f]|cni|flannel|cali|podman|lxc|lxd|tailscale|tun\d|zt|wg\d)"
+_NAMES = (
+    r"(?:docker|virbr|veth|br-[0-9a-f]|cni|flannel|cali|podman|lxc|lxd|tailscale|tun\d|zt|wg\d)"
 )
+_LISTED = re.compile(rf"\[(\d+)\]{_NAMES}")
+_VIRTUAL = re.compile(rf"(?:interface|Using)\s+(?:\[0\])?{_NAMES}")
 _SOCKET = re.compile(r"via NET/Socket/(\d+)")
 _LOOPBACK = "127."
 
@@ -50,6 +52,7 @@ def _judge(view: View) -> Iterator[Clue]:
     if failures:
         yield from _behind_the_first(view)
         yield from _loopback(published, view.sightings(_RANKS.name))
+    yield from _unreachable_publisher(published, failures)
     for line in failures:
         peer = _PEER.search(line.text)
         if peer and published and _NO_ANSWER.search(line.text):
@@ -71,6 +74,21 @@ def _behind_the_first(view: View) -> Iterator[Clue]:
         if listed:
             weight = Weight.STRONG if listed & used else Weight.WEAK
             yield line.clue("socket-virtual-iface", weight, "nccl-log", line.hosts)
+
+
+def _unreachable_publisher(
+    published: dict[str, tuple[str, Sighting]], failures: tuple[Sighting, ...]
+) -> Iterator[Clue]:
+    """One host publishes the address of a virtual interface, and others fail to connect to just that
+    address: the host that publishes it has the fault, the others suffer from it."""
+    seekers = {
+        (peer[1], line.host) for line in failures if (peer := _PEER.search(line.text)) is not None
+    }
+    for host, (address, line) in sorted(published.items()):
+        others = {seeker for wanted, seeker in seekers if wanted == address} - {host, None}
+        owners = [other for other, (own, _) in published.items() if own == address]
+        if others and owners == [host] and _VIRTUAL.search(line.text):
+            yield line.clue("socket-virtual-iface", Weight.CERTAIN, "nccl-log", (host,))
 
 
 def _loopback(
@@ -158,6 +176,13 @@ RULE = Rule(
             "\na:1:2 [0] NCCL INFO Channel 00 : 0[18000] -> 1[18000] [send] via NET/Socket/1\n"
             "a:1:2 [0] NCCL INFO Call to connect returned Connection timed out, retrying\n",
             (("socket-virtual-iface", "strong"),),
+        ),
+        Fires(
+            _A
+            + "node-b:11:12 [0] NCCL INFO Bootstrap : Using docker0:172.17.0.1<0>\nnode-a:11:13 [0]"
+            " NCCL WARN socketStartConnect: Connect to 172.17.0.1<43567> failed : Connection"
+            " refused\n",
+            (("socket-virtual-iface", "certain"), ("socket-ifname-mismatch", "weak")),
         ),
         Fires(
             _A + "node-b:11:12 [0] NCCL INFO Bootstrap: Using eth0:fd00::7<0>\n",

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum, auto
 
 from busbw.parsers.findings.catalogue import Weight
@@ -67,18 +67,23 @@ def _uses_gdr(line: str) -> int:
     return int("/GDRDMA" in line)
 
 
+_START = Watch("start", r"rank \d+ nranks \d+ .*- ?Init START")
+_COMMUNICATOR = re.compile(r"\bcommId (0x[0-9a-f]+)")
 _OTHERS = Watch("others", r"\bNCCL_[A-Z0-9_]+ set (?:by environment )?to ", keep=1)
 _SETTING = _group(r" set (?:by environment )?to (.*?)\.?\s*$")
-COMPARISONS = (
-    Comparison(
-        Watch(
-            "version",
-            r"^.{0,200}?:\d+:\d+ \[-?\d+\] NCCL INFO (?:NCCL|RCCL) version ?:? ?\d+\.\d+",
-        ),
-        _group(r"version ?:? ?(\d+\.\d+(?:\.\d+)?)"),
-        Kind.OTHER,
-        (("nccl-version-mismatch", Weight.STRONG),),
+VERSION = Comparison(
+    Watch(
+        "version",
+        r"^.{0,200}?:\d+:\d+ \[-?\d+\] NCCL INFO (?:NCCL|RCCL) version ?:? ?\d+\.\d+",
     ),
+    _group(r"version ?:? ?(\d+\.\d+(?:\.\d+)?)"),
+    Kind.OTHER,
+    (("nccl-version-mismatch", Weight.STRONG),),
+)
+_BARE_VERSION = Watch("bare version", r"^(?:NCCL|RCCL) version ?:? ?\d+\.\d+")
+"""As rank 0 prints it to its output, with no word of who it is."""
+COMPARISONS = (
+    VERSION,
     Comparison(
         Watch("using", r"NET/IB ?: Using +\[0\]"),
         _devices,
@@ -117,10 +122,35 @@ def _judge(view: View) -> Iterator[Clue]:
             if line.host is not None and value is not None:
                 stated.append((value, line))
         different = _different(each.kind, stated)
-        yield from _clues(each.clues, different)
+        yield from _clues(each, different, stated)
         silent = speaking - {line.host for _, line in stated}
         if each.absent and stated and silent and not different:
-            yield from _clues(each.absent, [line for _, line in stated[:2]])
+            for line in (line for _, line in stated[:2]):
+                yield from (line.clue(*clue, "nccl-log", line.hosts) for clue in each.absent)
+    for stated in _bare_versions(view):
+        yield from _clues(VERSION, _different(VERSION.kind, stated), stated)
+
+
+def _bare_versions(view: View) -> Iterator[list[tuple[str | int, Sighting]]]:
+    """The releases that the texts of one communicator state without a process: each is of the process
+    that starts in its text."""
+    if not view.has(_BARE_VERSION.name):
+        return
+    processes: dict[str, str | None] = {}
+    texts: dict[str, set[str]] = {}
+    """Of each communicator."""
+    for line in view.sightings(_START.name):
+        processes.setdefault(line.artefact, line.process)
+        comm = _COMMUNICATOR.search(line.text)
+        if comm is not None:
+            texts.setdefault(comm[1], set()).add(line.artefact)
+    versions = [
+        (value, replace(line, process=processes[line.artefact]))
+        for line in view.sightings(_BARE_VERSION.name)
+        if line.artefact in processes and (value := VERSION.value(line.text)) is not None
+    ]
+    for own in texts.values():
+        yield [(value, line) for value, line in versions if line.artefact in own]
 
 
 def _different(kind: Kind, stated: list[tuple[str | int, Sighting]]) -> list[Sighting]:
@@ -149,10 +179,23 @@ def _mixed(stated: list[tuple[str | int, Sighting]]) -> list[Sighting]:
     return [line for value, line in stated if not value and len(values[line.process]) > 1]
 
 
-def _clues(entries: tuple[tuple[str, Weight], ...], lines: list[Sighting]) -> Iterator[Clue]:
+def _clues(
+    comparison: Comparison, lines: list[Sighting], stated: list[tuple[str | int, Sighting]]
+) -> Iterator[Clue]:
+    """The lines, each with its host; what most hosts state places nothing."""
+    hosts: dict[str | int | None, set[str]] = {}
+    for value, line in stated:
+        hosts.setdefault(value, set()).update(line.hosts)
+    total = sum(map(len, hosts.values()))
     for line in lines:
-        for entry, weight in entries:
-            yield line.clue(entry, weight, "nccl-log", line.hosts)
+        own = hosts[comparison.value(line.text)]
+        where = tuple(sorted(own))
+        if comparison.kind is not Kind.OTHER:
+            where = line.hosts
+        elif len(own) * 2 > total:
+            where = ()
+        for entry, weight in comparison.clues:
+            yield line.clue(entry, weight, "nccl-log", where)
 
 
 def _line(host: str, text: str) -> str:
@@ -173,7 +216,7 @@ RULE = Rule(
         "Processes differ in their NCCL release or in a variable that must agree; a host has fewer"
         " NICs; a process has channels with GPUDirect RDMA and without."
     ),
-    watches=(*(each.watch for each in COMPARISONS), _OTHERS),
+    watches=(*(each.watch for each in COMPARISONS), _OTHERS, _BARE_VERSION, _START),
     judge=_judge,
     fires=(
         Fires(

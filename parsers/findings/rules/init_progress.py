@@ -28,10 +28,12 @@ def _judge(view: View) -> Iterator[Clue]:
         if len(ranks) < 2 or complete.get(comm):
             continue
         absent = sorted(set(range(nranks)) - set(ranks))
-        where = tuple(f"rank {rank}" for rank in absent[:16])
+        # Of a few ranks out of many the others' logs were not given: that is no place to look at.
+        are_most = len(ranks) * 2 > nranks
+        where = tuple(f"rank {rank}" for rank in absent[:16]) if are_most else ()
         for rank in sorted(ranks)[:2]:
             line = ranks[rank]
-            if absent and len(ranks) * 2 > nranks:
+            if absent and are_most:
                 yield line.clue("rank-not-entering", Weight.WEAK, "nccl-log", where)
             yield line.clue("socket-ifname-mismatch", Weight.WEAK, "nccl-log", where)
 

@@ -8,6 +8,7 @@ import functools
 import re
 from collections.abc import Iterator
 
+from busbw.parsers.findings import signs
 from busbw.parsers.findings.catalogue import Role, Weight, is_remark, load
 from busbw.parsers.findings.evidence import Clue, Place, View, places
 from busbw.parsers.findings.line_roles import LineRole, role_of, stated
@@ -65,7 +66,7 @@ def _judge(view: View) -> Iterator[Clue]:
         if place in settled or (place in judged and _NCCL.search(line.text)):
             continue
         reading = sentences.read(_SOURCE.sub(" ", stated(line.text)))
-        if reading is None or _is_harmless(line.text):
+        if reading is None or signs.is_typed(line.text) or _is_harmless(line.text):
             continue
         for entry in reading.entries:
             # Of lines that say no more than that it failed one in six named the cause.
@@ -109,6 +110,9 @@ RULE = Rule(
         "a:1:2 [0] NCCL INFO /dev/infiniband/uverbs0: Permission denied\n",
         "could not open libx.so, trying next\n",
         "0 errors, 0 failed\n",
+        "ACPI BIOS Error (bug): Could not resolve symbol [\\_SB.PC00._DSM], AE_NOT_FOUND\n",
+        "n3 sshd[41201]: error: kex_exchange_identification: Connection closed by remote host\n",
+        "leaf-03#show interfaces counters errors\n",
         "training failed at step 10\n",
         "F0827 15:46:04.819053  1144  1156 malloc.cc:56] failed to find entry 12\n",
         "it ended. This can happen if the host name could not be resolved, or the disk is full\n",

@@ -1,5 +1,5 @@
 """What the watchdogs of several ranks say together: who enqueued less, and whether they wait in the
-same operation.
+same operation. Where all of them do, none of them is missing.
 
 The rank that reports the time-out waits for somebody: it is the victim. Of ranks that print their
 last enqueued work, those with less did not reach the collective. Where nearly all ranks report one
@@ -39,16 +39,21 @@ def _judge(view: View) -> Iterator[Clue]:
             ranks = waits.setdefault((_group(line), work[1]), {})
             ranks[_rank(line)] = (work[2], work[3], line)
     started = _started(view)
+    differences: list[Clue] = []
     for ranks in waits.values():
-        yield from _compare(ranks)
-        yield from _silent(ranks, started)
+        differences += _compare(ranks)
+        differences += _silent(ranks, started)
     enqueued: dict[str, dict[str, tuple[int, Sighting]]] = {}
     for line in view.sightings(_ENQUEUED.name):
         last = _LAST.search(line.text)
         if last:
             enqueued.setdefault(_group(line), {}).setdefault(_rank(line), (int(last[1]), line))
     for counts in enqueued.values():
-        yield from _behind(counts)
+        differences += _behind(counts)
+    yield from differences
+    if not differences:
+        for ranks in waits.values():
+            yield from _all_wait(ranks, started, view.sightings(_ENQUEUED.name))
 
 
 def _compare(ranks: dict[str, tuple[str, str | None, Sighting]]) -> Iterator[Clue]:
@@ -87,6 +92,25 @@ def _silent(
         where = tuple(f"rank {rank}" for rank in sorted(silent, key=int))
         first = min(ranks, key=int)
         yield ranks[first][2].clue("rank-not-entering", Weight.STRONG, "watchdog", where)
+
+
+def _all_wait(
+    ranks: dict[str, tuple[str, str | None, Sighting]],
+    started: dict[int, set[str]],
+    enqueued: tuple[Sighting, ...],
+) -> Iterator[Clue]:
+    """Every rank of the largest communicator waits in one operation: who waits has entered it.
+
+    enqueued: lines of which none states less than another of its group.
+    """
+    nranks = max(started, default=0)
+    if nranks < _FEWEST or started[nranks] != ranks.keys() or len(ranks) != nranks:
+        return
+    lines = [line for _, _, line in ranks.values()]
+    for line in dict.fromkeys((*lines, *enqueued)):
+        yield line.clue("all-launched-not-completed", Weight.WEAK, "watchdog")
+    for entry in ("rank-not-entering", "collective-desync"):
+        yield lines[0].clue(entry, Weight.EXCLUDES, "watchdog")
 
 
 def _behind(counts: dict[str, tuple[int, Sighting]]) -> Iterator[Clue]:
@@ -136,7 +160,7 @@ RULE = Rule(
     name="watchdog-ranks",
     conclusion=(
         "Ranks that enqueued less did not enter the collective. Different operations or sizes "
-        "at one sequence number do not match."
+        "at one sequence number do not match. If all ranks wait in one operation, none is missing."
     ),
     watches=(_EXPIRED, _ENQUEUED, _STARTED),
     judge=_judge,
@@ -154,12 +178,19 @@ RULE = Rule(
             _complete(4) + "".join(_expired(rank, _REDUCE) for rank in (0, 1, 3)),
             (("rank-not-entering", "strong"),),
         ),
+        Fires(
+            _complete(4) + "".join(_expired(rank, _REDUCE) for rank in range(4)),
+            (
+                ("all-launched-not-completed", "weak"),
+                ("rank-not-entering", "excludes"),
+                ("collective-desync", "excludes"),
+            ),
+        ),
     ),
     silent=(
         _expired(0, _REDUCE) + _expired(1, _REDUCE),
         _expired(0, _REDUCE),
         _complete(4) + _expired(0, _REDUCE) + _expired(1, _REDUCE),
-        _complete(4) + "".join(_expired(rank, _REDUCE) for rank in range(4)),
         _enqueued(0, 11) + _enqueued(1, 11),
     ),
 )

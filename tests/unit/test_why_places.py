@@ -1,0 +1,127 @@
+"""What `busbw why` answers to lines that look bad and are not, and which place it names."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from busbw.cli import why_nodes, why_reading
+from busbw.model import Finding
+from busbw.parsers.findings import diagnose
+
+
+def _findings(folder: Path, **texts: str) -> tuple[Finding, ...]:
+    """The findings of texts, each in a file of its own."""
+    for name, text in texts.items():
+        (folder / name).write_text(text)
+    evidence = why_reading.read([str(folder)]).evidence
+    return why_nodes.with_nodes(diagnose.diagnose(evidence)).findings
+
+
+def _where(findings: tuple[Finding, ...], finding_id: str) -> tuple[str, ...]:
+    return next(each.where for each in findings if each.id == finding_id)
+
+
+_BOOT = """\
+[Thu Nov 26 00:40:00 2026] Linux version 5.15.0-119-generic
+[Thu Nov 26 00:40:02 2026] ACPI BIOS Error (bug): Could not resolve symbol [\\_SB.PC00.RP01._DSM], AE_NOT_FOUND
+[Thu Nov 26 00:40:02 2026] pci 0000:00:1f.0: BAR 13: failed to assign [io  size 0x1000]
+[Thu Nov 26 00:40:02 2026] pci 0000:3b:00.0: BAR 6: no space for [mem size 0x00080000 pref]
+"""
+_PROBE = """\
+Nov 27 00:52:11 n3 sshd[41201]: error: kex_exchange_identification: Connection closed by remote host
+Nov 27 00:52:11 n3 sshd[41201]: Connection closed by 10.0.0.9 port 51022
+"""
+
+
+def test_what_the_firmware_leaves_in_a_boot_log_is_no_failure(tmp_path: Path) -> None:
+    assert _findings(tmp_path, log=_BOOT) == ()
+
+
+def test_a_client_that_left_is_no_limit_of_sshd(tmp_path: Path) -> None:
+    assert _findings(tmp_path, log=_PROBE) == ()
+
+
+def test_a_limit_that_sshd_states_is_placed_at_the_host_of_the_line(tmp_path: Path) -> None:
+    line = "Nov 27 00:52:11 n3 sshd[7]: drop connection #12 from [10.0.0.9]:51 on [10.0.0.2]:22 past MaxStartups\n"
+    assert _where(_findings(tmp_path, **{"e15.journal": line}), "ssh-connection-limit") == ("n3",)
+
+
+def test_a_typed_command_is_no_evidence(tmp_path: Path) -> None:
+    assert _findings(tmp_path, log="leaf-03#show interfaces counters errors\n") == ()
+
+
+def test_a_port_of_a_switch_is_no_node(tmp_path: Path) -> None:
+    row = "swp3       down          9216   swp\n"
+    assert "node-unreachable" not in {each.id for each in _findings(tmp_path, log=row)}
+
+
+def test_the_kernels_line_names_the_adapter_and_the_file_server(tmp_path: Path) -> None:
+    texts = {
+        "gpu-11.dmesg": "mlx5_core 0000:48:00.0: Port module event: module 0, Cable unplugged\n",
+        "gpu-12.dmesg": "nfs: server fs01 not responding, still trying\n",
+    }
+    findings = _findings(tmp_path, **texts)
+    assert any({"gpu-11", "NIC 0000:48:00.0"} <= set(each.where) for each in findings)
+    assert _where(findings, "io-straggler") == ("gpu-12", "file server fs01")
+
+
+def test_the_row_of_nvidia_smi_names_the_gpu(tmp_path: Path) -> None:
+    row = "|   3  NVIDIA H100 80GB HBM3          On  |   00000000:61:00.0 Off |                 ERR! |\n"
+    assert _where(_findings(tmp_path, log=row), "gpu-fell-off-bus") == ("GPU 3",)
+
+
+def test_the_gpu_of_the_lines_stands_in_the_command_that_resets_it(tmp_path: Path) -> None:
+    line = "NVRM: Xid (PCI:0000:9b:00): 48, pid=1, name=python3, DBE (double bit error) ECC Error\n"
+    findings = _findings(tmp_path, log=line)
+    finding = next(each for each in findings if each.id == "gpu-ecc-uncorrectable")
+    commands = [command for fix in finding.fixes for command in fix.commands]
+    assert "nvidia-smi --gpu-reset -i 0000:9b:00" in commands
+
+
+def _log(rank: int, version: str, comm: str = "0xabc") -> str:
+    return (
+        f"NCCL version {version}+cuda12.2\n"
+        f"n{rank}:1{rank}:2 [0] NCCL INFO ncclCommInitRank comm 0x7f rank {rank} nranks 4 cudaDev 0"
+        f" busId 1000 commId {comm} - Init START\n"
+        f"n{rank}:1{rank}:2 [0] bootstrap.cc:77 NCCL WARN Message truncated : received 2048 bytes"
+        " instead of 1024\n"
+    )
+
+
+def test_the_release_that_one_host_states_alone_is_placed_there(tmp_path: Path) -> None:
+    logs = {f"out.{rank}": _log(rank, "2.21.5" if rank < 3 else "2.18.5") for rank in range(4)}
+    findings = _findings(tmp_path, **logs)
+    assert (findings[0].id, findings[0].where) == ("nccl-version-mismatch", ("n3",))
+
+
+def test_releases_of_two_communicators_are_not_compared(tmp_path: Path) -> None:
+    logs = {"a": _log(0, "2.21.5"), "b": _log(1, "2.18.5", "0xdef")}
+    findings = _findings(tmp_path, **logs)
+    assert all("2.18.5" not in item.text for each in findings for item in each.evidence)
+
+
+def test_an_address_that_others_do_not_reach_is_placed_at_its_publisher(tmp_path: Path) -> None:
+    refused = (
+        "NCCL WARN socketStartConnect: Connect to 172.17.0.1<43567> failed : Connection refused"
+    )
+    text = (
+        "n1:1:1 [0] NCCL INFO Bootstrap : Using eth0:10.0.0.1<0>\n"
+        "n3:1:1 [0] NCCL INFO Bootstrap : Using docker0:172.17.0.1<0>\n"
+        f"n1:1:2 [0] misc/socket.cc:484 {refused}\n"
+        f"n2:1:2 [0] misc/socket.cc:484 {refused}\n"
+    )
+    findings = _findings(tmp_path, log=text)
+    assert (findings[0].id, findings[0].where) == ("socket-virtual-iface", ("n3",))
+
+
+def test_of_ranks_that_all_wait_in_one_operation_none_is_missing(tmp_path: Path) -> None:
+    text = "".join(
+        f"n:{rank}:9 [0] NCCL INFO comm 0x7f rank {rank} nranks 4 cudaDev 0 busId 1000 commId 0xabc"
+        " - Init COMPLETE\n"
+        f"[rank{rank}]:[E1126 x.cpp:616] [Rank {rank}] Watchdog caught collective operation timeout:"
+        " WorkNCCL(SeqNum=8, OpType=ALLREDUCE, NumelIn=1, NumelOut=1, Timeout(ms)=1800000)\n"
+        for rank in range(4)
+    )
+    findings = _findings(tmp_path, log=text)
+    assert (findings[0].id, findings[0].where) == ("all-launched-not-completed", ())
+    assert "rank-not-entering" not in {each.id for each in findings}
