@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import stat
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -163,3 +165,14 @@ def test_stored_literals_find_the_same(folder: Path, monkeypatch: pytest.MonkeyP
 
     monkeypatch.setattr(scan_literals, "_compiled", compiled)
     assert Scanner(patterns).scan(text) == first
+
+
+def test_tables_of_several_installations_have_room(tmp_path: Path) -> None:
+    environment = {**os.environ, "XDG_CACHE_HOME": str(tmp_path)}
+    log = tmp_path / "a.log"
+    log.write_text("gpu1:41:42 [0] NCCL INFO Using network IB\nRuntimeError: NCCL error\n")
+    for command in ("read", "why"):
+        argv = (sys.executable, "-m", "busbw", command, str(log))
+        subprocess.run(argv, env=environment, stdout=subprocess.DEVNULL, check=False)
+    count = len(list((tmp_path / "busbw" / "tables").iterdir()))
+    assert 10 < count < table_cache._MOST_FILES / 8
