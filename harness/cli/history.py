@@ -22,6 +22,7 @@ _BARS = "▁▂▃▄▅▆▇█"
 _WIDTH = 24
 """Newest runs of a number that are drawn."""
 _MOST_OUTLIERS = 3
+_NEXT = "busbw run; of saved outputs: busbw diff AFTER BEFORE, busbw read --csv FILE"
 
 
 def register(parser: argparse.ArgumentParser) -> None:
@@ -90,7 +91,7 @@ def run(args: argparse.Namespace) -> int:
         raise UsageError(
             f"no run in {args.out} {what}",
             seen="; ".join(problems) or f"{len(table)} numbers of {table['run'].nunique()} runs",
-            next_step="busbw run --survey" if args.by_rail else "busbw run",
+            next_step="busbw run --survey" if args.by_rail else _NEXT,
         )
     numbers = history.with_rolling(numbers)
     if args.frame is not None:

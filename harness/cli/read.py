@@ -43,6 +43,7 @@ from busbw.parsers.logs.failure_lines import FailureLine
 from busbw.parsers.logs.formats import formats, formats_for, line_formats
 from busbw.parsers.logs.scan import Pattern, Scanner, scanner_of
 from busbw.parsers.nccl_tests import results_json
+from busbw.parsers.nccl_tests.shape import Level, level, low_alltoall
 from busbw.parsers.nccl_tests.table import KIND
 from busbw.reports import phrases
 from busbw.reports.safe import csv_cell, one_line
@@ -577,6 +578,10 @@ def run(args: argparse.Namespace) -> int:
         sys.stdout.write("\n".join(each.text for each in shown))
         if any(each.is_unread for each in shown):  # which and why stands on standard output
             write_message(_NEXT_LINE)
+        levels = [each.levels for each in shown]
+        if sum(map(bool, levels)) > 1:  # of one text it stands among the remarks
+            for text in low_alltoall([level for of_text in levels for level in of_text]):
+                sys.stdout.write(f"\nproblem {text}\n")
         return _worst(each.status for each in shown)
 
 
@@ -593,11 +598,14 @@ def _with_contract(texts: Sequence[ReadText], contract: Path, fabric_name: str |
 
     tables = [table for text in texts for each in text.documents for table in _results(each)]
     texts_status = exit_status(texts)
-    lines, status = read_contract.lines(
-        contract, tables, all_whole=texts_status == 0, over_sockets=over_sockets
+    headline, lines, status = read_contract.lines(
+        contract,
+        tables,
+        not_whole=[text.name for text in texts if _status(text) != 0],
+        over_sockets=over_sockets,
     )
     columns = _columns()
-    sys.stdout.write(f"{as_text(texts, columns)}\n{terminal.printed(lines, columns)}")
+    sys.stdout.write(f"{headline}{as_text(texts, columns)}\n{terminal.printed(lines, columns)}")
     if not all(text.documents for text in texts):
         write_message(_NEXT_LINE)
     return _worst((texts_status, status))
@@ -623,11 +631,15 @@ class _Shown:
     is_unread: bool
     """Nothing in it is known."""
     status: int
+    levels: tuple[Level, ...]
+    """Of its tables of all_reduce and alltoall."""
 
 
 def _show(source: intake.Source, columns: int) -> _Shown:
     text = read_one(source)
-    return _Shown(as_text((text,), columns), not text.documents, _status(text))
+    tables = [table for each in text.documents for table in _results(each)]
+    levels = tuple(filter(None, map(level, tables)))
+    return _Shown(as_text((text,), columns), not text.documents, _status(text), levels)
 
 
 def _unread(text: ReadText) -> str:

@@ -7,6 +7,7 @@ machine is the one that was bought, only `busbw run provider-acceptance` sees; s
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Collection, Sequence
 from pathlib import Path
@@ -16,6 +17,7 @@ from busbw.model import CriterionResult, Status
 from busbw.model.benchmark import BenchmarkCase, BenchmarkResult
 from busbw.parsers import contract as judge
 from busbw.parsers.contract import Launches
+from busbw.parsers.expect.saved import uneven_nodes
 from busbw.parsers.nccl_tests import rates
 from busbw.parsers.nccl_tests.checks import FEWEST_ITERATIONS, timed_iterations
 from busbw.parsers.nccl_tests.copies import first_copies
@@ -33,14 +35,15 @@ def lines(
     path: Path,
     tables: Sequence[BenchmarkResult],
     *,
-    all_whole: bool,
+    not_whole: Sequence[str] = (),
     over_sockets: Sequence[str] = (),
-) -> tuple[tuple[Line, ...], int]:
-    """What to print, the verdict last, and the exit status: 0 = every number is met, 1 = one is
+) -> tuple[str, tuple[Line, ...], int]:
+    """What to print before the tables (empty = all is met) and behind them, the verdict last, and the exit
+    status: 0 = every number is met, 1 = one is
     missed, 3 = one is not measured, or not on enough launches, or an output says nothing.
 
-    all_whole: every output was read, to its end, with right data. What the others show is no proof
-    that the numbers are met where a launch beside them failed.
+    not_whole: the outputs that were not read, not to their end, or hold wrong data. What the others
+    show is no proof that the numbers are met where a launch beside them failed.
     over_sockets: the outputs in which NCCL's log says that the bytes went over TCP sockets, which is
     not what a fabric's numbers are about.
 
@@ -56,17 +59,25 @@ def lines(
     unchecked = _unchecked(
         {str(cases[each.case].collective) for each in contract.criteria}, launches
     )
+    partial = _partial_nodes(
+        contract, {str(cases[each.case].collective) for each in contract.criteria}, launches
+    )
     sockets = [] if contract.nodes == 1 else list(over_sockets)
-    if status is Status.PASS and (unchecked or sockets or not all_whole):
+    if status is Status.PASS and (unchecked or sockets or partial or not_whole):
         status = Status.UNKNOWN
     copies = len(tables) - len(launches)
     notes = []
     if copies:
         notes.append(Line(f"  tables that repeat another one, counted once: {copies}"))
-    if not all_whole:
+    if not_whole:
+        names = ", ".join(not_whole[:3]) + (" …" if len(not_whole) > 3 else "")
         notes.append(
-            Line("  not every output is whole and right: see above; it counts against a pass")
+            Line(
+                f"  not every output is whole and right: {names}, see above; it counts against a pass"
+            )
         )
+    for text in partial:
+        notes.append(Line(f"  {text}; it counts against a pass"))
     if unchecked:
         notes.append(
             Line(
@@ -84,17 +95,27 @@ def lines(
         )
     met = sum(each.status is Status.PASS for each in results)
     command = f"busbw run {_PLAYBOOK} --contract {shlex.quote(str(path))}"
+    ordered = sorted(results, key=lambda each: each.status is not Status.FAIL)
     shown = [
-        *terminal.table(terminal.CRITERIA, map(_row, results)),
+        *terminal.table(terminal.CRITERIA, map(_row, ordered)),
         *notes,
         Line("  not shown by saved outputs: specification, links, settings, all nodes together"),
         Line(f"  next  {command}", unbroken=True),
         Line(f"busbw: {_WORDS.get(status, _OPEN)} {met} of {len(results)} criteria met {path}"),
     ]
-    return tuple(Line(one_line(each.text), each.indent, each.unbroken) for each in shown), {
-        Status.PASS: 0,
-        Status.FAIL: 1,
-    }.get(status, 3)
+    headline = ""
+    if status is not Status.PASS:
+        headline = one_line(f"{_WORDS.get(status, _OPEN)}  {_first(ordered, notes)}") + "\n"
+    printed = tuple(Line(one_line(each.text), each.indent, each.unbroken) for each in shown)
+    return headline, printed, {Status.PASS: 0, Status.FAIL: 1}.get(status, 3)
+
+
+def _first(results: Sequence[CriterionResult], notes: Sequence[Line]) -> str:
+    """The criterion that decides, and why; where all are met, what counts against a pass."""
+    for each in results:
+        if each.status is not Status.PASS:
+            return f"{each.id} {judge.words(each)}: {each.reason}"
+    return notes[0].text.strip() if notes else ""
 
 
 def _status(results: Sequence[CriterionResult]) -> Status:
@@ -117,6 +138,29 @@ def _unchecked(collectives: Collection[str], tables: Sequence[BenchmarkResult]) 
             )
             seen[table.collective] = seen.get(table.collective, False) or checked
     return tuple(sorted(collective for collective, checked in seen.items() if not checked))
+
+
+def _partial_nodes(
+    contract: Contract, collectives: Collection[str], tables: Sequence[BenchmarkResult]
+) -> tuple[str, ...]:
+    """Tables of these collectives in which GPUs of the nodes take no part, as far as their lists of
+    devices show it: uneven nodes, or fewer ranks on a node than the specification has GPUs."""
+    wanted = re.search(r"\d+", contract.specification.get("gpus", ""))
+    texts = []
+    for table in tables:
+        if table.collective not in collectives:
+            continue
+        uneven = uneven_nodes(table)
+        nodes, ranks = table.nodes or 0, table.nranks or 0
+        if uneven:
+            of_contract = f"; the contract says {wanted[0]} GPUs each" if wanted else ""
+            texts.append(f"{table.collective}: {uneven}{of_contract}")
+        elif wanted and 0 < ranks < int(wanted[0]) * nodes:
+            texts.append(
+                f"{table.collective}: {ranks} ranks on {phrases.count(nodes, 'node')}, and the contract"
+                f" says {wanted[0]} GPUs each"
+            )
+    return tuple(dict.fromkeys(texts))
 
 
 def _row(result: CriterionResult) -> tuple[str, ...]:

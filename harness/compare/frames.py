@@ -160,7 +160,7 @@ def results(
         raise UsageError(
             f"{' '.join(map(str, patterns))}: no run directory",
             seen=f"{len(paths)} paths",
-            next_step='name run directories, such as busbw.load("runs/*")',
+            next_step="name the folders that busbw run made, such as 'runs/*'; saved outputs: busbw read --csv FILE",
         )
     readable, unreadable = [], []
     for run in map(RunDir, runs):

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 
 from busbw.errors import UsageError
 from busbw.fabrics.fabric import intra_node_fabrics, network_fabrics
+from busbw.inventory.hostlist import fold
 from busbw.model import Limit, Status
 from busbw.model.benchmark import BenchmarkResult
 from busbw.parsers.expect import baselines, cluster, judge
@@ -70,12 +71,16 @@ def with_remarks(document: Document) -> Document:
     if len(results) != len(document.records):
         return document
     problems += shape.contradictions(results)
+    problems += shape.low_alltoall(tuple(filter(None, map(shape.level, results))))
     return replace(document, records=tuple(records), problems=tuple(problems), faults=tuple(faults))
 
 
 def remarks(result: BenchmarkResult) -> tuple[Remark, ...]:
     """What the numbers of a table show; () = nothing worth a word."""
     shown = tuple(Remark(text) for text in shape.remarks(result.rows))
+    uneven = uneven_nodes(result)
+    if uneven:
+        shown = (*shown, Remark(f"{uneven}: not every GPU took part, or they are not all there"))
     hardware = _hardware(result)
     best = _best(result)
     if hardware is None or best is None or result.collective not in cluster.COLLECTIVES:
@@ -86,6 +91,28 @@ def remarks(result: BenchmarkResult) -> tuple[Remark, ...]:
         return (*shown, above)
     low = _low(result, hardware)
     return shown if low is None else (*shown, low)
+
+
+def uneven_nodes(result: BenchmarkResult) -> str:
+    """`gpu-008 has 4 ranks, gpu-[001-007] 8 each`; empty = all have as many, or the list of devices
+    is not complete, or of several communicators."""
+    groups = {line.group for line in result.ranks}
+    if len(groups) != 1 or len(result.ranks) != result.nranks:
+        return ""
+    ranks = Counter(line.host for line in result.ranks)
+    times = Counter(ranks.values())
+    usual = max(times, key=lambda count: (times[count], count))
+    odd: dict[int, list[str]] = {}
+    for host, count in sorted(ranks.items()):
+        odd.setdefault(count, []).append(host)
+    others = fold(odd.pop(usual))
+    if not odd:
+        return ""
+    parts = [
+        f"{fold(hosts)} {'have' if len(hosts) > 1 else 'has'} {count} {'rank' if count == 1 else 'ranks'}"
+        for count, hosts in sorted(odd.items())
+    ]
+    return f"{', '.join(parts)}, {others} {usual} each"
 
 
 def expect_command(

@@ -99,7 +99,8 @@ def _summary(log: NcclLog) -> tuple[tuple[str, str], ...]:
         ("lines", f"{log.lines}"),
         (
             "processes",
-            f"{named or len(log.processes)} on {len(hosts)} host{'s' * (len(hosts) != 1)}",
+            f"{named or len(log.processes)}"
+            + (f" on {len(hosts)} host{'s' * (len(hosts) != 1)}" if hosts else ""),
         ),
     ]
     for label, show in _SHOWN:

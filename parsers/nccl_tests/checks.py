@@ -96,6 +96,7 @@ def _hints(facts: RunFacts) -> Hints:
         _listed_ranks(facts.ranks, facts.ranks_per_line),
         len({line.rank for line in facts.ranks}) * facts.ranks_per_line,
         _is_list_complete(facts),
+        _missing_ranks(facts),
         facts.logged_ranks
         if facts.logged_ranks or not facts.quoted_ranks
         else (facts.quoted_ranks,),
@@ -128,6 +129,15 @@ def _is_list_complete(facts: RunFacts) -> bool:
     if not ranks or len(ranks) != max(ranks) // step + 1:
         return False
     return all(rank % step == 0 for rank in ranks)
+
+
+def _missing_ranks(facts: RunFacts) -> tuple[int, ...]:
+    """Ranks up to the last of the list that it does not name; () = of several groups."""
+    listed = {line.rank for line in facts.ranks}
+    if not listed or len({line.group for line in facts.ranks}) > 1:
+        return ()
+    every = range(0, max(listed) + 1, facts.ranks_per_line)
+    return tuple(rank for rank in every if rank not in listed)[:100]
 
 
 def _nodes(facts: RunFacts, nranks: int | None) -> int | None:

@@ -36,6 +36,9 @@ class Identity:
     """The one of the problems that says that the device list has lost ranks."""
 
 
+_MOST_MISSING = 8
+
+
 @dataclass(frozen=True, slots=True)
 class Hints:
     """What the text says about the run outside its rows."""
@@ -48,6 +51,8 @@ class Hints:
     """Ranks that have an entry in it, over all groups."""
     list_is_complete: bool = False
     """True = the list has every rank from 0 on."""
+    missing_ranks: tuple[int, ...] = ()
+    """Those up to its last one that it does not name."""
     logged_ranks: tuple[int, ...] = ()
     """`nranks` values of NCCL's own lines, most frequent first; where there are none, what a quoted
     command line would start."""
@@ -313,7 +318,10 @@ def _missing_ranks(fitting: tuple[int, int] | None, hints: Hints) -> str | None:
         fit = f"{fewest}" if fewest == most else f"{fewest} to {most}"
         return f"the device list names {entries} ranks, but sizes and bandwidths are those of {fit}"
     if not hints.list_is_complete:
-        return f"the device list is incomplete: it names {entries} of the {listed} ranks up to its last"
+        few = hints.missing_ranks[:_MOST_MISSING]
+        more = " …" if len(hints.missing_ranks) > len(few) else ""
+        which = f", not rank {', '.join(map(str, few))}{more}" if few else ""
+        return f"the device list is incomplete: it names {entries} of the {listed} ranks up to its last{which}"
     return None
 
 

@@ -12,7 +12,9 @@ show: one measurement, made twice, with numbers that are far apart.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from itertools import pairwise, takewhile
 
 from busbw.model.benchmark import BenchmarkResult, BenchmarkRow, Measurement
@@ -124,6 +126,69 @@ def contradictions(results: Sequence[BenchmarkResult]) -> tuple[str, ...]:
             alike.setdefault(_measurement(result), []).append(place)
     texts = (_contradiction(results, places) for places in alike.values() if len(places) > 1)
     return tuple(filter(None, texts))
+
+
+_ALLTOALL_SHARE = 1 / 3
+"""Of what an all_reduce of the same GPUs leads one to expect: far enough from it that neither NVLink SHARP
+nor a tree, which raise all_reduce alone, explains the difference. This project's own choice."""
+
+
+@dataclass(frozen=True, slots=True)
+class Level:
+    """What one table of several nodes reaches at large sizes."""
+
+    collective: str
+    devices: str
+    """Digest of its list of devices."""
+    nodes: int
+    per_node: int
+    busbw_gb_s: float
+    """The most, out of place."""
+
+
+def level(result: BenchmarkResult) -> Level | None:
+    """None = no all_reduce or alltoall of several nodes with as many ranks each, or no large size."""
+    nodes, ranks = result.nodes or 0, result.nranks or 0
+    if result.collective not in ("all_reduce", "alltoall") or not result.ranks:
+        return None
+    if nodes < 2 or ranks % nodes or ranks // nodes < 2:
+        return None
+    large = [
+        row.out_of_place.busbw_gb_s
+        for row in result.rows
+        if row.out_of_place is not None and row.size_bytes >= _LARGE_FROM_BYTES
+    ]
+    if not large:
+        return None
+    devices = sorted(f"{line.host} {line.device} {line.bus_id}" for line in result.ranks)
+    digest = hashlib.sha256("\n".join(devices).encode(errors="replace")).hexdigest()
+    return Level(result.collective, digest, nodes, ranks // nodes, max(large))
+
+
+def low_alltoall(levels: Sequence[Level]) -> tuple[str, ...]:
+    """An alltoall far below the all_reduce of the same GPUs, in words.
+
+    Between nodes a ring all_reduce of g GPUs a node runs at g times the rate of one GPU's network, an
+    alltoall at that of one: its busbw is about 1/g.
+    """
+    best: dict[tuple[str, str], Level] = {}
+    for each in levels:
+        key = (each.collective, each.devices)
+        if key not in best or each.busbw_gb_s > best[key].busbw_gb_s:
+            best[key] = each
+    texts = []
+    for (collective, devices), low in best.items():
+        high = best.get(("all_reduce", devices))
+        if collective != "alltoall" or high is None:
+            continue
+        if 0 < low.busbw_gb_s < _ALLTOALL_SHARE * high.busbw_gb_s / low.per_node:
+            texts.append(
+                f"alltoall gives {format_bandwidth(low.busbw_gb_s)}, 1/{high.busbw_gb_s / low.busbw_gb_s:.0f}"
+                f" of the {format_bandwidth(high.busbw_gb_s)} of all_reduce on the same {low.nodes} nodes x"
+                f" {low.per_node} GPUs; with a NIC for each GPU about 1/{low.per_node} is usual: traffic between"
+                " rails is slow, or a setting of alltoall (PXN, NCCL_P2P_*, channels) differs"
+            )
+    return tuple(texts)
 
 
 def _measurement(result: BenchmarkResult) -> object:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -145,3 +146,54 @@ def test_a_criterion_about_a_setting_is_not_judged_by_a_table(
 def test_no_document_for_machines_has_it(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["read", "--json", "--contract", "c.yaml", __file__]) == 2
     assert "leave --json and --csv out" in capsys.readouterr().err
+
+
+def composed(ranks: int) -> str:
+    """A table of so many ranks, eight on a node and the rest on the last one."""
+    text = table(lambda _: 361, nodes=ranks // 4, per_node=4)  # type: ignore[misc]
+
+    def placed(found: re.Match[str]) -> str:
+        rank = int(found[1])
+        return f"Rank {rank:2d} {found[2]} on node{rank // 8:02d} device  {rank % 8} [0000:{rank % 8:02x}:00]"
+
+    return re.sub(r"Rank +(\d+) (Group .*) on node\d+ device +\d+ \[0000:\w+:00\]", placed, text)
+
+
+def test_nodes_with_fewer_ranks_than_the_others_count_against_a_pass(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    contract = CONTRACT.replace("trials: 3", "trials: 1")
+    text = composed(60)
+    status, out = judged(tmp_path, capsys, contract, text)
+    assert status == 3, out
+    assert "all_reduce: node07 has 4 ranks, node[00-06] 8 each; it counts against a pass" in out
+    assert out.splitlines()[-1].startswith("busbw: INCONCLUSIVE 1 of 1 criteria met")
+    status, out = judged(tmp_path, capsys, contract + "specification: {gpus: 8}\n", text)
+    assert status == 3
+    assert "8 each; the contract says 8 GPUs each; it counts against a pass" in out
+
+
+def test_half_of_the_gpus_that_the_contract_specifies_count_against_a_pass(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    contract = CONTRACT.replace("trials: 3", "trials: 1") + "specification: {gpus: 8}\n"
+    four = table(lambda _: 361, nodes=8, per_node=4)  # type: ignore[misc]
+    status, out = judged(tmp_path, capsys, contract, four)
+    assert status == 3
+    assert "all_reduce: 32 ranks on 8 nodes, and the contract says 8 GPUs each" in out
+    assert judged(tmp_path, capsys, contract, launches(361))[0] == 0
+
+
+def test_a_missed_criterion_stands_before_those_that_are_met_and_a_bad_output_is_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    contract = CONTRACT + '  - {id: "2", case: all-reduce, size: 4G, busbw_gb_s: 400, trials: 3}\n'
+    cut = launches(361)[:-200]
+    status, out = judged(tmp_path, capsys, contract, launches(361, 360, 362), cut)
+    assert status == 1
+    assert out.splitlines()[0] == (
+        "NUMBERS MISSED  2 all_reduce at 4 GiB: at least 400.0 GB/s: -9.8% against the limit"
+    )
+    rows = [line.split()[0] for line in out.splitlines() if " all_reduce 4 GiB  ≥ " in line]
+    assert rows == ["2", "1"]
+    assert "not every output is whole and right: /1.out, see above" in out

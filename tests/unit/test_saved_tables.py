@@ -305,3 +305,54 @@ def test_few_timed_iterations_are_remarked_and_none_is_bad(
     assert read(capsys, tmp_path / "few.out", text)[0] == status
     out = read(capsys, tmp_path / "few.out", text)[1]
     assert said in out if said else "of each size timed" not in out
+
+
+def alltoall_and_all_reduce(alltoall_gb_s: float, all_reduce_gb_s: float) -> list[str]:
+    """Two composed outputs of 64 ranks on 8 nodes: an alltoall without in-place check, and an all_reduce."""
+    all_reduce = table(lambda _: all_reduce_gb_s, nodes=8)
+    rows = []
+    total = 0.0
+    for line in all_reduce.splitlines():
+        cells = line.split()
+        if not line.startswith("#") and "float" in cells:
+            size = int(cells[0])
+            algbw = alltoall_gb_s * 64 / 63
+            side = f"{size / algbw / 1e3:9.2f}  {algbw:7.4f}  {alltoall_gb_s:7.4f}"
+            line = f"{size}  {size // 256}  float  none  -1  {side}  0  {side}  N/A"
+            total = alltoall_gb_s
+        if line.startswith("# Avg bus bandwidth"):
+            line = f"# Avg bus bandwidth    : {total:.4f}"
+        rows.append(line)
+    command = "$ mpirun -np 64 ./build/alltoall_perf -b 1G -e 4G -f 2\n"
+    return [all_reduce, command + "\n".join(rows) + "\n"]
+
+
+@pytest.mark.parametrize("alltoall_gb_s, is_low", [(9.0, True), (40.0, False)])
+def test_an_alltoall_far_below_the_all_reduce_of_the_same_gpus_is_remarked(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], alltoall_gb_s: float, is_low: bool
+) -> None:
+    files = []
+    for place, text in enumerate(alltoall_and_all_reduce(alltoall_gb_s, 370.0)):
+        files.append(tmp_path / f"{place}.out")
+        files[-1].write_text(text)
+    says = "alltoall gives 9.00 GB/s, 1/41 of the 370.0 GB/s of all_reduce on the same 8 nodes x 8 GPUs"
+    for names in (files, [tmp_path]):
+        main(["read", *map(str, names)])
+        out = capsys.readouterr().out
+        assert "alltoall · 64 ranks · 8 nodes" in out
+        assert out.count(says) == int(is_low)
+    both = tmp_path / "both.log"
+    both.write_text("".join(path.read_text() for path in files))
+    main(["read", str(both)])
+    assert capsys.readouterr().out.count(says) == int(is_low)
+
+
+def test_a_node_with_fewer_ranks_than_the_others_is_remarked() -> None:
+    ranks = tuple(
+        RankLine(rank, f"node{min(rank // 8, 2)}", rank % 8, "NVIDIA H100 80GB HBM3")
+        for rank in range(20)
+    )
+    even = BenchmarkResult("all_reduce", 16, 2, (), ranks[:16], None, None, None, None, True, ())
+    odd = BenchmarkResult("all_reduce", 20, 3, (), ranks, None, None, None, None, True, ())
+    assert saved.uneven_nodes(even) == ""
+    assert saved.uneven_nodes(odd) == "node2 has 4 ranks, node[0-1] 8 each"
