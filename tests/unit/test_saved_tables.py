@@ -327,7 +327,7 @@ def alltoall_and_all_reduce(alltoall_gb_s: float, all_reduce_gb_s: float) -> lis
     return [all_reduce, command + "\n".join(rows) + "\n"]
 
 
-@pytest.mark.parametrize("alltoall_gb_s, is_low", [(9.0, True), (40.0, False)])
+@pytest.mark.parametrize(("alltoall_gb_s", "is_low"), [(9.0, True), (40.0, False)])
 def test_an_alltoall_far_below_the_all_reduce_of_the_same_gpus_is_remarked(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], alltoall_gb_s: float, is_low: bool
 ) -> None:
