@@ -147,9 +147,6 @@ of a cable is left to each."""
 FEWEST_AS_SLOW = 2
 """Other pairs of a leaf that are as slow, for the cable to be likelier than the pair. Source:
 assumption, one may be a chance."""
-LAUNCHES_OF_SHARED = 3
-"""That must speak against it: a passing load looks like that in one launch, and seldom in three.
-Source: assumption; the ablation changed no end."""
 LAUNCHES_OF_HASHED_PATH = 5
 """Hashed flows collide at random in each launch: fewer launches do not flag a path that leaves its
 leaf. Source: goal."""

@@ -25,7 +25,6 @@ from busbw.parsers.blame.constants import (
     FEWEST_LAUNCHES,
     FLICKER,
     LAUNCHES_OF_HASHED_PATH,
-    LAUNCHES_OF_SHARED,
     LEAST_LOSS,
     PASSED,
     STANDS_OUT,
@@ -107,7 +106,7 @@ class Proof:
             # Good in more launches than the bad ones speak for.
             return False
         shared = account.part.kind in SHARED
-        fewest = LAUNCHES_OF_SHARED if shared else FEWEST_LAUNCHES
+        fewest = FEWEST_LAUNCHES
         explained = [self._columns.levels[i] for i in account.explained]
         of_nodes = account.part.kind in _INSIDE_LEAVES
         across = of_nodes and self._accounting.only_across(account.part, account.explained)

@@ -33,7 +33,6 @@ from busbw.parsers.blame.constants import (
     FEWEST_LAUNCHES,
     FEWEST_PARTS,
     FEWEST_RAILS,
-    LAUNCHES_OF_SHARED,
     LEAST_SHARE,
     MOST_FLOWS,
     MOST_THIN,
@@ -345,7 +344,7 @@ def _by_part(
 def _proved(means: _Means, parts: tuple[_Means, ...]) -> bool:
     share = means.share
     agree = sum(loss > AGREES * share for loss in means.losses)
-    if len(means.launches) < LAUNCHES_OF_SHARED or agree < ALWAYS * len(means.losses):
+    if len(means.launches) < FEWEST_LAUNCHES or agree < ALWAYS * len(means.losses):
         return False
     if means.calm < LEAST_SHARE:
         return False

@@ -125,7 +125,6 @@ PARTS = {
     ),
     "small leaves that their nodes explain": _number(explain, "SMALL_LEAF", 0),
     "what has passed": _number(proof, "PASSED", 10**9),
-    "three launches for shared parts": _number(proof, "LAUNCHES_OF_SHARED", 2),
     "a cost for each kind": _number(accounts, "COST", dict.fromkeys(constants.COST, 33.0)),
     "FLICKER": _number(accounts, "FLICKER", 0.0),
     "PATTERN": _number(accounts, "PATTERN", 0.0),
