@@ -23,6 +23,10 @@ _BEFORE = 40
 """Characters shown before ` NCCL WARN ` of a line that is too long to be shown whole."""
 
 
+_PASSED_ON = "secondary-error"
+"""It says that a line passes on another one's error: beside a cause it is no cause of its own."""
+
+
 def answer(diagnosis: Diagnosis, shown: tuple[Finding, ...], reading: Reading) -> str:
     """The diagnosis for people: verdict first, then cause, evidence, fix, what else is possible,
     and what was read."""
@@ -30,6 +34,8 @@ def answer(diagnosis: Diagnosis, shown: tuple[Finding, ...], reading: Reading) -
     leader = leading_guess(diagnosis)
     consequences = {name for each in stated for name in _explains(each.id)}
     guesses = [each for each in possible if each.id not in consequences and each is not leader]
+    if stated or leader is not None:
+        guesses = [each for each in guesses if each.id != _PASSED_ON]
     blocks = [_stated_lines(each, possible) for each in stated]
     if leader is not None:
         blocks.append(_leading_lines(leader, diagnosis, reading))
@@ -240,6 +246,7 @@ def _guess_lines(guesses: list[Finding], named: list[Finding], diagnosis: Diagno
     """
     lines = {(item.artefact, item.line_no) for each in named for item in each.evidence[:_EVIDENCE]}
     where = {place for each in named for place in each.where}
+    steps = {step for each in named for step in each.would_settle}
     if not any(map(is_stated, named)):
         lines |= {(line.artefact, line.line_no) for line in diagnosis.unexplained[:1]}
     out = ["also possible, not shown by the evidence alone:" if named else "possible causes:"]
@@ -255,7 +262,9 @@ def _guess_lines(guesses: list[Finding], named: list[Finding], diagnosis: Diagno
         ]
         if not where.issuperset(finding.where):
             out.append(f"  {'':<28}  where: {', '.join(finding.where)}")
-        out += [f"  {'':<28}  to confirm: {step}" for step in finding.would_settle[:1]]
+        fresh = [step for step in finding.would_settle[:1] if step not in steps]
+        out += [f"  {'':<28}  to confirm: {step}" for step in fresh]
+        steps.update(fresh)
     return out
 
 

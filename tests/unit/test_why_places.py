@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from busbw.cli import why_nodes, why_reading
+from busbw.cli import why_nodes, why_reading, why_text
 from busbw.model import Finding
 from busbw.parsers.findings import diagnose
 
@@ -125,3 +125,17 @@ def test_of_ranks_that_all_wait_in_one_operation_none_is_missing(tmp_path: Path)
     findings = _findings(tmp_path, log=text)
     assert (findings[0].id, findings[0].where) == ("all-launched-not-completed", ())
     assert "rank-not-entering" not in {each.id for each in findings}
+
+
+def test_a_cause_is_shown_without_the_errors_that_only_pass_it_on(tmp_path: Path) -> None:
+    (tmp_path / "n3.dmesg").write_text("nfs: server fs01 not responding, still trying\n")
+    (tmp_path / "n4.log").write_text(
+        "[rank0]:[E1126 01:32:00.1 ProcessGroupNCCL.cpp:636] [Rank 0] To avoid data inconsistency, we"
+        " are taking the entire process down.\n"
+    )
+    reading = why_reading.read([str(tmp_path)])
+    diagnosis = diagnose.diagnose(reading.evidence)
+    assert "secondary-error" in {each.id for each in diagnosis.findings}
+    page = why_text.answer(diagnosis, diagnosis.findings, reading)
+    assert "io-straggler" in page
+    assert "secondary-error" not in page
