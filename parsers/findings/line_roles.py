@@ -84,7 +84,7 @@ _WORDS = (_NOTICE, _CONSEQUENCE, _REASON, _HEDGED)
 
 
 _INFORMS = re.compile(
-    r"(?:\([^)]{1,60}\) ?|\[[^\]|]{1,60}\]:? ?|[\d:T,.+Z/ \t-]+){0,4}\[?(?:INFO\b|I\d{4} \d\d:)"
+    r"(?:\([^)]{1,60}\) ?|\[[^\]|]{1,60}\]:? ?|[\d:T,.+Z/ \t-]{1,40}+){0,4}\[?(?:INFO\b|I\d{4} \d\d:)"
     r"|\[\d{4}-\d\d-\d\d [\d:,.]+ (?:\| )?I(?:NFO)?\b"
 )
 """The level of a line that its writer calls information: of Python's loggers, glog and Ray. NCCL's own

@@ -1,12 +1,14 @@
 """What part a line plays: a reason, a failure, a consequence or a notice; and what follows from it."""
 
+import time
+
 import pytest
 
 from busbw.model import Confidence
 from busbw.parsers.findings import catalogue, evidence, line_roles
 from busbw.parsers.findings.diagnose import diagnose
 from busbw.parsers.findings.evidence import Basis, Diagnosis, EvidenceSet, Text
-from busbw.parsers.findings.line_roles import LineRole, role_of
+from busbw.parsers.findings.line_roles import LineRole, informs, role_of
 from busbw.parsers.findings.searching import search_patterns
 from busbw.parsers.logs.scan import Scanner
 
@@ -95,3 +97,10 @@ def test_what_somebody_else_noticed_is_no_likely_cause() -> None:
 def test_what_a_program_gets_around_is_a_notice(end: str) -> None:
     assert role_of(f"port 5570 is already in use, {end}") is LineRole.NOTICE
     assert role_of("port 5570 is already in use") is LineRole.REASON
+
+
+def test_a_long_line_of_spaces_or_dashes_is_passed_over_at_once() -> None:
+    start = time.process_time()
+    for sign in " -0":
+        assert not informs(sign * 5_000 + "x failed")
+    assert time.process_time() - start < 1
