@@ -7,6 +7,7 @@ import json
 from pathlib import Path
 
 import pytest
+from format_texts.pastes import PASTES
 
 from busbw import cli
 from busbw.cli import why_reading
@@ -41,7 +42,8 @@ def test_both_commands_fail_for_it_and_the_finding_cites_its_line(
 
 
 def test_every_tool_with_states_has_such_a_text() -> None:
-    outputs = [output for path in TEXTS for output in tools.read(path.read_text())]
+    texts = [*(path.read_text() for path in TEXTS), *(paste.text for paste in PASTES.values())]
+    outputs = [output for text in texts for output in tools.read(text)]
     seen = {output.tool for output in outputs if output.errors}
     assert {tool.name for tool in states.TOOL} - seen == set()
 
