@@ -47,7 +47,9 @@ def criterion(
         measured = spread.quantile(
             launches.values, term.quantile if faster_is_more else 1 - term.quantile
         )
-    half = spread.half_interval(launches.values)
+    half = None
+    if len(launches.values) >= MIN_LAUNCHES:
+        half = spread.half_interval(launches.values)
     status, reason = _judged(term, promise, faster_is_more, measured, half, launches, limit)
     return CriterionResult(
         id=term.id,
@@ -101,7 +103,7 @@ def _judged(
             Status.UNKNOWN,
             f"{len(launches.values)} of {term.trials} launches that the contract wants",
         )
-    if half is not None and len(launches.values) >= MIN_LAUNCHES and abs(measured - promise) < half:
+    if half is not None and abs(measured - promise) < half:
         return Status.UNKNOWN, "the limit lies within ±: more launches would tell"
     met = measured >= promise if faster_is_more else measured <= promise
     share = measured / promise - 1

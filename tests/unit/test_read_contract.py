@@ -148,6 +148,13 @@ def test_no_document_for_machines_has_it(capsys: pytest.CaptureFixture[str]) -> 
     assert "leave --json and --csv out" in capsys.readouterr().err
 
 
+def test_two_launches_show_no_interval(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    status, out = judged(
+        tmp_path, capsys, CONTRACT.replace("trials: 3", "trials: 2"), launches(361, 20)
+    )
+    assert (status, "±" in out) == (1, False)
+
+
 def composed(ranks: int) -> str:
     """A table of so many ranks, eight on a node and the rest on the last one."""
     text = table(lambda _: 361, nodes=ranks // 4, per_node=4)  # type: ignore[misc]
