@@ -139,3 +139,9 @@ def test_a_cause_is_shown_without_the_errors_that_only_pass_it_on(tmp_path: Path
     page = why_text.answer(diagnosis, diagnosis.findings, reading)
     assert "io-straggler" in page
     assert "secondary-error" not in page
+
+
+def test_a_cable_that_stays_unplugged_is_a_port_that_is_down(tmp_path: Path) -> None:
+    line = "mlx5_core 0000:48:00.0: Port module event: module 0, Cable unplugged\n"
+    findings = _findings(tmp_path, **{"gpu-11.dmesg": line})
+    assert (findings[0].id, findings[0].where) == ("ib-port-down", ("gpu-11", "NIC 0000:48:00.0"))

@@ -1,5 +1,5 @@
 """Network links that went down: while a machine starts that is how a link comes up, later, or more
-than once, it is a fault."""
+than once, it is a fault. A cable that was unplugged and not plugged again is a port that is down."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from busbw.parsers.findings.catalogue import Weight
-from busbw.parsers.findings.evidence import Clue, Sighting, View
+from busbw.parsers.findings.evidence import Clue, Sighting, View, places
 from busbw.parsers.findings.rules import Fires, Rule, Watch
 
 _DOWN = Watch(
@@ -20,6 +20,8 @@ _NIC = re.compile(
     r"mlx[45]|bnxt|irdma|\bice \d|ionic|efa|NIC Link|\b(?:ib|mlx|ens|eno|enp|eth|rdma|roce|hsn|hsi|bond)\d",
     re.IGNORECASE,
 )
+_PLUG = Watch("plug", r"Port module event\W.*Cable (?:un)?plugged", keep=64)
+_ADAPTER = re.compile(r"mlx[45]_core (\S+?):? ")
 _BOOT = Watch("boot", r"Linux version \d|Command line: \S")
 _UPTIME = re.compile(r"\[ *(\d+)\.\d{6}\]")
 _INTERFACE = re.compile(
@@ -33,6 +35,7 @@ _OFTEN = 3
 
 
 def _judge(view: View) -> Iterator[Clue]:
+    yield from _unplugged(view.sightings(_PLUG.name))
     lines = view.sightings(_DOWN.name)
     boots = view.sightings(_BOOT.name)
     times: Counter[tuple[str, str]] = Counter()
@@ -43,6 +46,17 @@ def _judge(view: View) -> Iterator[Clue]:
         often = times[line.artefact, interface] >= _OFTEN
         if often or (_NIC.search(line.text) and not _is_starting(line, boots)):
             yield line.clue("link-flaps", Weight.STRONG, "dmesg", (interface,))
+
+
+def _unplugged(lines: tuple[Sighting, ...]) -> Iterator[Clue]:
+    """Adapters whose cable was unplugged at last: the link is down, and stays so."""
+    last: dict[tuple[str, str], Sighting] = {}
+    for line in lines:
+        adapter = _ADAPTER.search(line.text)
+        last[line.artefact, adapter[1] if adapter else ""] = line
+    for line in last.values():
+        if "unplugged" in line.text:
+            yield line.clue("ib-port-down", Weight.STRONG, "dmesg", places(line.text))
 
 
 def _is_starting(line: Sighting, boots: tuple[Sighting, ...]) -> bool:
@@ -62,8 +76,9 @@ RULE = Rule(
     name="link-history",
     conclusion=(
         "A link flaps if it goes down long after boot, or repeatedly. Once during boot is normal."
+        " A cable that stays unplugged is a port that is down."
     ),
-    watches=(_DOWN, _BOOT),
+    watches=(_DOWN, _BOOT, _PLUG),
     judge=_judge,
     fires=(
         Fires("mlx5_core 0000:ca:00.0 ens1f0np0: Link down\n", (("link-flaps", "strong"),)),
@@ -82,6 +97,10 @@ RULE = Rule(
             ),
             (("link-flaps", "strong"),),
         ),
+        Fires(
+            "mlx5_core 0000:ca:00.0: Port module event: module 0, Cable unplugged\n",
+            (("ib-port-down", "strong"),),
+        ),
         Fires("Link down\nLink up\n" * 3, (("link-flaps", "strong"),)),
         Fires(
             "%LINK-3-UPDOWN: Interface HundredGigE1/0/3, changed state to down\n" * 3,
@@ -93,6 +112,8 @@ RULE = Rule(
         ),
     ),
     silent=(
+        "mlx5_core 0000:ca:00.0: Port module event: module 0, Cable unplugged\n"
+        "mlx5_core 0000:ca:00.0: Port module event: module 0, Cable plugged\n",
         "Link down\nLink up\n",
         (
             "[    5.613900] mlx5_core 0000:ca:00.0 ens1np0: Link down\n[    9.100312] mlx5_core"
