@@ -25,6 +25,7 @@ from busbw.parsers.blame.constants import (
     FLICKER,
     LEAST_LOSS,
     MOST,
+    ONE_RAIL,
     OPEN,
     PATTERN,
     SUSPICIOUS,
@@ -127,7 +128,7 @@ def _medians(rows: Positions, values: Numbers) -> list[float]:
 
 def cost(part: Component) -> float:
     """Misfit that it must take away to be flagged."""
-    return COST[part.kind]
+    return COST[part.kind] + (ONE_RAIL if part.rail is not None else 0.0)
 
 
 def expense(account: Account) -> float:

@@ -125,6 +125,7 @@ PARTS = {
     ),
     "small leaves that their nodes explain": _number(explain, "SMALL_LEAF", 0),
     "what has passed": _number(proof, "PASSED", 10**9),
+    "a rail costs more than a node": _number(accounts, "ONE_RAIL", 0.0),
     "a cost for each kind": _number(accounts, "COST", dict.fromkeys(constants.COST, 33.0)),
     "FLICKER": _number(accounts, "FLICKER", 0.0),
     "PATTERN": _number(accounts, "PATTERN", 0.0),

@@ -57,7 +57,7 @@ def test_a_check_is_one_module(tmp_path: Path) -> None:
 def test_a_node_tool_is_one_module(tmp_path: Path) -> None:
     copy = scratch_copy(tmp_path)
     (tmp_path / "swap.txt").write_text("NAME TYPE SIZE\n/dev/sda2 partition 8G\n")
-    assert "unknown layout" in copy.run("read", "swap.txt").stderr
+    assert "unknown layout" in copy.run("read", "swap.txt").stdout
 
     copy.add("parsers/tools/swapon.py", TOOL)
     assert copy.changed() == ["parsers/tools/swapon.py"]

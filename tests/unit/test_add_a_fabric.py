@@ -145,6 +145,7 @@ OTHER_VOCABULARIES = {
     "harness/cli/why_live.py": {"lab": "an inventory"},
     "harness/cli/__init__.py": {"lab": "a command"},
     "harness/cli/examples.py": {"lab": "a command"},
+    "parsers/tools/mlnx_tune.py": {"ib": "a link type, as mlnx_tune prints it"},
     "parsers/expect/cluster.py": {"tcp": "a fabric of the published tables"},
     "parsers/expect/baselines.py": {"tcp": "a fabric of the published tables"},
 }
