@@ -118,7 +118,7 @@ def test_the_document_has_every_key_of_schema_3_and_the_matrix_of_all_processes(
 def test_table_and_document_agree_and_carry_the_bus_factor(
     run: Callable[..., Any], tmp_path: Path, collective: str, factor: float
 ) -> None:
-    ended = run(collective, 4, "-b", "1M", "-e", "1M", "-n", "2", "-J", "out.json")
+    ended = run(collective, 4, "-b", "1M", "-e", "1M", "-n", "3", "-J", "out.json")
     (table,) = nccl_tests_table.parse(ended.out)
     document = results_json.parse((tmp_path / "out.json").read_text())
     assert (table.collective, table.nranks, table.complete, table.problems) == (
