@@ -12,6 +12,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 
 from busbw.parsers.tools import Tool, ToolFact
 
@@ -39,6 +40,8 @@ class Form:
     """How a packet is lost that they count: `physical` on the link, `transport` on its way."""
     words: str = r"(?!)"
     """Names of the counters of words of 4 bytes, where there are none of packets."""
+    prepared: Callable[[str], str] = str
+    """Makes of the tool's text lines that `counter` matches."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +89,7 @@ def parse(text: str, form: Form) -> tuple[ErrorCount, ...]:
     """
     latest: dict[str, _Output] = {}
     counts: dict[tuple[str, str, int], ErrorCount] = {}
-    for number, output in enumerate(_outputs(text, form)):
+    for number, output in enumerate(_outputs(form.prepared(text), form)):
         before = latest.get(output.port) if output.port else None
         place = 0 if output.port else number
         for name, value in output.errors.items():
@@ -147,11 +150,7 @@ def _text(count: ErrorCount) -> str:
     return f"{port}{count.name} {count.value}{among} since it began to count"
 
 
-def _tool(
-    form: Form, *marks: str, prepared: Callable[[str], str] | None = None
-) -> Tool[ErrorCount]:
-    """`prepared` makes of the tool's text lines that `form.counter` matches."""
-
+def _tool(form: Form, *marks: str, needs: tuple[str, ...] = ()) -> Tool[ErrorCount]:
     def reported(count: ErrorCount) -> Iterator[str]:
         if count.is_error:
             yield f"{form.name}: {_text(count)}"
@@ -165,10 +164,11 @@ def _tool(
     return Tool(
         name=form.name,
         marks=marks,
-        parse=lambda text: parse(prepared(text) if prepared else text, form),
+        parse=partial(parse, form=form),
         lines=_line,
         facts=facts,
         errors=reported,
+        needs=needs,
     )
 
 
@@ -190,6 +190,7 @@ IP_LINK = Form(
     errors=r"[rt]x_errors",
     packets=r"[rt]x_packets",
     loss="physical",
+    prepared=_named,
 )
 PERFQUERY = Form(
     name="perfquery",
@@ -212,7 +213,7 @@ RDMA = Form(
 
 TOOL = (
     _tool(ETHTOOL, "NIC statistics:"),
-    _tool(IP_LINK, "RX: bytes", "RX:  bytes", prepared=_named),
+    _tool(IP_LINK, "RX: ", needs=(r"RX: +bytes +packets",)),
     _tool(PERFQUERY, "Port counters: "),
     _tool(RDMA, " packet_seq_err ", " out_of_sequence ", " local_ack_timeout_err "),
 )

@@ -1,7 +1,7 @@
 """What `mlnx_tune` of MLNX_OFED 4 and 5 prints: the Mellanox adapters of a node, their PCIe links and ports.
 
-Each of its judgements begins with `OK:` or `Warning:`; one that is a problem goes on with `>>>` and
-what to do. Read from public outputs of 2019 to 2023; the tool itself is not needed.
+Each of its judgements begins with `OK:` or `Warning:`; of an adapter or a port a warning is a problem,
+with what to do behind `>>>`. Read from public outputs of 2019 to 2023; the tool itself is not needed.
 """
 
 from __future__ import annotations
@@ -17,7 +17,9 @@ from busbw.parsers.tools.ports import PrintedPort, port_facts
 _DEVICE = re.compile(r"^[ \t]*(\S.{0,60}) Device Status on PCI ([0-9a-fA-F:.]{7,12})[ \t]*$", re.M)
 _PORT = re.compile(r"^[ \t]*(\S{1,40}) \(Port (\d{1,3})\) Status[ \t]*$", re.M)
 _FIELD = r"^[ \t]*(?:OK: |Warning: )?{}[ \t]+(\S.*?)(?:[ \t]+>>>.*)?[ \t]*$"
-_PROBLEM = re.compile(r"^[ \t]*Warning: (\S.*?)[ \t]+>>>[ \t]+(\S.*?)[ \t]*$", re.M)
+_PROBLEM = re.compile(
+    r"^[ \t]*Warning: ((?:PCI|Link|TX) .*?)(?:[ \t]+>>>[ \t]+(\S.*?))?[ \t]*$", re.M
+)
 _LINK_TYPES = {"ib": "InfiniBand", "eth": "Ethernet"}
 _STATES = {"Up": "Active", "Down": "Down"}
 
@@ -100,7 +102,7 @@ def _field(name: str, text: str) -> str | None:
 
 
 def _problems(text: str) -> tuple[str, ...]:
-    return tuple(f"{seen}: {advice}" for seen, advice in _PROBLEM.findall(text))
+    return tuple(f"{seen}: {advice}" if advice else seen for seen, advice in _PROBLEM.findall(text))
 
 
 def _lines(device: TunedDevice) -> Iterator[str]:

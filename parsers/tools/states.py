@@ -88,7 +88,7 @@ _FABRIC_MANAGER = (
 _POD_OR_NODE = r"^(?:\S+ +)?\S+ +\d+/\d+ +[A-Z]\S+ +\d+ |^\S+ +(?:NotReady|Ready)\S* +\S+ +\S+ +v\d"
 _KUBECTL_BAD = (
     r" (?:NotReady\S*|Init:\S*Error|CrashLoopBackOff|ImagePullBackOff|ErrImagePull|OOMKilled|Evicted"
-    r"|Error|CreateContainer\w*Error|ContainerCannotRun|Unknown) "
+    r"|Error|CreateContainer\w*Error|ContainerCannotRun|Unknown) | (\d+)/(?!\1 )\d+ +Running "
 )
 _EVENTS = r"[Ll]ost|Throttled|Uncorrectable|[Ff]ail(?:ed|ure)|[SP]ERR|IERR|Critical|Non-recoverable|Thermal Trip|Degraded|Fault"
 _SENSOR = r"^[^|\n]+\| (?:.*(?:degrees|RPM|Volts|Watts|Amps|percent)|0x[0-9a-f]{2,4}|no reading)[^|\n]*\| "
@@ -192,10 +192,10 @@ TOOL = (
     ),
     _tool(
         "systemctl",
-        (" loaded failed ", " loaded active ", "Active: failed", "Active: active"),
+        (" loaded failed ", " loaded active ", "Active: failed", "Active: active", "auto-restart"),
         r"^[●×✕*] (\S+) - ",
-        r"^[●×✕* ]*\S+ +loaded (?:failed|active) |^\s+Active: ",
-        r"loaded failed |Active: failed",
+        r"^[●×✕* ]*\S+ +loaded (?:failed|active|activating) |^\s+Active: ",
+        r"loaded failed |Active: failed|\bauto-restart\b",
     ),
     _tool(
         "coredumpctl",
@@ -216,8 +216,8 @@ TOOL = (
         ("ExitCode",),
         _NO_SUBJECT,
         r"^\d+(?:_\d+)?(?:\.\w+)? .*\b(?:COMPLETED|RUNNING|PENDING|CANCELLED|FAILED|TIMEOUT|NODE_FAIL|OUT_OF_ME\S*"
-        r"|BOOT_FAIL) ",
-        r"\b(?:FAILED|TIMEOUT|NODE_FAIL|OUT_OF_ME\S*|BOOT_FAIL) ",
+        r"|BOOT_FAIL|DEADLINE|PREEMPTED) ",
+        r"\b(?:FAILED|TIMEOUT|NODE_FAIL|OUT_OF_ME\S*|BOOT_FAIL|DEADLINE|PREEMPTED) ",
     ),
     _tool(
         "ipmitool",

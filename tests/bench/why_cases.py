@@ -176,13 +176,19 @@ def kind_of(label: Row) -> str:
     return "healthy" if label.get("expect_healthy") else "labelled"
 
 
+def named_in(label: Row) -> set[str]:
+    """The findings that the label judges by their id, whatever their words are."""
+    return {
+        name for key in ("accept", "also_ok", "must_not", "symptom") for name in label.get(key, ())
+    }
+
+
 def accepts(label: Row, answer: Answer) -> bool:
     """Whether an answer is the labelled cause."""
     if answer.id in label.get("accept", ()):
         return True
-    others = {*label.get("also_ok", ()), *label.get("must_not", ()), *label.get("symptom", ())}
     wording = label.get("accept_text")
-    if not wording or answer.id in others:
+    if not wording or answer.id in named_in(label):
         return False
     return re.search(wording, f"{answer.id}\n{answer.text}", re.IGNORECASE) is not None
 
@@ -327,9 +333,9 @@ def run_batch(folder: Path, batch: int, command: Sequence[str], commit: str) -> 
 
 
 def kept_text(rows: Iterable[Row], case: str, answer: Answer) -> str:
-    """The answer's words, where the label is graded by words; else nothing."""
-    by_words = any(row["id"] == case and row["expected"].get("accept_text") for row in rows)
-    return answer.text if by_words else ""
+    """The answer's words, where they decide whether it is right; else nothing: they quote the log."""
+    label = next(row["expected"] for row in rows if row["id"] == case)
+    return answer.text if label.get("accept_text") and answer.id not in named_in(label) else ""
 
 
 def curve() -> str:
