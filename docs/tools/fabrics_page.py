@@ -2,13 +2,28 @@
 
 from __future__ import annotations
 
+import functools
 import sys
 from collections.abc import Iterable
+from pathlib import Path
+from typing import TypeVar
 
 import vendors
 
+from busbw.codec import load_yaml
 from busbw.fabrics import fabric
-from busbw.fabrics.fabric import Harmful, MustSee, Ports, Profile, Sign
+from busbw.fabrics.fabric import (
+    Harmful,
+    MpiOption,
+    MustSee,
+    Ports,
+    Profile,
+    ProfileVar,
+    Sign,
+    Trial,
+)
+
+_Entry = TypeVar("_Entry", ProfileVar, MpiOption, Trial, str)
 
 _HEAD = """# Fabric profiles
 
@@ -17,6 +32,9 @@ Generated from `harness/fabrics/*.yaml` by `python docs/tools/fabrics_page.py > 
 
 `--env NAME=VALUE` wins over everything here. The caller's own `NCCL_*` variables are listed and ignored. `busbw run --dry-run` shows each
 variable with its reason. Words in braces are facts of the cluster; where a fact is not known, the variable is left out.
+
+Each section has what a profile adds to the one that it extends; a value there replaces the inherited one of the same name. The sources
+are [at the end](#sources).
 
 ## A site's own profile
 
@@ -52,23 +70,67 @@ Searched on 25 November 2026.
 
 _VENDORS = """## Beside the vendors' own files
 
-The environment of a dry run beside what the vendor ships, from `docs/vendors/*.yaml`. A test fails where the two differ and no reason is
-given. `NCCL_DEBUG` and its relatives are left out: the run's own log decides them.
+The environment of a dry run beside what the vendor ships, from `docs/vendors/*.yaml`: equal values by name (the profile's table above has
+them), the others with the reason. A test fails where the two differ and no reason is given. `NCCL_DEBUG` and its relatives are left out:
+the run's own log decides them.
 """
 
 
 def render() -> str:
     """The page; the same text for the same profiles."""
     loaded = [fabric.load(name) for name in fabric.names()]
-    parts = [_HEAD, *(_profile(each) for each in loaded), _never(loaded), _harmful(loaded)]
-    parts += [_VENDORS, *(vendors.table(file) for file in vendors.files())]
-    return "\n".join(parts)
+    parts = [_HEAD, *(_profile(each) for each in (*_bases(loaded), *loaded))]
+    parts += [_never(loaded), _harmful(loaded)]
+    parts += [_VENDORS, *(vendors.section(name) for name in sorted(vendors.by_profile()))]
+    return "\n".join([*parts, _sources("\n".join(parts))])
+
+
+def _bases(loaded: Iterable[Profile]) -> list[Profile]:
+    """The profiles that are only there to be extended."""
+    bases = (fabric.base(each.name) for each in loaded)
+    found = {each.name: each for each in bases if each is not None}
+    return [found[name] for name in sorted(set(found) - set(fabric.names()))]
 
 
 def _profile(each: Profile) -> str:
-    lines = [f"## {each.name}", "", f"**{_plain(each.title)}.** {_plain(each.applies_to)}.", ""]
-    lines += ["| variable | value | why | source |", "| --- | --- | --- | --- |"]
-    for var in each.env:
+    """What a profile adds to the one that it extends, and what it replaces there."""
+    base = fabric.base(each.name)
+    chosen = each.name in fabric.names()
+    after_title = "." if chosen else ", not to be chosen:"
+    title = f"**{_plain(each.title)}**{after_title} {_plain(each.applies_to)}."
+    lines = [f"## {each.name}", "", title]
+    lines += [] if base is None else [f"Extends [{base.name}](#{base.name})."]
+    lines += _settings(_own(each.env, base and base.env), _own(each.mpi, base and base.mpi))
+    if each.setup is not None:
+        need = ", where the node has it" if each.setup.optional else ""
+        why = f"{_plain(each.setup.why)} {_link(each.setup.source)}"
+        lines += ["", f"Each rank sources `{each.setup.path}`{need}: {why}."]
+    if chosen:
+        lines += ["", f"A proof launch must show: {_must_see(each.must_see)}."]
+    shown_by = [_sign(sign) for sign in fabric.signs().get(each.name, ())]
+    if shown_by:
+        lines += ["", f"Detected by: {'; or '.join(shown_by)}."]
+    trials = _own(each.trials, base and base.trials)
+    if trials:
+        lines += ["", "Worth a try on some sites, never set by itself:", ""]
+        lines += [
+            f"- `{t.name}={_code(t.value)}`: {_plain(t.when)}; {_plain(t.why)} {_link(t.source)}"
+            for t in trials
+        ]
+    notes = _own(each.notes, base and base.notes)
+    if notes:
+        lines += ["", *(f"- {_plain(note)}" for note in notes)]
+    return "\n".join(lines) + "\n"
+
+
+def _own(every: tuple[_Entry, ...], inherited: tuple[_Entry, ...] | None) -> list[_Entry]:
+    return [entry for entry in every if entry not in (inherited or ())]
+
+
+def _settings(variables: list[ProfileVar], options: list[MpiOption]) -> list[str]:
+    """The table of variables and of Open MPI's options; no lines where there are neither."""
+    rows = []
+    for var in variables:
         when = "".join(
             (
                 f" (from NCCL {var.since})" if var.since else "",
@@ -78,29 +140,14 @@ def _profile(each: Profile) -> str:
             )
         )
         value = "unset" if var.value is None else f"`{_code(var.value)}`"
-        lines.append(f"| `{var.name}` | {value} | {_cell(var.why)}{when} | {_link(var.source)} |")
-    for option in each.mpi:
-        lines.append(
+        rows.append(f"| `{var.name}` | {value} | {_cell(var.why)}{when} | {_link(var.source)} |")
+    for option in options:
+        rows.append(
             f"| `--mca {option.name}` | `{_code(option.value)}` | {_cell(option.why)} |"
             f" {_link(option.source)} |"
         )
-    if each.setup is not None:
-        need = ", where the node has it" if each.setup.optional else ""
-        why = f"{_plain(each.setup.why)} ({_link(each.setup.source)})"
-        lines += ["", f"Each rank sources `{each.setup.path}`{need}: {why}."]
-    lines += ["", f"A proof launch must show: {_must_see(each.must_see)}."]
-    shown_by = [_sign(sign) for sign in fabric.signs()[each.name]]
-    if shown_by:
-        lines += ["", f"Detected by: {'; or '.join(shown_by)}."]
-    if each.trials:
-        lines += ["", "Worth a try on some sites, never set by itself:", ""]
-        lines += [
-            f"- `{t.name}={_code(t.value)}`: {_plain(t.when)}; {_plain(t.why)} ({_link(t.source)})"
-            for t in each.trials
-        ]
-    if each.notes:
-        lines += ["", *(f"- {_plain(note)}" for note in each.notes)]
-    return "\n".join(lines) + "\n"
+    head = ["", "| variable | value | why | source |", "| --- | --- | --- | --- |"]
+    return [*head, *rows] if rows else []
 
 
 def _must_see(wanted: MustSee) -> str:
@@ -173,10 +220,29 @@ def _harmful(loaded: Iterable[Profile]) -> str:
     return "\n".join(lines) + "\n"
 
 
+@functools.cache
+def _keys() -> dict[str, str]:
+    """`title, address` as a profile has it → the key in `sources.yaml`."""
+    path = Path(fabric.__file__).with_name("sources.yaml")
+    known = load_yaml(path.read_text(encoding="utf-8"), path.name, dict[str, dict[str, str]])
+    return {f"{each['title']}, {each['address']}": key for key, each in known.items()}
+
+
 def _link(source: str) -> str:
-    """`title, address` as a link."""
-    title, _, address = source.rpartition(", ")
-    return f"[{_cell(title)}]({address})" if address.startswith("http") else _cell(source)
+    """The key of a source, which `_sources` links."""
+    return f"[{_keys()[source]}]"
+
+
+def _sources(page: str) -> str:
+    """The sources that the page names: title and address of each once."""
+    used = {key: source for source, key in sorted(_keys().items()) if f"[{key}]" in page}
+    lines = ["## Sources", "", "| key | source |", "| --- | --- |"]
+    lines += [
+        f"| {key} | [{_cell(used[key].rpartition(', ')[0])}][{key}] |" for key in sorted(used)
+    ]
+    addresses = {key: source.rpartition(", ")[2] for key, source in used.items()}
+    lines += ["", *(f"[{key}]: {addresses[key].removeprefix('docs/')}" for key in sorted(used))]
+    return "\n".join(lines) + "\n"
 
 
 def _cell(text: str) -> str:

@@ -90,21 +90,36 @@ def needless(file: VendorFile, profile: Profile) -> list[str]:
     return sorted(set(file.differences) - differing)
 
 
-def table(file: VendorFile) -> str:
-    """The comparison as Markdown."""
-    profile = fabric.load(file.profile)
-    version = f", {file.version}" if file.version else ""
-    lines = [
-        f"### {file.name}",
-        "",
-        f"Profile `{file.profile}` beside [{file.title}]({file.source}){version}: revision"
-        f" {file.revision}, seen {file.seen}.",
-        "",
-        "| variable | busbw | vendor | why they differ |",
-        "| --- | --- | --- | --- |",
-    ]
-    for row in rows(file, profile):
-        lines.append(f"| `{row.name}` | {_cell(row.ours)} | {_cell(row.vendor)} | {row.why} |")
+def by_profile() -> dict[str, list[VendorFile]]:
+    """The files of each profile."""
+    found: dict[str, list[VendorFile]] = {}
+    for file in files():
+        found.setdefault(file.profile, []).append(file)
+    return found
+
+
+def section(name: str) -> str:
+    """The profile beside its vendors' files, as Markdown: a row that stands in several files once."""
+    profile = fabric.load(name)
+    lines, differing = [f"### {name} beside", ""], dict[Row, list[str]]()
+    for file in by_profile()[name]:
+        version = f", {file.version}" if file.version else ""
+        compared = rows(file, profile)
+        equal = [f"`{row.name}`" for row in compared if row.ours == row.vendor]
+        lines.append(
+            f"- {file.name}: [{file.title}]({file.source}){version}, revision {file.revision},"
+            f" seen {file.seen}. Equal: {', '.join(equal)}."
+        )
+        for row in compared:
+            if row.ours != row.vendor:
+                differing.setdefault(row, []).append(file.name)
+    lines += ["", "| variable | busbw | vendor | files | why they differ |"]
+    lines += ["| --- | --- | --- | --- | --- |"]
+    for row, names in sorted(differing.items(), key=lambda item: item[0].name):
+        where = "all" if len(names) == len(by_profile()[name]) else ", ".join(names)
+        lines.append(
+            f"| `{row.name}` | {_cell(row.ours)} | {_cell(row.vendor)} | {where} | {row.why} |"
+        )
     return "\n".join(lines) + "\n"
 
 

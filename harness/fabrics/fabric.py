@@ -364,13 +364,14 @@ def load(name: str) -> Profile:
 
 @functools.cache
 def _load(name: str) -> Profile:
-    file = _file(name)
-    base = (
-        _load(file.inherits)
-        if file.inherits is not None
-        else Profile(name, "", "", (), (), (), (), MustSee(), ChecksPlan(), (), ())
-    )
-    return _extended(base, file, name)
+    nothing = Profile(name, "", "", (), (), (), (), MustSee(), ChecksPlan(), (), ())
+    return _extended(base(name) or nothing, _file(name), name)
+
+
+def base(name: str) -> Profile | None:
+    """The profile that this one extends, be it one that cannot be chosen; None = it extends none."""
+    inherits = _file(name).inherits
+    return None if inherits is None else _load(inherits)
 
 
 def is_path(name: str) -> bool:
