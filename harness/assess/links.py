@@ -36,11 +36,11 @@ from busbw.parsers.blame.courses import PASSING
 from busbw.parsers.blame.noise import spread
 from busbw.parsers.blame.parts import Fabric
 from busbw.parsers.nccl_tests.groups import GroupSample
-from busbw.store import artefacts
 from busbw.store.plan import RunPlan
 from busbw.store.run_directory import RunDir
 from busbw.survey import link_baseline
 from busbw.survey.link_baseline import LinkBaselineArtefact, PairTest
+from busbw.survey.link_commands import PROGRAMS
 from busbw.text import decoded
 from busbw.units import format_link_rate
 
@@ -108,7 +108,7 @@ def load(run: RunDir, plan: RunPlan) -> LinkTest | None:
     Raises:
         RunDirError: an artefact is not readable.
     """
-    artefact = artefacts.load(run, link_baseline.FILE, LinkBaselineArtefact)
+    artefact = link_baseline.kept(run)
     if artefact is None or artefact.budget_s is None or artefact.origin:
         return None
     return judge(run, plan, artefact)
@@ -126,9 +126,9 @@ def judge(run: RunDir, plan: RunPlan, artefact: LinkBaselineArtefact) -> LinkTes
     tests = link_baseline.pair_tests(run, artefact)
     judged, views, failed = of_tests(plan, layout.fabric(run, plan), tests, artefact.memory, ports)
     table = LinkTable(
-        tool=link_baseline.PROGRAMS.get(artefact.tool, artefact.tool.value),
+        tool=PROGRAMS.get(artefact.tool, artefact.tool.value),
         memory=artefact.memory,
-        rounds=max(artefact.rounds, default=0),
+        rounds=max((output.round for output in artefact.outputs), default=0),
         seconds=artefact.seconds,
         visible_loss=max(view.bandwidth.visible_loss for view in views),
         rows=tuple(each.row for each in judged),
@@ -149,7 +149,7 @@ def of_tests(
     judged: list[Judged] = []
     failed: list[str] = []
     for kind in ("host", "gpu") if memory == "both" else (memory,):
-        own = tuple(test for test in tests if test.memory == kind)
+        own = tuple(test for test in tests if test.output.memory == kind)
         view = View(
             kind,
             blame.solve(samples(own), of_fabric),
@@ -171,7 +171,7 @@ def samples(tests: tuple[PairTest, ...]) -> tuple[GroupSample, ...]:
     return tuple(
         _sample(test, rail, min(known) / 8)
         for test in tests
-        for rail in range(len(test.interfaces))
+        for rail in range(len(test.output.interfaces))
         if (known := _directions(test, rail))
     )
 
@@ -182,7 +182,7 @@ def together_samples(tests: tuple[PairTest, ...]) -> tuple[GroupSample, ...]:
     return tuple(
         _sample(test, rail, share, "-together")
         for test in tests
-        for rail in range(len(test.interfaces))
+        for rail in range(len(test.output.interfaces))
         if (share := _left(test, rail)) is not None
     )
 
@@ -191,13 +191,13 @@ def _sample(test: PairTest, rail: int, value: float, side_by_side: str = "") -> 
     """`side_by_side`: what the names of the launches have in common, where all rails ran at
     once."""
     return GroupSample(
-        test.pair,
+        test.output.pair,
         1,
         (value,),
-        test.path or f"raw/{link_baseline.FILE}",
-        launch=f"links-{test.round}{side_by_side}-rail-{rail}",
-        rail=rail if len(test.interfaces) > 1 else None,
-        concurrent_with=f"links-{test.round}{side_by_side}" if side_by_side else "",
+        test.output.path or f"raw/{link_baseline.FILE}",
+        launch=f"links-{test.output.round}{side_by_side}-rail-{rail}",
+        rail=rail if len(test.output.interfaces) > 1 else None,
+        concurrent_with=f"links-{test.output.round}{side_by_side}" if side_by_side else "",
     )
 
 
@@ -222,24 +222,24 @@ def _left(test: PairTest, rail: int) -> float | None:
 
 def _gathered(test: PairTest, rails: dict[tuple[str, int], _Rail]) -> list[str]:
     """Adds one pair's numbers to the rails of both nodes; returns what failed."""
-    first, second = test.pair
+    first, second = test.output.pair
     failed = []
-    for rail in range(max(1, len(test.interfaces))):
-        own = [rails[node, rail] for node in test.pair if (node, rail) in rails]
+    for rail in range(max(1, len(test.output.interfaces))):
+        own = [rails[node, rail] for node in test.output.pair if (node, rail) in rails]
         if len(own) < 2:
             continue
         rates = [rate for rate in test.rates if rate.rail == rail]
         there = next((rate.gbit_s for rate in rates if not rate.reverse), None)
         back = next((rate.gbit_s for rate in rates if rate.reverse), None)
         if there is None or back is None:
-            why = test.problem or next((rate.problem for rate in rates if rate.problem), "")
+            why = test.output.problem or next((rate.problem for rate in rates if rate.problem), "")
             why = why or "no result"
-            for node, record in zip(test.pair, own, strict=True):
-                if test.at_fault in ("", node):
+            for node, record in zip(test.output.pair, own, strict=True):
+                if test.output.at_fault in ("", node):
                     record.reasons.append(why)
                 else:
-                    record.reasons.append(f"with {test.at_fault}: {why}")
-            failed.append(f"{first} – {second} round {test.round}: {why}")
+                    record.reasons.append(f"with {test.output.at_fault}: {why}")
+            failed.append(f"{first} – {second} round {test.output.round}: {why}")
         else:
             own[0].partners.add(second)
             own[1].partners.add(first)
@@ -250,11 +250,13 @@ def _gathered(test: PairTest, rails: dict[tuple[str, int], _Rail]) -> list[str]:
         if back is not None:
             server.sent.append(back)
             client.received.append(back)
-        latency = test.latencies.get(test.interfaces[rail]) if test.interfaces else None
+        latency = (
+            test.latencies.get(test.output.interfaces[rail]) if test.output.interfaces else None
+        )
         left = _left(test, rail)
         for record in own:
             record.together += [left] if left is not None else []
-            record.artefact = record.artefact or test.path or ""
+            record.artefact = record.artefact or test.output.path or ""
             record.latency += [latency] if latency is not None else []
     return failed
 

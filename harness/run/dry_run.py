@@ -24,7 +24,7 @@ from busbw.run.launching import Place
 from busbw.run.measure import Launch
 from busbw.run.planning import cautions, profile_note
 from busbw.store.plan import RunPlan
-from busbw.survey import link_baseline
+from busbw.survey import link_commands
 from busbw.survey import measure as survey
 from busbw.survey.adapt import SurveyLimits, choose
 from busbw.survey.measure_links import link_tool
@@ -174,7 +174,7 @@ def _survey(
         yield f"# {number.id}: {why}; measures: {case.medium}"
         yield _launched(plan, place, case, number.order(), groups=number.groups)
     if book.layer_breakdown != "never":
-        yield from _link_baseline(plan, nodes, verbose=verbose)
+        yield from _link_commands(plan, nodes, verbose=verbose)
 
 
 def _rounds(plan: RunPlan, nodes: tuple[str, ...]) -> Iterator[Round]:
@@ -195,7 +195,7 @@ def _rounds(plan: RunPlan, nodes: tuple[str, ...]) -> Iterator[Round]:
         yield from shards(number, book.shard_nodes)
 
 
-def _link_baseline(plan: RunPlan, nodes: tuple[str, ...], *, verbose: bool) -> Iterator[str]:
+def _link_commands(plan: RunPlan, nodes: tuple[str, ...], *, verbose: bool) -> Iterator[str]:
     tool = link_tool(plan)
     yield ""
     if tool is LinkTool.NONE:
@@ -205,15 +205,15 @@ def _link_baseline(plan: RunPlan, nodes: tuple[str, ...], *, verbose: bool) -> I
     program = "ib_write_bw" if tool is LinkTool.PERFTEST else "iperf3"
     yield (
         f"# link baseline, if the survey flags a node: {program} over {fold(rails)}, rail by rail,"
-        f" {link_baseline.SECONDS} s each; a server on one node, the client on the other"
+        f" {link_commands.SECONDS} s each; a server on one node, the client on the other"
     )
     if not verbose:
         return
-    serve = link_baseline.serve(rails, tool, address="SERVER")
+    serve = link_commands.serve(rails, tool, address="SERVER")
     served = "".join(
-        f"{rail} ADDRESS {link_baseline.FIRST_PORT + number}\n" for number, rail in enumerate(rails)
+        f"{rail} ADDRESS {link_commands.FIRST_PORT + number}\n" for number, rail in enumerate(rails)
     )
-    ask = link_baseline.ask(served, tool, store="")
+    ask = link_commands.ask(served, tool, store="")
     for command in (serve, ask):
         yield from (f"#   {line}" for line in command.argv[2].splitlines())
 

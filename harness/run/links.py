@@ -8,7 +8,6 @@ from busbw.assess import links
 from busbw.errors import UsageError
 from busbw.run import leases, occupants
 from busbw.run.checking import ProbedNodes
-from busbw.store import artefacts
 from busbw.store.run_directory import RunDir
 from busbw.survey import link_baseline
 from busbw.survey.link_baseline import LinkBaselineArtefact
@@ -24,7 +23,7 @@ def recorded(run: RunDir) -> tuple[float, tuple[str, ...], bool]:
         UsageError: the run made none.
         RunDirError: its artefact is not readable.
     """
-    artefact = artefacts.load(run, link_baseline.FILE, LinkBaselineArtefact)
+    artefact = link_baseline.kept(run)
     if artefact is None or artefact.budget_s is None:
         raise UsageError(
             "--replay takes a recorded link test",

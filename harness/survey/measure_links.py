@@ -9,7 +9,7 @@ over what a fleet's test of the last hour measured of the same pairs.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from busbw.errors import RunDirError
@@ -22,8 +22,9 @@ from busbw.run.context import Context
 from busbw.store import artefacts, run_directory
 from busbw.store.plan import RunPlan
 from busbw.store.run_directory import RunDir
-from busbw.survey import link_baseline
-from busbw.survey.link_baseline import Extent, LinkBaselineArtefact
+from busbw.survey import link_baseline, link_commands
+from busbw.survey.link_baseline import LinkBaselineArtefact, PairOutput
+from busbw.survey.link_commands import Extent
 from busbw.survey.schedule import circle
 from busbw.text import decoded
 from busbw.units import format_duration
@@ -38,21 +39,15 @@ def measure_links(context: Context, outcome: BlameOutcome, nodes: tuple[str, ...
         context.progress("layer breakdown", f"the link baseline of {known.origin} is taken over")
         artefacts.keep(context.run, link_baseline.FILE, known)
         return
-    paths: list[str | None] = []
-    problems: list[str] = []
+    outputs = []
     for first, second in chosen:
         context.progress(
             "layer breakdown", f"the link baseline of each rail between {first} and {second}"
         )
         path, problem = _measured(context, first, second, tool)
-        paths.append(path)
-        problems.append(problem)
-    interfaces = tuple(context.plan.cluster.node(first).data_interfaces for first, _ in chosen)
-    artefacts.keep(
-        context.run,
-        link_baseline.FILE,
-        LinkBaselineArtefact(chosen, interfaces, tuple(paths), tuple(problems), tool),
-    )
+        interfaces = context.plan.cluster.node(first).data_interfaces
+        outputs.append(PairOutput((first, second), interfaces, path, problem))
+    artefacts.keep(context.run, link_baseline.FILE, LinkBaselineArtefact(tuple(outputs), tool))
 
 
 FRESH_S = 3600.0
@@ -69,7 +64,7 @@ def taken_over(
         try:
             other = run_directory.open_existing(folder)
             plan = artefacts.load(other, "plan.json", RunPlan)
-            artefact = artefacts.load(other, link_baseline.FILE, LinkBaselineArtefact)
+            artefact = link_baseline.kept(other)
         except RunDirError:
             continue  # one that is damaged is measured anew
         if plan is None or artefact is None or artefact.tool is not tool:
@@ -81,11 +76,9 @@ def taken_over(
             for pair in chosen
             for node in context.plan.cluster.chosen(pair)
         )
-        positions = [_position(artefact, pair) for pair in chosen]
-        if same and None not in positions:
-            return _copied(
-                context, other, artefact, [each for each in positions if each is not None]
-            )
+        outputs = [_usable(artefact, pair) for pair in chosen]
+        if same and None not in outputs:
+            return _copied(context, other, artefact, [each for each in outputs if each is not None])
     return None
 
 
@@ -101,19 +94,17 @@ def _age_s(earlier: str, now: str) -> float:
         return -1.0
 
 
-def _position(artefact: LinkBaselineArtefact, pair: tuple[str, str]) -> int | None:
-    """Where the pair stands in the artefact with an output between host memories; None = it does
-    not."""
-    for number, own in enumerate(artefact.pairs):
-        memory = artefact.memories[number] if artefact.memories else artefact.memory
-        usable = artefact.paths[number] and not artefact.problems[number] and memory == "host"
-        if set(own) == set(pair) and usable:
-            return number
+def _usable(artefact: LinkBaselineArtefact, pair: tuple[str, str]) -> PairOutput | None:
+    """The pair's output between host memories; None = there is none without a problem."""
+    for output in artefact.outputs:
+        usable = output.path and not output.problem and output.memory == "host"
+        if set(output.pair) == set(pair) and usable:
+            return output
     return None
 
 
 def _copied(
-    context: Context, other: RunDir, artefact: LinkBaselineArtefact, positions: list[int]
+    context: Context, other: RunDir, artefact: LinkBaselineArtefact, outputs: list[PairOutput]
 ) -> LinkBaselineArtefact:
     def copy(path: str | None) -> str | None:
         if path is None:
@@ -122,15 +113,12 @@ def _copied(
         context.run.write_raw(name, other.kept(path) or b"")
         return f"raw/{name}"
 
-    back = artefact.reverse_paths
+    copied = (
+        replace(each, path=copy(each.path), reverse_path=copy(each.reverse_path), round=0)
+        for each in outputs
+    )
     return LinkBaselineArtefact(
-        pairs=tuple(artefact.pairs[each] for each in positions),
-        interfaces=tuple(artefact.interfaces[each] for each in positions),
-        paths=tuple(copy(artefact.paths[each]) for each in positions),
-        problems=tuple("" for _ in positions),
-        tool=artefact.tool,
-        reverse_paths=tuple(copy(back[each]) for each in positions) if back else (),
-        origin=other.run_id,
+        tuple(copied), artefact.tool, swapped=artefact.swapped, origin=other.run_id
     )
 
 
@@ -172,10 +160,10 @@ def _measured(context: Context, first: str, second: str, tool: LinkTool) -> tupl
         return None, "one of the nodes no longer answers"
     address = server.address or server.name
     served = sessions[second].run(
-        link_baseline.serve(server.data_interfaces, tool, address=address)
+        link_commands.serve(server.data_interfaces, tool, address=address)
     )
     store = f"link-baseline/{first}-{second}.txt"
-    answer = sessions[first].run(link_baseline.ask(decoded(served.stdout), tool, store=store))
+    answer = sessions[first].run(link_commands.ask(decoded(served.stdout), tool, store=store))
     return (f"raw/{store}" if answer.stdout else None), served.problem or answer.problem or ""
 
 
@@ -193,14 +181,7 @@ _ALIVE_S = 10.0
 class _Measured:
     """The pairs so far."""
 
-    pairs: list[tuple[str, str]] = field(default_factory=list)
-    interfaces: list[tuple[str, ...]] = field(default_factory=list)
-    paths: list[str | None] = field(default_factory=list)
-    reverse_paths: list[str | None] = field(default_factory=list)
-    problems: list[str] = field(default_factory=list)
-    at_fault: list[str] = field(default_factory=list)
-    rounds: list[int] = field(default_factory=list)
-    memories: list[str] = field(default_factory=list)
+    outputs: list[PairOutput] = field(default_factory=list)
     seconds: float = 0.0
     lost: set[str] = field(default_factory=set)
     """Nodes that stopped answering during a test."""
@@ -278,16 +259,10 @@ def _artefact(
     sudo: bool = False,
 ) -> LinkBaselineArtefact:
     return LinkBaselineArtefact(
-        pairs=tuple(done.pairs),
-        interfaces=tuple(done.interfaces),
-        paths=tuple(done.paths),
-        problems=tuple(done.problems),
+        outputs=tuple(done.outputs),
         tool=tool,
-        rounds=tuple(done.rounds),
-        reverse_paths=tuple(done.reverse_paths) if tool is LinkTool.PERFTEST else (),
-        at_fault=tuple(done.at_fault),
+        swapped=tool is LinkTool.PERFTEST,
         memory=memories[0] if len(memories) == 1 else "both",
-        memories=tuple(done.memories),
         seconds=done.seconds,
         ports=ports,
         budget_s=budget_s,
@@ -297,7 +272,7 @@ def _artefact(
 
 def _ports(context: Context, nodes: tuple[str, ...], *, sudo: bool) -> tuple[tuple[str, str], ...]:
     commands = {
-        name: link_baseline.ask_ports(
+        name: link_commands.ask_ports(
             context.plan.cluster.node(name).data_interfaces,
             store=f"links/ports/{name}.txt",
             sudo=sudo,
@@ -338,15 +313,19 @@ def _round(
         back = _direction(context, folder, swapped, tool, memory)
     for first, second in pairs:
         answer, other = there[first, second], back.get((second, first))
-        done.pairs.append((first, second))
-        done.interfaces.append(context.plan.cluster.node(first).data_interfaces)
-        done.paths.append(answer.path)
-        done.reverse_paths.append(other.path if other else None)
         problem = answer if answer.problem or other is None else other
-        done.problems.append(problem.problem)
-        done.at_fault.append(problem.at_fault)
-        done.rounds.append(number)
-        done.memories.append(memory)
+        done.outputs.append(
+            PairOutput(
+                (first, second),
+                context.plan.cluster.node(first).data_interfaces,
+                answer.path,
+                problem.problem,
+                problem.at_fault,
+                other.path if other else None,
+                number,
+                memory,
+            )
+        )
     answers = (*there.values(), *back.values())
     lost = {each.at_fault for each in answers if each.is_lost}
     if lost:
@@ -381,7 +360,7 @@ def _direction(
     asked = [pair for pair in pairs if not refused[pair]]
     extents = {pair: _extent(context, pair[0], memory) for pair in asked}
     servers = {
-        second: link_baseline.serve(
+        second: link_commands.serve(
             cluster.node(second).data_interfaces,
             tool,
             address=cluster.node(second).address or second,
@@ -400,7 +379,7 @@ def _direction(
             results[first, second] = _Answer(None, f"{second}: {why}", second, 0.0)
             continue
         store = f"{folder}/{first}-{second}.txt"
-        clients[first] = link_baseline.ask(text, tool, store=store, extent=extents[first, second])
+        clients[first] = link_commands.ask(text, tool, store=store, extent=extents[first, second])
     answers = _run(context, clients) if clients else {}
     tried = [pair for pair in asked if pair not in results]
     lost = _lost(context, [pair for pair in tried if not _has_ended(answers.get(pair[0]))])
@@ -417,7 +396,7 @@ def _direction(
             results[first, second] = _Answer(None, f"{first}: {reason}", first, 0.0)
             continue
         text = decoded(answer.stdout).strip()
-        own = text in (f"no {link_baseline.PROGRAMS[tool]}", link_baseline.NO_CUDA)
+        own = text in (f"no {link_commands.PROGRAMS[tool]}", link_commands.NO_CUDA)
         results[first, second] = _Answer(
             f"raw/{folder}/{first}-{second}.txt" if answer.stdout else None,
             f"{first}: {text}" if own else answer.problem or "",
@@ -445,7 +424,7 @@ def _unserved(reply: Answer | None, text: str, tool: LinkTool) -> str:
     if not isinstance(reply, CommandResult):
         return reply.reason if reply is not None else "it did not answer"
     said = text.strip()
-    if said in (f"no {link_baseline.PROGRAMS[tool]}", link_baseline.NO_CUDA):
+    if said in (f"no {link_commands.PROGRAMS[tool]}", link_commands.NO_CUDA):
         return said
     return "" if said else reply.problem or "it serves no rail"
 

@@ -23,7 +23,7 @@ from busbw.fabrics import fabric
 from busbw.model import Cluster, Node, Status
 from busbw.parsers.blame.parts import Fabric
 from busbw.store.plan import SCHEMA, RunPlan
-from busbw.survey.link_baseline import LinkRate, PairTest
+from busbw.survey.link_baseline import LinkRate, PairOutput, PairTest
 from busbw.survey.schedule import circle
 
 RATE_GBIT_S = 392.0
@@ -70,7 +70,8 @@ def drawn(
                 wait = LATENCY_US + HOP_US * (leaf[pair[0]] != leaf[pair[1]]) + 3.0 * late
                 spike = draw.uniform(1.2, 3.0) if draw.random() < 0.05 else 1.0
                 latencies[name] = about(wait * spike, late_noise)
-            tests.append(PairTest(pair, rails, None, "", tuple(rates), latencies, number, ""))
+            output = PairOutput(pair, rails, None, round=number)
+            tests.append(PairTest(output, tuple(rates), latencies))
     every = range(len(rails))
     flags: dict[str, set[Flag]] = {
         "rail-50": {(BANDWIDTH.id, bad, bad_rail)},

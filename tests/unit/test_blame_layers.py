@@ -8,7 +8,7 @@ from busbw.fabrics.fabric import LinkTool
 from busbw.model import Component, ComponentKind, Status
 from busbw.parsers.blame.layer_breakdown import RailLink, compared, evidence, pair_busbw
 from busbw.parsers.nccl_tests.groups import GroupSample
-from busbw.survey import link_baseline
+from busbw.survey import link_baseline, link_commands
 from busbw.survey.link_baseline import LinkRate
 
 PERFTEST = Path(__file__).parents[1] / "fixtures/bandwidth/ib_write_bw.txt"
@@ -111,11 +111,11 @@ def test_perftest_of_a_device_is_read_as_it_prints_and_its_absence_is_told() -> 
 
 
 def test_only_rails_that_are_served_are_asked_for() -> None:
-    command = link_baseline.ask(
+    command = link_commands.ask(
         "eth0 10.0.0.2 18710\neth1 - 18711\nno such line; rm -rf\n",
         LinkTool.IPERF3,
         store="link-baseline/a-b.txt",
     )
     assert command.stdin == b"eth0 10.0.0.2 18710\n"
-    served = link_baseline.serve(("mlx5_0", "mlx5_1"), LinkTool.PERFTEST, address="gpu2")
+    served = link_commands.serve(("mlx5_0", "mlx5_1"), LinkTool.PERFTEST, address="gpu2")
     assert served.stdin == b"mlx5_0 18710\nmlx5_1 18711\n"

@@ -8,6 +8,7 @@ import pytest
 from plans import run_plan
 
 from busbw import playbook
+from busbw.errors import RunDirError
 from busbw.fabrics import fabric
 from busbw.fabrics.fabric import LinkTool
 from busbw.model import Cluster, Node
@@ -17,7 +18,7 @@ from busbw.parsers.nccl_tests.groups import GroupSample
 from busbw.run.context import Context
 from busbw.store import artefacts, run_directory
 from busbw.survey import link_baseline
-from busbw.survey.link_baseline import LinkBaselineArtefact
+from busbw.survey.link_baseline import LinkBaselineArtefact, PairOutput
 from busbw.survey.measure_links import measure_links
 from busbw.transport.fanout import open_fleet
 from busbw.transport.local import LocalTransport
@@ -108,7 +109,7 @@ def test_every_rail_is_measured_by_the_tool_of_its_fabric(name: str, tmp_path: P
 
 def test_the_commands_of_the_run_hold_the_link_baseline(tmp_path: Path) -> None:
     run = run_directory.create(tmp_path, "2026-11-21T10:00:00Z", "day-one")
-    kept = LinkBaselineArtefact((("n1", "n2"),), (("mlx5_0",),), (None,), ("",), LinkTool.PERFTEST)
+    kept = LinkBaselineArtefact((PairOutput(("n1", "n2"), ("mlx5_0",), None),), LinkTool.PERFTEST)
     assert link_baseline.commands(run) == ()
     artefacts.keep(run, link_baseline.FILE, kept)
     assert link_baseline.commands(run) == (
@@ -116,3 +117,40 @@ def test_the_commands_of_the_run_hold_the_link_baseline(tmp_path: Path) -> None:
         "# on n2: ib_write_bw -d mlx5_0 -p 18710 -F --report_gbits -D 2\n"
         "# on n1: ib_write_bw -d mlx5_0 -p 18710 -F --report_gbits -D 2 n2\n",
     )
+
+
+OF_COLUMNS = """{
+ "pairs": [["n1", "n2"], ["n3", "n4"]], "interfaces": [["mlx5_0"], ["mlx5_0", "mlx5_1"]],
+ "paths": ["raw/a.txt", null], "problems": ["", "n4: no ib_write_bw"], "tool": "perftest",
+ "rounds": [1, 2], "reverse_paths": ["raw/b.txt", null], "at_fault": ["", "n4"], "memory": "both",
+ "memories": ["host", "gpu"], "seconds": 2.5, "ports": [["n1", "raw/p.txt"]], "budget_s": 300.0,
+ "origin": "", "sudo": true
+}"""
+
+
+def test_a_link_test_stored_in_columns_is_read(tmp_path: Path) -> None:
+    run = run_directory.create(tmp_path, "2026-11-21T10:00:00Z", "links")
+    run.write_raw(link_baseline.FILE, OF_COLUMNS.encode())
+    assert link_baseline.kept(run) == LinkBaselineArtefact(
+        outputs=(
+            PairOutput(("n1", "n2"), ("mlx5_0",), "raw/a.txt", "", "", "raw/b.txt", 1, "host"),
+            PairOutput(
+                ("n3", "n4"), ("mlx5_0", "mlx5_1"), None, "n4: no ib_write_bw", "n4", None, 2, "gpu"
+            ),
+        ),
+        tool=LinkTool.PERFTEST,
+        swapped=True,
+        memory="both",
+        seconds=2.5,
+        ports=(("n1", "raw/p.txt"),),
+        budget_s=300.0,
+        sudo=True,
+    )
+
+
+@pytest.mark.parametrize("content", ["", "[1]", '{"pairs": 3}', '{"pairs": [["a", "b"]]}'])
+def test_a_damaged_link_test_is_refused(content: str, tmp_path: Path) -> None:
+    run = run_directory.create(tmp_path, "2026-11-21T10:00:00Z", "links")
+    run.write_raw(link_baseline.FILE, content.encode())
+    with pytest.raises(RunDirError):
+        link_baseline.kept(run)

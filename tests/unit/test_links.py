@@ -27,8 +27,9 @@ from busbw.run.context import Context
 from busbw.store import artefacts, run_directory
 from busbw.store.plan import RunPlan
 from busbw.store.run_directory import RunDir
-from busbw.survey import link_baseline
-from busbw.survey.link_baseline import Extent, LinkBaselineArtefact
+from busbw.survey import link_baseline, link_commands
+from busbw.survey.link_baseline import LinkBaselineArtefact, PairOutput
+from busbw.survey.link_commands import Extent
 from busbw.survey.measure_links import taken_over
 from busbw.survey.schedule import circle
 from busbw.transport.fanout import open_fleet
@@ -124,7 +125,7 @@ def measured(
     """Three rounds of link tests with noise of 1 %, as a run keeps them."""
     run = run_directory.create(tmp_path, "2026-11-25T12:00:00Z", "links")
     draw = random.Random(seed)
-    pairs, paths, back, problems, at_fault, numbers, kinds = [], [], [], [], [], [], []
+    outputs = []
 
     def about(value: float) -> float:
         return value * (1 + 0.01 * draw.gauss(0, 1))
@@ -155,24 +156,15 @@ def measured(
                     if not lacking:
                         run.write_raw(name, output(way, memory, dead).encode())
                     own.append(None if lacking else f"raw/{name}")
-                pairs.append(pair)
-                paths.append(own[0])
-                back.append(own[1])
-                problems.append(f"{lacking}: no ib_write_bw" if lacking else "")
-                at_fault.append(lacking)
-                numbers.append(number)
-                kinds.append(memory)
+                problem = f"{lacking}: no ib_write_bw" if lacking else ""
+                outputs.append(
+                    PairOutput(pair, RAILS, own[0], problem, lacking, own[1], number, memory)
+                )
     artefact = LinkBaselineArtefact(
-        pairs=tuple(pairs),
-        interfaces=(RAILS,) * len(pairs),
-        paths=tuple(paths),
-        problems=tuple(problems),
+        outputs=tuple(outputs),
         tool=LinkTool.PERFTEST,
-        rounds=tuple(numbers),
-        reverse_paths=tuple(back),
-        at_fault=tuple(at_fault),
+        swapped=True,
         memory="both" if len(memories) == 2 else memories[0],
-        memories=tuple(kinds),
         budget_s=300.0,
         seconds=60.0,
     )
@@ -312,7 +304,7 @@ def test_the_table_has_what_is_not_well_with_both_directions(tmp_path: Path) -> 
 
 
 def test_the_command_lines_of_perftest() -> None:
-    serve = link_baseline.serve(
+    serve = link_commands.serve(
         RAILS, LinkTool.PERFTEST, address="gpu2", extent=Extent(latency=True)
     )
     script = serve.argv[2]
@@ -322,7 +314,7 @@ def test_the_command_lines_of_perftest() -> None:
         'echo "$i gpu2 $p"; done\n'
     ) in script
     assert serve.stdin == b"mlx5_0 18710\nmlx5_1 18711\n"
-    ask = link_baseline.ask("mlx5_0 gpu2 18710\n", LinkTool.PERFTEST, store="", extent=Extent(True))
+    ask = link_commands.ask("mlx5_0 gpu2 18710\n", LinkTool.PERFTEST, store="", extent=Extent(True))
     assert 'ib_write_lat -d "$i" -p "$p" -F "$a"' in ask.argv[2]
     assert 'ib_write_bw -d "$i" -p "$p" -F --report_gbits -D 2 "$a"' in ask.argv[2]
     assert "cuda" not in ask.argv[2].lower()
@@ -330,7 +322,7 @@ def test_the_command_lines_of_perftest() -> None:
 
 def test_gpu_memory_takes_the_rails_gpu_and_says_where_the_build_has_no_cuda() -> None:
     extent = Extent(latency=True, gpus_a_rail=2)
-    ask = link_baseline.ask("mlx5_0 gpu2 18710\n", LinkTool.PERFTEST, store="", extent=extent)
+    ask = link_commands.ask("mlx5_0 gpu2 18710\n", LinkTool.PERFTEST, store="", extent=extent)
     script = ask.argv[2]
     assert 'g=0; m=" --use_cuda=0$d"' in script
     assert 'g=$((g + 2)); m=" --use_cuda=$g$d"; done' in script
@@ -345,9 +337,9 @@ def test_gpu_memory_takes_the_rails_gpu_and_says_where_the_build_has_no_cuda() -
 def test_every_script_is_sh(tool: LinkTool, gpus: int) -> None:
     extent = Extent(latency=True, gpus_a_rail=gpus)
     for command in (
-        link_baseline.serve(RAILS, tool, address="a", extent=extent),
-        link_baseline.ask("mlx5_0 a 1\n", tool, store="", extent=extent),
-        link_baseline.ask_ports(RAILS, store="", sudo=True),
+        link_commands.serve(RAILS, tool, address="a", extent=extent),
+        link_commands.ask("mlx5_0 a 1\n", tool, store="", extent=extent),
+        link_commands.ask_ports(RAILS, store="", sudo=True),
     ):
         done = subprocess.run(["sh", "-n", "-c", command.argv[2]], capture_output=True, check=False)
         assert (done.returncode, done.stderr) == (0, b"")
@@ -392,7 +384,7 @@ def test_a_run_takes_over_a_link_test_of_the_last_hour(
     artefacts.keep(test, "plan.json", plan)
     artefacts.keep(test, link_baseline.FILE, artefact)
     run = run_directory.create(tmp_path, started, "day-one")
-    pair = artefact.pairs[0]
+    pair = artefact.outputs[0].pair
     with open_fleet(Cluster((), "a", "test"), LocalTransport(), deadline_s=5) as fleet:
         context = Context(
             run=run,
