@@ -8,6 +8,7 @@ for H100) are halved here. The rate NCCL counts with per NVLink is `src/graph/to
 
 from __future__ import annotations
 
+import functools
 import re
 from dataclasses import dataclass
 
@@ -295,11 +296,14 @@ GPUS = (
 
 def find_gpu(name: str) -> Gpu | None:
     """The GPU of that name or alias, in any case; None = the table does not know it."""
-    key = name.casefold()
-    return next(
-        (gpu for gpu in GPUS if key in {text.casefold() for text in (gpu.name, *gpu.aliases)}),
-        None,
-    )
+    return _by_name().get(name.casefold())
+
+
+@functools.cache
+def _by_name() -> dict[str, Gpu]:
+    """The GPUs by each name and alias, in lower case; the first of the table where several have one."""
+    named = ((text.casefold(), gpu) for gpu in reversed(GPUS) for text in (gpu.name, *gpu.aliases))
+    return dict(named)
 
 
 _NOT_SXM = {"pcie", "nvl", "pci"}

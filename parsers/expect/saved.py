@@ -14,11 +14,11 @@ from dataclasses import dataclass, replace
 from busbw.errors import UsageError
 from busbw.fabrics.fabric import intra_node_fabrics, network_fabrics
 from busbw.inventory.hostlist import fold
-from busbw.model import Limit, Status
+from busbw.model import Limit, Reference, Status
 from busbw.model.benchmark import BenchmarkResult
 from busbw.parsers.expect import baselines, cluster, judge
-from busbw.parsers.expect.baselines import NicSet
-from busbw.parsers.expect.cluster import Question
+from busbw.parsers.expect.baselines import Curve, NicSet
+from busbw.parsers.expect.cluster import Expectation, Question
 from busbw.parsers.expect.hardware import LINKS, Gpu, find_gpu, recognise_gpu
 from busbw.parsers.expect.link_rates import pcie
 from busbw.parsers.logs import Document
@@ -32,6 +32,8 @@ gives is latency, too."""
 _SLOW_GB_S = 1e-3
 """A network so slow that it alone bounds every collective."""
 _FASTEST_GBIT_S = max(link.data_gbit_s for link in LINKS)
+_QUESTIONS = 256
+"""Answers that are kept: the tables of one cluster ask the same few, and each takes 1 to 10 ms."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,6 +193,7 @@ def _named(hardware: _Hardware) -> str:
     return f"{nodes} x {hardware.gpus_per_node} {hardware.gpu.name}"
 
 
+@functools.lru_cache(_QUESTIONS)
 def _limit(collective: str, hardware: _Hardware) -> Limit | None:
     """What no measurement exceeds, whatever the network: that of the GPUs' own PCIe links, or, where
     GPUs have none to the NIC, one NVLink domain over all nodes. None = nothing bounds it."""
@@ -252,25 +255,35 @@ def _low_inside(
     result: BenchmarkResult, hardware: _Hardware, busbw_gb_s: float, size_bytes: int
 ) -> str:
     question = _inside(result.collective or "", hardware.gpu, hardware.gpus_per_node)
-    expectation = cluster.answer(question)
+    expectation = _answer(question)
     lows = [each.low_gb_s for each in expectation.expected if each.low_gb_s is not None]
     if busbw_gb_s >= judge.FAULTY * max(lows, default=0.0):
         return ""  # no size has a higher one: the tables, which take 0.2 s, are not needed
-    tables = baselines.load()
-    curves = baselines.curves(
-        tables, question.collective, question.gpu, question.nodes, question.gpus_per_node
-    )
-    reference = baselines.reference(judge.published(tables, expectation))
-    found = judge.judge(busbw_gb_s, size_bytes, expectation, reference, curves)
+    found = judge.judge(busbw_gb_s, size_bytes, expectation, *_published(question))
     if found.status is not Status.FAIL:
         return ""
     return f"is {found.reason.split(':')[0]}, if NVLink joins them all as their data sheet says"
 
 
+@functools.lru_cache(_QUESTIONS)
+def _answer(question: Question) -> Expectation:
+    return cluster.answer(question)
+
+
+@functools.lru_cache(_QUESTIONS)
+def _published(question: Question) -> tuple[Reference, tuple[Curve, ...]]:
+    """What the tables have for it: the reference, and curves over sizes."""
+    tables = baselines.load()
+    curves = baselines.curves(
+        tables, question.collective, question.gpu, question.nodes, question.gpus_per_node
+    )
+    return baselines.reference(judge.published(tables, _answer(question))), curves
+
+
 def _low_across(result: BenchmarkResult, hardware: _Hardware, busbw_gb_s: float) -> str:
     """One of the usual NICs would carry all of it."""
     question = _across(result.collective or "", hardware, _SLOW_GB_S)
-    needed_gbit_s = busbw_gb_s * _SLOW_GB_S / cluster.answer(question).limit.value_gb_s * 8
+    needed_gbit_s = busbw_gb_s * _SLOW_GB_S / _answer(question).limit.value_gb_s * 8
     if needed_gbit_s >= _FASTEST_GBIT_S:
         return ""
     usual = _usual_nics(hardware.gpu.name, hardware.gpus_per_node)
