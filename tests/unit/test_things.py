@@ -5,7 +5,6 @@ import pytest
 from busbw.parsers.findings import catalogue
 from busbw.parsers.findings.catalogue import Role
 from busbw.parsers.findings.things import sentences, states, table, wrongs
-from busbw.parsers.findings.things.table import Certainty
 
 
 def test_every_cause_is_an_entry_that_can_be_a_cause() -> None:
@@ -48,27 +47,6 @@ def test_object_and_kind_give_the_cause_whoever_writes(line: str, first: str) ->
     reading = sentences.read(line)
     assert reading is not None
     assert reading.entries[0] == first
-
-
-@pytest.mark.parametrize(
-    ("line", "is_likely"),
-    [
-        ("newd: libnew.so.3 could not be loaded", True),
-        ("newd: the certificate of node 7 is not found", True),
-        ("newd: the certificate of node 7 is invalid", False),
-        ("newd: slurmctld failed", False),
-        (
-            "newd: no certificate here, and some of the other things that it needs are missing",
-            False,
-        ),
-    ],
-)
-def test_a_far_object_and_a_kind_that_says_little_leave_the_cause_open(
-    line: str, is_likely: bool
-) -> None:
-    reading = sentences.read(line)
-    assert reading is not None
-    assert (reading.certainty is Certainty.LIKELY) is is_likely
 
 
 def test_a_number_in_brackets_is_an_error_number_at_the_end_of_a_clause_only() -> None:

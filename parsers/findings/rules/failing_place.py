@@ -12,7 +12,7 @@ from dataclasses import replace
 from busbw.parsers.findings.catalogue import Weight
 from busbw.parsers.findings.evidence import Clue, Sighting, View
 from busbw.parsers.findings.rules import Fires, Rule, Watch
-from busbw.parsers.findings.things.table import Certainty, first
+from busbw.parsers.findings.things.table import first
 
 _PATH = r"[\w/]+\.(?:cc|h|cu)"
 _CHAIN = Watch("chain", rf"NCCL INFO (?:\[[^\]]*\] )?{_PATH}:\d+ (?:\(\w+\) )?-> [1-9]")
@@ -27,7 +27,7 @@ def _judge(view: View) -> Iterator[Clue]:
         firsts.setdefault(line.process, line)
     for line in firsts.values():
         match = _FILE.search(line.text)
-        thing = match and first(match[1], ("failed", "any"), least=Certainty.POSSIBLE)
+        thing = match and first(match[1], ("failed", "any"), guesses=False)
         if match and thing:
             clue = line.clue(thing.entries[0], Weight.WEAK, "nccl-log")
             yield replace(clue, span=match.span(1))

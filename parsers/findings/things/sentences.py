@@ -21,17 +21,11 @@ from collections.abc import Iterator, Sequence
 
 from busbw.parsers.findings import catalogue
 from busbw.parsers.findings.things import wrongs
-from busbw.parsers.findings.things.table import Certainty, Reading, Thing, numbers, table
+from busbw.parsers.findings.things.table import Reading, Thing, numbers, table
 
 _STEP = 16
 """Characters: things whose distances differ by less are equally near."""
 _FARTHEST = 160
-_NEAR = 2 * _STEP
-"""Characters from which on a thing is too far from the words of the failure to be sure of."""
-_SAYS_LITTLE = ("failed", "invalid", "version", "silent")
-"""Wrongs that say that it failed and not why. Asked of the catalogue's examples, from which the
-table was not made, pairs of these wrongs or of far things name the entry in 17 of 48, the other likely
-ones in 127 of 155."""
 _HARMLESS = re.compile(
     r"\b(?:trying (?:the )?next|try(?:ing)? again|retrying|fall(?:ing)?[ -]?back|ignor(?:e|ed|ing)|skip(?:ped|ping)?|optional"
     r"|not needed|not requested|is used instead|is disabled|using default|defaults?\b.{0,10}$|instead|slower path|not in use"
@@ -73,19 +67,19 @@ def read(line: str) -> Reading | None:
     a guess only."""
     if _HARMLESS.search(line) or _PASSED_ON.search(line):
         return None
-    return _nearest(_NO_FAILURE.sub(" ", line[:_LONGEST]), Certainty.POSSIBLE)
+    return _nearest(_NO_FAILURE.sub(" ", line[:_LONGEST]), guesses=False)
 
 
 def guess(line: str) -> Reading | None:
     """As `read`, of a line that is known to report a failure; guesses count."""
-    return _nearest(line[:_LONGEST], Certainty.GUESS)
+    return _nearest(line[:_LONGEST], guesses=True)
 
 
 WORTH = (7, 3.5)
 """What the first and the second guess add to the score of the text search (`similar`)."""
 
 
-def _nearest(line: str, least: Certainty) -> Reading | None:
+def _nearest(line: str, *, guesses: bool) -> Reading | None:
     """The reading whose thing is nearest to words of a failure."""
     line = wrongs.with_names(line)
     things = numbers(line)
@@ -102,7 +96,7 @@ def _nearest(line: str, least: Certainty) -> Reading | None:
     best: tuple[tuple[bool, int, int], Reading] | None = None
     for number in things:
         thing = table().things[number]
-        for reading in _readings(line, thing, _wrong(thing, present, least), failures):
+        for reading in _readings(line, thing, _wrong(thing, present, guesses=guesses), failures):
             key = (thing.is_general, reading.distance // _STEP, number)
             if best is None or key < best[0]:
                 best = key, reading
@@ -117,22 +111,19 @@ def _readings(
         wrong = "said"
     if wrong not in thing.causes:
         return
-    cause = thing.causes[wrong]
     for match in catalogue.compiled(thing.words).finditer(line):
         distance = min((_gap(match.span(), span) for span in failures), default=_FARTHEST + 1)
         if wrong == "said" or distance > _FARTHEST:
             if "said" not in thing.causes or _TELLS.search(match[0]) is None:
                 continue
             distance = 0
-        is_sure = wrong not in _SAYS_LITTLE and distance < _NEAR
-        certainty = cause.certainty if is_sure else min(cause.certainty, Certainty.POSSIBLE)
-        yield Reading(thing.name, wrong, distance, cause.entries, certainty, thing.is_general)
+        yield Reading(thing.name, wrong, distance, thing.causes[wrong].entries, thing.is_general)
 
 
-def _wrong(thing: Thing, present: Sequence[str], least: Certainty) -> str | None:
+def _wrong(thing: Thing, present: Sequence[str], *, guesses: bool) -> str | None:
     """The most telling wrong of the line that the thing has a cause for; None = it has none."""
     for wrong in (*present, *(["any"] if present else [])):
-        if wrong in thing.causes and thing.causes[wrong].certainty >= least:
+        if wrong in thing.causes and (guesses or not thing.causes[wrong].is_guess):
             return wrong
     return None
 

@@ -11,7 +11,6 @@ import functools
 import importlib.resources
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from enum import IntEnum
 
 from busbw import codec
 from busbw.errors import ReadError
@@ -20,26 +19,14 @@ from busbw.parsers.logs.scan_sieve import branches_of
 from busbw.table_cache import cached
 
 
-class Certainty(IntEnum):
-    """How much a pair of thing and wrong says."""
-
-    GUESS = 0
-    """`?`: where nothing else says why."""
-    POSSIBLE = 1
-    LIKELY = 2
-    """`!`: the pair leaves one usual cause."""
-
-
-_MARKS = {"?": Certainty.GUESS, "!": Certainty.LIKELY}
-
-
 @dataclass(frozen=True, slots=True)
 class Cause:
     """What a pair usually comes from."""
 
     entries: tuple[str, ...]
     """The likeliest first."""
-    certainty: Certainty
+    is_guess: bool
+    """`?`: where nothing else says why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +63,6 @@ class Reading:
     distance: int
     """Characters between the words of the thing and those of the failure; 0 in a table's row."""
     entries: tuple[str, ...]
-    certainty: Certainty
     is_general: bool = False
     """Programs of every field speak of such a thing."""
 
@@ -117,14 +103,13 @@ def _thing(
     for keys, text in row.items():
         if keys != "words":
             causes.update(dict.fromkeys(keys.split(), _cause(str(text))))
-    if "any" in causes and causes["any"].certainty is not Certainty.GUESS:
+    if "any" in causes and not causes["any"].is_guess:
         causes.setdefault("said", causes["any"])
     return Thing(name, words, causes, is_general)
 
 
 def _cause(text: str) -> Cause:
-    certainty = _MARKS.get(text[-1:], Certainty.POSSIBLE)
-    return Cause(tuple(text.rstrip("?!").split()), certainty)
+    return Cause(tuple(text.rstrip("?").split()), is_guess=text.endswith("?"))
 
 
 def numbers(text: str) -> list[int]:
@@ -133,20 +118,16 @@ def numbers(text: str) -> list[int]:
     return sorted({number for literal, number in table().literals if literal in low})
 
 
-def first(
-    text: str, wrongs: Sequence[str], *, least: Certainty = Certainty.GUESS
-) -> Reading | None:
+def first(text: str, wrongs: Sequence[str], *, guesses: bool = True) -> Reading | None:
     """The first thing that a text names and that has a cause for one of the wrongs, the first of
-    them counting; never more than possible, for it is not known how the text relates them."""
+    them counting. A guess counts with `guesses` only."""
     for number in numbers(text):
         thing = table().things[number]
         wrong = next((each for each in wrongs if each in thing.causes), None)
-        if wrong is None or thing.causes[wrong].certainty < least:
+        if wrong is None or (thing.causes[wrong].is_guess and not guesses):
             continue
         if catalogue.compiled(thing.words).search(text):
-            cause = thing.causes[wrong]
-            certainty = min(cause.certainty, Certainty.POSSIBLE)
-            return Reading(thing.name, wrong, 0, cause.entries, certainty)
+            return Reading(thing.name, wrong, 0, thing.causes[wrong].entries)
     return None
 
 
