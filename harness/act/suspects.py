@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from busbw.model import CheckResult, Confidence, Finding, RunResult, Status
+from busbw.model import CheckResult, Finding, RunResult, Status
 from busbw.reports import phrases
 
 _NEVER = ("ssh", "sw")
@@ -76,7 +76,7 @@ def of_run(result: RunResult) -> tuple[Suspect, ...]:
     unreachable = {each.node for each in result.unreachable}
     for finding in result.findings:
         node = _one_node(finding, result.nodes)
-        if node is None or not _is_sure(finding):
+        if node is None or not _is_enough(finding):
             continue
         known = suspects.get(node)
         suspects[node] = Suspect(
@@ -92,12 +92,12 @@ def _of_hardware(check_id: str) -> bool:
     return check_id.partition(".")[0] not in _NEVER and check_id not in _NEVER_IDS
 
 
-def _is_sure(finding: Finding) -> bool:
+def _is_enough(finding: Finding) -> bool:
     return (
         finding.id in (*MEASURED, *BROKEN_PARTS)
         and finding.status is Status.FAIL
         and finding.required
-        and finding.confidence is not Confidence.POSSIBLE
+        and finding.at_least_likely
     )
 
 

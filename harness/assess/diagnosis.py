@@ -11,13 +11,12 @@ from busbw.assess import counters, proof
 from busbw.assess.launches import Launch
 from busbw.checks import NodeAnswer, SectionOutput, read_answer
 from busbw.model import CheckResult, Comparison, Evidence, Finding, Status
-from busbw.parsers.findings import catalogue, facts
+from busbw.parsers.findings import catalogue, facts, searching
 from busbw.parsers.findings.diagnose import diagnose
 from busbw.parsers.findings.evidence import Context, EvidenceSet, Fact, Text
 from busbw.parsers.findings.explain import explain
 from busbw.parsers.findings.facts import NodeChanges
-from busbw.parsers.findings.searching import search_patterns
-from busbw.parsers.logs.scan import Hit, Scanner
+from busbw.parsers.logs.scan import Hit
 from busbw.store.artefacts import CaseArtefact
 from busbw.store.plan import RunPlan
 from busbw.store.run_directory import RunDir
@@ -109,11 +108,6 @@ def build_line(run: RunDir, message: str) -> Evidence | None:
 
 
 @functools.cache
-def _scanner() -> Scanner:
-    return Scanner(search_patterns())
-
-
-@functools.cache
 def _feeds() -> dict[str, frozenset[str]]:
     """Symptom → ids of the checks that are evidence for it."""
     feeds: dict[str, frozenset[str]] = {}
@@ -135,7 +129,7 @@ def _searched(run: RunDir, path: str, end: int | None = None) -> Text | None:
     content = (run.kept(path) or b"")[:end]
     if not content:
         return None
-    scan = _scanner().scan([content])
+    scan = searching.scanner().scan([content])
     return Text(path, scan.hits, scan.lines)
 
 
@@ -144,7 +138,7 @@ def _kernel_log(answer: NodeAnswer) -> tuple[Text, ...]:
     section = answer.section(_KERNEL_LOG)
     if section is None or not section.stdout.strip():
         return ()
-    scan = _scanner().scan([section.stdout.encode()])
+    scan = searching.scanner().scan([section.stdout.encode()])
     hits = tuple(_moved(hit, section.line_no - 1) for hit in scan.hits)
     return (Text(answer.artefact, hits, scan.lines),)
 

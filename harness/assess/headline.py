@@ -12,7 +12,6 @@ from busbw.model import (
     CheckResult,
     Cluster,
     Comparison,
-    Confidence,
     Finding,
     Status,
     Uncovered,
@@ -160,7 +159,7 @@ def _likely(decided: Verdict) -> Finding | None:
     """The first finding that is likely at least: it leads, though a verdict needs more."""
     for finding in decided.findings:
         warns = finding.required and finding.status is Status.WARN
-        if warns and finding.confidence is not Confidence.POSSIBLE:
+        if warns and finding.at_least_likely:
             return finding
     return None
 

@@ -17,7 +17,7 @@ from typing import TypeVar, TypeVarTuple
 
 from busbw import shell
 from busbw.faults import Fault, attempt
-from busbw.model import CheckResult, Evidence, Node, Requirement, Status
+from busbw.model import TIMED_OUT, CheckResult, Evidence, Node, Requirement, Status
 
 K = TypeVar("K")
 
@@ -83,8 +83,8 @@ class SectionOutput:
 
     @property
     def timed_out(self) -> bool:
-        """Ended by its own time limit: 124 from `timeout`, 137 when it had to be killed."""
-        return self.exit_status in (124, 137)
+        """Ended by its own time limit."""
+        return self.exit_status in TIMED_OUT
 
     @property
     def missing(self) -> bool:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from busbw import shell
 from busbw.checks import Check
-from busbw.model import CheckResult, Command, Evidence, Status
+from busbw.model import TIMED_OUT, CheckResult, Command, Evidence, Status
 
 PINGPONG = Check(
     "efa.pingpong",
@@ -25,8 +25,6 @@ _LINE = re.compile(
 )
 _SERVER = re.compile(r"^server within (.+)$", re.M)
 _OWN = "127.0.0.1"
-_TIMED_OUT = (124, 137)
-"""Exit status where `timeout` had to end it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +88,7 @@ def _reason(status: int, words: str) -> str:
     message = re.sub(r"\S+\.c: ?\d+ *[:,] *", "", words.removeprefix("[error] ")).strip()
     if message or status == 0:
         return message
-    return "no data came back" if status in _TIMED_OUT else f"exit status {status}"
+    return "no data came back" if status in TIMED_OUT else f"exit status {status}"
 
 
 def judged(node: str, text: str, problem: str, evidence: Evidence | None) -> CheckResult:

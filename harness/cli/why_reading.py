@@ -3,7 +3,6 @@ evidence for a diagnosis."""
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -16,12 +15,11 @@ from busbw.cli.text_ends import with_end
 from busbw.errors import ReadError, UnknownLayout, UsageError
 from busbw.model import Evidence, Finding, Status
 from busbw.parsers import tools
+from busbw.parsers.findings import searching
 from busbw.parsers.findings.evidence import EvidenceSet, Fact, Text
-from busbw.parsers.findings.searching import condensed, search_patterns
 from busbw.parsers.logs import HEAD_BYTES, Document, Format, node_tools
 from busbw.parsers.logs.flight_recorder import of_rank, rank_of
 from busbw.parsers.logs.formats import formats_for
-from busbw.parsers.logs.scan import Scanner
 from busbw.parsers.nccl_tests import results_json
 from busbw.parsers.nccl_tests.table import KIND
 from busbw.text import decoded
@@ -226,18 +224,12 @@ def _run_result(name: str) -> RunResult:
     return derive(run_directory.open_existing(Path(name)))
 
 
-@functools.cache
-def _scanner() -> Scanner:
-    """The scanner of this process: building it takes longer than searching a small file."""
-    return Scanner(search_patterns())
-
-
 def _read_condensed(source: intake.Source) -> _TextReading:
     """One of many texts."""
     reading = read_one(source)
     if reading.text is None:
         return reading
-    return replace(reading, text=condensed(reading.text))
+    return replace(reading, text=searching.condensed(reading.text))
 
 
 def read_one(source: intake.Source) -> _TextReading:
@@ -247,7 +239,7 @@ def read_one(source: intake.Source) -> _TextReading:
         source = intake.in_memory(source)
         head = intake.head_of(source, HEAD_BYTES)
         binary = intake.is_binary(head)
-        lines = OnePass(source, _scanner)
+        lines = OnePass(source, searching.scanner)
         records = _records(source, head, lines, binary=binary)
         if binary and records == _Records():
             if source.problem:
@@ -258,7 +250,7 @@ def read_one(source: intake.Source) -> _TextReading:
         if binary:
             return _TextReading(Text(source.name, ()), records, ())
         scan = lines.scan
-        scan = with_end(scan, source, _scanner())
+        scan = with_end(scan, source, searching.scanner())
         is_known = bool(scan.hits) or records.is_layout or _has_lines(head)
     except (ReadError, UsageError) as error:
         why = f" ({error.seen})" if error.seen else ""

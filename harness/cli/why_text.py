@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Sequence
 
 from busbw.cli.why_reading import Reading
-from busbw.cli.why_verdict import by_certainty, is_cause_in_doubt, is_stated, leading_guess
+from busbw.cli.why_verdict import by_certainty, is_cause_in_doubt, leading_guess
 from busbw.model import Evidence, Finding, Status
 from busbw.parsers.findings import catalogue, similar
 from busbw.parsers.findings.diagnose import RATIOS
@@ -247,7 +247,7 @@ def _guess_lines(guesses: list[Finding], named: list[Finding], diagnosis: Diagno
     lines = {(item.artefact, item.line_no) for each in named for item in each.evidence[:_EVIDENCE]}
     where = {place for each in named for place in each.where}
     steps = {step for each in named for step in each.would_settle}
-    if not any(map(is_stated, named)):
+    if not any(each.at_least_likely for each in named):
         lines |= {(line.artefact, line.line_no) for line in diagnosis.unexplained[:1]}
     out = ["also possible, not shown by the evidence alone:" if named else "possible causes:"]
     if diagnosis.by_words:

@@ -20,7 +20,7 @@ def exit_status(diagnosis: Diagnosis, reading: Reading) -> int:
     """0 = no line looks like a failure, 1 = a cause or a condition is named, also one that is only
     possible, 3 = a failure for which no cause is named, or a possible cause of one that no line
     reports."""
-    if any(is_stated(each) and each.status is not Status.PASS for each in diagnosis.findings):
+    if any(each.at_least_likely and each.status is not Status.PASS for each in diagnosis.findings):
         return 1
     if not diagnosis.unexplained:
         return 3 if is_cause_in_doubt(diagnosis, reading) else 0
@@ -33,7 +33,7 @@ def leading_guess(diagnosis: Diagnosis) -> Finding | None:
     if not diagnosis.unexplained or diagnosis.by_words:
         return None
     shown = worth_showing(diagnosis)
-    if any(map(is_stated, shown)):
+    if any(each.at_least_likely for each in shown):
         return None
     for each in shown:
         if _is_cause_or_condition(each) and each.id not in message_clues.RESTATEMENTS:
@@ -70,11 +70,6 @@ def _is_cause_or_condition(finding: Finding) -> bool:
     return known.role in (Role.CAUSE, Role.SECONDARY, Role.STATE)
 
 
-def is_stated(finding: Finding) -> bool:
-    """It is at least likely."""
-    return finding.confidence is not Confidence.POSSIBLE
-
-
 def with_findings(diagnosis: Diagnosis, run_findings: tuple[Finding, ...]) -> Diagnosis:
     """The diagnosis with what runs found themselves: the surer first, a run's own before what its
     texts say."""
@@ -98,7 +93,7 @@ def by_certainty(findings: Iterable[Finding]) -> tuple[list[Finding], list[Findi
     stated: list[Finding] = []
     possible: list[Finding] = []
     for finding in findings:
-        if is_stated(finding):
+        if finding.at_least_likely:
             stated.append(finding)
         else:
             possible.append(finding)

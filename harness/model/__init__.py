@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     )
     from busbw.model.cluster import Cluster, LinkRate, Node
     from busbw.model.evidence import (
+        TIMED_OUT,
         Answer,
         Command,
         CommandResult,
@@ -103,6 +104,7 @@ if TYPE_CHECKING:
     from busbw.model.topology import Leaf, Topology, TopologyNic
 
 __all__ = [
+    "TIMED_OUT",
     "Acceptance",
     "Answer",
     "BenchmarkCase",
@@ -214,6 +216,7 @@ _NAMES = {
         "Node",
     ),
     "evidence": (
+        "TIMED_OUT",
         "Answer",
         "Command",
         "CommandResult",

@@ -10,6 +10,10 @@ from busbw.text import decoded
 # What is asked of a node and what came back.
 
 
+TIMED_OUT = (124, 137)
+"""Exit statuses of a command that timeout(1) ended, or had to kill."""
+
+
 @dataclass(frozen=True, slots=True)
 class Command:
     """One command for one node. `argv` is quoted once, in the transport."""
@@ -165,3 +169,8 @@ class Finding:
     """What it is not, each with the measurement that excludes it."""
     cost: str = ""
     """What it costs the job, in measured numbers; empty = not measured."""
+
+    @property
+    def at_least_likely(self) -> bool:
+        """More than possible: it may be stated, not only named."""
+        return self.confidence is not Confidence.POSSIBLE

@@ -149,7 +149,7 @@ def _without_what_is_over(
     """Of a job of which nothing reports a failure: without possible causes that prevent a
     communicator, if one completed after all their lines; and where its last words say that it
     worked, without all that would have ended it. Settings and conditions may cost bandwidth."""
-    if not _is_stated(findings) and _succeeded(evidence):
+    if not any(each.at_least_likely for each in findings) and _succeeded(evidence):
         return tuple(each for each in findings if known.by_id[each.id].role not in _FATAL)
     completed: dict[str, int] = {}
     for line in lines_of(evidence, courses.COMPLETE):
@@ -169,10 +169,6 @@ def _prevents_a_communicator(known: Catalogue, finding: Finding) -> bool:
         "retrying" in item.text for item in finding.evidence
     )
     return finding.confidence is Confidence.POSSIBLE and entry.role in _FATAL and is_early
-
-
-def _is_stated(findings: Iterable[Finding]) -> bool:
-    return any(each.confidence is not Confidence.POSSIBLE for each in findings)
 
 
 def _succeeded(evidence: EvidenceSet) -> bool:
@@ -199,7 +195,7 @@ def _diagnosis(
     guessed: guesses.Guesses,
 ) -> Diagnosis:
     """Findings and guesses with what they leave open."""
-    stated = [each for each in findings if each.confidence is not Confidence.POSSIBLE]
+    stated = [each for each in findings if each.at_least_likely]
     faults = [fault for fault in evidence.faults if not catalogue.is_remark(fault.text)]
     unexplained: tuple[Evidence, ...] = ()
     if not any(each.evidence for each in stated):

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
-from busbw.model import Confidence, Finding, Status, worst
+from busbw.model import Finding, Status, worst
 from busbw.parsers.findings import catalogue
 from busbw.parsers.findings.catalogue import filled
 
@@ -59,8 +59,8 @@ def explain(
             findings[number] = _outcome(finding, reason)
         elif finding.id in _OUTCOMES:
             findings[number] = filled(finding)
-    findings += [_stated(each, run_findings) for each in rest if _is_sure(each)]
-    if any(map(_needs_answer, run_findings)) and not any(map(_is_sure, findings)):
+    findings += [_stated(each, run_findings) for each in rest if each.at_least_likely]
+    if any(map(_needs_answer, run_findings)) and not any(each.at_least_likely for each in findings):
         # None of the rest is sure.
         for each in rest[:MOST_POSSIBLE]:
             findings.append(replace(each, status=Status.WARN, required=False))
@@ -98,10 +98,6 @@ def _covered(follower: Finding, finding: Finding) -> bool:
         {place.partition(" ")[0] for place in each.where} for each in (finding, follower)
     )
     return others <= nodes
-
-
-def _is_sure(finding: Finding) -> bool:
-    return finding.confidence is not Confidence.POSSIBLE
 
 
 def _needs_answer(finding: Finding) -> bool:
@@ -160,7 +156,7 @@ def _reason(finding: Finding, explanations: list[Finding]) -> Finding | None:
         return None
     files = _artefacts(finding)
     for each in explanations:
-        if _is_sure(each) and files & _artefacts(each):
+        if each.at_least_likely and files & _artefacts(each):
             return each
     return None
 

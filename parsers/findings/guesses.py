@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from busbw.model import Confidence, Evidence, Finding
+from busbw.model import Evidence, Finding
 from busbw.parsers.findings import courses, crashes, message_clues, similar
 from busbw.parsers.findings.answers import possible
 from busbw.parsers.findings.catalogue import Catalogue, Role, Weight
@@ -71,7 +71,7 @@ def _says_why(known: Catalogue, finding: Finding) -> bool:
     """It is more than the line itself, and more than what somebody else noticed."""
     if finding.id in message_clues.RESTATEMENTS:
         return False
-    if finding.confidence is not Confidence.POSSIBLE or known.by_id[finding.id].role is Role.STATE:
+    if finding.at_least_likely or known.by_id[finding.id].role is Role.STATE:
         return True
     return known.by_id[finding.id].role is not Role.SECONDARY and any(
         role_of(item.text) <= LineRole.FAILURE for item in finding.evidence

@@ -23,7 +23,7 @@ from busbw.parsers.findings.candidates import channel_of
 from busbw.parsers.findings.catalogue import Weight
 from busbw.parsers.findings.evidence import Clue, PackedClues, PackedHits, Text, TextClues
 from busbw.parsers.logs import failure_lines
-from busbw.parsers.logs.scan import Pattern
+from busbw.parsers.logs.scan import Pattern, Scanner
 
 
 def search_patterns() -> tuple[Pattern, ...]:
@@ -36,6 +36,13 @@ def search_patterns() -> tuple[Pattern, ...]:
     for pattern in _kept_longer():  # they need more lines than the catalogue's expressions
         by_regex[pattern.id] = pattern
     return (*by_regex.values(), *message_clues.patterns())
+
+
+@functools.cache
+def scanner() -> Scanner:
+    """The scanner for `search_patterns` of this process: building it takes longer than searching a
+    small file."""
+    return Scanner(search_patterns())
 
 
 def _kept_longer() -> tuple[Pattern, ...]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from busbw.model import Evidence, FlightDump, RasReport
+from busbw.model import TIMED_OUT, Evidence, FlightDump, RasReport
 from busbw.parsers.tools.kernel_log import KernelEvent
 from busbw.parsers.tools.nvidia_smi_query import QueryRow
 from busbw.parsers.tools.proc_host import FileSystem, HostState, OomKill
@@ -22,14 +22,14 @@ class SectionText:
     name: str
     text: str
     exit_status: int | None
-    """None = the node stopped answering inside it; 124 or 137 = ended by its time limit."""
+    """None = the node stopped answering inside it."""
     line_no: int
     """Of its first line in the whole answer, from 1."""
 
     @property
     def timed_out(self) -> bool:
         """Ended by its time limit."""
-        return self.exit_status in (124, 137)
+        return self.exit_status in TIMED_OUT
 
 
 @dataclass(frozen=True, slots=True)

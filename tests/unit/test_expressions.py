@@ -12,7 +12,7 @@ from re import _parser  # type: ignore[attr-defined]
 
 import pytest
 
-from busbw.assess.diagnosis import search_patterns
+from busbw.parsers.findings.searching import search_patterns
 from busbw.parsers.logs import scan_sieve
 from busbw.parsers.logs.scan import Pattern, Scanner
 
