@@ -10,6 +10,7 @@ from pathlib import PurePosixPath
 
 from busbw.model import Evidence, Finding
 from busbw.parsers.findings.evidence import Diagnosis
+from busbw.parsers.findings.named_places import NO_HOST
 
 _SYSLOG = re.compile(
     r"(?:^|\s)([A-Za-z][\w.-]*) kernel: "
@@ -36,9 +37,6 @@ _PLAINLY_A_NODE = re.compile(r"(?i)(?:node|host|dgx|hgx|compute|nid|gpu(?=-|\d\d
 _GPU = re.compile(r"GPU (\S+)")
 _DEVICE = re.compile(r"(mlx\d+_\d+)")
 _ADDRESS = re.compile(r"NIC (\S+)")
-_NO_HOST = re.compile(
-    r"(?:rank|GPU|NIC|peer|file server) |(?:mlx|roce|ibp?|rdma|erdma|bnxt|irdma|hns)\w*\d"
-)
 
 
 def with_nodes(diagnosis: Diagnosis) -> Diagnosis:
@@ -49,7 +47,7 @@ def with_nodes(diagnosis: Diagnosis) -> Diagnosis:
 
 def _with_node(finding: Finding) -> Finding:
     known: dict[str, str] = {}
-    if all(map(_NO_HOST.match, finding.where)):
+    if all(map(NO_HOST.match, finding.where)):
         nodes = sorted({node for each in finding.evidence if (node := node_of(each))})
         if nodes:
             from busbw.inventory.hostlist import fold
@@ -100,8 +98,9 @@ def node_of(evidence: Evidence) -> str:
     path = PurePosixPath(evidence.artefact)
     words = [word for word in re.split(r"[.]|(?<!\d)_|_(?!\d)", path.name) if word]
     rest = [word for word in _parts(words) if not _OF_THE_KERNEL.fullmatch(word)]
-    if len(rest) == 1 and _PLAINLY_A_NODE.fullmatch(rest[0]):
-        return rest[0]
+    plain = [word for word in rest if _PLAINLY_A_NODE.fullmatch(word)]
+    if len(plain) == 1:
+        return plain[0]
     if not _KERNEL_FILE.search(path.name):
         return ""
     folders = (part for part in reversed(path.parts[:-1]) if part not in _SYSTEM_FOLDERS)

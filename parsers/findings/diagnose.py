@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from busbw.model import Confidence, Evidence, Finding
 from busbw.parsers.findings import (
+    blocks,
     catalogue,
     courses,
     crashes,
@@ -38,6 +39,7 @@ from busbw.parsers.findings.evidence import (
 )
 from busbw.parsers.findings.gpu_words import Gpus, finding_for
 from busbw.parsers.findings.line_roles import role_of
+from busbw.parsers.findings.named_places import places
 from busbw.parsers.findings.ranking import rank
 from busbw.parsers.findings.signs import clues_of, line_clues
 
@@ -107,8 +109,10 @@ def _heard(
         clues += rule.judge(rules.view_for(rule, evidence, tuple(clues), context))
         origins += [rule.name] * (len(clues) - len(origins))
     if crash is not None and all(clue.place != crash.place for clue in clues):
-        clues.append(crash.clue(guesses.PROGRAM, Weight.WEAK, "program"))
+        where = places(crash.text)
+        clues.append(crash.clue(guesses.PROGRAM, Weight.WEAK, "program", where))
         origins.append(_CRASH)
+    clues = blocks.with_owners(evidence, clues)
     return [
         _Heard(clue, origin)
         for clue, origin in zip(clues, origins, strict=True)

@@ -3,7 +3,6 @@ clues, and findings."""
 
 from __future__ import annotations
 
-import functools
 import marshal
 import re
 import sys
@@ -31,64 +30,6 @@ lines of one log are not."""
 _KINDS = {"dmesg": KERNEL, "ras": RAS, "flight-recorder": RECORDER, "result": RESULT}
 
 _STAMP = re.compile(r"\[?(\d{4}-\d\d-\d\d)[ T_](\d\d:\d\d:\d\d(?:\.\d+)?)")
-_HOST = re.compile(r"(?:^|[\s>\])])(?P<host>\w[\w.-]*):\d+:\d+ \[-?\d+\]")
-_RANK = re.compile(
-    r"\[(?:rank|Rank |default)(\d+)\]|\bPG [^\]]*Rank (\d+)\]|\bprocess rank (\d+)\b"
-)
-_BLAMED = re.compile(r"\bRanks? (\d+)[\d, ]* failed to pass")
-"""A rank that the line is about, whoever wrote it."""
-_DEVICE = re.compile(
-    r"\b(?:hca |dev(?:ice)? |NET/IB ?:"
-    r" )(?P<dev>(?:mlx|roce|ibp?|rdma|erdma|bnxt|irdma|hns|rocep)\w*)",
-    re.IGNORECASE,
-)
-_PEER = re.compile(
-    r"(?:peer|connect to|Connect to) (?P<peer>[0-9a-f.:]+|[\w.-]+)<\d+>", re.IGNORECASE
-)
-_GPU = re.compile(
-    r"\((?:PCI:)?(?P<pci>[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}(?:\.\d)?)\)", re.IGNORECASE
-)
-_NIC = re.compile(r"\b(?:mlx[45]_core|bnxt_en) (?P<pci>[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.\d)\b")
-"""The adapter of which its driver speaks."""
-_ROW = re.compile(r"^\|\s+(?P<gpu>\d+)\s+\S.*\|\s+[0-9A-F]{8}:[0-9A-F]{2}:[0-9A-F]{2}\.\d ")
-"""A row of nvidia-smi's table."""
-_FILE_SERVER = re.compile(r"\bnfs: server (?P<server>\S+) not responding")
-_NODE = re.compile(
-    r"\bon node \(?(?P<node>[\w.-]+)|\berror: (?P<srun>[\w.\[\],-]+): tasks? "
-    r"|^ *Peer host: +(?P<peer_host>[\w.-]+)$"
-    r"|\bssh: connect to host (?P<ssh>[\w.-]+) port|[Cc]ould not resolve host(?:name)?:? (?P<unresolved>[\w.-]+)"
-    r"|\b(?:get host address for|Unable to resolve) \"?(?P<address>[\w.-]+)|\[\[(?P<peer>[\w.-]+)\]:\d+\] failed"
-    r"|^(?P<shell>(?=[\w.-]*\d)[\w.-]+): (?:ba|da|z|k)?sh: "
-)
-"""The node that a line blames: of Open MPI, Slurm, ssh, MPICH's Hydra, and of a shell whose launcher writes its host."""
-_NOTICED = re.compile(r"\bexited on signal 13\b")
-"""SIGPIPE: it wrote to a process that had ended. The one that failed first is another."""
-NAMED = (
-    (_HOST, "{}", (" [",)),
-    (_RANK, "rank {}", ("rank", "[default")),
-    (
-        _NODE,
-        "{}",
-        (
-            "on node ",
-            "error: ",
-            "peer host: ",
-            "connect to host ",
-            "resolve ",
-            "address for ",
-            "] failed",
-            "sh: ",
-        ),
-    ),
-    (_DEVICE, "{}", ("hca ", "dev", "net/ib")),
-    (_NIC, "NIC {}", ("mlx5_core ", "mlx4_core ", "bnxt_en ")),
-    (_GPU, "GPU {}", ("(",)),
-    (_ROW, "GPU {}", ("| ",)),
-    (_FILE_SERVER, "file server {}", ("nfs: server ",)),
-    (_PEER, "peer {}", ("<",)),
-)
-"""What a line names, in which form it is shown, and words (lower case) of which every match has one: few
-lines have any, and the search takes ten times as long as to look for them."""
 
 
 def source_kind(source: str) -> str:
@@ -427,6 +368,8 @@ class View:
     clues: tuple[Clue, ...] = ()
     facts: tuple[Fact, ...] = ()
     context: Context = field(default_factory=Context)
+    names: tuple[str, ...] = ()
+    """Of all texts."""
 
     def values(self, source: str, name: str) -> tuple[Value, ...]:
         """What the facts of a source say of a name; () = nothing."""
@@ -448,39 +391,6 @@ def stamp(text: str) -> str | None:
 MOST_LINES_KNOWN = 20_000
 """Lines of which it is remembered what they name: most lines match several patterns, and ranks print
 the same."""
-
-
-@functools.lru_cache(maxsize=MOST_LINES_KNOWN)
-def places(text: str) -> tuple[str, ...]:
-    """Hosts, ranks, devices and peers that a line names.
-
-    >>> places("gpu7:4711:4720 [3] NCCL WARN NET/IB: Got completion from peer 10.0.0.8<47001> with status=12 hca mlx5_3")
-    ('gpu7', 'mlx5_3', 'peer 10.0.0.8')
-
-    >>> places("ssh: connect to host gpu-8 port 22: Connection refused"), places("node7: bash: line 1: orted: command not found")
-    (('gpu-8',), ('node7',))
-
-    >>> places("mlx5_core 0000:48:00.0 ibs3: Link down"), places("nfs: server fs01 not responding, still trying")
-    (('NIC 0000:48:00.0',), ('file server fs01',))
-
-    Who only noticed that another had ended is no place to look at.
-
-    >>> places("mpirun noticed that process rank 2 with PID 0 on node node3 exited on signal 13 (Broken pipe).")
-    ()
-    """
-    if _NOTICED.search(text):
-        return ()
-    low = text.casefold()
-    found = []
-    for pattern, form, words in NAMED:
-        if not any(word in low for word in words):
-            continue
-        if pattern is _RANK and "failed to pass" in text:
-            pattern = _BLAMED
-        match = pattern.search(text)
-        if match:
-            found.append(form.format(next(group for group in match.groups() if group)))
-    return tuple(dict.fromkeys(found))
 
 
 def lines_of(evidence: EvidenceSet, pattern: str) -> tuple[Sighting, ...]:

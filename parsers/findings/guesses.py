@@ -12,6 +12,7 @@ from busbw.parsers.findings.answers import possible
 from busbw.parsers.findings.catalogue import Catalogue, Role, Weight
 from busbw.parsers.findings.evidence import Context, EvidenceSet, Sighting, Text
 from busbw.parsers.findings.line_roles import LineRole, role_of
+from busbw.parsers.findings.named_places import places
 from busbw.parsers.logs import failure_lines
 
 PROGRAM = "program-error"
@@ -50,8 +51,10 @@ def of(
     ids = {each.id for each in findings}
     names = _by_words(known, evidence, lines, context)
     fresh = [name for name in names if name not in ids]
+    where = places(lines[0].text)
     guesses = [
-        possible(known.by_id[name], lines[0].clue(name, Weight.WEAK, "nccl-log")) for name in fresh
+        possible(known.by_id[name], lines[0].clue(name, Weight.WEAK, "nccl-log", where))
+        for name in fresh
     ]
     return Guesses(tuple(guesses), role_of(lines[0].text) is LineRole.REASON)
 

@@ -12,7 +12,8 @@ import re
 from collections.abc import Iterable, Iterator
 
 from busbw.parsers.findings.catalogue import Weight
-from busbw.parsers.findings.evidence import NO_PLACE, Clue, Place, Sighting, Text, places
+from busbw.parsers.findings.evidence import NO_PLACE, Clue, Place, Sighting, Text
+from busbw.parsers.findings.named_places import places
 from busbw.parsers.logs.scan import Hit, Pattern
 from busbw.parsers.vocabulary import messages
 from busbw.parsers.vocabulary.messages import Message, Writer

@@ -10,6 +10,7 @@ import functools
 from collections.abc import Iterable, Iterator
 
 from busbw.parsers.findings import (
+    blocks,
     catalogue,
     courses,
     crashes,
@@ -46,7 +47,12 @@ def scanner() -> Scanner:
 
 
 def _kept_longer() -> tuple[Pattern, ...]:
-    return (*courses.patterns(), *crashes.patterns(), *failure_lines.patterns())
+    return (
+        *courses.patterns(),
+        *crashes.patterns(),
+        *failure_lines.patterns(),
+        *blocks.patterns(),
+    )
 
 
 @functools.cache

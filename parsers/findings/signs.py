@@ -19,9 +19,9 @@ from busbw.parsers.findings.evidence import (
     Place,
     Sighting,
     Text,
-    places,
 )
 from busbw.parsers.findings.line_roles import informs, stated
+from busbw.parsers.findings.named_places import places
 from busbw.parsers.logs.scan import Hit, Line, Pattern
 
 _ECHO = re.compile(

@@ -5,7 +5,7 @@ import time
 import pytest
 
 from busbw.model import Confidence
-from busbw.parsers.findings import catalogue, evidence, line_roles
+from busbw.parsers.findings import catalogue, line_roles, named_places
 from busbw.parsers.findings.diagnose import diagnose
 from busbw.parsers.findings.evidence import Basis, Diagnosis, EvidenceSet, Text
 from busbw.parsers.findings.line_roles import LineRole, informs, role_of
@@ -39,6 +39,8 @@ NAMES = (
     "gpu7:4711:4720 [3] NCCL WARN x", "[rank3]: x", "[Rank 3] x", "[default3]: x", "[PG 0 Rank 3] x", "that process rank 3 ended",
     "ended on node node3", "srun: error: node3: task 3: x", "  Peer host:  node3", "HCA mlx5_3", "Dev mlx5_3", "device roce0",
     "NET/IB : mlx5_3", "x (PCI:0000:18:00.0)", "x (0000:18:00)", "Connect to 10.0.0.3<47001> failed", "PEER 10.0.0.3<47001>",
+    "Mar 11 02:20:10.01 leaf07 NOTICE swss#orchagent: :- x: Port Ethernet144 x", "[cn105:14791:0:14791] x", "/replica:0/task:5 x",
+    "pod/a-1 x", "NodeName=n1 x", "x SXid (PCI:0000:0a:00.0): x", "x-OST001a-osc x",
 )  # fmt: skip
 
 
@@ -47,14 +49,14 @@ def test_a_line_passed_over_for_want_of_a_word_has_no_match() -> None:
         line for each in catalogue.load().entries for sign in each.signals for line in sign.matches
     ]
     searches = [(line_roles.OFFERED, line_roles.OFFER_WORDS)]
-    searches += [(expression, words) for expression, _, words in evidence.NAMED]
+    searches += [(expression, words) for expression, _, words in named_places.NAMED]
     for expression, words in searches:
         matching = [line for line in (*OFFERS, *NAMES, *own) if expression.search(line)]
         assert matching, expression.pattern
         for line in matching:
             assert any(word in line.casefold() for word in words), line
     assert all(line_roles.stated(line) != line for line in OFFERS)
-    assert all(map(evidence.places, NAMES))
+    assert all(map(named_places.places, NAMES))
 
 
 def answer(text: str) -> Diagnosis:

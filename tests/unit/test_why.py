@@ -612,4 +612,4 @@ def test_the_one_rank_without_a_time_out_is_the_place(
     status, out, _ = why(capsys, str(tmp_path))
     assert status == 1
     assert out.splitlines()[0].endswith("A rank did not enter the collective   [rank-not-entering]")
-    assert "  where     rank 5" in out.splitlines()
+    assert "  where     n, rank 5" in out.splitlines()

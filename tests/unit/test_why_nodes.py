@@ -28,6 +28,8 @@ def why(capsys: pytest.CaptureFixture[str], *names: Path) -> str:
         "dmesg-node07.log",
         "node07_dmesg.txt",
         "node07/var/log/messages",
+        "node07.dmesg-T",
+        "rank_12_node07.log",
     ],
 )
 def test_a_file_or_folder_that_is_named_for_a_node_says_which_node_it_is(

@@ -13,6 +13,7 @@ DEVICE_ACCESS = "pod-a:30:97 [0] NCCL WARN NET/IB : Unable to open device mlx5_3
 VOCABULARY = {f"busbw.{name}" for name in ("model", "errors", "units", "text", "plugins")}
 RULES = "busbw.parsers.findings.rules."
 NOTHING_TO_SAY = (
+    "blocks",  # the line names its host
     "comparisons",  # there are no facts
     "courses",  # whether the job outlived the line: no
     "crashes",  # no exception, no frame

@@ -145,3 +145,80 @@ def test_a_cable_that_stays_unplugged_is_a_port_that_is_down(tmp_path: Path) -> 
     line = "mlx5_core 0000:48:00.0: Port module event: module 0, Cable unplugged\n"
     findings = _findings(tmp_path, **{"gpu-11.dmesg": line})
     assert (findings[0].id, findings[0].where) == ("ib-port-down", ("gpu-11", "NIC 0000:48:00.0"))
+
+
+def _expired(rank: int, work: str = "OpType=ALLREDUCE, NumelIn=1, NumelOut=1") -> str:
+    return (
+        f"[rank{rank}]:[E1126 x.cpp:616] [Rank {rank}] Watchdog caught collective operation timeout:"
+        f" WorkNCCL(SeqNum=8, {work}, Timeout(ms)=600000) ran for 600029 milliseconds\n"
+    )
+
+
+def test_the_one_rank_in_another_collective_is_the_place(tmp_path: Path) -> None:
+    text = "".join(map(_expired, (0, 1, 2, 4))) + _expired(
+        3, "OpType=BROADCAST, NumelIn=7, NumelOut=7"
+    )
+    assert _where(_findings(tmp_path, log=text), "collective-desync") == ("rank 3",)
+
+
+def test_the_one_rank_whose_file_has_no_time_out_is_the_place(tmp_path: Path) -> None:
+    texts = {f"rank_{rank}.log": f"iter 7\n{_expired(rank)}" for rank in range(8) if rank != 5}
+    findings = _findings(tmp_path, **texts, **{"rank_5.log": "iter 6\n"})
+    assert (findings[0].id, findings[0].where) == ("rank-not-entering", ("rank 5",))
+
+
+_MEMLOCK = """\
+--------------------------------------------------------------------------
+The OpenFabrics (openib) BTL failed to initialize while trying to
+allocate some locked memory.  This typically can indicate that the
+memlock limits are set too low.  For most HPC installations, the
+memlock limits should be set to "unlimited".  The failure occured
+here:
+
+  Local host:    gpu-n17
+  OMPI source:   btl_openib.c:752
+  Device:        mlx5_0
+  Memlock limit: 65536
+--------------------------------------------------------------------------
+"""
+
+
+def test_the_host_of_a_help_block_is_the_place(tmp_path: Path) -> None:
+    findings = _findings(tmp_path, log=_MEMLOCK)
+    assert (findings[0].id, findings[0].where) == ("memlock-limit", ("gpu-n17",))
+
+
+def test_the_name_above_a_listing_is_the_place(tmp_path: Path) -> None:
+    pod = (
+        "Name:             {}\nNamespace:        ml\nContainers:\n  pytorch:\n"
+        "    Last State:     Terminated\n      Reason:       {}\n      Exit Code:    {}\n"
+    )
+    text = pod.format("trainer-1", "Completed", 0) + pod.format("trainer-2", "OOMKilled", 137)
+    where = _where(_findings(tmp_path, log=text), "host-memory-exhausted")
+    assert where == ("pod trainer-2",)
+
+
+def test_the_rank_that_raised_is_placed_on_the_host_that_torchrun_states(tmp_path: Path) -> None:
+    text = (
+        "[rank0]: ncclRemoteError: A call failed possibly due to a network error\n"
+        "[rank5]: Traceback (most recent call last):\n"
+        '[rank5]:   File "/home/ml/data.py", line 77, in get\n'
+        "[rank5]: KeyError: 'input_ids'\n"
+        "torch.distributed.elastic.multiprocessing.errors.ChildFailedError:\n"
+        "Root Cause (first observed failure):\n"
+        "[0]:\n"
+        "  time      : 2026-03-11_02:45:01\n"
+        "  host      : node07\n"
+        "  rank      : 5 (local_rank: 5)\n"
+        "  exitcode  : 1 (pid: 2306)\n"
+    )
+    where = _where(_findings(tmp_path, log=text), "program-error")
+    assert where == ("node07", "rank 5")
+
+
+def test_a_task_that_srun_names_is_placed_on_its_host(tmp_path: Path) -> None:
+    text = (
+        "[rank0]: OSError: [Errno 28] No space left on device: '/nvme/ckpt/a.pt'\n"
+        "srun: error: gpu-003: task 0: Exited with exit code 1\n"
+    )
+    assert _where(_findings(tmp_path, log=text), "disk-full") == ("gpu-003", "rank 0")

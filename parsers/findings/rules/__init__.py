@@ -86,4 +86,5 @@ def view_for(rule: Rule, evidence: EvidenceSet, clues: tuple[Clue, ...], context
     def has(watch: str) -> bool:
         return evidence.has(id_of[watch])
 
-    return View(sightings_of, has, clues, evidence.facts, context)
+    names = tuple(text.artefact for text in evidence.texts)
+    return View(sightings_of, has, clues, evidence.facts, context, names)

@@ -8,7 +8,8 @@ from collections.abc import Iterator
 
 from busbw.parsers.findings import signs
 from busbw.parsers.findings.catalogue import Weight
-from busbw.parsers.findings.evidence import Clue, Sighting, View, places
+from busbw.parsers.findings.evidence import Clue, Sighting, View
+from busbw.parsers.findings.named_places import places
 from busbw.parsers.findings.rules import Fires, Rule, Watch
 from busbw.parsers.findings.things import states
 

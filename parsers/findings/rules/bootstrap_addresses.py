@@ -13,7 +13,8 @@ import re
 from collections.abc import Iterator
 
 from busbw.parsers.findings.catalogue import Weight
-from busbw.parsers.findings.evidence import Clue, Sighting, View, places
+from busbw.parsers.findings.evidence import Clue, Sighting, View
+from busbw.parsers.findings.named_places import places
 from busbw.parsers.findings.rules import Fires, Rule, Watch
 
 _USING = Watch("using", r"Bootstrap ?: Using |NET ?: Using interface ")

@@ -12,7 +12,8 @@ from collections.abc import Iterator
 from datetime import datetime
 
 from busbw.parsers.findings.catalogue import Weight
-from busbw.parsers.findings.evidence import Clue, Sighting, View, places, stamp
+from busbw.parsers.findings.evidence import Clue, Sighting, View, stamp
+from busbw.parsers.findings.named_places import places
 from busbw.parsers.findings.rules import Fires, Rule, Watch
 
 START_S = 60.0

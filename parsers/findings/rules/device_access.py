@@ -11,7 +11,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from busbw.parsers.findings.catalogue import Weight
-from busbw.parsers.findings.evidence import Clue, View, places
+from busbw.parsers.findings.evidence import Clue, View
+from busbw.parsers.findings.named_places import places
 from busbw.parsers.findings.rules import Fires, Rule, Watch
 
 _FAILED = Watch(

@@ -14,7 +14,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from busbw.parsers.findings.catalogue import Weight
-from busbw.parsers.findings.evidence import Clue, Sighting, View, places
+from busbw.parsers.findings.evidence import Clue, Sighting, View
+from busbw.parsers.findings.named_places import places
 from busbw.parsers.findings.rules import Fires, Rule, Watch
 
 _MISMATCH = "mpi-version-differs"

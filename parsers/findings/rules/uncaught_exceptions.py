@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from busbw.parsers.findings.catalogue import Role, Weight, load
 from busbw.parsers.findings.evidence import Clue, Place, Sighting, View
+from busbw.parsers.findings.named_places import places
 from busbw.parsers.findings.rules import Fires, Rule, Watch
 
 _FINDING, _REJECTED = "program-error", "framework-setting-rejected"
@@ -85,7 +86,7 @@ def _judge(view: View) -> Iterator[Clue]:
     surely_read = {each.place for each in causes if each.weight in _SURE}
     for place in sorted(own - surely_read):
         if place.text in ours:
-            yield lines[place].clue(_FINDING, Weight.STRONG, "program")
+            yield lines[place].clue(_FINDING, Weight.STRONG, "program", places(lines[place].text))
     # An exception that another sign reads is that sign's, and so is what its callers add to it.
     if any(each.place in lines for each in causes):
         return
@@ -94,11 +95,12 @@ def _judge(view: View) -> Iterator[Clue]:
     is_other = any(each.weight in _SURE for each in causes)
     weight = Weight.WEAK if is_other else Weight.STRONG
     for place in sorted(each for each in lines.keys() - read - own if each.text in ours):
+        where = places(lines[place].text)
         if any(_is_behind(place, check) for check in checks):
-            yield lines[place].clue(_REJECTED, Weight.WEAK, "program")
-            yield lines[place].clue(_FINDING, Weight.WEAK, "program")
+            yield lines[place].clue(_REJECTED, Weight.WEAK, "program", where)
+            yield lines[place].clue(_FINDING, Weight.WEAK, "program", where)
         else:
-            yield lines[place].clue(_FINDING, weight, "program")
+            yield lines[place].clue(_FINDING, weight, "program", where)
 
 
 def _of_own_code(lines: Mapping[Place, Sighting], frames: Iterable[Sighting]) -> set[Place]:

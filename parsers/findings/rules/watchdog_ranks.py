@@ -10,11 +10,13 @@ was enqueued.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator
 
 from busbw.parsers.findings.catalogue import Weight
 from busbw.parsers.findings.evidence import Clue, Sighting, View
 from busbw.parsers.findings.rules import Fires, Rule, Watch
+from busbw.parsers.logs.flight_recorder import rank_of
 
 _EXPIRED = Watch("expired", r"Watchdog caught collective operation timeout: WorkNCCL")
 _ENQUEUED = Watch("enqueued", r"last enqueued (?:NCCL )?work: \d+")
@@ -42,7 +44,7 @@ def _judge(view: View) -> Iterator[Clue]:
     differences: list[Clue] = []
     for ranks in waits.values():
         differences += _compare(ranks)
-        differences += _silent(ranks, started)
+        differences += _silent(ranks, started, view.names)
     enqueued: dict[str, dict[str, tuple[int, Sighting]]] = {}
     for line in view.sightings(_ENQUEUED.name):
         last = _LAST.search(line.text)
@@ -65,8 +67,16 @@ def _compare(ranks: dict[str, tuple[str, str | None, Sighting]]) -> Iterator[Clu
         entry = "size-mismatch"
     else:
         return
-    for rank, (_, _, line) in sorted(ranks.items()):
-        yield line.clue(entry, Weight.STRONG, "watchdog", (f"rank {rank}",))
+    usual = _usual([(operation, size) for operation, size, _ in ranks.values()])
+    for rank, (operation, size, line) in sorted(ranks.items()):
+        where = () if (operation, size) == usual else (f"rank {rank}",)
+        yield line.clue(entry, Weight.STRONG, "watchdog", where)
+
+
+def _usual(works: list[tuple[str, str | None]]) -> tuple[str, str | None] | None:
+    """What more than half of the ranks wait in: those ranks are no place to look at; None = nothing."""
+    work, times = Counter(works).most_common(1)[0]
+    return work if times * 2 > len(works) else None
 
 
 def _started(view: View) -> dict[int, set[str]]:
@@ -80,13 +90,20 @@ def _started(view: View) -> dict[int, set[str]]:
 
 
 def _silent(
-    ranks: dict[str, tuple[str, str | None, Sighting]], started: dict[int, set[str]]
+    ranks: dict[str, tuple[str, str | None, Sighting]],
+    started: dict[int, set[str]],
+    names: tuple[str, ...],
 ) -> Iterator[Clue]:
+    """names: of the files, which may say of which rank each is."""
     nranks = max(started, default=0)
     members = started.get(nranks, set())
+    if not members:
+        members = {str(rank) for name in names if (rank := rank_of(name)) is not None}
+        nranks = len(members)
+    if members != {str(rank) for rank in range(nranks)}:
+        return
     silent = members - ranks.keys()
-    is_all_seen = len(members) == nranks and ranks.keys() <= members
-    if nranks < _FEWEST or not is_all_seen or not silent:
+    if nranks < _FEWEST or not ranks.keys() <= members or not silent:
         return
     if len(silent) <= max(1, nranks // _SILENT_SHARE):
         where = tuple(f"rank {rank}" for rank in sorted(silent, key=int))

@@ -1,0 +1,124 @@
+"""Whose block a line stands in, where the line names no host or pod itself: Open MPI's help blocks
+state the host below what they report, listings of Slurm and Kubernetes state it above.
+
+`  Local host:    gpu-n17` stands some lines below `failed to initialize while trying to`, and
+`NodeName=gpu-044 Arch=…` or `Name:   trainer-2` above `State=DOWN` and `Reason: OOMKilled`.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+from busbw.parsers.findings.catalogue import Weight
+from busbw.parsers.findings.evidence import NO_PLACE, Clue, EvidenceSet, lines_of
+from busbw.parsers.findings.named_places import NO_HOST
+from busbw.parsers.logs.scan import Pattern
+
+_BELOW = (
+    r"^\s*(?:Local host|Local Host|Hostname|Host|Node|Process name on node|Remote daemon)\s*:\s"
+    r"+(?:\[\S+\] on node )?[\w.-]+\s*$"
+)
+"""The host of a help block, below what the block reports."""
+_ABOVE = r"(?-i:^NodeName=\S+ |^Name: +[a-z0-9][\w.-]*\s*$)"
+"""The heading of an object's listing."""
+_FAILED_HOST = r"^\s*host {6}: [\w.-]+\s*$"
+"""The host of a failure in torchrun's summary; its rank stands in the line behind."""
+_FAILED_TASK = r"\bsrun: error: [\w.-]+: task \d+:"
+_MEMBER = r"rank \d+ nranks \d+ .*- ?Init COMPLETE"
+_RANK = re.compile(
+    r"\brank {6}: (?P<torch>\d+)|: task (?P<task>\d+):|\brank (?P<nccl>\d+) nranks (?P<size>\d+)"
+)
+_HOST = re.compile(r"\bhost {6}: (?P<torch>[\w.-]+)|error: (?P<task>[\w.-]+): task ")
+_NAME = re.compile(r"(?:on node |=|: +)(?P<name>(?=[\w-]*[A-Za-z])[\w.-]+)\s*(?:$|(?= \w+=))")
+_NEAR_BELOW, _NEAR_ABOVE = 12, 80
+"""Lines at most between a line and the one that states whose it is."""
+_KEEP = 256
+_MOST_HOSTS = 4
+"""Hosts of ranks that are added: of more, the ranks say enough."""
+
+
+class _Owner(NamedTuple):
+    """Who the lines of a block are of."""
+
+    line_no: int
+    place: str
+
+
+def patterns() -> tuple[Pattern, ...]:
+    """What to search texts for."""
+    blocks = (Pattern(each, each, keep=_KEEP) for each in (_BELOW, _ABOVE, _FAILED_TASK))
+    return (
+        *blocks,
+        Pattern(_FAILED_HOST, _FAILED_HOST, keep=_KEEP, after=1),
+        Pattern(_MEMBER, _MEMBER),
+    )
+
+
+def with_owners(evidence: EvidenceSet, clues: Iterable[Clue]) -> list[Clue]:
+    """The clues, those of lines that name no host or pod with the one whose block they stand in, or
+    on which their ranks run."""
+    below, above = _owners(evidence, _BELOW), _owners(evidence, _ABOVE)
+    hosts = _hosts_of_ranks(evidence)
+    if not (below or above or hosts):
+        return list(clues)
+    return [_on_hosts(_with_owner(each, below, above), hosts) for each in clues]
+
+
+def _hosts_of_ranks(evidence: EvidenceSet) -> Mapping[str, str]:
+    """Place of a rank → its host, as NCCL's largest communicator, srun and torchrun state it."""
+    members: dict[int, dict[str, str]] = {}
+    for line in lines_of(evidence, _MEMBER):
+        match = _RANK.search(line.text)
+        if match is not None and match["nccl"] and line.host is not None:
+            members.setdefault(int(match["size"]), {})[f"rank {match['nccl']}"] = line.host
+    hosts = members[max(members)] if members else {}
+    for pattern in (_FAILED_TASK, _FAILED_HOST):
+        for _, (_, _, examples) in evidence.rows_of(pattern):
+            for _, text, after in examples:
+                host, rank = _HOST.search(text), _RANK.search(" ".join((text, *after)))
+                if host is not None and rank is not None:
+                    hosts[f"rank {rank['task'] or rank['torch']}"] = host["task"] or host["torch"]
+    return hosts
+
+
+def _on_hosts(clue: Clue, hosts: Mapping[str, str]) -> Clue:
+    if _names_owner(clue):
+        return clue
+    own = tuple(dict.fromkeys(hosts[place] for place in clue.where if place in hosts))
+    return replace(clue, where=(*own, *clue.where)) if 0 < len(own) <= _MOST_HOSTS else clue
+
+
+def _names_owner(clue: Clue) -> bool:
+    return any(not NO_HOST.match(place) or place.startswith("pod ") for place in clue.where)
+
+
+def _owners(evidence: EvidenceSet, pattern: str) -> Mapping[int, Sequence[_Owner]]:
+    """Text → the lines that state whose block it is, in order."""
+    owners: dict[int, list[_Owner]] = {}
+    for line in lines_of(evidence, pattern):
+        match = _NAME.search(line.text)
+        if match is not None:
+            form = "pod {}" if line.text.startswith("Name:") else "{}"
+            owner = _Owner(line.place.line_no, form.format(match["name"]))
+            owners.setdefault(line.place.text, []).append(owner)
+    return owners
+
+
+def _with_owner(
+    clue: Clue, below: Mapping[int, Sequence[_Owner]], above: Mapping[int, Sequence[_Owner]]
+) -> Clue:
+    if _names_owner(clue) or clue.place == NO_PLACE or clue.weight is Weight.EXCLUDES:
+        return clue
+    own, line_no = below.get(clue.place.text, ()), clue.place.line_no
+    at = bisect(own, line_no, key=lambda owner: owner.line_no)
+    if at < len(own) and own[at].line_no - line_no <= _NEAR_BELOW:
+        return replace(clue, where=(own[at].place, *clue.where))
+    own = above.get(clue.place.text, ())
+    at = bisect(own, line_no, key=lambda owner: owner.line_no)
+    if at and line_no - own[at - 1].line_no <= _NEAR_ABOVE:
+        return replace(clue, where=(own[at - 1].place, *clue.where))
+    return clue
