@@ -14,7 +14,13 @@ from busbw.parsers.findings.line_roles import LineRole, role_of
 
 STRONG = (Weight.CERTAIN, Weight.STRONG)
 """Weights of a clue that alone makes an entry likely."""
-WEIGHTS = {Weight.CERTAIN: 0, Weight.STRONG: 1, Weight.WEAK: 2, Weight.REQUIRES: 3}
+WEIGHTS = {
+    Weight.CERTAIN: 0,
+    Weight.STRONG: 1,
+    Weight.WEAK: 2,
+    Weight.GUESS: 3,
+    Weight.REQUIRES: 4,
+}
 """What a clue says, the best first."""
 SURE = {Confidence.CERTAIN: 2, Confidence.LIKELY: 1, Confidence.POSSIBLE: 0}
 _CHANNEL = re.compile(r"\bChannel (\d+)")

@@ -170,6 +170,8 @@ class Weight(StrEnum):
     """On its own enough to call the cause likely."""
     WEAK = "weak"
     """Supports, or raises the question."""
+    GUESS = "guess"
+    """By what a line names and what is wrong with it (`things`): nobody read the line's own message."""
     REQUIRES = "requires"
     """A condition of the entry: where it is known not to hold the entry is out, where it is not
     known the entry stays possible."""

@@ -74,7 +74,7 @@ def explain(case: Case) -> None:
             consequence = case.candidates[other]
             if not SURE[before[name]] and not own_words(cause.clues, consequence.clues):
                 cause.is_guess_at_cause = True
-            elif cause.best() is Weight.WEAK and _is_late(cause, consequence):
+            elif not cause.is_strong() and _is_late(cause, consequence):
                 continue
             elif _outweighs(case, name, other, before):
                 consequence.explained_by.append(name)

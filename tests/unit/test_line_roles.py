@@ -80,13 +80,21 @@ def test_a_diagnosis_says_what_each_finding_rests_on() -> None:
     got = answer("orted: command not found\nnewd: libnew.so.3 could not be loaded\n")
     by_id = {f.id: b for f, b in zip(got.findings, got.bases, strict=True)}
     assert by_id["orted-not-found"].origin == "sign"
-    assert by_id["runtime-lib-missing"] == Basis("named-objects", "weak", 1, "failure")
+    assert by_id["runtime-lib-missing"] == Basis("named-objects", "guess", 1, "failure")
 
 
 @pytest.mark.parametrize("reason", ["", ": No such file or directory"])
 def test_a_thing_and_what_is_wrong_with_it_are_a_guess(reason: str) -> None:
     first = answer(f"newd: libnew.so.3 could not be loaded{reason}\n").findings[0]
     assert (first.id, first.confidence) == ("runtime-lib-missing", Confidence.POSSIBLE)
+
+
+def test_a_known_message_comes_before_a_guess_by_a_thing() -> None:
+    got = answer(
+        "newd: libnew.so.3 could not be loaded: No such file or directory\n"
+        "slurmstepd: error: *** JOB 7 ON n1 CANCELLED AT 2026-01-01T00:00:00 DUE TO TIME LIMIT ***\n"
+    )
+    assert [each.id for each in got.findings] == ["job-ended-by-scheduler", "runtime-lib-missing"]
 
 
 def test_what_somebody_else_noticed_is_no_likely_cause() -> None:

@@ -71,7 +71,7 @@ def _judge(view: View) -> Iterator[Clue]:
         for entry in reading.entries:
             # Never more than possible: in first runs such pairs named the cause in 10 of 23.
             if is_ours or not reading.is_general:
-                yield line.clue(entry, Weight.WEAK, "nccl-log", places(line.text))
+                yield line.clue(entry, Weight.GUESS, "nccl-log", places(line.text))
 
 
 def _is_harmless(line: str) -> bool:
@@ -93,12 +93,12 @@ RULE = Rule(
     watches=_FAILURES,
     judge=_judge,
     fires=(
-        Fires("unable to get host address for gpu-7 (1)\n", (("name-resolution-failed", "weak"),)),
+        Fires("unable to get host address for gpu-7 (1)\n", (("name-resolution-failed", "guess"),)),
         Fires(
             "insmod: could not insert module x.ko: Required key not available\n",
-            (("kernel-module-not-loaded", "weak"),),
+            (("kernel-module-not-loaded", "guess"),),
         ),
-        Fires("SA path record query timed out\n", (("ib-peer-no-answer", "weak"),)),
+        Fires("SA path record query timed out\n", (("ib-peer-no-answer", "guess"),)),
     ),
     silent=(
         "a:1:2 [0] NCCL INFO /dev/infiniband/uverbs0: Permission denied\n",
