@@ -355,23 +355,9 @@ def results_of(
     by_id = {result.check_id: result for result in rule(output)}
     whole = evidence_of(answer, output)
     results = []
+    why = f"exit status {output.exit_status}; not a text that {command} is known to print"
     for check_id in ids:
-        judged = by_id.get(check_id)
-        if judged is None:
-            why = f"exit status {output.exit_status}; not a text that {command} is known to print"
-            results.append(
-                CheckResult(
-                    check_id,
-                    answer.node.name,
-                    Status.UNKNOWN,
-                    "unreadable",
-                    "",
-                    command,
-                    why,
-                    whole,
-                )
-            )
-            continue
+        judged = by_id.get(check_id) or Rule(check_id, "").unknown("unreadable", why)
         evidence = whole if judged.line_no is None else evidence_of(answer, output, judged.line_no)
         result = CheckResult(
             check_id,

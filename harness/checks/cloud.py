@@ -18,7 +18,7 @@ from busbw.checks import (
     results_of,
 )
 from busbw.checks.pcie import is_virtual
-from busbw.model import CheckResult, Status
+from busbw.model import CheckResult
 from busbw.parsers.tools import fi_info, os_facts
 from busbw.parsers.tools.fi_info import FabricProvider
 from busbw.parsers.tools.ibverbs import VerbsInfo
@@ -30,42 +30,34 @@ and ND H200 v5 series, as its images' setup_sku_customizations.sh has them
 (https://github.com/Azure/azhpc-images, seen 2026-11-23)."""
 
 
+_DOMAINS = Rule("efa.provider", "at least one domain of provider efa with FI_EP_RDM")
+_DEVICES = Rule("efa.devices", "at least one EFA device")
+_GCP = Rule("gcp.plugin", "Google's NCCL plugin (gIB, FasTrak or TCPX) below /usr/local")
+
+
 def efa_domains(providers: tuple[FabricProvider, ...]) -> RuleResult:
     """Reliable-datagram domains of libfabric's provider `efa`."""
-    expected = "at least one domain of provider efa with FI_EP_RDM"
     domains = sorted(
         {p.domain or "" for p in providers if p.provider == "efa" and p.endpoint == "FI_EP_RDM"}
     )
-    seen = f"{len(domains)} domains"
-    return RuleResult(
-        "efa.provider", Status.PASS if domains else Status.FAIL, seen, expected
-    ).with_values(domains=len(domains))
+    return _there(_DOMAINS, domains, f"{len(domains)} domains").with_values(domains=len(domains))
 
 
 def efa_devices(count: int) -> RuleResult:
     """EFA devices of the kernel; how many there must be is the instance type's, compared over the
     nodes."""
-    result = RuleResult(
-        "efa.devices",
-        Status.PASS if count else Status.FAIL,
-        f"{count} devices",
-        "at least one EFA device",
-    )
-    return result.with_values(count=count)
+    return _there(_DEVICES, count, f"{count} devices").with_values(count=count)
+
+
+def _there(rule: Rule, found: object, seen: str) -> RuleResult:
+    return rule.passed(seen) if found else rule.failed(seen)
 
 
 @once
 def _provider(output: SectionOutput) -> tuple[RuleResult, ...]:
     if output.stdout.startswith("no EFA device"):
         seen = "not asked: the kernel lists no EFA device"
-        return (
-            RuleResult(
-                "efa.provider",
-                Status.FAIL,
-                seen,
-                "at least one domain of provider efa with FI_EP_RDM",
-            ).with_values(domains=0),
-        )
+        return (_DOMAINS.failed(seen).with_values(domains=0),)
     return (efa_domains(fi_info.parse(output.stdout)),)
 
 
@@ -95,15 +87,9 @@ def _plugin(output: SectionOutput, listed: str) -> tuple[RuleResult, ...]:
 
 @once
 def _gcp(output: SectionOutput) -> tuple[RuleResult, ...]:
-    expected = "Google's NCCL plugin (gIB, FasTrak or TCPX) below /usr/local"
     plugins = sorted(set(re.findall(r"^gcp (\S+)$", output.stdout, re.M)))
-    result = RuleResult(
-        "gcp.plugin",
-        Status.PASS if plugins else Status.FAIL,
-        ", ".join(plugins) or "none",
-        expected,
-    )
-    return (result.with_values(found=bool(plugins)),)
+    found = _there(_GCP, plugins, ", ".join(plugins) or "none")
+    return (found.with_values(found=bool(plugins)),)
 
 
 @once

@@ -9,12 +9,13 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from busbw.cli.expect_hardware import of_run
+from busbw.cli.expect_hardware import Described, of_run
 from busbw.errors import UsageError
 from busbw.fabrics.fabric import carrier_by_fabric
 from busbw.reports import phrases
 
 if TYPE_CHECKING:
+    from busbw.model import RunResult
     from busbw.parsers.expect.baselines import Row, Tables
     from busbw.store.own_figures import OwnFigures
 
@@ -68,6 +69,29 @@ def update(args: argparse.Namespace) -> int:
     return 0
 
 
+def _refuse_reference(result: RunResult, described: Described) -> None:
+    """Nothing for a run whose numbers others may be compared with.
+
+    Raises:
+        UsageError: as `rows_of_run`.
+    """
+    from busbw.model import Status
+
+    if result.emulated:
+        why = "it is emulated: its numbers say nothing about real hardware"
+    elif result.verdict not in (Status.PASS, Status.WARN):
+        why = f"its verdict is {result.verdict.value}: no figure to compare others with"
+    elif described.gpu is None or described.fabric is None:
+        why = f"its nodes do not say all: {described.summary}"
+    else:
+        return
+    raise UsageError(
+        f"run {result.run_id} is no reference for others",
+        seen=why,
+        next_step="give a run that passed on real hardware",
+    )
+
+
 def rows_of_run(path: Path) -> tuple[Row, ...]:
     """The figure of each collective at its largest size, on all nodes of a run: hardware, fabric
     and numbers, and no name of the site.
@@ -77,7 +101,6 @@ def rows_of_run(path: Path) -> tuple[Row, ...]:
         RunDirError: it cannot be read.
     """
     from busbw import assess
-    from busbw.model import Status
     from busbw.parsers.expect.baselines import Grade, NicSet, Row, Source, Spread
     from busbw.parsers.expect.hardware import parse_nics
     from busbw.reports import lead
@@ -85,19 +108,7 @@ def rows_of_run(path: Path) -> tuple[Row, ...]:
 
     result = assess.derive(run_directory.open_existing(path))
     described = of_run(path)
-    why = ""
-    if result.emulated:
-        why = "it is emulated: its numbers say nothing about real hardware"
-    elif result.verdict not in (Status.PASS, Status.WARN):
-        why = f"its verdict is {result.verdict.value}: no figure to compare others with"
-    elif described.gpu is None or described.fabric is None:
-        why = f"its nodes do not say all: {described.summary}"
-    if why:
-        raise UsageError(
-            f"run {result.run_id} is no reference for others",
-            seen=why,
-            next_step="give a run that passed on real hardware",
-        )
+    _refuse_reference(result, described)
     nics = parse_nics(described.nics) if described.nics else None
     several = len(result.nodes) > 1
     fabric = carrier_by_fabric()[str(described.fabric)].published if several else "intra-node"

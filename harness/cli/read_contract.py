@@ -38,9 +38,9 @@ def lines(
     not_whole: Sequence[str] = (),
     over_sockets: Sequence[str] = (),
 ) -> tuple[str, tuple[Line, ...], int]:
-    """What to print before the tables (empty = all is met) and behind them, the verdict last, and the exit
-    status: 0 = every number is met, 1 = one is
-    missed, 3 = one is not measured, or not on enough launches, or an output says nothing.
+    """What to print before the tables (empty = all is met), what behind them, the verdict last, and
+    the exit status: 0 = every number is met, 1 = one is missed, 3 = one is not measured, or not on
+    enough launches, or an output says nothing.
 
     not_whole: the outputs that were not read, not to their end, or hold wrong data. What the others
     show is no proof that the numbers are met where a launch beside them failed.
@@ -55,67 +55,68 @@ def lines(
     firsts = first_copies(tables)
     launches = [table for place, table in enumerate(tables) if firsts[place] == place]
     results = [_judged(each, cases[each.case], contract, launches) for each in contract.criteria]
+    collectives = {str(cases[each.case].collective) for each in contract.criteria}
+    sockets = () if contract.nodes == 1 else over_sockets
+    doubts = _doubts(contract, collectives, launches, not_whole, sockets)
     status = _status(results)
-    unchecked = _unchecked(
-        {str(cases[each.case].collective) for each in contract.criteria}, launches
-    )
-    partial = _partial_nodes(
-        contract, {str(cases[each.case].collective) for each in contract.criteria}, launches
-    )
-    sockets = [] if contract.nodes == 1 else list(over_sockets)
-    if status is Status.PASS and (unchecked or sockets or partial or not_whole):
+    if status is Status.PASS and doubts:
         status = Status.UNKNOWN
     copies = len(tables) - len(launches)
-    notes = []
-    if copies:
-        notes.append(Line(f"  tables that repeat another one, counted once: {copies}"))
-    if not_whole:
-        names = ", ".join(not_whole[:3]) + (" …" if len(not_whole) > 3 else "")
-        notes.append(
-            Line(
-                f"  not every output is whole and right: {names}, see above; it counts against a pass"
-            )
-        )
-    for text in partial:
-        notes.append(Line(f"  {text}; it counts against a pass"))
-    if unchecked:
-        notes.append(
-            Line(
-                f"  no table of {', '.join(unchecked)} shows right data: every #wrong is N/A (-c 0);"
-                " it counts against a pass"
-            )
-        )
-    if sockets:
-        outputs = phrases.count(len(sockets), "output")
-        notes.append(
-            Line(
-                f"  NCCL's log in {outputs} says network Socket: the bytes went over TCP, not RDMA"
-                f" ({sockets[0]}); it counts against a pass; where TCP is what was bought: --fabric tcp"
-            )
-        )
-    met = sum(each.status is Status.PASS for each in results)
-    command = f"busbw run {_PLAYBOOK} --contract {shlex.quote(str(path))}"
+    notes = [f"tables that repeat another one, counted once: {copies}"] if copies else []
+    notes += doubts
     ordered = sorted(results, key=lambda each: each.status is not Status.FAIL)
+    met = sum(each.status is Status.PASS for each in results)
+    word = _WORDS.get(status, _OPEN)
     shown = [
         *terminal.table(terminal.CRITERIA, map(_row, ordered)),
-        *notes,
+        *(Line(f"  {text}") for text in notes),
         Line("  not shown by saved outputs: specification, links, settings, all nodes together"),
-        Line(f"  next  {command}", unbroken=True),
-        Line(f"busbw: {_WORDS.get(status, _OPEN)} {met} of {len(results)} criteria met {path}"),
+        Line(f"  next  busbw run {_PLAYBOOK} --contract {shlex.quote(str(path))}", unbroken=True),
+        Line(f"busbw: {word} {met} of {len(results)} criteria met {path}"),
     ]
     headline = ""
     if status is not Status.PASS:
-        headline = one_line(f"{_WORDS.get(status, _OPEN)}  {_first(ordered, notes)}") + "\n"
+        headline = one_line(f"{word}  {_first(ordered, notes)}") + "\n"
     printed = tuple(Line(one_line(each.text), each.indent, each.unbroken) for each in shown)
     return headline, printed, {Status.PASS: 0, Status.FAIL: 1}.get(status, 3)
 
 
-def _first(results: Sequence[CriterionResult], notes: Sequence[Line]) -> str:
+def _doubts(
+    contract: Contract,
+    collectives: Collection[str],
+    launches: Sequence[BenchmarkResult],
+    not_whole: Sequence[str],
+    sockets: Sequence[str],
+) -> list[str]:
+    """What counts against a pass where every number is met."""
+    against = "it counts against a pass"
+    doubts = []
+    if not_whole:
+        names = ", ".join(not_whole[:3]) + (" …" if len(not_whole) > 3 else "")
+        doubts.append(f"not every output is whole and right: {names}, see above; {against}")
+    partial = _partial_nodes(contract, collectives, launches)
+    doubts += [f"{text}; {against}" for text in partial]
+    unchecked = _unchecked(collectives, launches)
+    if unchecked:
+        doubts.append(
+            f"no table of {', '.join(unchecked)} shows right data: every #wrong is N/A (-c 0);"
+            f" {against}"
+        )
+    if sockets:
+        outputs = phrases.count(len(sockets), "output")
+        doubts.append(
+            f"NCCL's log in {outputs} says network Socket: the bytes went over TCP, not RDMA"
+            f" ({sockets[0]}); {against}; where TCP is what was bought: --fabric tcp"
+        )
+    return doubts
+
+
+def _first(results: Sequence[CriterionResult], notes: Sequence[str]) -> str:
     """The criterion that decides, and why; where all are met, what counts against a pass."""
     for each in results:
         if each.status is not Status.PASS:
             return f"{each.id} {judge.words(each)}: {each.reason}"
-    return notes[0].text.strip() if notes else ""
+    return notes[0] if notes else ""
 
 
 def _status(results: Sequence[CriterionResult]) -> Status:

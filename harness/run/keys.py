@@ -78,15 +78,12 @@ def access(
     if not refused:
         yield place, nodes
         return
-    node, reason = next(iter(refused.items()))
     if not context.plan.temporary_keys:
-        raise LaunchError(
+        raise _no_login(
             f"{place.head} cannot log in to {fold(refused)} by ssh, which mpirun needs",
-            seen=f"{node}: {reason}",
-            next_step=(
-                "allow it yourself, or run again with --temporary-keys (a key for this run only,"
-                " removed at the end)"
-            ),
+            refused,
+            "allow it yourself, or run again with --temporary-keys (a key for this run only, removed"
+            " at the end)",
         )
     directory = f"{place.directory}/{context.plan.job_directory}/keys"
     mark = mark_of(context.plan.run_id)
@@ -97,18 +94,20 @@ def access(
         ready = dataclasses.replace(place, ssh_config=config)
         still = _refused(context, ready, others)
         if still and not _few(still, others):
-            node, reason = next(iter(still.items()))
-            raise LaunchError(
+            raise _no_login(
                 f"{place.head} cannot log in to {fold(still)} even with a temporary key",
-                seen=f"{node}: {reason}",
-                next_step=(
-                    "the nodes may forbid keys or this path: ask their administrator for ssh"
-                    " between nodes"
-                ),
+                still,
+                "the nodes may forbid keys or this path: ask their administrator for ssh between"
+                " nodes",
             )
         yield ready, _without(context, nodes, still) if still else nodes
     finally:
         _remove(context, place.head, directory, mark, allowed)
+
+
+def _no_login(what: str, refused: dict[str, str], next_step: str) -> LaunchError:
+    node, reason = next(iter(refused.items()))
+    return LaunchError(what, seen=f"{node}: {reason}", next_step=next_step)
 
 
 def _few(refused: dict[str, str], others: tuple[str, ...]) -> bool:
