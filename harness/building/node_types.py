@@ -1,5 +1,5 @@
-"""Kinds of nodes: which can run each other's builds, which can stand in one launch, and how each
-runs the build of its own kind."""
+"""Node types: which nodes can run each other's builds, which can stand in one launch, and how each
+runs the build of its own type."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from busbw.inventory.hostlist import fold
 
 
 @dataclass(frozen=True, slots=True)
-class NodeKind:
+class NodeType:
     """Everything that a build depends on; None = the node has none, or the build needs none."""
 
     machine: str | None
@@ -36,10 +36,10 @@ class NodeKind:
     rocm: str | None = None
     rocm_home: str | None = None
 
-    def unlike(self, other: NodeKind) -> str:
+    def unlike(self, other: NodeType) -> str:
         """What it has otherwise than `other`, in words.
 
-        >>> NodeKind("x86_64", "glibc 2.36", "4.1.4", "/usr").unlike(NodeKind("x86_64", "glibc 2.31", "4.1.4", "/usr"))
+        >>> NodeType("x86_64", "glibc 2.36", "4.1.4", "/usr").unlike(NodeType("x86_64", "glibc 2.31", "4.1.4", "/usr"))
         'libc glibc 2.36 (there glibc 2.31)'
         """
         pairs = (
@@ -55,29 +55,29 @@ class NodeKind:
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """The nodes of one kind, one of which builds for all of them."""
+    """The nodes of one type, one of which builds for all of them."""
 
-    kind: NodeKind
+    type: NodeType
     builder: str
     nodes: tuple[str, ...]
 
 
-def kind(chain: Toolchain, known: NodeFacts, *, cuda: bool) -> NodeKind:
-    """The kind of a node; `cuda` = False: for a build that needs neither CUDA nor NCCL."""
+def type_of(chain: Toolchain, known: NodeFacts, *, cuda: bool) -> NodeType:
+    """The type of a node; `cuda` = False: for a build that needs neither CUDA nor NCCL."""
     common = (chain.machine, chain.libc, known.mpi.version if known.mpi else None, known.mpi_home)
     if not cuda:
-        return NodeKind(*common)
+        return NodeType(*common)
     nccl = (chain.nccl, chain.nccl_home, chain.nccl_library)
-    return NodeKind(
+    return NodeType(
         *common, chain.cuda, chain.cuda_home, *nccl, chain.capabilities, chain.rocm, chain.rocm_home
     )
 
 
-def group(kinds: Mapping[str, NodeKind], head: str) -> tuple[Group, ...]:
-    """The distinct kinds in the order of their first nodes, the head's before all; the head builds
-    for its own, else a kind's first node."""
-    groups: dict[NodeKind, list[str]] = {kinds[head]: []}
-    for node, its in kinds.items():
+def group(types: Mapping[str, NodeType], head: str) -> tuple[Group, ...]:
+    """The distinct types in the order of their first nodes, the head's before all; the head builds
+    for its own, else a type's first node."""
+    groups: dict[NodeType, list[str]] = {types[head]: []}
+    for node, its in types.items():
         groups.setdefault(its, []).append(node)
     return tuple(
         Group(its, head if head in nodes else nodes[0], tuple(nodes))
@@ -85,8 +85,8 @@ def group(kinds: Mapping[str, NodeKind], head: str) -> tuple[Group, ...]:
     )
 
 
-def incompatible(its: NodeKind, head: NodeKind) -> str:
-    """Why ranks of two kinds cannot be in one launch; empty = they can."""
+def incompatible(its: NodeType, head: NodeType) -> str:
+    """Why ranks of two types cannot be in one launch; empty = they can."""
     if its.machine != head.machine:
         return (
             f"{its.machine}, where the head is {head.machine}: Open MPI starts ranks of one kind of"
@@ -103,7 +103,7 @@ def incompatible(its: NodeKind, head: NodeKind) -> str:
 def dispatcher(
     places: Mapping[str, tuple[str, ...]], binaries: tuple[str, ...]
 ) -> tuple[str, dict[str, bytes]]:
-    """(stamp, files of a build folder) whose programs run, on each host, the build of its own kind:
+    """(stamp, files of a build folder) whose programs run, on each host, the build of its own type:
     a launch names one path for all nodes.
 
     `places` = folder of a build → the hosts (`uname -n`) that run it.
@@ -113,7 +113,7 @@ def dispatcher(
         for place, hosts in places.items()
     )
     script = (
-        "#!/bin/sh\n# Each node runs the build of its own kind.\nread -r host"
+        "#!/bin/sh\n# Each node runs the build of its own type.\nread -r host"
         f' </proc/sys/kernel/hostname\ncase $host in\n{cases}\n*) echo "busbw: nothing was built'
         ' for $host" >&2; exit 127;;\nesac\nexec "$dir/build/${0##*/}" "$@"\n'
     ).encode()
@@ -122,10 +122,10 @@ def dispatcher(
 
 
 def summary(groups: tuple[Group, ...]) -> str:
-    """More than one kind, in a line: who is unlike the first."""
+    """More than one type, in a line: who is unlike the first."""
     first, *others = groups
-    unlike = "; ".join(f"{fold(each.nodes)}: {each.kind.unlike(first.kind)}" for each in others)
-    return f"{len(groups)} kinds of nodes: {fold(first.nodes)}; {unlike}"
+    unlike = "; ".join(f"{fold(each.nodes)}: {each.type.unlike(first.type)}" for each in others)
+    return f"{len(groups)} node types: {fold(first.nodes)}; {unlike}"
 
 
 def _text(value: object) -> str:

@@ -3,10 +3,9 @@ one contract.
 
 The contract is nccl-tests' own: `make MPI=1 MPI_HOME=… [CUDA_HOME=… NCCL_HOME=… NVCC_GENCODE=…]`
 gives `build/<collective>_perf`; of rccl-tests `make MPI=1 MPI_HOME=… ROCM_PATH=… NCCL_HOME=…`.
-A build is stamped by all its inputs (sources, make variables, the
-kind of node) and kept under that stamp, so that other inputs never reuse it. Its hash is recorded
-on the machine that busbw runs on (`busbw.store.own_builds`): a build that is not recorded there is
-never executed, but built again. It is built on one node of a kind, copied to the others, and proven
+A build is stamped by all its inputs (sources, make variables, the node type) and kept under that
+stamp, so that other inputs never reuse it. Its hash is recorded on the machine that busbw runs on
+(`busbw.store.own_builds`): a build that is not recorded there is never executed, but built again. It is built on one node of a type, copied to the others, and proven
 afterwards: same hashes everywhere, linked to MPI.
 """
 
@@ -87,8 +86,8 @@ class Proof:
 
 
 @dataclass(frozen=True, slots=True)
-class KindBuild:
-    """The build for one kind of nodes."""
+class NodeTypeBuild:
+    """The build for one node type."""
 
     stamp: str
     directory: str
@@ -109,10 +108,10 @@ class BuildOutcome:
 
     folder: str
     """Absolute path of the folder with the programs, the same on every node."""
-    builds: tuple[KindBuild, ...]
-    """One for each kind of nodes, the head's first; () = the binaries were there."""
+    builds: tuple[NodeTypeBuild, ...]
+    """One for each node type, the head's first; () = the binaries were there."""
     proofs: tuple[Proof, ...]
-    """What each node has: of its own kind's build."""
+    """What each node has: of its own type's build."""
     usable: tuple[str, ...]
     """Nodes that can be launched on."""
     problems: tuple[str, ...]
@@ -153,14 +152,14 @@ def archive(files: Mapping[str, bytes], mode: int = 0o644) -> bytes:
 def plan(
     sources: bytes,
     make_args: tuple[str, ...],
-    kind: str,
+    node_type: str,
     root: str,
     *,
     nccl: tuple[str, str, str] = ("", "", ""),
     run_path: str = "",
     owner: str = "",
 ) -> BuildPlan:
-    """The build of `sources` under `root` (absolute, on the nodes). `kind` says what the nodes are:
+    """The build of `sources` under `root` (absolute, on the nodes). `node_type` says what the nodes are:
     another one is another build.
 
     `nccl` = NCCL's home, library and version. `owner` keeps the builds of several machines apart.
@@ -169,7 +168,7 @@ def plan(
         [
             hashlib.sha256(sources).hexdigest(),
             list(make_args),
-            kind,
+            node_type,
             *([list(nccl), run_path] if any(nccl) else []),
         ]
     )

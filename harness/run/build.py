@@ -1,4 +1,4 @@
-"""Putting the benchmark on the nodes: built on one node of each kind, copied to the others, proven
+"""Putting the benchmark on the nodes: built on one node of each type, copied to the others, proven
 on all."""
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import TypeVar
 from busbw.assess import placeholders
 from busbw.building import recipe as building
 from busbw.building.node_types import Group
-from busbw.building.recipe import BuildOutcome, BuildPlan, KindBuild, Proof
+from busbw.building.recipe import BuildOutcome, BuildPlan, NodeTypeBuild, Proof
 from busbw.checks.software import NodeFacts
 from busbw.compare import ab
 from busbw.errors import BuildError
@@ -29,7 +29,7 @@ FILE = "build.json"
 
 
 def build(request: BuildRequest) -> BuildOutcome:
-    """The benchmark on all nodes: built from its sources, once for each kind of node, or found in
+    """The benchmark on all nodes: built from its sources, once for each node type, or found in
     the folder that was named.
 
     A build of the same inputs is reused; so is the outcome of a run that goes on, where the nodes
@@ -162,11 +162,11 @@ def _built(request: BuildRequest) -> BuildOutcome:
     context = request.context
     groups, problems = build_plans.groups_to_build_for(request)
     owner = own_builds.owner(context.run, replay=build_copies.is_replay(context))
-    plans = {each.builder: build_plans.plan_of(request, each.kind, owner) for each in groups}
+    plans = {each.builder: build_plans.plan_of(request, each.type, owner) for each in groups}
     for each in groups:
         context.progress(
             "build",
-            f"{plans[each.builder].stamp} on {each.builder}{build_plans.versions_of(each.kind)}",
+            f"{plans[each.builder].stamp} on {each.builder}{build_plans.versions_of(each.type)}",
         )
     stamps = [] if build_copies.is_replay(context) else [plan.stamp for plan in plans.values()]
     note = "another run builds the same: waiting for it"
@@ -193,7 +193,7 @@ def _build_all(
         for a in context.fleet.run(commands, deadline_s=building.BUILD_TIMEOUT_S + 20)
         if isinstance(a, CommandResult)
     }
-    builds: list[KindBuild] = []
+    builds: list[NodeTypeBuild] = []
     proofs: dict[str, Proof] = {}
     for each in groups:
         plan, answer = plans[each.builder], answers.get(each.builder)
@@ -229,8 +229,8 @@ def _copied(
     group: Group,
     recorded: tuple[str, ...],
     answer: CommandResult,
-) -> tuple[KindBuild, dict[str, Proof], list[str]]:
-    """What the builder built, on all nodes of its kind: with the proofs of the copies, and what is
+) -> tuple[NodeTypeBuild, dict[str, Proof], list[str]]:
+    """What the builder built, on all nodes of its type: with the proofs of the copies, and what is
     wrong with some of them. `recorded`: digests of the same build that this machine made before."""
     reused = answer.out().startswith("reused")
     if f"replaced {plan.directory}" in answer.out().splitlines():
@@ -241,14 +241,14 @@ def _copied(
         )
     proofs = build_copies.distribute(context, plan, group, recorded if reused else None)
     usable, wrong = build_copies.judge(plan, group, proofs)
-    build = KindBuild(
+    build = NodeTypeBuild(
         plan.stamp,
         plan.directory,
         group.builder,
         reused,
         usable,
-        group.kind.cuda,
-        group.kind.nccl,
+        group.type.cuda,
+        group.type.nccl,
     )
     return build, proofs, wrong
 
@@ -270,7 +270,7 @@ def _failed(plan: BuildPlan, builder: str, answer: CommandResult | None) -> Buil
 
 
 def nccl_version(outcome: BuildOutcome) -> str | None:
-    """Of the library that the ranks were built with, where all kinds of nodes have one version;
+    """Of the library that the ranks were built with, where all node types have one version;
     None = not known: binaries that were there, or several."""
     versions = {each.nccl for each in outcome.builds}
     return versions.pop() if len(versions) == 1 else None

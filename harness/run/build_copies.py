@@ -10,7 +10,7 @@ from busbw import faults
 from busbw.building import node_types
 from busbw.building import recipe as building
 from busbw.building.node_types import Group
-from busbw.building.recipe import BuildPlan, KindBuild, Proof
+from busbw.building.recipe import BuildPlan, NodeTypeBuild, Proof
 from busbw.checks.software import NodeFacts
 from busbw.errors import BuildError
 from busbw.model import Command
@@ -123,7 +123,7 @@ def linkage_problems(proofs: Mapping[str, Proof], usable: tuple[str, ...]) -> li
 
 
 def one_folder(
-    request: BuildRequest, builds: tuple[KindBuild, ...]
+    request: BuildRequest, builds: tuple[NodeTypeBuild, ...]
 ) -> tuple[str, tuple[str, ...], list[str]]:
     """(folder of the programs, nodes that can be launched on, what is wrong): a launch names one
     path, whatever its nodes' kinds."""
@@ -152,7 +152,7 @@ def one_folder(
 
 
 def dispatcher(
-    context: Context, builds: tuple[KindBuild, ...], known: Mapping[str, NodeFacts]
+    context: Context, builds: tuple[NodeTypeBuild, ...], known: Mapping[str, NodeFacts]
 ) -> tuple[tuple[str, ...], str, dict[str, bytes]]:
     """(nodes that can be told by their host names, stamp, files) of the programs that choose a
     node's build."""

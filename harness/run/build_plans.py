@@ -1,4 +1,4 @@
-"""What is built for which nodes: their kinds, what a kind lacks for a build, and the arguments of make."""
+"""What is built for which nodes: their types, what a type lacks for a build, and the arguments of make."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from busbw import faults
 from busbw.building import node_types
 from busbw.building import recipe as building
-from busbw.building.node_types import Group, NodeKind
+from busbw.building.node_types import Group, NodeType
 from busbw.building.recipe import Benchmark, BuildPlan
 from busbw.checks import toolchain
 from busbw.checks.software import NodeFacts
@@ -37,7 +37,7 @@ class BuildRequest:
 
 
 def groups_to_build_for(request: BuildRequest) -> tuple[list[Group], list[str]]:
-    """The kinds of nodes that can be built for and launched together, and why others are left out.
+    """The node types that can be built for and launched together, and why others are left out.
 
     Raises:
         BuildError: the head lacks what a build takes.
@@ -47,23 +47,23 @@ def groups_to_build_for(request: BuildRequest) -> tuple[list[Group], list[str]]:
     answers = request.context.fleet.run(commands, deadline_s=60)
     chains = faults.read_each(answers, toolchain.parse)
     silent = Toolchain(head, None, None, None, None, None, None, None, False, ())
-    kinds = {
-        node: node_types.kind(chains.get(node, silent), request.known[node], cuda=benchmark.cuda)
+    types = {
+        node: node_types.type_of(chains.get(node, silent), request.known[node], cuda=benchmark.cuda)
         for node in request.nodes
         if node in chains or node == head
     }
-    lacks = lacking_for_build(kinds[head], head, benchmark)
+    lacks = lacking_for_build(types[head], head, benchmark)
     if lacks is not None:
         raise lacks
     groups = []
     problems = [
         f"{node} does not say what it has to build with: not measured in this run"
         for node in request.nodes
-        if node not in kinds
+        if node not in types
     ]
-    for each in node_types.group(kinds, head):
-        missing = lacking_for_build(each.kind, each.builder, benchmark)
-        reason = node_types.incompatible(each.kind, kinds[head]) or (
+    for each in node_types.group(types, head):
+        missing = lacking_for_build(each.type, each.builder, benchmark)
+        reason = node_types.incompatible(each.type, types[head]) or (
             missing.what if missing else ""
         )
         if reason:
@@ -75,10 +75,10 @@ def groups_to_build_for(request: BuildRequest) -> tuple[list[Group], list[str]]:
     return groups, problems
 
 
-def lacking_for_build(kind: NodeKind, node: str, benchmark: Benchmark) -> BuildError | None:
-    """What a build for this kind fails for; None = nothing."""
+def lacking_for_build(node_type: NodeType, node: str, benchmark: Benchmark) -> BuildError | None:
+    """What a build for this type fails for; None = nothing."""
     cuda = benchmark.cuda and not benchmark.hip
-    if kind.mpi_home is None:
+    if node_type.mpi_home is None:
         return BuildError(
             f"no MPI headers on {node}",
             seen=(
@@ -89,8 +89,8 @@ def lacking_for_build(kind: NodeKind, node: str, benchmark: Benchmark) -> BuildE
                 " login shell"
             ),
         )
-    if benchmark.hip and (kind.rocm_home is None or kind.nccl_library is None):
-        lacking = "ROCm" if kind.rocm_home is None else "RCCL"
+    if benchmark.hip and (node_type.rocm_home is None or node_type.nccl_library is None):
+        lacking = "ROCm" if node_type.rocm_home is None else "RCCL"
         return BuildError(
             f"no {lacking} on {node}, which rccl-tests is built with",
             seen=(
@@ -102,13 +102,13 @@ def lacking_for_build(kind: NodeKind, node: str, benchmark: Benchmark) -> BuildE
                 " binaries that are there: --nccl-tests /FOLDER"
             ),
         )
-    if cuda and kind.rocm_home is not None:
+    if cuda and node_type.rocm_home is not None:
         return BuildError(
             f"{node} has AMD's GPUs, and the sources are nccl-tests, which is CUDA's",
-            seen=f"ROCm {kind.rocm or 'of unknown version'} in {kind.rocm_home}",
+            seen=f"ROCm {node_type.rocm or 'of unknown version'} in {node_type.rocm_home}",
             next_step="--nccl-tests git+https://github.com/ROCm/rccl-tests.git",
         )
-    if cuda and kind.cuda_home is None:
+    if cuda and node_type.cuda_home is None:
         return BuildError(
             f"no CUDA toolkit on {node}, which nccl-tests is built with",
             seen="no nvcc on PATH, in $CUDA_HOME or /usr/local/cuda",
@@ -117,7 +117,7 @@ def lacking_for_build(kind: NodeKind, node: str, benchmark: Benchmark) -> BuildE
                 " are there: --nccl-tests /FOLDER"
             ),
         )
-    if cuda and (kind.nccl_home is None or kind.nccl_library is None):
+    if cuda and (node_type.nccl_home is None or node_type.nccl_library is None):
         return BuildError(
             f"no NCCL on {node}, which nccl-tests is built with",
             seen=(
@@ -139,23 +139,23 @@ def collectives_of(context: Context) -> tuple[str, ...]:
     )
 
 
-def plan_of(request: BuildRequest, kind: NodeKind, owner: str) -> BuildPlan:
-    """The build for one kind of node; `owner` marks the builds of this machine."""
+def plan_of(request: BuildRequest, node_type: NodeType, owner: str) -> BuildPlan:
+    """The build for one node type; `owner` marks the builds of this machine."""
     context, benchmark = request.context, request.benchmark
-    make = ("MPI=1", f"MPI_HOME={kind.mpi_home}", *benchmark.make_args)
+    make = ("MPI=1", f"MPI_HOME={node_type.mpi_home}", *benchmark.make_args)
     # The loader searches /usr by itself.
-    path = [] if kind.mpi_home in (None, "/usr") else [f"{kind.mpi_home}/lib"]
+    path = [] if node_type.mpi_home in (None, "/usr") else [f"{node_type.mpi_home}/lib"]
     sources, nccl = benchmark.sources or b"", ("", "", "")
     if benchmark.hip:
-        make += _rccl_arguments(kind, collectives_of(context))
-        path = [f"{kind.nccl_home}/lib", f"{kind.rocm_home}/lib", *path]
+        make += _rccl_arguments(node_type, collectives_of(context))
+        path = [f"{node_type.nccl_home}/lib", f"{node_type.rocm_home}/lib", *path]
     elif benchmark.cuda:
         make += (
-            f"CUDA_HOME={kind.cuda_home}",
+            f"CUDA_HOME={node_type.cuda_home}",
             f"BIN_FILES_LIST={' '.join(collectives_of(context))}",
         )
-        nccl = (kind.nccl_home or "", kind.nccl_library or "", kind.nccl or "")
-        targets = toolchain.gencode(kind.capabilities)
+        nccl = (node_type.nccl_home or "", node_type.nccl_library or "", node_type.nccl or "")
+        targets = toolchain.gencode(node_type.capabilities)
         if context.plan.cluster.emulated:
             # Nothing runs on a GPU there: one target is enough, and the loader takes the stand-ins
             # that lie beside the binaries.
@@ -163,34 +163,40 @@ def plan_of(request: BuildRequest, kind: NodeKind, owner: str) -> BuildPlan:
             path = [ORIGIN, *path]
         else:
             make += (f"NVCC_GENCODE={targets}",) if targets else ()
-            path = [nccl[1].rpartition("/")[0], f"{kind.cuda_home}/lib64", *path]
+            path = [nccl[1].rpartition("/")[0], f"{node_type.cuda_home}/lib64", *path]
     return building.plan(
-        sources, make, repr(kind), request.root, nccl=nccl, run_path=":".join(path), owner=owner
+        sources,
+        make,
+        repr(node_type),
+        request.root,
+        nccl=nccl,
+        run_path=":".join(path),
+        owner=owner,
     )
 
 
-def _rccl_arguments(kind: NodeKind, collectives: tuple[str, ...]) -> tuple[str, ...]:
+def _rccl_arguments(node_type: NodeType, collectives: tuple[str, ...]) -> tuple[str, ...]:
     """What rccl-tests' Makefile takes (ROCm/rccl-tests, src/Makefile of September 2024; newer ones
     also take the targets). hipify-perl is called without a folder, so that PATH must have it."""
-    home = kind.rocm_home or ""
-    targets = ",".join(kind.capabilities)
+    home = node_type.rocm_home or ""
+    targets = ",".join(node_type.capabilities)
     return (
         f"ROCM_PATH={home}",
         f"HIP_HOME={home}",
-        f"NCCL_HOME={kind.nccl_home}",
-        f"CUSTOM_RCCL_LIB={kind.nccl_home}/lib",
+        f"NCCL_HOME={node_type.nccl_home}",
+        f"CUSTOM_RCCL_LIB={node_type.nccl_home}/lib",
         *((f"GPU_TARGETS={targets}",) if targets else ()),
         f"BIN_FILES_LIST={' '.join(collectives)}",
         f"PATH={home}/bin:/usr/local/bin:/usr/bin:/bin",
     )
 
 
-def versions_of(kind: NodeKind) -> str:
-    """What a build for this kind is linked to, as the end of a line; "" = nothing of a GPU."""
-    if kind.rocm_home is not None:
-        return f": ROCm {kind.rocm}, RCCL {kind.nccl} from {kind.nccl_library}"
+def versions_of(node_type: NodeType) -> str:
+    """What a build for this type is linked to, as the end of a line; "" = nothing of a GPU."""
+    if node_type.rocm_home is not None:
+        return f": ROCm {node_type.rocm}, RCCL {node_type.nccl} from {node_type.nccl_library}"
     return (
         ""
-        if kind.cuda is None
-        else f": CUDA {kind.cuda}, NCCL {kind.nccl} from {kind.nccl_library}"
+        if node_type.cuda is None
+        else f": CUDA {node_type.cuda}, NCCL {node_type.nccl} from {node_type.nccl_library}"
     )

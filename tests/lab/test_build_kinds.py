@@ -67,9 +67,8 @@ def test_two_kinds_of_nodes_are_two_builds_and_one_launch(
         ("node2", ["node2", "node4"], False),
     ]
     assert (built["problems"], built["usable"]) == ([], ["node1", "node2", "node3", "node4"])
-    assert (
-        f"2 kinds of nodes: node[1,3]; node[2,4]: mpi home /run/node/home/mpi (there {MPI})"
-        in said(run)
+    assert f"2 node types: node[1,3]; node[2,4]: mpi home /run/node/home/mpi (there {MPI})" in said(
+        run
     )
     chooser = Path(built["folder"]).parent.name
     stamps = {

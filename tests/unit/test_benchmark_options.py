@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from busbw import playbook
-from busbw.building.recipe import BuildOutcome, KindBuild
+from busbw.building.recipe import BuildOutcome, NodeTypeBuild
 from busbw.compare import ab, plan
 from busbw.compare.ab import Slot
 from busbw.errors import BuildError, PlaybookError, UsageError
@@ -139,7 +139,7 @@ def test_an_older_binary_is_named_with_the_release_that_brought_the_option(
 
 def test_a_run_ends_after_the_build_where_the_binaries_lack_an_option() -> None:
     book = parsed("unalign: 1")
-    built = KindBuild("s", "/d", "n1", False, ("n1",), nccl="2.27.3")
+    built = NodeTypeBuild("s", "/d", "n1", False, ("n1",), nccl="2.27.3")
     outcome = BuildOutcome("/b", (built,), (), ("n1",), (), version="2.17.9", origin="~/nccl-tests")
     planned = type("Plan", (), {"playbook": book, "interleaving": None})()
     with pytest.raises(BuildError) as refused:
@@ -155,7 +155,7 @@ def test_a_run_ends_after_the_build_where_the_binaries_lack_an_option() -> None:
 def test_only_the_benchmark_in_host_memory_needs_no_version(
     origin: str, version: str | None, is_refused: bool
 ) -> None:
-    built = KindBuild("s", "/d", "n1", False, ("n1",))
+    built = NodeTypeBuild("s", "/d", "n1", False, ("n1",))
     outcome = BuildOutcome("/b", (built,), (), ("n1",), (), version=version, origin=origin)
     planned = type("Plan", (), {"playbook": parsed("unalign: 1"), "interleaving": None})()
     with pytest.raises(BuildError) if is_refused else nullcontext():

@@ -249,7 +249,7 @@ def test_kinds_are_built_for_apart_and_what_cannot_stand_beside_the_head_is_left
         r" \*\*\* \[Makefile:3:",
         failed,
     )
-    assert messages[0].startswith("3 kinds of nodes: a,g; b: cuda 13.0 (there 12.8), cuda home ")
+    assert messages[0].startswith("3 node types: a,g; b: cuda 13.0 (there 12.8), cuda home ")
     targets = [
         printed(Path(each.directory) / "build/all_reduce_perf").strip() for each in outcome.builds
     ]
@@ -567,7 +567,7 @@ ROCM = (
 def test_rccl_tests_are_built_with_hipcc_and_rccl(tmp_path: Path) -> None:
     """The command line, golden: no AMD hardware and no ROCm were at hand to run it."""
     sources = dataclasses.replace(SOURCES, hip=True)
-    kind = node_types.kind(toolchain.parse("n1", ROCM), FACTS, cuda=True)
+    kind = node_types.type_of(toolchain.parse("n1", ROCM), FACTS, cuda=True)
     with context(tmp_path, Here({"n1": ROCM})) as (ready, _):
         request = BuildRequest(ready, "n1", ("n1",), {"n1": FACTS}, sources, "/root")
         plan = build_plans.plan_of(request, kind, owner="")
@@ -594,7 +594,7 @@ def test_rccl_tests_are_built_with_hipcc_and_rccl(tmp_path: Path) -> None:
     ],
 )
 def test_what_a_node_lacks_for_rccl_tests_is_named(text: str, hip: bool, words: str) -> None:
-    kind = node_types.kind(toolchain.parse("n1", text), FACTS, cuda=True)
+    kind = node_types.type_of(toolchain.parse("n1", text), FACTS, cuda=True)
     lacking = build_plans.lacking_for_build(kind, "n1", dataclasses.replace(SOURCES, hip=hip))
     assert lacking is not None
     assert lacking.what.startswith(words)
@@ -603,7 +603,7 @@ def test_what_a_node_lacks_for_rccl_tests_is_named(text: str, hip: bool, words: 
 def test_the_version_of_nccl_is_known_where_all_kinds_have_one() -> None:
     def outcome(*versions: str | None) -> BuildOutcome:
         builds = tuple(
-            recipe.KindBuild("s", "/d", "n1", False, ("n1",), nccl=each) for each in versions
+            recipe.NodeTypeBuild("s", "/d", "n1", False, ("n1",), nccl=each) for each in versions
         )
         return BuildOutcome("/d", builds, (), ("n1",), ())
 

@@ -9,7 +9,7 @@ import pytest
 
 from busbw.assess import builds
 from busbw.assess.launches import Launch
-from busbw.building.recipe import BuildOutcome, KindBuild
+from busbw.building.recipe import BuildOutcome, NodeTypeBuild
 from busbw.model import (
     BenchmarkCase,
     CaseOutcome,
@@ -29,7 +29,7 @@ from busbw.store.artefacts import CaseArtefact
     (Path(__file__).parents[1] / "fixtures/nccl_tests/all_reduce.txt").read_text()
 )
 CASE = BenchmarkCase("all-reduce", Collective.ALL_REDUCE, Sizes(8, 8))
-KIND = KindBuild("1f", "/home/b/build/1f", "n1", False, ("n1", "n2"), "12.8", "2.27.5")
+KIND = NodeTypeBuild("1f", "/home/b/build/1f", "n1", False, ("n1", "n2"), "12.8", "2.27.5")
 BUILD = BuildOutcome("/home/b/build/1f/build", (KIND,), (), ("n1", "n2"), (), version="2.19.6")
 
 

@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 
 from busbw.building import node_types
-from busbw.building.node_types import Group, NodeKind
+from busbw.building.node_types import Group, NodeType
 from busbw.checks import toolchain
 from busbw.checks.software import NodeFacts
 from busbw.parsers.tools.open_mpi import MpiVersion
 
-H100 = NodeKind(
+H100 = NodeType(
     machine="x86_64",
     libc="glibc 2.35",
     mpi="4.1.7",
@@ -60,7 +60,7 @@ def test_whatever_a_build_depends_on_makes_another_kind(
     other = dataclasses.replace(H100, **{field: value})  # type: ignore[arg-type]  # one field of any kind
     groups = node_types.group({"c": other, "a": H100, "b": other, "d": H100}, "a")
     assert groups == (Group(H100, "a", ("a", "d")), Group(other, "c", ("c", "b")))
-    assert node_types.summary(groups) == f"2 kinds of nodes: a,d; b,c: {words}"
+    assert node_types.summary(groups) == f"2 node types: a,d; b,c: {words}"
 
 
 def test_a_build_without_cuda_asks_for_none_of_it() -> None:
@@ -78,10 +78,10 @@ def test_a_build_without_cuda_asks_for_none_of_it() -> None:
         None,
     )
     chain = toolchain.parse("n1", text)
-    assert node_types.kind(chain, known, cuda=False) == NodeKind(
+    assert node_types.type_of(chain, known, cuda=False) == NodeType(
         "x86_64", "glibc 2.36", "4.1.4", "/usr"
     )
-    assert node_types.kind(chain, known, cuda=True) == NodeKind(
+    assert node_types.type_of(chain, known, cuda=True) == NodeType(
         "x86_64", "glibc 2.36", "4.1.4", "/usr", "13.0", "/usr/local/cuda", capabilities=("9.0",)
     )
 
