@@ -26,7 +26,7 @@ _TOO_LARGE = (
     f"the archive holds more than {MOST_BYTES >> 20} MiB or {MOST_FILES} files: the rest was not"
     " read; expand it and name the folder"
 )
-_CUT = "the archive is damaged or cut off"
+_CUT = "the archive is damaged or truncated"
 _DAMAGE = (
     tarfile.TarError,
     zipfile.BadZipFile,

@@ -194,7 +194,7 @@ class Reading:
         try:
             yield from unpack(chunks)
         except (zlib.error, lzma.LZMAError, OSError, EOFError, _Damaged) as error:
-            self.problem = f"{kind} data is damaged or cut off after {self._given} bytes: {error}"
+            self.problem = f"{kind} data is damaged or truncated after {self._given} bytes: {error}"
 
     def _limited(self, chunks: Iterable[bytes]) -> Iterator[bytes]:
         for chunk in chunks:

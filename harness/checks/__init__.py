@@ -278,7 +278,7 @@ def unknown(
         )
     elif output.cut:
         seen, why = (
-            "output cut off",
+            "output truncated",
             f"{command} printed more than {MAX_OUTPUT_BYTES >> 10} KiB; the rest was not read",
         )
     else:

@@ -181,7 +181,7 @@ def affinity(matrix: Topology) -> RuleResult:
         if gpu not in {row.name for row in matrix.rows if not row.torn or row.nics_at("PIX")}
     ]
     if unread:
-        return rule.unknown(f"not readable: {', '.join(unread)}", "rows are torn or cut off")
+        return rule.unknown(f"not readable: {', '.join(unread)}", "rows are torn or truncated")
     return rule.passed(f"so for {len(matrix.rows)} GPUs")
 
 

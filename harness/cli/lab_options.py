@@ -30,7 +30,7 @@ def add_all(parser: argparse.ArgumentParser) -> None:
     execute.add_argument("--name", help=_WHICH)
     execute.add_argument("words", nargs=argparse.REMAINDER, metavar="[NODE] -- CMD…")
     _register_faults(parsers.add_parser("fault", help="break something for real, or fix it again"))
-    down = parsers.add_parser("down", help="take a lab down, whole or half made")
+    down = parsers.add_parser("down", help="take a lab down, complete or half made")
     down.add_argument("--name", help=_WHICH)
     down.add_argument("--all", action="store_true", help="every lab")
 

@@ -93,7 +93,7 @@ def _doubts(
     doubts = []
     if not_whole:
         names = ", ".join(not_whole[:3]) + (" …" if len(not_whole) > 3 else "")
-        doubts.append(f"not every output is whole and right: {names}, see above; {against}")
+        doubts.append(f"not every output is complete and right: {names}, see above; {against}")
     partial = _partial_nodes(contract, collectives, launches)
     doubts += [f"{text}; {against}" for text in partial]
     unchecked = _unchecked(collectives, launches)

@@ -179,7 +179,7 @@ def _add_result(parser: argparse.ArgumentParser) -> None:
         "--resume",
         type=Path,
         metavar="RUN",
-        help="go on with a run that was cut off; finished steps are not repeated",
+        help="go on with an interrupted run; finished steps are not repeated",
     )
     options.add_trust(result)
     result.add_argument(

@@ -140,7 +140,7 @@ def _nothing(diagnosis: Diagnosis, guesses: list[Finding], reading: Reading) -> 
     if not reading.is_known:
         return [
             "UNKNOWN: no line is of a kind that busbw knows, so nothing was judged",
-            "  next        give the whole output of the job, or the logs of NCCL, MPI, the scheduler"
+            "  next        give the complete output of the job, or the logs of NCCL, MPI, the scheduler"
             " and the kernel",
         ]
     return ["nothing found: no line is a known sign of trouble"]
@@ -190,7 +190,7 @@ def _more_evidence(texts: Iterable[Text]) -> str:
         settings = "NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,BOOTSTRAP,ENV,NET"
         return f"run again with {settings} and one file per rank, and give all files"
     if any(map(similar.is_of_field, lines)):
-        return "give the whole output of every rank, and the kernel logs of the nodes (dmesg -T)"
+        return "give the complete output of every rank, and the kernel logs of the nodes (dmesg -T)"
     return (
         "read what the program itself says there; if a GPU job failed with it, give the whole"
         " output of that job"

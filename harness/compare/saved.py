@@ -36,7 +36,7 @@ def of_tables(name: str, tables: Sequence[BenchmarkResult]) -> ComparableRun:
                 state = "incomplete"
             raise UsageError(
                 f"{name}: launch {number} of {len(tables)} is {state}: its numbers are not compared",
-                seen=problems[0] if problems else "the table is cut off",
+                seen=problems[0] if problems else "the table is truncated",
                 next_step=f"busbw read {name}, then measure again or take it out",
             )
     for place, first in enumerate(first_copies(tables)):

@@ -57,12 +57,12 @@ class PortErrors:
 
 @dataclass(frozen=True, slots=True)
 class FabricLink:
-    """One cable, or one port without a far end."""
+    """One cable, or one port without a peer port."""
 
     a: LinkEnd
     """The adapter's end where one end is an adapter."""
     b: LinkEnd | None
-    """None = nothing answers at the far end."""
+    """None = nothing answers at the peer port."""
     state: str | None = None
     """`Active`, `Down`, `Initialize`, `Armed`; None = not printed (a text that lists only what is
     up)."""
@@ -97,7 +97,7 @@ class TopologyNic:
     rail: int | None
     """Position among the node's rails from 0; None = no rail of the inventory's list."""
     leaf: str | None
-    """Name of the switch; None = no far end is known."""
+    """Name of the switch; None = no peer port is known."""
     leaf_port: str | None
 
 

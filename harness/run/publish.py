@@ -167,6 +167,6 @@ def _cut(content: bytes) -> str:
         begin, end = content[:half].rpartition(b"\n")[0], content[-half:].partition(b"\n")[2]
         excluded = len(content) - len(begin) - len(end)
         content = (
-            begin + f"\n… {excluded} bytes left out here, the whole is in raw/ …\n".encode() + end
+            begin + f"\n… {excluded} bytes left out here, all of it is in raw/ …\n".encode() + end
         )
     return content.decode("utf-8", "replace")

@@ -170,7 +170,7 @@ class Cabling:
     """`rail-optimised` (rail N of every node is on leaf N), `one leaf per node`, `mixed`, or
     `unknown`."""
     unplugged: tuple[TopologyNic, ...] = ()
-    """Rails without a far end."""
+    """Rails without a peer port."""
 
 
 def examine(topology: Topology) -> Cabling:

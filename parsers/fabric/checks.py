@@ -230,7 +230,7 @@ def _cabling(topology: Topology) -> list[CheckResult]:
         and len(topology.nodes) > 0
         and not any(nic.leaf for nic in topology.nics)
     ):
-        why = "no far end of any rail is known"
+        why = "no peer port of any rail is known"
         return _not_known(CABLING, topology, expected, why)
     bad: list[_Bad] = []
     for odd in cables.odd:
@@ -246,7 +246,7 @@ def _cabling(topology: Topology) -> list[CheckResult]:
         evidence = _where(topology, nic.node, nic.device, text)
         bad.append(_Bad(nic.node, Status.FAIL, text, evidence))
     for nic in cables.unplugged:
-        text = f"rail {nic.rail} ({nic.device}): nothing at its far end"
+        text = f"rail {nic.rail} ({nic.device}): nothing at its peer port"
         evidence = _where(topology, nic.node, nic.device, text)
         bad.append(_Bad(nic.node, Status.FAIL, text, evidence))
     return _by_node(CABLING, topology, bad, f"{expected} ({describe(cables)})")

@@ -107,7 +107,7 @@ def parse(text: str) -> Reading:
         "ibdiagnet",
         links,
         errors,
-        tuple(f"ibdiagnet: the tables have no whole section {name}" for name in lacking),
+        tuple(f"ibdiagnet: the tables have no complete section {name}" for name in lacking),
     )
 
 

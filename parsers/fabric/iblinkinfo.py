@@ -42,7 +42,7 @@ def parse(text: str) -> Reading:
         elif "==(" in line:
             link = _link(line, line_no, head)
             if link is None:
-                problems.append(f"iblinkinfo: line {line_no} is not whole: {line.strip()[:80]}")
+                problems.append(f"iblinkinfo: line {line_no} is incomplete: {line.strip()[:80]}")
             else:
                 links.append(link)
     return Reading("iblinkinfo", tuple(links), problems=tuple(problems))

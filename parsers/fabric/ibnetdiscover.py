@@ -46,7 +46,7 @@ def parse(text: str) -> Reading:
         elif line.startswith("["):
             link = _link(line, line_no, node) if node is not None else None
             if link is None:
-                problems.append(f"ibnetdiscover: line {line_no} is not whole: {line.strip()[:80]}")
+                problems.append(f"ibnetdiscover: line {line_no} is incomplete: {line.strip()[:80]}")
             else:
                 links.append(link)
     return Reading("ibnetdiscover", tuple(links), problems=tuple(problems))

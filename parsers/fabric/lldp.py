@@ -68,7 +68,7 @@ def _from_json(text: str, node: str) -> Reading:
     try:
         document = mapping(loaded(text))
     except ValueError as error:
-        return Reading("lldp", problems=(f"lldp: not whole JSON: {error}",))
+        return Reading("lldp", problems=(f"lldp: incomplete JSON: {error}",))
     links = []
     for interface, body in _interfaces(document.get("lldp")):
         fields: dict[str, str] = {}

@@ -69,7 +69,7 @@ def _rows(text: str) -> tuple[list[tuple[int | None, dict[str, object]]], str]:
         try:
             document: object = loaded(text)
         except ValueError as error:
-            return [], f"ufm: not whole JSON: {error}"
+            return [], f"ufm: incomplete JSON: {error}"
         rows = document
         if not isinstance(rows, list):
             inner = mapping(document)

@@ -71,7 +71,7 @@ def text_of(data: bytes) -> Export | None:
         tree = value.tree
         if tree is None:
             tree = _without_end(text[value.begin :])
-            problem = "the export of log lines is cut off or damaged"
+            problem = "the export of log lines is truncated or damaged"
         entries = list(_entries(tree))
         for entry in entries:
             writers.setdefault(entry.writer, []).append(entry)

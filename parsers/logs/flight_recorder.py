@@ -97,7 +97,7 @@ def _in_json(data: bytes) -> _Dumps:
 def _missing(value: dict[str, object], dump: FlightDump, is_whole: bool) -> Iterator[str]:
     entries = value.get("entries", [])
     if not is_whole:
-        yield f"the document is cut off after {len(dump.entries)} entries; its groups are missing"
+        yield f"the document is truncated after {len(dump.entries)} entries; its groups are missing"
     elif not isinstance(entries, list | tuple) or len(dump.entries) != len(entries):
         yield "its entries are not those of a flight recorder: some are not read"
 

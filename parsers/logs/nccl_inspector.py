@@ -262,7 +262,7 @@ def _problems(unread: int, last_unread: bool, dropped: int) -> tuple[str, ...]:
     if last_unread:
         unread -= 1
         problems.append(
-            "the last line is not a whole record: the file was still being written, or is cut off"
+            "the last line is not a complete record: the file was still being written, or is truncated"
         )
     if unread:
         problems.append(f"{unread} lines are no records of the Inspector")

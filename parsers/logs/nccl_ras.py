@@ -51,7 +51,7 @@ def report_of_json(text: str) -> RasReport:
     try:
         value = loaded(text)
     except ValueError as error:
-        raise ReadError("not a whole JSON document", seen=str(error)) from error
+        raise ReadError("not a complete JSON document", seen=str(error)) from error
     report = mapping(value)
     if "communicators" not in report and "communicators_count" not in report:
         raise ReadError("a JSON document, but not of RAS", seen=text.strip()[:200])
@@ -362,7 +362,7 @@ def _read_json(text: str) -> Document:
     """A document of either kind: the answer to STATUS, or a sequence of events."""
     events, complete = events_of_json(text)
     if events:
-        return _document_of_events(events, () if complete else ("the last event is cut off",))
+        return _document_of_events(events, () if complete else ("the last event is truncated",))
     try:
         report = report_of_json(text)
     except ReadError as error:

@@ -55,7 +55,7 @@ def _instructions(data: io.BytesIO) -> Iterator[tuple[str, object]]:
         for opcode, argument, _ in pickletools.genops(data):
             yield opcode.name, argument
     except (ValueError, OverflowError, KeyError) as error:
-        raise ReadError("the pickle is cut off or damaged", seen=str(error)) from error
+        raise ReadError("the pickle is truncated or damaged", seen=str(error)) from error
 
 
 class _Mark:

@@ -171,7 +171,7 @@ def _missing_parts(facts: RunFacts) -> Iterator[Problem]:
     if not facts.ended and facts.rows:
         yield Problem(
             facts.end_missing
-            or "no 'Avg bus bandwidth' line: the run was cut off, killed or did not end",
+            or "no 'Avg bus bandwidth' line: the run was interrupted, killed or did not end",
             incomplete=True,
         )
     if facts.average_may_be_cut:

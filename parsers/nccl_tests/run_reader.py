@@ -365,7 +365,7 @@ class RunReader:
                 run.set(failures=(*run.facts.failures, quoted)[:MOST_QUOTED])
 
 
-NO_BOUNDS = "no 'Out of bounds values' line: the run was cut off, killed or did not end"
+NO_BOUNDS = "no 'Out of bounds values' line: the run was interrupted, killed or did not end"
 """What the end of mscclpp-test's table lacks."""
 
 

@@ -176,7 +176,7 @@ def _entries_of(loaded: Loaded) -> Iterator[tuple[int, Tree]]:
 def _gap(text: str) -> str:
     """What of the documents is missing."""
     cut = (loaded for loaded in load_all(text) if not loaded.whole)
-    return "the document is cut off" if any(map(_is_of_gpus, cut)) else ""
+    return "the document is truncated" if any(map(_is_of_gpus, cut)) else ""
 
 
 def _is_of_gpus(loaded: Loaded) -> bool:

@@ -135,7 +135,7 @@ def _gaps(times: CollectiveTimes) -> Iterator[str]:
     if times.torn:
         yield f"{name}: a row is torn, or has other than numbers: {times.torn!r}"
     elif not times.rows:
-        yield f"{name}: no row of times: it was ended early, or the text is cut off"
+        yield f"{name}: no row of times: it was ended early, or the text is truncated"
 
 
 TOOL = Tool(

@@ -66,7 +66,7 @@ def parse_all(text: str) -> tuple[Diag, ...]:
         elif body := next(filter(None, (mapping(document.get(root)) for root in _ROOTS)), None):
             runs.append(_diag({"metadata": document.get("metadata"), **body}))
         elif value.tree is None and any(root in text[value.begin : value.end] for root in _ROOTS):
-            runs.append(Diag(None, (), "not whole JSON: the document has no end"))
+            runs.append(Diag(None, (), "incomplete JSON: the document has no end"))
     return tuple(runs)
 
 

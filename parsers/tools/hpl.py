@@ -25,7 +25,7 @@ _CHECK = re.compile(r"^\|\|.{1,120}= +(\S{1,24}) \.{2,8} (PASSED|FAILED)", re.M)
 _TALLY = re.compile(r"^ *(\d{1,9}) tests (completed and failed|skipped because)", re.M)
 _ERROR = re.compile(r"^.{0,40}?(HPL ERROR from process # .{1,120}|>>> .{1,160} <<<)", re.M)
 _END = re.compile(r"^ *(?:End of Tests\.|Finished +\d+ tests)", re.M)
-_CUT = "the text is cut off in its result"
+_CUT = "the text is truncated in its result"
 _HPCG = re.compile(
     r"HPCG result is (?:VALID with a GFLOP/s rating of=? *(\d+(?:\.\d+)?)|(INVALID\b.{0,80}))"
 )

@@ -68,7 +68,7 @@ def _tests(text: str) -> Iterator[Iperf3]:
     events: dict[str, object] = {}
     for value in values(text):
         if value.tree is None and '"iperf' in text[value.begin : value.end]:
-            yield _test({}, "not whole JSON: it is cut off or damaged")
+            yield _test({}, "incomplete JSON: it is truncated or damaged")
         members = value.tree if isinstance(value.tree, list) else [value.tree]
         for document in map(mapping, members):
             event = text_of(document, "event")

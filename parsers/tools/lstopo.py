@@ -79,7 +79,7 @@ def _lines(machine: Machine) -> Iterator[str]:
 
 def _gaps(machine: Machine) -> Iterator[str]:
     if not machine.packages or not machine.numa:
-        yield "lstopo: a machine without a package or a NUMA node: the text is cut off"
+        yield "lstopo: a machine without a package or a NUMA node: the text is truncated"
 
 
 TOOL = Tool(

@@ -145,7 +145,9 @@ def _gaps(device: TunedDevice) -> Iterator[str]:
         yield f"{where}: its PCIe link is missing"
     if not device.ports:
         yield f"{where}: its ports are missing"
-    yield from (f"mlnx_tune: {port.name} is not whole" for port in device.ports if port.mtu is None)
+    yield from (
+        f"mlnx_tune: {port.name} is incomplete" for port in device.ports if port.mtu is None
+    )
 
 
 TOOL = Tool(

@@ -130,7 +130,7 @@ def _test(name: str, body: str) -> CopyTest:
         return CopyTest(name, _WAIVED if "aived" in body else _RUNS, ())
     gap = _gap(cells, _cell(total[2]) if total is not None else None, columns)
     if total is None and not gap:
-        gap = "the sum of its matrix is missing: it was ended early, or the text is cut off"
+        gap = "the sum of its matrix is missing: it was ended early, or the text is truncated"
     return CopyTest(name, _PASSED, rows, gap=gap)
 
 
@@ -154,7 +154,7 @@ def _from_json(text: str) -> CopyRun | None:
         # Versions before 0.6 print words behind the document.
         document, _ = first_of(text)
     except ValueError as error:
-        return CopyRun(None, None, (), f"not whole JSON: {error}")
+        return CopyRun(None, None, (), f"incomplete JSON: {error}")
     body = mapping(mapping(document).get("nvbandwidth"))
     if not body:
         return None

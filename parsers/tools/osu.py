@@ -148,7 +148,7 @@ def _gaps(test: OsuTest) -> Iterator[str]:
     if test.torn:
         yield f"OSU {test.name}: a row is torn, or has other than numbers: {test.torn!r}"
     elif not test.rows and not test.start_up:
-        yield f"OSU {test.name}: no row of results: it was ended early, or the text is cut off"
+        yield f"OSU {test.name}: no row of results: it was ended early, or the text is truncated"
 
 
 TOOL = Tool(

@@ -55,7 +55,7 @@ _NOT_JSON = ((re.compile(r"^([ \t]*)sl: ", re.M), r'\1"sl": '), (re.compile(r",(
 _OPERATION = re.compile(r"write|read|send|atomic|raw", re.I)
 _MEGABYTE = 1 << 20
 """perftest's MB (perftest_parameters.c: MEGABYTE 0x100000); its Gb are 10^9 bits."""
-_NO_ROW = "no row of results: it was ended early, or the text is cut off"
+_NO_ROW = "no row of results: it was ended early, or the text is truncated"
 
 
 @dataclass(frozen=True, slots=True)

@@ -75,7 +75,7 @@ def parse(text: str) -> tuple[RocmGpu, ...]:
     if not gpus and not errors:
         gap = "rocm-smi: nothing of a GPU is in it"
     if text.count(_MARK) > text.count(_END):
-        gap = f"rocm-smi: the text is cut off before {_END!r}"
+        gap = f"rocm-smi: the text is truncated before {_END!r}"
     return (
         *(RocmGpu(number, tuple(values), tuple(_links(number, values))) for number, values in sorted(gpus.items())),
         *((RocmGpu(None, (), errors, gap),) if errors or gap else ()),

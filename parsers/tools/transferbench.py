@@ -147,7 +147,7 @@ def _preset(text: str, version: str | None) -> TransferTest:
     notes += [" ".join(best[0].split())] if best else []
     gaps = [f"{table.title or 'a table'}: {table.gap}" for table in tables if table.gap]
     if "All-To-All benchmark" in text and not timed and tables:
-        gaps.append("the all-to-all test is cut off before its sum")
+        gaps.append("the all-to-all test is truncated before its sum")
     if text.count("(GPU-Executor: ") > len(_AVERAGES.findall(text)) and not (
         "DST," in text or "Mem Device" in text
     ):
@@ -155,9 +155,9 @@ def _preset(text: str, version: str | None) -> TransferTest:
     if "Running Uni + Bi transfers" in text and len(tables) < 2:
         gaps.append("the table of both directions is missing")
     if _SMOKE_ROW.search(text) and not _SMOKE.search(text):
-        gaps.append("the smoke test is cut off before its result")
+        gaps.append("the smoke test is truncated before its result")
     if "[Sweep Related]" in text and not _SWEEP_END.search(text):
-        gaps.append("the sweep is cut off")
+        gaps.append("the sweep is truncated")
     gaps += [each[1] for each in _NOT_RUN.finditer(text)]
     for read in presets.read(text):
         notes += read.notes
@@ -166,7 +166,7 @@ def _preset(text: str, version: str | None) -> TransferTest:
         if each[1] is None:
             gaps.append(f"the table of this preset is not read ({each[2]})")
         elif best is None:
-            gaps.append("the scaling test is cut off")
+            gaps.append("the scaling test is truncated")
     return TransferTest(
         0, version, (), (), None, "", (), tables, tuple(notes), tuple(dict.fromkeys(gaps))
     )
@@ -200,7 +200,7 @@ def _gaps(test: TransferTest) -> Iterator[str]:
     yield from test.gaps
     is_preset = test.tables or test.notes or test.gaps
     if test.aggregate_gb_s is None and not test.problem and not test.verdicts and not is_preset:
-        yield f"TransferBench test {test.number}: the text is cut off before its aggregate"
+        yield f"TransferBench test {test.number}: the text is truncated before its aggregate"
 
 
 TOOL = Tool(

@@ -55,13 +55,13 @@ def read(text: str) -> Iterator[Preset]:
     for start in starts:
         yield _schmoo(start, text[start.end() :], limit)
     if "[Schmoo Related]" in text and not starts:
-        yield Preset((), ("the schmoo test is cut off before its table",))
+        yield Preset((), ("the schmoo test is truncated before its table",))
     headings = list(_ONE_TO_ALL.finditer(text))
     for place, heading in enumerate(headings):
         end = headings[place + 1].start() if place + 1 < len(headings) else len(text)
         yield _one_to_all(heading[1], text[heading.end() : end], limit)
     if "[One-To-All Related]" in text and not headings:
-        yield Preset((), ("the one-to-all test is cut off before its table",))
+        yield Preset((), ("the one-to-all test is truncated before its table",))
     if _HBM.search(text) or "[HBM Bandwidth Related]" in text:
         yield _hbm(text)
 
@@ -69,14 +69,14 @@ def read(text: str) -> Iterator[Preset]:
 def _schmoo(start: re.Match[str], body: str, limit: int | None) -> Preset:
     rows = [(int(row[1]), row[2].split()) for row in _SCHMOO_ROW.finditer(body)]
     if not rows:
-        return Preset((), ("the schmoo test is cut off before its first row",))
+        return Preset((), ("the schmoo test is truncated before its first row",))
     cus, rates = rows[-1]
     named = ", ".join(
         f"{way} {float(rate):g}" for way, rate in zip(_SCHMOO_WAYS, rates, strict=True)
     )
     note = f"schmoo GPU {start[2]} with GPU {start[3]}, {cus} CUs: {named} GB/s"
     if limit is None:
-        return Preset((note,), ("whether the schmoo test is whole: its last CU is not printed",))
+        return Preset((note,), ("whether the schmoo test is complete: its last CU is not printed",))
     return Preset(
         (note,), (f"the schmoo test ends at {cus} of {limit} CUs",) if cus < limit else ()
     )
@@ -89,7 +89,7 @@ def _one_to_all(what: str, body: str, limit: int | None) -> Preset:
         rates = [float(rate) for rate in re.findall(r"\d+\.\d{3}", row[1])]
         by_peers.setdefault(int(row[2]), []).extend(rates)
     if not by_peers:
-        return Preset((), (f"one-to-all {what}: cut off before its first row",))
+        return Preset((), (f"one-to-all {what}: truncated before its first row",))
     notes = tuple(
         f"one-to-all {what}, to {peers} at once: {min(rates):g} to {max(rates):g} GB/s each"
         for peers, rates in sorted(by_peers.items())
@@ -107,7 +107,7 @@ def _hbm(text: str) -> Preset:
         for row in _HBM_ROW.finditer(text, max(0, text.find("MaxBw (GB/s)")))
     ]
     if not rows:
-        return Preset((), ("the HBM test is cut off before its table",))
+        return Preset((), ("the HBM test is truncated before its table",))
     (low, where), high = min(rows), max(rows)[0]
     count = f"{len(rows)} GPUs" if len(rows) > 1 else "1 GPU"
     note = f"HBM read of {count}: {low:g} ({where}) to {high:g} GB/s on average"

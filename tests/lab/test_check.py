@@ -175,7 +175,7 @@ def test_a_tool_that_prints_megabytes_is_cut_and_the_node_is_otherwise_complete(
     ended = check(gpus, tmp_path)
     assert ended.of("gpu.count")["node1"] == (
         "UNKNOWN",
-        "output cut off",
+        "output truncated",
         "nvidia-smi -L printed more than 256 KiB; the rest was not read",
     )
     assert {status for status, _, _ in ended.of("sw.mpirun").values()} == {"PASS"}

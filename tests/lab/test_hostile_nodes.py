@@ -175,7 +175,7 @@ def test_a_tool_that_hangs_and_ignores_sigterm_is_named_and_all_else_of_its_node
 def test_megabytes_are_cut_and_reported_as_cut(seen: Seen) -> None:
     assert seen.said("gpu.temp", "node3") == (
         "UNKNOWN",
-        "output cut off",
+        "output truncated",
         "nvidia-smi -q printed more than 256 KiB; the rest was not read",
     )
     others = seen.statuses("node3", "gpu.", "rdma.", "pci.", "sw.")

@@ -94,13 +94,13 @@ def test_an_archive_that_is_cut_off_never_passes(
         path.write_bytes(data[: int(len(data) * part)])
         status, out = cli.main([command, str(path)]), "".join(capsys.readouterr())
         assert status == 3, out
-        assert "cut off" in out
+        assert "truncated" in out
 
 
 def test_a_tar_that_ends_between_two_files_is_cut_off(tmp_path: Path) -> None:
     data = tar({"one.txt": b"x" * 512})
     (source,) = intake.expand([str(_written(tmp_path / "x.tar", data[:1024]))])
-    assert source.problem == "the archive is damaged or cut off"
+    assert source.problem == "the archive is damaged or truncated"
     (whole,) = intake.expand([str(_written(tmp_path / "y.tar", data))])
     assert whole.problem == ""
 

@@ -157,7 +157,7 @@ def test_an_export_that_is_cut_off_never_passes(
     path.write_text(text[: len(text.rstrip()) - 2])
     status, out = cli.main([command, str(path)]), capsys.readouterr().out
     assert status == 3, out
-    assert "cut off" in out
+    assert "truncated" in out
 
 
 def test_lines_of_several_pods_are_kept_apart(tmp_path: Path) -> None:

@@ -436,7 +436,7 @@ def test_a_rail_without_a_far_end_and_a_port_that_is_not_active_are_faults() -> 
     rails = tuple(f"mlx5_{rail}" for rail in range(RAILS))
     found = bad(topology(text, known=Known(tuple(Node(name, rails=rails) for name in NODES))))
     assert [(check.check_id, check.node, check.seen) for check in found] == [
-        ("cross.rail_map", "gpu-005", "rail 3 (mlx5_3): nothing at its far end"),
+        ("cross.rail_map", "gpu-005", "rail 3 (mlx5_3): nothing at its peer port"),
         ("fabric.link_state", "gpu-005", "gpu-005 mlx5_3 – nothing: Down / Polling"),
     ]
 
@@ -585,11 +585,11 @@ def test_iblinkinfo_with_line_is_read_too() -> None:
 
 def test_a_broken_line_is_a_problem_with_its_number() -> None:
     assert iblinkinfo.parse("Switch: 0x1 s:\n     1  2[  ] ==( garbage )==> x\n").problems == (
-        "iblinkinfo: line 2 is not whole: 1  2[  ] ==( garbage )==> x",
+        "iblinkinfo: line 2 is incomplete: 1  2[  ] ==( garbage )==> x",
     )
     assert ibnetdiscover.parse(
         'Switch\t1 "S-0000000000000001"\t# "s" base port 0 lid 1 lmc 0\n[1]\t"H-00\n'
-    ).problems == ('ibnetdiscover: line 2 is not whole: [1]\t"H-00',)
+    ).problems == ('ibnetdiscover: line 2 is incomplete: [1]\t"H-00',)
 
 
 def test_the_log_of_ibdiagnet_gives_its_complaints_once() -> None:
@@ -686,7 +686,7 @@ def test_one_key_of_links_or_ports_is_enough_to_know_an_export_of_ufm(key: str) 
 
 def test_a_table_of_ufm_that_is_not_whole_says_so() -> None:
     text = as_ufm_ports(healthy())
-    assert ufm.parse(text[: len(text) // 2]).problems[0].startswith("ufm: not whole JSON:")
+    assert ufm.parse(text[: len(text) // 2]).problems[0].startswith("ufm: incomplete JSON:")
 
 
 def nics(*leaves: tuple[str, ...]) -> Topology:

@@ -266,7 +266,7 @@ def test_json_that_is_cut_off_gives_its_whole_entries_and_says_so() -> None:
     assert [entry.record_id for entry in dump.entries] == [0, 1, 2, 3]
     assert (document.complete, document.problems) == (
         False,
-        ("the document is cut off after 4 entries; its groups are missing",),
+        ("the document is truncated after 4 entries; its groups are missing",),
     )
 
 

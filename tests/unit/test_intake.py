@@ -82,7 +82,7 @@ def test_data_that_is_cut_off_gives_what_is_there_and_says_so(
     path.write_bytes(PACKERS[kind](TEXT)[:-12])
     data, problem = read(path)
     assert TEXT.startswith(data)
-    assert problem.startswith(f"{kind} data is damaged or cut off after {len(data)} bytes: ")
+    assert problem.startswith(f"{kind} data is damaged or truncated after {len(data)} bytes: ")
 
 
 def test_damage_in_the_middle_is_reported(tmp_path: Path) -> None:
@@ -234,7 +234,7 @@ def test_a_small_text_in_memory_is_the_one_of_the_file(tmp_path: Path) -> None:
     before = copy.open()
     assert before.problem == ""
     assert b"".join(before) == b"a\nb\n" * 100
-    assert before.problem.startswith("gzip data is damaged or cut off")
+    assert before.problem.startswith("gzip data is damaged or truncated")
 
 
 def test_a_large_text_stays_in_its_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

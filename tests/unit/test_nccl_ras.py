@@ -429,7 +429,7 @@ def test_the_monitor_stream_is_read_as_text_and_as_objects_over_many_lines() -> 
     assert (len(cut.records), cut.complete, cut.problems[-1]) == (
         1,
         False,
-        "the last event is cut off",
+        "the last event is truncated",
     )
 
 

@@ -67,7 +67,7 @@ def test_a_run_that_was_cut_off_keeps_what_it_had_and_a_cut_document_says_so() -
     assert [test.status for test in cut.tests] == ["Passed", "Passed", "Running"]
     half = nvbandwidth.parse((FIXTURES / "nvbandwidth.json").read_text()[:200])
     assert half is not None
-    assert half.problem.startswith("not whole JSON")
+    assert half.problem.startswith("incomplete JSON")
 
 
 def test_dcgm_3_names_gpus_by_a_text_and_has_warnings_as_text_or_list() -> None:
@@ -101,7 +101,7 @@ def test_a_diagnosis_that_did_not_run_says_why_and_a_cut_one_too() -> None:
     ) == Diag(None, (), "Cannot run diagnostic: GPUs are in use")
     half = dcgm.parse((FIXTURES / "dcgm4.json").read_text()[:300])
     assert half is not None
-    assert half.problem.startswith("not whole JSON")
+    assert half.problem.startswith("incomplete JSON")
 
 
 @pytest.mark.parametrize(

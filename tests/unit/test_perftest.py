@@ -91,7 +91,7 @@ def test_a_test_that_broke_off_says_so() -> None:
     assert found is not None
     assert (found.device, found.problem) == (
         "mlx5_0",
-        "no row of results: it was ended early, or the text is cut off",
+        "no row of results: it was ended early, or the text is truncated",
     )
     failed = perftest.parse(
         text[: text.index(" 2          20000")]
@@ -153,4 +153,4 @@ def test_a_test_that_was_ended_before_its_end_has_no_result() -> None:
     half = iperf3.parse(text[: len(text) // 2])
     assert half is not None
     assert (half.received_gbit_s, half.failed) == (None, False)
-    assert half.problem == "not whole JSON: it is cut off or damaged"
+    assert half.problem == "incomplete JSON: it is truncated or damaged"

@@ -170,7 +170,7 @@ def test_a_damaged_file_is_incomplete_even_if_its_table_is_whole(
     status, out, _ = read(capsys, str(tmp_path / "a.gz"), "--json")
     document = json.loads(out)
     assert (status, document["complete"], document["tables"][0]["complete"]) == (3, False, True)
-    assert document["problems"][-1].startswith("gzip data is damaged or cut off")
+    assert document["problems"][-1].startswith("gzip data is damaged or truncated")
 
 
 def test_csv_has_one_line_per_row_and_placement_and_no_formula(

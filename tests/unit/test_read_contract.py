@@ -203,4 +203,4 @@ def test_a_missed_criterion_stands_before_those_that_are_met_and_a_bad_output_is
     )
     rows = [line.split()[0] for line in out.splitlines() if " all_reduce 4 GiB  ≥ " in line]
     assert rows == ["2", "1"]
-    assert "not every output is whole and right: /1.out, see above" in out
+    assert "not every output is complete and right: /1.out, see above" in out

@@ -203,7 +203,7 @@ def test_a_failed_test_of_dcgm_is_an_error_in_json_too_in_every_document() -> No
     assert document.faults == ("dcgmi diag -j: GPU Memory GPU 2: Fail",)
     assert told(text % "PASS").faults == ()
     cut = told((text % "PASS")[:-20])
-    assert cut.faults == ("dcgmi diag -j: not whole JSON: the document has no end",)
+    assert cut.faults == ("dcgmi diag -j: incomplete JSON: the document has no end",)
 
 
 def test_a_test_that_failed_on_one_of_eight_gpus_failed() -> None:

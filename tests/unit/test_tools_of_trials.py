@@ -138,12 +138,12 @@ def test_the_figures_of_an_output_are_read(text: str, lines: tuple[str, ...]) ->
     ("text", "gap"),
     [
         (SCHMOO.format(last=32), "the schmoo test ends at 2 of 32 CUs"),
-        (SCHMOO.partition("Bytes to")[0], "the schmoo test is cut off before its table"),
+        (SCHMOO.partition("Bytes to")[0], "the schmoo test is truncated before its table"),
         (
             ONE_TO_ALL.rpartition("    45.100")[0],
             "one-to-all G0 -> G0 -> G*: ends at 1 of 2 peers",
         ),
-        (HBM.partition("┌")[0], "the HBM test is cut off before its table"),
+        (HBM.partition("┌")[0], "the HBM test is truncated before its table"),
     ],
 )
 def test_an_output_that_is_cut_off_is_incomplete(text: str, gap: str) -> None:

@@ -156,7 +156,7 @@ def test_a_file_that_is_cut_off_is_named_as_not_wholly_read(
     (tmp_path / "cut.log.gz").write_bytes(gzip.compress(DUPLICATE.encode() * 100)[:-8])
     document = json.loads(why(capsys, str(tmp_path / "cut.log.gz"), "--json")[1])
     assert len(document["problems"]) == 1
-    assert "damaged or cut off" in document["problems"][0]
+    assert "damaged or truncated" in document["problems"][0]
 
 
 def test_a_path_that_is_not_there_is_a_usage_error(capsys: pytest.CaptureFixture[str]) -> None:
