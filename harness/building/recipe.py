@@ -5,8 +5,9 @@ The contract is nccl-tests' own: `make MPI=1 MPI_HOME=… [CUDA_HOME=… NCCL_HO
 gives `build/<collective>_perf`; of rccl-tests `make MPI=1 MPI_HOME=… ROCM_PATH=… NCCL_HOME=…`.
 A build is stamped by all its inputs (sources, make variables, the node type) and kept under that
 stamp, so that other inputs never reuse it. Its hash is recorded on the machine that busbw runs on
-(`busbw.store.own_builds`): a build that is not recorded there is never executed, but built again. It is built on one node of a type, copied to the others, and proven
-afterwards: same hashes everywhere, linked to MPI.
+(`busbw.store.own_builds`): a build that is not recorded there is never executed, but built again.
+It is built on one node of a type, copied to the others, and proven afterwards: same hashes
+everywhere, linked to MPI.
 """
 
 from __future__ import annotations

@@ -548,7 +548,7 @@ def test_a_text_that_was_cut_off_says_so_or_gives_less_and_never_fails(tool: str
     if tool == "ibdiagnet":
         half = read(text[: text.index("END_LINKS")])
         assert half is not None
-        assert half.problems == ("ibdiagnet: the tables have no whole section LINKS",)
+        assert half.problems == ("ibdiagnet: the tables have no complete section LINKS",)
 
 
 def test_an_answer_of_ibqueryerrors_without_its_summary_is_not_whole() -> None:

@@ -86,7 +86,9 @@ def test_a_test_of_transferbench_without_its_end_is_incomplete() -> None:
         ("TransferBench", "test 1: 1 copies, 56.309 to 56.309 GB/s, together 55.015 GB/s"),
         ("TransferBench", "test 2: 0 copies, 59.334 to 59.334 GB/s"),
     )
-    assert document.problems == ("TransferBench test 2: the text is truncated before its aggregate",)
+    assert document.problems == (
+        "TransferBench test 2: the text is truncated before its aggregate",
+    )
     assert not document.complete
 
 

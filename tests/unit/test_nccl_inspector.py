@@ -139,7 +139,9 @@ def test_a_file_that_is_still_written_is_read_up_to_its_last_whole_line_and_says
     assert log.series[0].count == 1
     assert (document.complete, document.problems) == (
         False,
-        ("the last line is not a complete record: the file was still being written, or is truncated",),
+        (
+            "the last line is not a complete record: the file was still being written, or is truncated",
+        ),
     )
 
 

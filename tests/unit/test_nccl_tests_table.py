@@ -110,7 +110,8 @@ def test_a_table_cut_in_its_last_row_is_incomplete(end: int) -> None:
     result = one(GOOD[: GOOD.index(ROW_8) + end])
     assert (busbw(result), result.complete) == (WHOLE[:1], False)
     assert (
-        "no 'Avg bus bandwidth' line: the run was interrupted, killed or did not end" in result.problems
+        "no 'Avg bus bandwidth' line: the run was interrupted, killed or did not end"
+        in result.problems
     )
 
 
