@@ -40,17 +40,18 @@ def efa_domains(providers: tuple[FabricProvider, ...]) -> RuleResult:
     domains = sorted(
         {p.domain or "" for p in providers if p.provider == "efa" and p.endpoint == "FI_EP_RDM"}
     )
-    return _there(_DOMAINS, domains, f"{len(domains)} domains").with_values(domains=len(domains))
+    return _any(_DOMAINS, len(domains), f"{len(domains)} domains").with_values(domains=len(domains))
 
 
 def efa_devices(count: int) -> RuleResult:
     """EFA devices of the kernel; how many there must be is the instance type's, compared over the
     nodes."""
-    return _there(_DEVICES, count, f"{count} devices").with_values(count=count)
+    return _any(_DEVICES, count, f"{count} devices").with_values(count=count)
 
 
-def _there(rule: Rule, found: object, seen: str) -> RuleResult:
-    return rule.passed(seen) if found else rule.failed(seen)
+def _any(rule: Rule, count: int, seen: str) -> RuleResult:
+    """At least one is expected."""
+    return rule.passed(seen) if count else rule.failed(seen)
 
 
 @once
@@ -88,8 +89,8 @@ def _plugin(output: SectionOutput, listed: str) -> tuple[RuleResult, ...]:
 @once
 def _gcp(output: SectionOutput) -> tuple[RuleResult, ...]:
     plugins = sorted(set(re.findall(r"^gcp (\S+)$", output.stdout, re.M)))
-    found = _there(_GCP, plugins, ", ".join(plugins) or "none")
-    return (found.with_values(found=bool(plugins)),)
+    result = _any(_GCP, len(plugins), ", ".join(plugins) or "none")
+    return (result.with_values(found=bool(plugins)),)
 
 
 @once

@@ -25,7 +25,7 @@ from busbw.store.plan import RunPlan
 from busbw.store.run_directory import RunDir
 from busbw.transport import Transport
 from busbw.transport.fanout import Fleet
-from busbw.transport.inside import InsideTransport, prefix_of
+from busbw.transport.inside import inside, prefix_of
 from busbw.transport.local import LocalTransport
 
 SCHEMA = "busbw.check/1"
@@ -94,7 +94,7 @@ class Access:
                 ssh_config=plan.cluster.ssh_config,
                 accept_new_host_keys=self.accept_new_host_keys,
             )
-        return InsideTransport(transport, prefix) if prefix else transport
+        return inside(transport, prefix) if prefix else transport
 
 
 def without_cases(plan: RunPlan, started: str) -> RunPlan:

@@ -27,7 +27,7 @@ from busbw.transport import Session, Transport
 from busbw.transport.fanout import Fleet
 from busbw.transport.local import LocalTransport
 from busbw.transport.per_node import PerNodeTransport
-from busbw.transport.recorder import RecordingTransport
+from busbw.transport.recorder import recording
 
 SCHEMA = "busbw.fabric/1"
 MOST_BYTES = 256 << 20
@@ -101,7 +101,7 @@ def _session(run: RunDir, plan: RunPlan, transport: Transport, name: str) -> Ses
     """The session to a host of its own, recorded as those of the nodes are."""
     listed = {node.name: node for node in plan.cluster.nodes}
     inner: Transport = LocalTransport() if name == "local" else transport
-    session = RecordingTransport(PerNodeTransport(inner), run).connect(
+    session = recording(PerNodeTransport(inner), run).connect(
         listed.get(name, Node(name)), plan.connect_timeout_s
     )
     if isinstance(session, Unreachable):

@@ -23,7 +23,7 @@ from busbw.model import Answer, Cluster, Command, CommandResult, Unreachable
 from busbw.store.run_directory import RunDir
 from busbw.transport import Session, Transport, remaining_s
 from busbw.transport.per_node import PerNodeTransport
-from busbw.transport.recorder import RecordingTransport
+from busbw.transport.recorder import recording
 
 FORKS = 64
 CONNECT_TIMEOUT_S = 10.0
@@ -99,7 +99,7 @@ class Fleet:
     def notes(self) -> tuple[tuple[str, str], ...]:
         """What is noteworthy about connections, as (node, text), in inventory order."""
         return tuple(
-            (name, note) for name, session in self._sessions.items() for note in _notes(session)
+            (name, note) for name, session in self._sessions.items() for note in session.notes
         )
 
     def run(
@@ -197,7 +197,7 @@ def open_fleet(
     A fault of the transport is a value of its node; one of the recording ends the operation."""
     transport = PerNodeTransport(transport)
     if record is not None:
-        transport = RecordingTransport(transport, record)
+        transport = recording(transport, record)
     _make_room(len(cluster.nodes), forks)
     started = time.monotonic()
     deadline = started + deadline_s
@@ -212,7 +212,7 @@ def open_fleet(
             progress.report(EventKind.UNREACHABLE, name, outcome.reason)
         else:
             sessions[name] = outcome
-            progress.report(EventKind.CONNECTED, name, "; ".join(_notes(outcome)))
+            progress.report(EventKind.CONNECTED, name, "; ".join(outcome.notes))
 
     work = _Work(
         tuple(nodes),
@@ -443,12 +443,6 @@ def _unanswered(node: str, command: Command, seconds: float, problem: str) -> Co
         seconds=seconds,
         problem=problem,
     )
-
-
-def _notes(session: Session) -> tuple[str, ...]:
-    """Notes are not part of the protocol: a replayed session has none."""
-    notes: tuple[str, ...] = getattr(session, "notes", ())
-    return notes
 
 
 def _close(outcome: Session | Unreachable) -> None:

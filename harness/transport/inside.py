@@ -10,11 +10,10 @@ from __future__ import annotations
 
 import dataclasses
 import shlex
-from dataclasses import dataclass
 
 from busbw.errors import UsageError
-from busbw.model import Command, CommandResult, Node, Unreachable
 from busbw.transport import Session, Transport
+from busbw.transport.wrapped import Run, WrappedTransport
 
 
 def prefix_of(text: str) -> tuple[str, ...]:
@@ -48,43 +47,13 @@ def prefix_of(text: str) -> tuple[str, ...]:
     return words
 
 
-@dataclass(frozen=True)
-class InsideTransport:
-    """Passes everything on to `inner`, with the prefix before each command."""
+def inside(transport: Transport, prefix: tuple[str, ...]) -> Transport:
+    """The transport, with the prefix before each command. Reaching the node is not yet entering
+    anything."""
 
-    inner: Transport
-    prefix: tuple[str, ...]
+    def run_of(session: Session) -> Run:
+        return lambda command: session.run(
+            dataclasses.replace(command, argv=(*prefix, *command.argv))
+        )
 
-    @property
-    def name(self) -> str:
-        """The inner transport's."""
-        return self.inner.name
-
-    def connect(self, node: Node, timeout_s: float) -> Session | Unreachable:
-        """As the inner transport does it: reaching the node is not yet entering anything."""
-        session = self.inner.connect(node, timeout_s)
-        return session if isinstance(session, Unreachable) else _InsideSession(session, self.prefix)
-
-    def close(self) -> None:
-        """As the inner transport does it."""
-        self.inner.close()
-
-
-@dataclass(frozen=True)
-class _InsideSession:
-    inner: Session
-    prefix: tuple[str, ...]
-
-    @property
-    def node(self) -> str:
-        return self.inner.node
-
-    @property
-    def notes(self) -> tuple[str, ...]:
-        return self.inner.notes
-
-    def run(self, command: Command) -> CommandResult:
-        return self.inner.run(dataclasses.replace(command, argv=(*self.prefix, *command.argv)))
-
-    def close(self) -> None:
-        self.inner.close()
+    return WrappedTransport(transport, run_of)

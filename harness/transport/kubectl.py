@@ -7,7 +7,7 @@ import shlex
 
 from busbw.model import Command, Node, Unreachable
 from busbw.transport import Session
-from busbw.transport.inside import InsideTransport
+from busbw.transport.inside import inside
 from busbw.transport.local import LocalTransport
 
 NAMESPACE, CONTEXT = "k8s-namespace", "k8s-context"
@@ -43,7 +43,7 @@ class KubectlTransport:
         labels = dict(node.labels)
         prefix = kubectl(labels.get(NAMESPACE), labels.get(CONTEXT))
         pod = (node.address or node.name).partition(".")[0]
-        session = InsideTransport(LocalTransport(), (*prefix, "exec", "-i", pod, "--")).connect(
+        session = inside(LocalTransport(), (*prefix, "exec", "-i", pod, "--")).connect(
             node, timeout_s
         )
         if isinstance(session, Unreachable):

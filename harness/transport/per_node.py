@@ -45,8 +45,7 @@ class _PerNodeSession:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        # A replayed session has none.
-        notes = attempt(lambda: getattr(self.inner, "notes", ()))
+        notes = attempt(lambda: self.inner.notes)
         return () if isinstance(notes, Fault) else notes
 
     def run(self, command: Command) -> CommandResult:

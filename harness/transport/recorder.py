@@ -16,12 +16,13 @@ import shlex
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 from busbw.errors import RunDirError
-from busbw.model import Command, CommandResult, Node, Unreachable
+from busbw.model import Command, CommandResult
 from busbw.store.run_directory import RunDir
 from busbw.transport import Session, Transport
+from busbw.transport.wrapped import Run, WrappedTransport
 
 _LOG = logging.getLogger("busbw.commands")
 """For people who want to watch (-v): every command when it starts, and at the level DEBUG what it
@@ -38,74 +39,42 @@ def key_of(command: Command) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:32]
 
 
-@dataclass(frozen=True)
-class RecordingTransport:
-    """Passes everything on to `inner` and keeps what came back."""
+def recording(
+    transport: Transport, run: RunDir, clock: Callable[[], float] = time.time
+) -> Transport:
+    """The transport, of which every command is kept in the run. `clock`: seconds since 1970."""
 
-    inner: Transport
-    run: RunDir
-    clock: Callable[[], float] = time.time
-    """Seconds since 1970."""
+    def run_of(session: Session) -> Run:
+        numbers = itertools.count(_next_number(run, session.node))
+        lock = threading.Lock()
 
-    @property
-    def name(self) -> str:
-        """The inner transport's."""
-        return self.inner.name
+        def recorded(command: Command) -> CommandResult:
+            with lock:
+                number = next(numbers)
+            return _recorded(session, command, run, number, clock)
 
-    def connect(self, node: Node, timeout_s: float) -> Session | Unreachable:
-        """As the inner transport does it; the session records."""
-        session = self.inner.connect(node, timeout_s)
-        if isinstance(session, Unreachable):
-            return session
-        return _RecordingSession(session, self.run, _next_number(self.run, node.name), self.clock)
+        return recorded
 
-    def close(self) -> None:
-        """As the inner transport does it."""
-        self.inner.close()
+    return WrappedTransport(transport, run_of)
 
 
-@dataclass(frozen=True)
-class _RecordingSession:
-    inner: Session
-    rundir: RunDir
-    start: int
-    clock: Callable[[], float]
-    _numbers: itertools.count[int] = field(init=False)
-    _lock: threading.Lock = field(default_factory=threading.Lock)
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "_numbers", itertools.count(self.start))
-
-    @property
-    def node(self) -> str:
-        return self.inner.node
-
-    @property
-    def notes(self) -> tuple[str, ...]:
-        return self.inner.notes
-
-    def run(self, command: Command) -> CommandResult:
-        with self._lock:
-            number = next(self._numbers)
-        _LOG.info("%s$ %s", self.node, _typed(command))
-        result = self.inner.run(command)
-        if result.answered_s is None:
-            # A replayed answer says when it was one.
-            result = replace(result, answered_s=round(self.clock(), 3))
-        if _LOG.isEnabledFor(logging.DEBUG):
-            _LOG.debug("%s", "\n".join(_output_lines(result)))
-        try:
-            keep(self.rundir, number, command, result)
-        except RunDirError:
-            if command.label not in CLEANING:
-                raise
-            _LOG.warning(
-                "%s: its clean-up (%s) was done and not recorded", self.node, command.label
-            )
-        return result
-
-    def close(self) -> None:
-        self.inner.close()
+def _recorded(
+    session: Session, command: Command, run: RunDir, number: int, clock: Callable[[], float]
+) -> CommandResult:
+    _LOG.info("%s$ %s", session.node, _typed(command))
+    result = session.run(command)
+    if result.answered_s is None:
+        # A replayed answer says when it was one.
+        result = replace(result, answered_s=round(clock(), 3))
+    if _LOG.isEnabledFor(logging.DEBUG):
+        _LOG.debug("%s", "\n".join(_output_lines(result)))
+    try:
+        keep(run, number, command, result)
+    except RunDirError:
+        if command.label not in CLEANING:
+            raise
+        _LOG.warning("%s: its clean-up (%s) was done and not recorded", session.node, command.label)
+    return result
 
 
 def keep(run: RunDir, number: int, command: Command, result: CommandResult) -> None:

@@ -12,8 +12,9 @@ import threading
 import time
 from dataclasses import dataclass, field
 
-from busbw.model import Command, CommandResult, Node, Unreachable
+from busbw.model import Command, CommandResult
 from busbw.transport import Session, Transport
+from busbw.transport.wrapped import Run, WrappedTransport
 
 _NOW = re.compile(r"^host \S+ now (\d+\.\d+) ", re.M)
 
@@ -29,32 +30,26 @@ class Offset:
 
 
 @dataclass(frozen=True)
-class ClockedTransport:
-    """Passes everything on to `inner` and remembers when the last command of each node was asked
-    and answered."""
+class Clocks:
+    """When the last command of each node was asked and answered."""
 
-    inner: Transport
     _spans: dict[str, tuple[float, float]] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
-    @property
-    def name(self) -> str:
-        """The inner transport's."""
-        return self.inner.name
+    def watched(self, transport: Transport) -> Transport:
+        """The transport, of whose commands these times are noted."""
 
-    def connect(self, node: Node, timeout_s: float) -> Session | Unreachable:
-        """As the inner transport does it."""
-        session = self.inner.connect(node, timeout_s)
-        return session if isinstance(session, Unreachable) else _ClockedSession(session, self)
+        def run_of(session: Session) -> Run:
+            return lambda command: self._noted(session, command)
 
-    def close(self) -> None:
-        """As the inner transport does it."""
-        self.inner.close()
+        return WrappedTransport(transport, run_of)
 
-    def remember(self, node: str, sent_s: float, answered_s: float) -> None:
-        """Both since 1970, by our clock."""
+    def _noted(self, session: Session, command: Command) -> CommandResult:
+        sent_s = time.time()
+        result = session.run(command)
         with self._lock:
-            self._spans[node] = (sent_s, answered_s)
+            self._spans[result.node] = (sent_s, time.time())
+        return result
 
     def offset(self, node: str, answer: str) -> Offset | None:
         """From the node's last answer; None = it did not tell its time twice."""
@@ -79,26 +74,3 @@ def between(sent_s: float, answered_s: float, begun_s: float, ended_s: float) ->
     most, least = begun_s - sent_s, ended_s - answered_s
     middle, half = (most + least) / 2, abs(most - least) / 2
     return Offset(0.0 if least <= 0 <= most else round(middle, 3), round(half, 3))
-
-
-@dataclass(frozen=True)
-class _ClockedSession:
-    inner: Session
-    clocks: ClockedTransport
-
-    @property
-    def node(self) -> str:
-        return self.inner.node
-
-    @property
-    def notes(self) -> tuple[str, ...]:
-        return getattr(self.inner, "notes", ())
-
-    def run(self, command: Command) -> CommandResult:
-        sent_s = time.time()
-        result = self.inner.run(command)
-        self.clocks.remember(result.node, sent_s, time.time())
-        return result
-
-    def close(self) -> None:
-        self.inner.close()

@@ -20,7 +20,7 @@ from busbw.survey.places import fabric_of
 from busbw.transport import Transport
 from busbw.transport.fanout import Fleet, open_fleet
 from busbw.triage import offline, script
-from busbw.triage.clocks import ClockedTransport
+from busbw.triage.clocks import Clocks
 from busbw.triage.script import CollectOptions
 
 SCHEMA = "busbw.live/1"
@@ -58,12 +58,12 @@ def collect(
     names = tuple(node.name for node in cluster.nodes)
     boundary = secrets.token_hex(8)
     asked_s = time.time()
-    clocks = ClockedTransport(transport)
+    clocks = Clocks()
     # Two tries each, in as many waves as the fan-out needs.
     connecting_s = 2 * limits.connect_s * (1 + len(names) // limits.forks) + 2
     with open_fleet(
         cluster,
-        clocks,
+        clocks.watched(transport),
         forks=limits.forks,
         connect_timeout_s=limits.connect_s,
         deadline_s=connecting_s,
@@ -163,7 +163,7 @@ def _with_answers(
     run: RunDir,
     answers: Sequence[Answer],
     unreachable: Sequence[Unreachable],
-    clocks: ClockedTransport,
+    clocks: Clocks,
     again: Sequence[str] = (),
 ) -> offline.LiveArtefact:
     """`again`: nodes whose second answer counts."""

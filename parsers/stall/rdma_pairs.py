@@ -16,8 +16,8 @@ _BROKEN = ("ERR", "SQE")
 
 
 def suspects(nodes: Sequence[NodeEvidence], job: Job) -> Iterator[Suspect]:
-    """The node that most broken connections lead to; two that are equal are a path. () = none is
-    broken, or the other ends are not known."""
+    """The node that most broken connections lead to; two that are equal are a path. Nothing where
+    none is broken, or the other ends are not known."""
     flagged = _broken_pairs(nodes, job)
     if not flagged:
         return
@@ -27,12 +27,12 @@ def suspects(nodes: Sequence[NodeEvidence], job: Job) -> Iterator[Suspect]:
     if len(names) > 2:
         return
     where = " and ".join(f"{name} {port}" for name, port in worst[:2])
-    counted = "1 queue pair" if most == 1 else f"{most} ports"
+    others = "1 port: the" if most == 1 else f"{most} ports: their"
     yield Suspect(
         "stall-network-silent",
         "qps",
         Strength.COUNTED,
-        f"{where} is given up on by {counted}: their queue pairs are in error, its own are not",
+        f"{where} is given up on by {others} queue pairs are in error, its own are not",
         tuple(line for key in worst for line in flagged[key].values())[:4],
         ranks=tuple(rank.rank for rank in job.ranks if rank.node in names),
         nodes=names,

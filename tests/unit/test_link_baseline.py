@@ -22,7 +22,7 @@ from busbw.survey.link_baseline import LinkBaselineArtefact, PairOutput
 from busbw.survey.measure_links import measure_links
 from busbw.transport.fanout import open_fleet
 from busbw.transport.local import LocalTransport
-from busbw.transport.recorder import RecordingTransport
+from busbw.transport.recorder import recording
 
 RDMA, VPC, TCP = ("mlx5_0", "mlx5_3"), ("rdmap16s27", "rdmap32s27"), ("eth1", "eth2")
 TOOLS = {
@@ -91,7 +91,7 @@ def test_every_rail_is_measured_by_the_tool_of_its_fabric(name: str, tmp_path: P
         GroupSample(pair, 1 << 30, (47.0, 47.1, 46.9), "raw/x", launch="survey-pairs-1")
         for pair in (("m1", "m2"), ("m3", "m4"), ("n1", "n2"))
     )
-    with open_fleet(cluster, RecordingTransport(LocalTransport(), run), deadline_s=30) as fleet:
+    with open_fleet(cluster, recording(LocalTransport(), run), deadline_s=30) as fleet:
         measure_links(
             Context(run, plan, fleet, lambda: started, lambda step, text: None),
             blame.solve(samples, Fabric()),

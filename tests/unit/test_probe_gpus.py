@@ -15,7 +15,7 @@ from busbw.checks import NodeAnswer, SectionOutput, gpu_bench, matmul
 from busbw.cli import main
 from busbw.errors import UsageError
 from busbw.model import Command, Node, Status
-from busbw.transport.inside import InsideTransport, prefix_of
+from busbw.transport.inside import inside, prefix_of
 from busbw.transport.local import LocalTransport
 
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "bandwidth"
@@ -272,7 +272,7 @@ def container(tmp_path: Path) -> Callable[[str], str]:
 def test_a_prefix_stands_before_every_command_and_passes_standard_input_on(
     container: Callable[[str], str],
 ) -> None:
-    transport = InsideTransport(LocalTransport(), prefix_of(container("env")))
+    transport = inside(LocalTransport(), prefix_of(container("env")))
     session = transport.connect(Node("n"), 5.0)
     done = session.run(Command(("sh", "-s"), b"echo inside $IN_CONTAINER", timeout_s=10))  # type: ignore[union-attr]  # local never refuses
     assert (done.exit_status, done.out()) == (0, "inside yes\n")

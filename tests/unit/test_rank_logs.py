@@ -31,7 +31,7 @@ from busbw.store import run_directory
 from busbw.store.plan import RunPlan
 from busbw.transport.fanout import open_fleet
 from busbw.transport.local import LocalTransport
-from busbw.transport.recorder import RecordingTransport
+from busbw.transport.recorder import recording
 
 HOST = os.uname().nodename.partition(".")[0]
 LINES = (
@@ -138,7 +138,7 @@ def run_here(tmp_path: Path, text: str) -> tuple[run_directory.RunDir, Read]:
     run = run_directory.create(tmp_path, "2026-11-21T12:00:00Z", "quick")
     with open_fleet(
         Cluster((Node("n1"),), "n1", "test"),
-        RecordingTransport(LocalTransport(), run),
+        recording(LocalTransport(), run),
         deadline_s=30,
     ) as fleet:
         context = Context(

@@ -19,7 +19,7 @@ from busbw.store.artefacts import CaseArtefact
 from busbw.store.plan import RunPlan
 from busbw.transport.fanout import open_fleet
 from busbw.transport.local import LocalTransport
-from busbw.transport.recorder import RecordingTransport
+from busbw.transport.recorder import recording
 
 
 def test_output_of_steps_that_were_not_finished_is_moved_aside_and_counters_stay(
@@ -88,7 +88,7 @@ def measured_here(tmp_path: Path, run: run_directory.RunDir, script: str) -> Cas
     launch = Launch(CASE, invocation, ("n1",), 1, str(tmp_path / "jobs/first"), "job/first", "n1")
     with open_fleet(
         Cluster((Node("n1"),), "n1", "test"),
-        RecordingTransport(LocalTransport(), run),
+        recording(LocalTransport(), run),
         deadline_s=30,
     ) as fleet:
         return measure(

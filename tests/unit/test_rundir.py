@@ -13,7 +13,7 @@ from busbw.model import Command, CommandResult, Node, Unreachable
 from busbw.store import run_directory
 from busbw.store.plan import refuse_other_versions
 from busbw.store.run_directory import RunDir
-from busbw.transport.recorder import RecordingTransport
+from busbw.transport.recorder import recording
 from busbw.transport.replay import ReplayTransport
 
 
@@ -112,7 +112,7 @@ def test_a_recording_gives_back_every_answer_in_order_and_the_last_one_again(
         CommandResult("n1", ("poll",), 3, b"", b"gone\n", 0.25),
         CommandResult("n1", ("poll",), None, b"half", b"", 60.0, problem="timed out after 60 s"),
     ]
-    session = RecordingTransport(Scripted(list(messages)), run).connect(Node("n1"), 1.0)
+    session = recording(Scripted(list(messages)), run).connect(Node("n1"), 1.0)
     assert not isinstance(session, Unreachable)
     assert [session.run(poll), session.run(poll), session.run(other)] == messages
     again = ReplayTransport(run, ()).connect(Node("n1"), 1.0)
@@ -127,9 +127,9 @@ def test_a_recording_gives_back_every_answer_in_order_and_the_last_one_again(
 
 def test_a_command_that_was_never_asked_is_a_result_that_says_so(tmp_path: Path) -> None:
     run = make(tmp_path)
-    session = RecordingTransport(
-        Scripted([CommandResult("n1", ("a",), 0, b"", b"", 0.1)]), run
-    ).connect(Node("n1"), 1.0)
+    session = recording(Scripted([CommandResult("n1", ("a",), 0, b"", b"", 0.1)]), run).connect(
+        Node("n1"), 1.0
+    )
     assert not isinstance(session, Unreachable)
     session.run(Command(("a",)))
     again = ReplayTransport(run, ()).connect(Node("n1"), 1.0)
@@ -145,7 +145,7 @@ def test_a_node_that_was_not_reached_is_not_reached_in_the_replay_either(tmp_pat
 def test_a_command_can_name_where_its_output_is_kept(tmp_path: Path) -> None:
     run = make(tmp_path)
     result = CommandResult("n1", ("cat",), 0, b"table\n", b"warning\n", 0.1)
-    session = RecordingTransport(Scripted([result]), run).connect(Node("n1"), 1.0)
+    session = recording(Scripted([result]), run).connect(Node("n1"), 1.0)
     assert not isinstance(session, Unreachable)
     session.run(Command(("cat",), label="fetch", store="cases/a/stdout.txt"))
     assert run.raw_names() == (

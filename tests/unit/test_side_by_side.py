@@ -32,7 +32,7 @@ from busbw.store.plan import RunPlan
 from busbw.transport import Session, Transport
 from busbw.transport.fanout import open_fleet
 from busbw.transport.local import LocalTransport
-from busbw.transport.recorder import RecordingTransport
+from busbw.transport.recorder import recording
 
 NODES = ("n1", "n2")
 MEETS = """
@@ -76,7 +76,7 @@ def context(
     run: run_directory.RunDir, transport: Transport, use: Callable[[Context], None]
 ) -> None:
     cluster = Cluster(tuple(map(Node, NODES)), "n1", "test")
-    with open_fleet(cluster, RecordingTransport(transport, run), deadline_s=30) as fleet:
+    with open_fleet(cluster, recording(transport, run), deadline_s=30) as fleet:
         use(
             Context(
                 run,
