@@ -32,9 +32,9 @@ FEWEST_AT_SCALE = 8
 of eight or more in 96 of 100 cases."""
 MOST_EXTRA = 8
 """Rounds that suspicions may take beyond those."""
-MOST_OF_SHARED = 4
-"""Such rounds for what many groups share: it is loaded in each of them, and the longer neighbours load
-it, the more it looks bad."""
+MOST_OF_SHARED = 8
+"""Launches that find slow what many groups share, after which no more are spent on it: it was proved
+by then, and the longer neighbours load it, the more it looks bad."""
 MOST_AT_SCALE = 20
 """Rounds of a survey that does not measure every pair, as long as a suspicion is open; the budget of
 time mostly ends it before."""
@@ -44,6 +44,9 @@ MOST_WHEN_FREE = 2
 """Rounds that suspects known from launches on busy CPUs alone may take beyond those."""
 MOST_ALONE = 6
 """Launches of every node by itself."""
+KEPT_ALONE = 2
+"""Of these, that pairs leave in the budget once the inside of a node is suspected: with the first one
+they flag a clear loss."""
 ALL_PATHS_UP_TO = 16
 """Nodes up to which every path is measured as well: n − 1 rounds. Larger clusters only where
 `all_paths` asks for it."""
@@ -63,12 +66,8 @@ WORTH = 0.6
 SURE = 2.0
 """Standard deviations by which the mean of a node by itself must lie above such a loss."""
 _REASONS = 4
-_SHARED = (
-    ComponentKind.LEAF,
-    ComponentKind.UPLINK,
-    ComponentKind.LEAF_PAIR,
-    ComponentKind.RAIL_PLANE,
-)
+_UPLINKS = (ComponentKind.UPLINK, ComponentKind.LEAF_PAIR)
+_SHARED = (ComponentKind.LEAF, *_UPLINKS, ComponentKind.RAIL_PLANE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,8 +116,6 @@ def choose(
     leaf = dict(fabric.leaf_of)
     met = Counter(frozenset(group) for number in history for group in number.groups)
     doubts = tuple(s for s in outcome.open if _worth(s, fabric, limits)) if outcome else ()
-    if len(history) >= len(nodes) + MOST_OF_SHARED:
-        doubts = tuple(doubt for doubt in doubts if doubt.account.part.kind not in _SHARED)
     seek = _seeks_paths(nodes, limits)
     waits = frozenset(pair for pair in met if _may_wait(nodes, pair, met))
     forced: list[tuple[str, str]] = []
@@ -127,19 +124,19 @@ def choose(
         forced, why = _of_ways(nodes, doubts, leaf, len(history))
         busy = {node for group in forced for node in group}
         others = tuple(doubt for doubt in doubts if busy.isdisjoint(doubt.account.part.names))
-        more, reasons = _forced(nodes, outcome, others, met, leaf, waits, busy, seek=seek)
+        more, reasons = _forced(nodes, fabric, outcome, others, met, waits, busy, seek=seek)
         forced, why = [*forced, *more], [*why, *reasons]
     if outcome is not None and not doubts and _enough(nodes, outcome, history, limits, fabric):
         return None
     # Only what leaves its leaf tells of uplinks, and the same pairs tell as much again.
-    uplinks = any(
-        doubt.account.part.kind in (ComponentKind.UPLINK, ComponentKind.LEAF_PAIR)
-        for doubt in doubts
-    )
+    uplinks = any(doubt.account.part.kind in _UPLINKS for doubt in doubts)
     base = _base(nodes, leaf, len(history))
     if uplinks:
         base = across_leaves(_leaves(nodes, leaf), len(history))
-    elif fabric.hashed and any(map(_of_leaf, doubts)):
+    elif outcome and any(
+        _of_leaf(doubt) and doubt.account.ratio >= _shown_across(outcome, fabric)
+        for doubt in doubts
+    ):
         base = inside_leaves(_leaves(nodes, leaf), len(history))
     groups = _fill(nodes, forced, base, met, leaf, seek=seek and not uplinks)
     used = {node for group in groups for node in group}
@@ -274,18 +271,28 @@ def again_alone(
     return Round(f"alone-{count + 1}", groups, why=why, role=LaunchRole.ALONE)
 
 
+def kept_alone(nodes: tuple[str, ...], outcome: BlameOutcome) -> int:
+    """Launches that pairs must leave for the nodes by themselves."""
+    return KEPT_ALONE if again_alone(nodes, outcome, 1) else 0
+
+
 def _worth(doubt: Suspicion, fabric: Fabric, limits: SurveyLimits) -> bool:
     """More launches can settle it, and it is about a loss that is looked for. What hashed flows
     share only the switches' counters tell; inside a leaf nothing is hashed."""
-    shared = doubt.account.part.kind in _SHARED
-    counters_only = fabric.hashed and shared and not _of_leaf(doubt)
+    account = doubt.account
+    shared = account.part.kind in _SHARED
+    counters_only = fabric.hashed and shared and not _of_leaf(doubt) and account.part.rail is None
+    # Neighbours load uplinks at times: what comes and goes there is never named.
+    passing = account.intermittent and account.part.kind in _UPLINKS
     # The inside of a node shows only where it is measured by itself: no pair tells more of it.
-    intra_node = doubt.account.part.kind is ComponentKind.INTRA_NODE
+    intra_node = account.part.kind is ComponentKind.INTRA_NODE
     return (
-        1 - doubt.account.ratio >= WORTH * limits.target_loss
+        1 - account.ratio >= WORTH * limits.target_loss
         and not counters_only
         and not intra_node
-        and not _passing(len(doubt.account.slow_in), len(doubt.account.clean_in))
+        and not passing
+        and not (shared and len(account.slow_in) >= MOST_OF_SHARED)
+        and not _passing(len(account.slow_in), len(account.clean_in))
     )
 
 
@@ -359,10 +366,10 @@ def _may_wait(nodes: tuple[str, ...], pair: frozenset[str], met: Counter[frozens
 
 def _forced(
     nodes: tuple[str, ...],
+    fabric: Fabric,
     outcome: BlameOutcome,
     doubts: tuple[Suspicion, ...],
     met: Counter[frozenset[str]],
-    leaf: dict[str, str],
     waits: frozenset[frozenset[str]],
     taken: set[str],
     *,
@@ -378,7 +385,8 @@ def _forced(
     """
     groups: list[tuple[str, str]] = []
     why: list[str] = []
-    suspects: list[str] = []
+    suspects: dict[str, float] = {}
+    ends: dict[str, float] = {}
     for doubt in doubts:
         parts = (doubt.account.part, *doubt.alike)
         parts = tuple(part for part in parts if part.kind not in _SHARED)
@@ -390,27 +398,61 @@ def _forced(
                 why.append(f"{first} + {second} again")
             if seek or frozenset((first, second)) not in waits:
                 continue
-        suspects += [name for part in parts for name in part.names if name not in suspects]
+        for part in parts:
+            own = ends if part.kind is ComponentKind.PAIR else suspects
+            own |= dict.fromkeys(part.names, doubt.account.ratio) | own
     busy = taken | {node for group in groups for node in group}
-    flagged = {
-        name
-        for part in outcome.flagged
-        if part.kind in (ComponentKind.NODE, ComponentKind.RAIL)
-        for name in part.names
-    }
-    good = [node for node in nodes if node not in {*suspects, *flagged}]
-    for suspect in suspects:
-        free = [node for node in good if node not in busy]
-        if suspect in busy or not free:
-            continue
-        partner = min(
-            free,
-            key=lambda node: (met[frozenset((suspect, node))], leaf.get(node) != leaf.get(suspect)),
-        )
+    for suspect, partner in _partners(nodes, fabric, outcome, met, waits, suspects, ends, busy):
         groups.append((suspect, partner))
-        busy |= {suspect, partner}
         why.append(f"{suspect} with {partner}, which is good")
     return groups, why
+
+
+def _partners(
+    nodes: tuple[str, ...],
+    fabric: Fabric,
+    outcome: BlameOutcome,
+    met: Counter[frozenset[str]],
+    waits: frozenset[frozenset[str]],
+    suspects: dict[str, float],
+    ends: dict[str, float],
+    taken: set[str],
+) -> list[tuple[str, str]]:
+    """Each suspect with a good node that it has met least; not with one across leaves where the way
+    would hide what it loses.
+
+    Args:
+        suspects: node → what it leaves.
+        ends: of suspected pairs; good partners of others where there are no better ones.
+    """
+    leaf, busy = dict(fabric.leaf_of), set(taken)
+    of_nodes = (ComponentKind.NODE, ComponentKind.RAIL)
+    flagged = {n for part in outcome.flagged if part.kind in of_nodes for n in part.names}
+    good = [node for node in nodes if node not in suspects and node not in flagged]
+    shown = _shown_across(outcome, fabric)
+    groups: list[tuple[str, str]] = []
+    for suspect, ratio in {**suspects, **ends}.items():
+        if suspect in busy:
+            continue
+        free = [node for node in good if node not in busy and node != suspect]
+        options = []
+        for place, node in enumerate(free):
+            pair, far = frozenset((suspect, node)), leaf.get(node) != leaf.get(suspect)
+            if pair not in waits and not (far and ratio >= shown):
+                options.append((node in ends, met[pair], far, place))
+        if not options:
+            continue
+        partner = free[min(options)[-1]]
+        groups.append((suspect, partner))
+        busy |= {suspect, partner}
+    return groups
+
+
+def _shown_across(outcome: BlameOutcome, fabric: Fabric) -> float:
+    """What groups across leaves are expected to get: a part that leaves more shows in none of them.
+    Colliding flows hide everything."""
+    across = [level.expected for level in outcome.levels if level.crosses]
+    return 0.0 if fabric.hashed else statistics.median(across or [1.0])
 
 
 def _of_ways(

@@ -29,6 +29,7 @@ from busbw.survey.adapt import (
     again_slow,
     again_when_free,
     choose,
+    kept_alone,
 )
 from busbw.survey.confirm import MOST_NODES, Confirming, confirming
 from busbw.survey.measure_links import measure_links
@@ -228,7 +229,7 @@ class _Survey:
                 text = f"budget of {format_duration(self._settings.budget_s)} spent"
                 text += f" after {len(history)} rounds"
                 if reserved:
-                    text += f", {reserved} launches reserved to confirm the suspects"
+                    text += f", {reserved} launches reserved for what is suspected"
                 self._progress(f"{text}; next would have been {round_.id}: {round_.why}")
                 return True
             if not self._measure_sharded(round_):
@@ -260,10 +261,12 @@ class _Survey:
         return wait.free
 
     def _reserved(self, outcome: BlameOutcome | None) -> int:
-        """Launches to keep for confirmation and layer breakdown."""
+        """Launches to keep for nodes by themselves, confirmation and layer breakdown."""
         if outcome is None:
             return 0
         count = len(confirming(self._nodes, self._fabric, outcome).rounds)
+        if "alone" in self._settings.groups:
+            count += kept_alone(self._nodes, outcome)
         if outcome.flagged and self._settings.layer_breakdown != "never":
             count += BREAKDOWN_LAUNCHES
         return count

@@ -199,7 +199,8 @@ def _explained_speeds(columns: Columns, fabric: Fabric) -> Explanation:
     speed = Explainer(columns, fabric).explain(rails.flagged)
     named = {suspicion.account.part for suspicion in (*speed.flagged, *speed.open)}
     more = tuple(each for each in rails.open if each.account.part not in named)
-    return without_loaded(Explanation(speed.flagged, (*speed.open, *more)), columns.crosses)
+    everything = Explanation(speed.flagged, (*speed.open, *more))
+    return without_loaded(everything, columns.crosses, hashed=fabric.hashed)
 
 
 def _placed(explanation: Explanation, view: View) -> Explanation:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from busbw.model import Component, ComponentKind
 from busbw.parsers.blame.accounts import SHARED, Account, Accounting, cost, expense
 from busbw.parsers.blame.columns import Columns
-from busbw.parsers.blame.constants import ALIKE, MOST, OPEN, SMALL_LEAF, SUSPICIOUS
+from busbw.parsers.blame.constants import ALIKE, AS_SLOW, MOST, OPEN, SMALL_LEAF, SUSPICIOUS
 from busbw.parsers.blame.parts import Fabric
 from busbw.parsers.blame.proof import Proof
 from busbw.parsers.blame.uplinks import thin_losses
@@ -138,9 +138,10 @@ class Explainer:
         for whole, parts in sorted(contained.items(), key=lambda item: -len(item[1])):
             named = (*flagged, *suspected)
             own = [account for account in parts if account in named]
-            if len(own) < 2:
-                continue
             before = [account for account in named if account.part == whole]
+            # One is enough where the whole is flagged already.
+            if len(own) + sum(account in flagged for account in before) < 2 or not own:
+                continue
             united = self._in_place_of([*own, *before], whole, named)
             # What neighbours leave at times hides what is always missing: its parts may show that.
             united = united or self._in_place_of(own, whole, named, level=_level(own))
@@ -274,32 +275,38 @@ class Explainer:
         return tuple(Component(kind, (node,), part.rail) for node in nodes)
 
 
-def without_loaded(explanation: Explanation, crosses: Flags) -> Explanation:
+def without_loaded(explanation: Explanation, crosses: Flags, *, hashed: bool) -> Explanation:
     """With what others' load on uplinks, or routes that share them, may explain as a suspicion.
-    `crosses`: by level."""
+    `crosses`: by level. `hashed`: what comes and goes on uplinks is the luck of their flows."""
     everything = (*explanation.flagged, *explanation.open)
-    uplinks = [each.account.part for each in everything if each.account.part.kind in _UPLINKS]
-    sure = [each.account.part for each in explanation.flagged]
+    uplinks = [each.account for each in everything if each.account.part.kind in _UPLINKS]
+    uplinks = [each for each in uplinks if not (hashed and each.intermittent)]
+    sure = [each.account for each in explanation.flagged]
     loaded = []
     for each in explanation.flagged:
         part = each.account.part
         if part.kind in _UPLINKS:
-            may_be = any(_are_apart(part, other) for other in uplinks)
+            may_be = any(_are_apart(each.account, other) for other in uplinks)
         else:
             across = bool(crosses[list(each.account.explained)].all())
-            others = [other for other in uplinks if other not in sure]
+            others = [other.part for other in uplinks if other not in sure]
             may_be = across and part.kind not in SHARED and any(_on_rail(part, o) for o in others)
         loaded += [each] if may_be else []
     flagged = tuple(each for each in explanation.flagged if each not in loaded)
     return Explanation(flagged, (*loaded, *explanation.open))
 
 
-def _are_apart(part: Component, other: Component) -> bool:
+def _are_apart(account: Account, other: Account) -> bool:
     """Both are single rails of uplinks, and have nothing in common: of several, others load all, also
-    one that is slow in all launches."""
-    if None in (part.rail, other.rail):
+    one that is slow in all launches. A bad cable is in common to rails of the same uplinks that lose
+    as much in the same launches."""
+    part, another = account.part, other.part
+    if None in (part.rail, another.rail) or part == another:
         return False
-    return part.rail != other.rail or set(part.names).isdisjoint(other.names)
+    if part.names == another.names:
+        alike = abs(account.ratio - other.ratio) <= AS_SLOW
+        return not (alike and account.slow_in == other.slow_in)
+    return part.rail != another.rail or set(part.names).isdisjoint(another.names)
 
 
 def _on_rail(part: Component, uplinks: Component) -> bool:

@@ -134,9 +134,9 @@ class Proof:
                 # Colliding flows make any node look bad now and then: only groups inside its leaf,
                 # where nothing is hashed, speak against it.
                 slow_in = {level.launch for level in explained if not level.crosses}
-            elif shared:
-                # Uplinks that flows are hashed onto are judged by the switches' counters; here they
-                # stay suspected.
+            elif shared and not self._has_like_rails(account.part):
+                # What flows are hashed onto is judged by the switches' counters; here it stays
+                # suspected.
                 return False
             else:
                 fewest = LAUNCHES_OF_HASHED_PATH
@@ -330,10 +330,13 @@ class Proof:
         only = part.kind is ComponentKind.LEAF_PAIR and self._leaves == 2
         across = part.kind in _UPLINKS and not only
         known = ~columns.alone & ~columns.flags(members.at[~filled])
+        of_rails = self._fabric.hashed and self._has_like_rails(part)
         if self._fabric.hashed:
-            known &= ~columns.crosses
+            known &= columns.crosses if of_rails else ~columns.crosses
         like = known & ~own
-        if part.rail is not None and part.kind is not ComponentKind.RAIL_PLANE:
+        if of_rails:
+            like &= columns.rail != part.rail
+        elif part.rail is not None and part.kind is not ComponentKind.RAIL_PLANE:
             like &= columns.rail == part.rail
         if across:
             like &= columns.crosses
@@ -344,6 +347,11 @@ class Proof:
             references = [level.reference_gb_s for level in columns.levels]
             values = values * (np.array(references) / statistics.median(references))
         return self._by_launch(known & own, values), self._by_launch(like, values)
+
+    @staticmethod
+    def _has_like_rails(part: Component) -> bool:
+        """One rail of uplinks: in each launch the others collide as it does, by chance."""
+        return part.kind in _UPLINKS and part.rail is not None
 
     def _by_launch(self, chosen: Flags, values: Numbers) -> dict[int, list[float]]:
         """The values of these levels by their launch."""

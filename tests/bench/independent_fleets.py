@@ -50,7 +50,7 @@ from busbw.parsers.blame.confirm import confirmation
 from busbw.parsers.blame.findings import blame_finding
 from busbw.parsers.blame.parts import Fabric
 from busbw.parsers.nccl_tests.groups import GroupSample
-from busbw.survey.adapt import again_alone, again_slow, choose
+from busbw.survey.adapt import again_alone, again_slow, choose, kept_alone
 from busbw.survey.confirm import confirming
 from busbw.survey.schedule import Round, alone, shards
 
@@ -126,6 +126,7 @@ class Survey:
             if outcome is not None:
                 reserved = len(confirming(self.nodes, self.fabric, outcome).rounds)
                 reserved += RESERVED if outcome.flagged else 0
+                reserved += kept_alone(self.nodes, outcome)
             if round_ is None or not self._affords(1 + reserved):
                 return True
             if not self._measure(shards(round_, SHARD_NODES)):

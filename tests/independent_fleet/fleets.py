@@ -293,7 +293,9 @@ def effects(one: Case) -> tuple[float, ...]:
     as the budget has, every node with a new partner, and compares the groups that pass the fault with
     the others of their launch: all of them, or those inside leaves, where that shows more. Noise:
     what that difference scatters by in the healthy twin, over the root of the launches, and what its
-    node lasts apart from others.
+    node lasts apart from others. Nobody has a healthy twin: where adaptive routing leads all that leaves
+    its leaf over the fault, only a stated design tells what it should get, and without one there is no
+    effect to see.
     """
     faulty = replace(one.fleet, step=0, _states={})
     healthy = replace(faulty, faults=(), _states={})
@@ -341,7 +343,10 @@ def _contrast(one: Case, truth: Truth, samples: list[GroupSample], *, inner: boo
             sample.rail is None or sample.rail in truth.rails
         )
         (mine if passes else rest).append(math.log(sample.median_gb_s))
-    return float(np.mean(mine) - (np.mean(rest) if rest else 0.0)) if mine else None
+    alike = truth.crossing and not rest and one.fleet.layout.routing == "adaptive"
+    if not mine or (alike and not one.stated):
+        return None
+    return float(np.mean(mine) - (np.mean(rest) if rest else 0.0))
 
 
 def _effect(one: Case, truth: Truth, steps: list[tuple[float | None, float | None]]) -> float:

@@ -17,7 +17,7 @@ from busbw.parsers.blame.levels import levels
 from busbw.parsers.blame.noise import overall_level
 from busbw.parsers.blame.parts import Fabric, loads
 from busbw.parsers.nccl_tests.groups import GroupSample
-from busbw.survey.adapt import again_alone, again_when_free
+from busbw.survey.adapt import KEPT_ALONE, again_alone, again_when_free, kept_alone
 from busbw.survey.schedule import Round, across_leaves, circle, inside_leaves, pair_rounds
 
 EIGHT = tuple(f"node{i}" for i in range(1, 9))
@@ -646,6 +646,20 @@ def test_a_node_by_itself_is_measured_again_as_long_as_noise_may_hide_a_loss() -
         return again_alone(EIGHT, outcome, count) is not None
 
     assert (asked(1, 0.04), asked(4, 0.04), asked(1, 0.005)) == (True, False, False)
+
+
+def test_pairs_leave_launches_for_the_inside_of_a_node_that_may_be_slow() -> None:
+    """Once pairs spent the whole budget on uplinks, and no node was measured alone again."""
+
+    def kept(left: float) -> int:
+        pairs = measured(ALL_PAIRS, {}, cv=0.01)
+        alone = (
+            GroupSample((n,), 1 << 20, (300 * (left if n == "node3" else 1.0),) * 10, "raw/alone")
+            for n in EIGHT
+        )
+        return kept_alone(EIGHT, blame.solve((*pairs, *alone), TWO_LEAVES))
+
+    assert (kept(0.7), kept(1.0)) == (KEPT_ALONE, 0)
 
 
 @pytest.mark.parametrize("seed", range(3))

@@ -97,6 +97,15 @@ def test_a_fleet_is_the_same_for_the_same_seed_and_only_visible_faults_are_calle
     assert not visible(effects(replace(first, fleet=small)))
 
 
+def test_what_all_flows_between_two_leaves_pass_is_visible_only_where_the_design_is_stated() -> (
+    None
+):
+    one = case("8x4", "cable", 6, SEED)
+    stated = (("leaf0", 1.0), ("leaf1", 1.0))
+    assert (one.fleet.layout.routing, one.fleet.layout.units, one.stated) == ("adaptive", 2, ())
+    assert (effects(one), visible(effects(replace(one, stated=stated)))) == ((0.0,), True)
+
+
 def calm(kind: str, index: int) -> Case:
     """A fleet whose only noise is 1 % of each iteration and launch."""
     one = case("8x4", kind, index, SEED)

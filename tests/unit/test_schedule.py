@@ -16,6 +16,7 @@ from busbw.parsers.blame import blame
 from busbw.parsers.blame.accounts import Account
 from busbw.parsers.blame.blame import BlameOutcome
 from busbw.parsers.blame.explain import Suspicion
+from busbw.parsers.blame.levels import Level
 from busbw.parsers.blame.parts import Fabric
 from busbw.parsers.nccl_tests.groups import GroupSample
 from busbw.survey.adapt import MOST_EXTRA, SurveyLimits, choose, launches_needed
@@ -241,6 +242,68 @@ def test_what_was_good_too_often_to_be_bad_in_every_second_launch_takes_no_more_
     none = len(survey(THIRTY_TWO, FOUR_LEAVES))
     assert len(survey(THIRTY_TWO, FOUR_LEAVES, suspected(rail, 2, 9))) == none
     assert len(survey(THIRTY_TWO, FOUR_LEAVES, suspected(rail, 2, 4))) == 20
+
+
+@pytest.mark.parametrize(("slow", "clean"), [(3, 2), (8, 0)])
+def test_what_comes_and_goes_on_uplinks_or_was_slow_for_long_takes_no_more_rounds(
+    slow: int, clean: int
+) -> None:
+    """Other jobs do that: once it kept all nodes across leaves until the budget was spent."""
+    for part in (
+        Component(ComponentKind.LEAF_PAIR, ("leaf1", "leaf2")),
+        Component(ComponentKind.UPLINK, ("leaf1",), 3),
+    ):
+        rounds = survey(THIRTY_TWO, FOUR_LEAVES, suspected(part, slow, clean))
+        assert rounds == survey(THIRTY_TWO, FOUR_LEAVES)
+
+
+def narrow(outcome: BlameOutcome) -> BlameOutcome:
+    """With groups across leaves that get half of what others get, by design."""
+    sample = pairs_of(Round("pairs-1", (("n00", "n08"),)))[0]
+    way = Level(sample, 0, 1.0, 0.02, 10.0, crosses=True, dips=0.0, expected=0.5)
+    return replace(outcome, levels=(way,))
+
+
+def with_whom(node: str, rounds: tuple[Round, ...]) -> list[str]:
+    return [a if b == node else b for r in rounds for a, b in r.groups if node in (a, b)]
+
+
+@pytest.mark.parametrize(
+    ("fabric", "at_half", "inside"),
+    [(replace(FOUR_LEAVES, hashed=True), False, 20), (FOUR_LEAVES, True, 20), (FOUR_LEAVES, False, 7)],
+    ids=["flows collide", "uplinks at half", "wide uplinks"],
+)  # fmt: skip
+def test_a_suspect_is_measured_where_others_do_not_hide_what_it_loses(
+    fabric: Fabric, at_half: bool, inside: int
+) -> None:
+    outcome = suspected(Component(ComponentKind.NODE, ("n09",)), 3, 0)
+    rounds = survey(THIRTY_TWO, fabric, narrow(outcome) if at_half else outcome)
+    partners = with_whom("n09", rounds)
+    assert sum(f"n{i:02d}" in partners for i in range(8, 16)) == 7, "all of its leaf"
+    assert sum("n08" <= partner <= "n15" for partner in partners) == inside
+
+
+def test_the_end_of_a_suspected_pair_is_partner_where_no_other_shows_the_suspect() -> None:
+    """Two slow nodes of four, each suspected with one pair: once both left their leaf, where narrow
+    uplinks hid them."""
+    leaf = Fabric(tuple((node, f"leaf{i // 4}") for i, node in enumerate(THIRTY_TWO[:8])))
+    doubts = []
+    for node, end in (("n04", "n06"), ("n07", "n05")):
+        pair = Component(ComponentKind.PAIR, tuple(sorted((node, end))))
+        doubts += suspected(Component(ComponentKind.NODE, (node,)), 2, 0, (pair,)).open
+    outcome = narrow(replace(HEALTHY, open=tuple(doubts)))
+    first = Round("pairs-1", (("n04", "n06"), ("n05", "n07"), ("n00", "n01"), ("n02", "n03")))
+    second = choose(THIRTY_TWO[:8], leaf, (first,), outcome)
+    assert second is not None
+    assert {("n04", "n05"), ("n07", "n06")} <= set(second.groups)
+
+
+def test_a_leaf_that_wide_uplinks_alone_would_show_is_measured_inside() -> None:
+    outcome = suspected(Component(ComponentKind.LEAF, ("leaf1",)), 3, 0)
+    hidden = survey(THIRTY_TWO, FOUR_LEAVES, narrow(outcome))
+    assert all(len(ends) == 1 for r in hidden[1:] for ends in ways(r))
+    shown = survey(THIRTY_TWO, FOUR_LEAVES, outcome)
+    assert any(len(ends) == 2 for r in shown for ends in ways(r))
 
 
 def test_the_ends_of_a_pair_that_stays_suspected_get_fresh_partners() -> None:
