@@ -20,7 +20,7 @@ from busbw.parsers.blame.courses import courses
 from busbw.parsers.blame.explain import Suspicion
 from busbw.parsers.blame.levels import Level
 from busbw.parsers.blame.parts import Fabric
-from busbw.survey.schedule import Round, across_leaves, circle, inside_leaves
+from busbw.survey.schedule import Round, across_leaves, in_turn, inside_leaves, leaves_of
 
 TARGET_LOSS = 0.1
 """Loss of a node that a survey is made to find."""
@@ -53,8 +53,6 @@ ALL_PATHS_UP_TO = 16
 ALL_LEAVES_UP_TO = 8
 """Leaves up to which each is measured with each other one, in rounds across leaves. More would take
 longer than everything else."""
-FEW_LEAVES = 6
-"""Leaves up to which rounds inside and across take turns."""
 TIMES_FIRST = 3
 """Times that a suspected path is measured before its ends go on to whom they have not met: so many
 launches flag a path that is clearly bad."""
@@ -66,6 +64,7 @@ WORTH = 0.6
 SURE = 2.0
 """Standard deviations by which the mean of a node by itself must lie above such a loss."""
 _REASONS = 4
+_OF_NODES = (ComponentKind.NODE, ComponentKind.RAIL)
 _UPLINKS = (ComponentKind.UPLINK, ComponentKind.LEAF_PAIR)
 _SHARED = (ComponentKind.LEAF, *_UPLINKS, ComponentKind.RAIL_PLANE)
 
@@ -114,8 +113,14 @@ def choose(
     if len(nodes) < 2 or len(history) >= most_rounds(nodes, limits):
         return None
     leaf = dict(fabric.leaf_of)
-    met = Counter(frozenset(group) for number in history for group in number.groups)
     doubts = tuple(s for s in outcome.open if _worth(s, fabric, limits)) if outcome else ()
+    if outcome is not None and not doubts and _enough(nodes, outcome, history, limits, fabric):
+        return None
+    shown = _shown_across(outcome, fabric) if outcome else 1.0
+    if len(history) % 2 and shown < 1 - limits.target_loss:
+        # What hides across leaves must not wait for uplinks.
+        doubts = tuple(doubt for doubt in doubts if doubt.account.part.kind not in _UPLINKS)
+    met = Counter(frozenset(group) for number in history for group in number.groups)
     seek = _seeks_paths(nodes, limits)
     waits = frozenset(pair for pair in met if _may_wait(nodes, pair, met))
     forced: list[tuple[str, str]] = []
@@ -124,20 +129,15 @@ def choose(
         forced, why = _of_ways(nodes, doubts, leaf, len(history))
         busy = {node for group in forced for node in group}
         others = tuple(doubt for doubt in doubts if busy.isdisjoint(doubt.account.part.names))
-        more, reasons = _forced(nodes, fabric, outcome, others, met, waits, busy, seek=seek)
+        more, reasons = _forced(nodes, leaf, outcome, others, met, waits, busy, shown, seek=seek)
         forced, why = [*forced, *more], [*why, *reasons]
-    if outcome is not None and not doubts and _enough(nodes, outcome, history, limits, fabric):
-        return None
     # Only what leaves its leaf tells of uplinks, and the same pairs tell as much again.
     uplinks = any(doubt.account.part.kind in _UPLINKS for doubt in doubts)
-    base = _base(nodes, leaf, len(history))
+    base = in_turn(nodes, leaf, len(history))
     if uplinks:
-        base = across_leaves(_leaves(nodes, leaf), len(history))
-    elif outcome and any(
-        _of_leaf(doubt) and doubt.account.ratio >= _shown_across(outcome, fabric)
-        for doubt in doubts
-    ):
-        base = inside_leaves(_leaves(nodes, leaf), len(history))
+        base = across_leaves(leaves_of(nodes, leaf), len(history))
+    elif any(_of_leaf(doubt) and doubt.account.ratio >= shown for doubt in doubts):
+        base = inside_leaves(leaves_of(nodes, leaf), len(history))
     groups = _fill(nodes, forced, base, met, leaf, seek=seek and not uplinks)
     used = {node for group in groups for node in group}
     idle = tuple(node for node in nodes if node not in used)
@@ -366,12 +366,13 @@ def _may_wait(nodes: tuple[str, ...], pair: frozenset[str], met: Counter[frozens
 
 def _forced(
     nodes: tuple[str, ...],
-    fabric: Fabric,
+    leaf: dict[str, str],
     outcome: BlameOutcome,
     doubts: tuple[Suspicion, ...],
     met: Counter[frozenset[str]],
     waits: frozenset[frozenset[str]],
     taken: set[str],
+    shown: float,
     *,
     seek: bool,
 ) -> tuple[list[tuple[str, str]], list[str]]:
@@ -381,6 +382,7 @@ def _forced(
     Args:
         waits: pairs that are not to be measured in this round.
         taken: nodes that have a partner already.
+        shown: by groups across leaves, of what leaves less.
         seek: every pair is measured anyway; else both ends of such a pair get fresh partners.
     """
     groups: list[tuple[str, str]] = []
@@ -402,21 +404,24 @@ def _forced(
             own = ends if part.kind is ComponentKind.PAIR else suspects
             own |= dict.fromkeys(part.names, doubt.account.ratio) | own
     busy = taken | {node for group in groups for node in group}
-    for suspect, partner in _partners(nodes, fabric, outcome, met, waits, suspects, ends, busy):
+    flagged = [part for part in outcome.flagged if part.kind in _OF_NODES]
+    known = {*suspects, *(name for part in flagged for name in part.names)}
+    good = [node for node in nodes if node not in known]
+    for suspect, partner in _partners(good, leaf, met, waits, suspects, ends, busy, shown):
         groups.append((suspect, partner))
         why.append(f"{suspect} with {partner}, which is good")
     return groups, why
 
 
 def _partners(
-    nodes: tuple[str, ...],
-    fabric: Fabric,
-    outcome: BlameOutcome,
+    good: list[str],
+    leaf: dict[str, str],
     met: Counter[frozenset[str]],
     waits: frozenset[frozenset[str]],
     suspects: dict[str, float],
     ends: dict[str, float],
     taken: set[str],
+    shown: float,
 ) -> list[tuple[str, str]]:
     """Each suspect with a good node that it has met least; not with one across leaves where the way
     would hide what it loses.
@@ -425,11 +430,7 @@ def _partners(
         suspects: node → what it leaves.
         ends: of suspected pairs; good partners of others where there are no better ones.
     """
-    leaf, busy = dict(fabric.leaf_of), set(taken)
-    of_nodes = (ComponentKind.NODE, ComponentKind.RAIL)
-    flagged = {n for part in outcome.flagged if part.kind in of_nodes for n in part.names}
-    good = [node for node in nodes if node not in suspects and node not in flagged]
-    shown = _shown_across(outcome, fabric)
+    busy = set(taken)
     groups: list[tuple[str, str]] = []
     for suspect, ratio in {**suspects, **ends}.items():
         if suspect in busy:
@@ -477,43 +478,6 @@ def _of_ways(
             used |= set(part.names)
             why.append(f"{part.names[0]} with {part.names[1]}")
     return groups, why
-
-
-def _base(nodes: tuple[str, ...], leaf: dict[str, str], number: int) -> tuple[tuple[str, str], ...]:
-    """The pairs that nothing but the number of the round asks for."""
-    leaves = _leaves(nodes, leaf)
-    widest = max(map(len, leaves))
-    inner_rounds = widest - 1 if widest % 2 == 0 else widest
-    if len(leaves) == 1:
-        return circle(nodes, number)[0]
-    if widest == 1:
-        return across_leaves(leaves, number)
-    before = sum(_stays_inside(earlier, len(leaves), inner_rounds) for earlier in range(number))
-    if _stays_inside(number, len(leaves), inner_rounds):
-        return inside_leaves(leaves, before)
-    return across_leaves(leaves, number - before)
-
-
-def _stays_inside(number: int, leaves: int, inner_rounds: int) -> bool:
-    """Inside, across, across, then in turn: after three rounds every leaf has met two others. More
-    than six leaves meet each other first.
-
-    >>> [number for number in range(12) if _stays_inside(number, 4, 7)]
-    [0, 3, 5, 7, 9, 11]
-    >>> [number for number in range(12) if _stays_inside(number, 8, 15)]
-    [0, 3, 9, 11]
-    """
-    if number == 0:
-        return True
-    late = leaves > FEW_LEAVES and 3 < number <= leaves
-    return number > 2 and number % 2 == 1 and number // 2 < inner_rounds and not late
-
-
-def _leaves(nodes: tuple[str, ...], leaf: dict[str, str]) -> tuple[tuple[str, ...], ...]:
-    by_leaf: dict[str, list[str]] = {}
-    for node in nodes:
-        by_leaf.setdefault(leaf.get(node, ""), []).append(node)
-    return tuple(tuple(members) for members in by_leaf.values())
 
 
 def _fill(

@@ -126,6 +126,49 @@ def across_leaves(leaves: tuple[tuple[str, ...], ...], number: int) -> tuple[tup
     return tuple(pairs)
 
 
+FEW_LEAVES = 6
+"""Leaves up to which rounds inside and across take turns."""
+
+
+def in_turn(
+    nodes: tuple[str, ...], leaf: dict[str, str], number: int
+) -> tuple[tuple[str, str], ...]:
+    """The pairs that nothing but the number of the round asks for."""
+    leaves = leaves_of(nodes, leaf)
+    widest = max(map(len, leaves))
+    inner_rounds = widest - 1 if widest % 2 == 0 else widest
+    if len(leaves) == 1:
+        return circle(nodes, number)[0]
+    if widest == 1:
+        return across_leaves(leaves, number)
+    before = sum(_stays_inside(earlier, len(leaves), inner_rounds) for earlier in range(number))
+    if _stays_inside(number, len(leaves), inner_rounds):
+        return inside_leaves(leaves, before)
+    return across_leaves(leaves, number - before)
+
+
+def _stays_inside(number: int, leaves: int, inner_rounds: int) -> bool:
+    """Inside, across, across, then in turn: after three rounds every leaf has met two others. More
+    than six leaves meet each other first.
+
+    >>> [number for number in range(12) if _stays_inside(number, 4, 7)]
+    [0, 3, 5, 7, 9, 11]
+    >>> [number for number in range(12) if _stays_inside(number, 8, 15)]
+    [0, 3, 9, 11]
+    """
+    if number == 0:
+        return True
+    late = leaves > FEW_LEAVES and 3 < number <= leaves
+    return number > 2 and number % 2 == 1 and number // 2 < inner_rounds and not late
+
+
+def leaves_of(nodes: tuple[str, ...], leaf: dict[str, str]) -> tuple[tuple[str, ...], ...]:
+    by_leaf: dict[str, list[str]] = {}
+    for node in nodes:
+        by_leaf.setdefault(leaf.get(node, ""), []).append(node)
+    return tuple(tuple(members) for members in by_leaf.values())
+
+
 NVLINK_ROUNDS = 2
 """Launches that load the NVLink of every node of a domain."""
 

@@ -200,7 +200,7 @@ def _explained_speeds(columns: Columns, fabric: Fabric) -> Explanation:
     named = {suspicion.account.part for suspicion in (*speed.flagged, *speed.open)}
     more = tuple(each for each in rails.open if each.account.part not in named)
     everything = Explanation(speed.flagged, (*speed.open, *more))
-    return without_loaded(everything, columns.crosses, hashed=fabric.hashed)
+    return without_loaded(everything, columns, hashed=fabric.hashed)
 
 
 def _placed(explanation: Explanation, view: View) -> Explanation:

@@ -13,18 +13,22 @@ import statistics
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from busbw.model import Component, ComponentKind
 from busbw.parsers.blame.accounts import SHARED, Account, Accounting, cost, expense
 from busbw.parsers.blame.columns import Columns
-from busbw.parsers.blame.constants import ALIKE, AS_SLOW, MOST, OPEN, SMALL_LEAF, SUSPICIOUS
+from busbw.parsers.blame.constants import (
+    ALIKE,
+    AS_SLOW,
+    DISTANCE,
+    MOST,
+    OPEN,
+    SMALL_LEAF,
+    SUSPICIOUS,
+)
 from busbw.parsers.blame.parts import Fabric
 from busbw.parsers.blame.proof import Proof
 from busbw.parsers.blame.uplinks import thin_losses
-
-if TYPE_CHECKING:
-    from busbw.parsers.blame.columns import Flags
 
 _OF_ALL_PAIRS = (ComponentKind.LEAF, ComponentKind.RAIL_PLANE)
 """Slow for as many pairs as the rails of these are compared with."""
@@ -275,20 +279,22 @@ class Explainer:
         return tuple(Component(kind, (node,), part.rail) for node in nodes)
 
 
-def without_loaded(explanation: Explanation, crosses: Flags, *, hashed: bool) -> Explanation:
+def without_loaded(explanation: Explanation, columns: Columns, *, hashed: bool) -> Explanation:
     """With what others' load on uplinks, or routes that share them, may explain as a suspicion.
-    `crosses`: by level. `hashed`: what comes and goes on uplinks is the luck of their flows."""
+    `hashed`: what comes and goes on uplinks is the luck of their flows."""
     everything = (*explanation.flagged, *explanation.open)
     uplinks = [each.account for each in everything if each.account.part.kind in _UPLINKS]
     uplinks = [each for each in uplinks if not (hashed and each.intermittent)]
     sure = [each.account for each in explanation.flagged]
     loaded = []
     for each in explanation.flagged:
-        part = each.account.part
+        part, explained = each.account.part, list(each.account.explained)
         if part.kind in _UPLINKS:
-            may_be = any(_are_apart(each.account, other) for other in uplinks)
+            # Where uplinks are narrow, a dead rail leaves the others of its cable more.
+            wide = float(columns.expected[explained].min()) >= 1.0 - DISTANCE
+            may_be = any(_are_apart(each.account, other, wide=wide) for other in uplinks)
         else:
-            across = bool(crosses[list(each.account.explained)].all())
+            across = bool(columns.crosses[explained].all())
             others = [other.part for other in uplinks if other not in sure]
             may_be = across and part.kind not in SHARED and any(_on_rail(part, o) for o in others)
         loaded += [each] if may_be else []
@@ -296,16 +302,16 @@ def without_loaded(explanation: Explanation, crosses: Flags, *, hashed: bool) ->
     return Explanation(flagged, (*loaded, *explanation.open))
 
 
-def _are_apart(account: Account, other: Account) -> bool:
+def _are_apart(account: Account, other: Account, *, wide: bool) -> bool:
     """Both are single rails of uplinks, and have nothing in common: of several, others load all, also
     one that is slow in all launches. A bad cable is in common to rails of the same uplinks that lose
-    as much in the same launches."""
+    as much in the same launches. `wide`: by design, uplinks carry what nodes send."""
     part, another = account.part, other.part
     if None in (part.rail, another.rail) or part == another:
         return False
     if part.names == another.names:
         alike = abs(account.ratio - other.ratio) <= AS_SLOW
-        return not (alike and account.slow_in == other.slow_in)
+        return not (wide and alike and account.slow_in == other.slow_in)
     return part.rail != another.rail or set(part.names).isdisjoint(another.names)
 
 

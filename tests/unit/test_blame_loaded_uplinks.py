@@ -156,17 +156,18 @@ def test_a_rail_of_a_leaf_that_is_named_is_not_named_besides(seed: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("size", "kind", "index", "right"),
+    ("size", "kind", "index", "base", "right"),
     [
-        ("8x4", "dead", 2, "n0004 rail 0"),
-        ("8x4", "dead", 6, "n0001 rail 3"),
-        ("32x8", "leaf", 1, "leaf leaf0 rail 5"),
+        ("8x4", "dead", 2, 24_000_000, "n0004 rail 0"),
+        ("8x4", "dead", 2, 26_000_000, "n0004 rail 1"),
+        ("8x4", "dead", 6, 24_000_000, "n0001 rail 3"),
+        ("32x8", "leaf", 1, 24_000_000, "leaf leaf0 rail 5"),
     ],
 )
 def test_what_static_routing_does_beside_a_bad_part_names_nothing_else(
-    size: str, kind: str, index: int, right: str
+    size: str, kind: str, index: int, base: int, right: str
 ) -> None:
     """Rails of uplinks whose flows share a cable that a dead rail left to others; a good rail whose
     way across others load."""
-    one = BENCH.case(size, kind, index, 24_000_000)
+    one = BENCH.case(size, kind, index, base)
     assert labels(BENCH.Survey(one).run())[0] == [right]

@@ -283,6 +283,15 @@ def test_a_suspect_is_measured_where_others_do_not_hide_what_it_loses(
     assert sum("n08" <= partner <= "n15" for partner in partners) == inside
 
 
+def test_narrow_uplinks_that_are_suspected_leave_every_second_round_to_the_nodes() -> None:
+    """Once seven rounds across leaves followed each other, in which no node showed what it loses."""
+    outcome = suspected(Component(ComponentKind.UPLINK, ("leaf1",), 3), 3, 0)
+    for each, inside in ((narrow(outcome), True), (outcome, False)):
+        rounds = survey(THIRTY_TWO, FOUR_LEAVES, each)
+        assert [any(len(ends) == 1 for ends in ways(r)) for r in rounds[3:9:2]] == [inside] * 3
+        assert all(len(ends) == 2 for r in rounds[2:10:2] for ends in ways(r))
+
+
 def test_the_end_of_a_suspected_pair_is_partner_where_no_other_shows_the_suspect() -> None:
     """Two slow nodes of four, each suspected with one pair: once both left their leaf, where narrow
     uplinks hid them."""
