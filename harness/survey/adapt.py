@@ -20,7 +20,7 @@ from busbw.parsers.blame.courses import courses
 from busbw.parsers.blame.explain import Suspicion
 from busbw.parsers.blame.levels import Level
 from busbw.parsers.blame.parts import Fabric
-from busbw.survey.schedule import Round, across_leaves, in_turn, inside_leaves, leaves_of
+from busbw.survey.schedule import Round, across_leaves, filled, in_turn, inside_leaves, leaves_of
 
 TARGET_LOSS = 0.1
 """Loss of a node that a survey is made to find."""
@@ -138,7 +138,7 @@ def choose(
         base = across_leaves(leaves_of(nodes, leaf), len(history))
     elif any(_of_leaf(doubt) and doubt.account.ratio >= shown for doubt in doubts):
         base = inside_leaves(leaves_of(nodes, leaf), len(history))
-    groups = _fill(nodes, forced, base, met, leaf, seek=seek and not uplinks)
+    groups = filled(nodes, forced, base, met, leaf, seek=seek and not uplinks)
     used = {node for group in groups for node in group}
     idle = tuple(node for node in nodes if node not in used)
     if len(why) > _REASONS:
@@ -173,7 +173,7 @@ def again_slow(
     if len(groups) > _REASONS:
         why.append(f"{len(groups) - _REASONS} more")
     met = Counter(frozenset(group) for number in history for group in number.groups)
-    groups = _fill(nodes, groups, (), met, {}, seek=False)
+    groups = filled(nodes, groups, (), met, {}, seek=False)
     used = {node for group in groups for node in group}
     idle = tuple(node for node in nodes if node not in used)
     return Round(f"pairs-{len(history) + 1}", tuple(groups), idle, "; ".join(why))
@@ -202,7 +202,7 @@ def again_when_free(
             partner = min(good, key=lambda node: met[frozenset((suspect, node))])
             groups.append((suspect, partner))
     names = ", ".join(dict.fromkeys(part.label for part in parts))
-    groups = _fill(nodes, groups, (), met, {}, seek=False)
+    groups = filled(nodes, groups, (), met, {}, seek=False)
     used = {node for group in groups for node in group}
     idle = tuple(node for node in nodes if node not in used)
     why = f"{names} again on free CPUs"
@@ -478,33 +478,3 @@ def _of_ways(
             used |= set(part.names)
             why.append(f"{part.names[0]} with {part.names[1]}")
     return groups, why
-
-
-def _fill(
-    nodes: tuple[str, ...],
-    forced: list[tuple[str, str]],
-    base: tuple[tuple[str, str], ...],
-    met: Counter[frozenset[str]],
-    leaf: dict[str, str],
-    *,
-    seek: bool,
-) -> list[tuple[str, str]]:
-    """The forced groups, then those of the base round that are free, then whoever is left with whom
-    it has not met."""
-    groups = list(forced)
-    busy = {node for group in groups for node in group}
-    for a, b in base:
-        if a not in busy and b not in busy and not (seek and frozenset((a, b)) in met):
-            groups.append((a, b))
-            busy |= {a, b}
-    free = [node for node in nodes if node not in busy]
-    while len(free) > 1:
-        node = free.pop(0)
-        near = free if len(free) <= 64 else free[:64]
-        partner = min(
-            near,
-            key=lambda other: (met[frozenset((node, other))], leaf.get(other) != leaf.get(node)),
-        )
-        free.remove(partner)
-        groups.append((node, partner))
-    return groups

@@ -7,6 +7,7 @@ its pairs.
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, replace
 
 from busbw.model import LaunchRole
@@ -167,6 +168,36 @@ def leaves_of(nodes: tuple[str, ...], leaf: dict[str, str]) -> tuple[tuple[str, 
     for node in nodes:
         by_leaf.setdefault(leaf.get(node, ""), []).append(node)
     return tuple(tuple(members) for members in by_leaf.values())
+
+
+def filled(
+    nodes: tuple[str, ...],
+    forced: list[tuple[str, str]],
+    base: tuple[tuple[str, str], ...],
+    met: Counter[frozenset[str]],
+    leaf: dict[str, str],
+    *,
+    seek: bool,
+) -> list[tuple[str, str]]:
+    """The forced groups, then those of the base round that are free, then whoever is left with whom
+    it has not met."""
+    groups = list(forced)
+    busy = {node for group in groups for node in group}
+    for a, b in base:
+        if a not in busy and b not in busy and not (seek and frozenset((a, b)) in met):
+            groups.append((a, b))
+            busy |= {a, b}
+    free = [node for node in nodes if node not in busy]
+    while len(free) > 1:
+        node = free.pop(0)
+        near = free if len(free) <= 64 else free[:64]
+        partner = min(
+            near,
+            key=lambda other: (met[frozenset((node, other))], leaf.get(other) != leaf.get(node)),
+        )
+        free.remove(partner)
+        groups.append((node, partner))
+    return groups
 
 
 NVLINK_ROUNDS = 2

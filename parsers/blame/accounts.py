@@ -182,14 +182,14 @@ class Accounting:
             self._chance = self.counting.chance()
         return self._chance
 
-    def worse_by(self, whole: Account, own: Sequence[Account]) -> float:
-        """How much more misfit the whole leaves than these parts of it, beyond what is explained
-        already; what the rails of a pair differ in together is not so many measurements."""
+    def worse_by(self, first: Sequence[Account], second: Sequence[Account]) -> float:
+        """How much more misfit the first leave than the second, beyond what is explained already; what
+        the rails of a pair differ in together is not so many measurements."""
         import numpy as np
 
         columns, chance = self.columns, self.chance()
         before, left = columns.predicted.copy(), []
-        for accounts in ((whole,), own):
+        for accounts in (first, second):
             for account in accounts:
                 self.apply(account)
             left.append(columns.predicted.copy())
@@ -198,7 +198,7 @@ class Accounting:
         at = np.flatnonzero(left[0] != left[1])
         if not len(at):
             return 0.0
-        bounds = chance.bounds(np.zeros_like(at), at, [whole.ratio])[0, columns.kind[at]]
+        bounds = chance.bounds(np.zeros_like(at), at, [first[0].ratio])[0, columns.kind[at]]
         worse = misfit(columns.short(at, left[0][at]), bounds)
         worse -= misfit(columns.short(at, left[1][at]), bounds)
         _, pair = np.unique(columns.pair[at], return_inverse=True)

@@ -8,6 +8,7 @@ or comes and goes: another part must not be flagged in its place.
 
 from __future__ import annotations
 
+import dataclasses
 import math
 import statistics
 from collections import defaultdict
@@ -32,6 +33,8 @@ from busbw.parsers.blame.uplinks import thin_losses
 
 _OF_ALL_PAIRS = (ComponentKind.LEAF, ComponentKind.RAIL_PLANE)
 """Slow for as many pairs as the rails of these are compared with."""
+FEWEST_BAD = 2
+"""Nodes that a leaf is taken apart into: one by itself explains less than the leaf."""
 _UPLINKS = (ComponentKind.UPLINK, ComponentKind.LEAF_PAIR)
 """What others than the nodes that are measured may load."""
 
@@ -91,7 +94,7 @@ class Explainer:
             (flagged if self._proof.can_flag(best) else suspected).append(best)
             for code in self._columns.loaded_by(self._accounting.apply(best)):
                 self._accounts.pop(code, None)
-        flagged, suspected = self._united(flagged, suspected)
+        flagged, suspected = self._divided(*self._united(flagged, suspected))
         thin = self._thin(flagged)
         of_thin = {suspicion.account.part for suspicion in thin}
         shown = {index for suspicion in thin for index in suspicion.account.explained}
@@ -162,6 +165,47 @@ class Explainer:
             (flagged if proved else suspected).append(united)
         return flagged, suspected
 
+    def _divided(
+        self, flagged: list[Account], suspected: list[Account]
+    ) -> tuple[list[Account], list[Account]]:
+        """With two nodes or more in place of a leaf that was good in some launches, where they explain
+        as much for less: others beside them made the leaf look slow."""
+        for leaf in [*flagged, *suspected]:
+            if leaf.part.kind is not ComponentKind.LEAF or not leaf.intermittent:
+                continue
+            named = (*flagged, *suspected)
+            inner = [a for a in named if leaf.part in self._wholes(a.part)]
+            whole = [leaf, *inner]
+            others = [account for account in named if account not in whole]
+            parts = self._always_slow_in(leaf, others)
+            self._accounting.predict(others)
+            saved = math.fsum(map(expense, whole)) - math.fsum(map(expense, parts))
+            if len(parts) < FEWEST_BAD or self._accounting.worse_by(parts, whole) > saved:
+                continue
+            flagged = [account for account in flagged if account not in whole]
+            suspected = [account for account in suspected if account not in whole]
+            for part in parts:
+                (flagged if self._proof.can_flag(part) else suspected).append(part)
+        return flagged, suspected
+
+    def _always_slow_in(self, leaf: Account, others: Sequence[Account]) -> list[Account]:
+        """The nodes of the leaf each of whose groups inside it was slow, each beside the rest of them."""
+        kind = ComponentKind.NODE if leaf.part.rail is None else ComponentKind.RAIL
+        columns, halfway = self._columns, (1.0 + leaf.ratio) / 2
+        slow = []
+        for node in columns.nodes:
+            part = Component(kind, (node,), leaf.part.rail)
+            at = columns.loading(columns.code_of(part))
+            inside = columns.ratio[at[columns.kind[at] == 1]]
+            if self._leaf.get(node) == leaf.part.names[0] and len(inside):
+                slow += [part] if float(inside.max()) <= halfway else []
+        known = [dataclasses.replace(leaf, part=part, clean_in=()) for part in slow]
+        accounts = []
+        for own in known:
+            self._accounting.predict([*others, *(each for each in known if each is not own)])
+            accounts.append(self._accounting.account(own.part))
+        return [account for account in accounts if account is not None]
+
     def _wholes(self, part: Component) -> tuple[Component, ...]:
         """What contains it: the same on all rails; of a pair, each end; of a node, its leaf."""
         wholes = []
@@ -193,7 +237,7 @@ class Explainer:
         if united is None:
             return None
         saved = math.fsum(map(expense, own)) - expense(united)
-        return united if self._accounting.worse_by(united, own) <= saved else None
+        return united if self._accounting.worse_by((united,), own) <= saved else None
 
     def _best(self, accounts: Sequence[Account]) -> Account | None:
         """The part that explains most of what is not explained yet, of those that are to be flagged
