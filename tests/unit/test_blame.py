@@ -538,7 +538,7 @@ def test_what_leaves_the_same_of_every_group_is_worse_by_nothing() -> None:
     accounting = Accounting(columns, TWO_LEAVES)
     account = accounting.account(Component(ComponentKind.NODE, ("node2",)))
     assert account is not None
-    assert accounting.worse_by(account, (account,)) == 0.0
+    assert accounting.worse_by((account,), (account,)) == 0.0
 
 
 def test_a_node_that_is_good_inside_its_leaf_is_not_blamed_for_its_way_out() -> None:
