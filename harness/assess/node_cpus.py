@@ -12,7 +12,7 @@ from busbw.assess.counter_texts import NodeTexts, Taken
 from busbw.assess.launches import Launch
 from busbw.model import Confidence, Evidence, Finding, Status
 from busbw.parsers.findings.catalogue import filled
-from busbw.parsers.tools.counters import tasks, throttling
+from busbw.parsers.tools.cpu_shares import tasks, throttling
 from busbw.store.run_directory import RunDir
 
 LEAST_SHARE = 0.1

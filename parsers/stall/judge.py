@@ -9,13 +9,11 @@ connections show, what merely differs from the rest. A rank that waits is never 
 
 from __future__ import annotations
 
-import re
-import shlex
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
-from busbw.model import Confidence, Evidence, Finding, Fix, Status, Unreachable
+from busbw.model import Confidence, Finding, Status, Unreachable
 from busbw.parsers.findings import catalogue
 from busbw.parsers.stall import (
     call_stacks,
@@ -23,18 +21,18 @@ from busbw.parsers.stall import (
     host,
     logs,
     network,
+    no_culprit,
     ports,
     ranks,
     ras,
     rdma_pairs,
     recorders,
 )
+from busbw.parsers.stall.case import Case, case_of, ended, movement_of
 from busbw.parsers.stall.evidence import NodeEvidence
 from busbw.parsers.stall.job import Job, RequestedJob, StallEvidence, job_of
-from busbw.parsers.stall.ras import RasView
-from busbw.parsers.stall.recorders import RankDump
-from busbw.parsers.stall.suspect import Strength, Suspect, ranks_text
-from busbw.parsers.stall.ticket import fits_scheduler, plain
+from busbw.parsers.stall.steps import fixes
+from busbw.parsers.stall.suspect import Strength, Suspect
 from busbw.parsers.stall.timeline import stalled_since, timeline, watchdog_left
 from busbw.parsers.stall.verdict import StallClass, StallVerdict
 
@@ -74,44 +72,22 @@ _CERTAIN = ("stall-rank-stopped", "stall-job-suspended")
 _MOST_FINDINGS = 6
 
 
-@dataclass(frozen=True, slots=True)
-class _Case:
-    """The evidence, and what was computed from it once."""
-
-    evidence: StallEvidence
-    job: Job
-    by_name: dict[str, NodeEvidence]
-    views: tuple[RasView, ...]
-    dumps: tuple[RankDump, ...]
-
-    @property
-    def nodes(self) -> tuple[NodeEvidence, ...]:
-        return self.evidence.nodes
-
-
-def _case(evidence: StallEvidence) -> _Case:
-    job = job_of(evidence)
-    by_name = {each.node: each for each in evidence.nodes}
-    views = ras.view(evidence.nodes, job)
-    return _Case(evidence, job, by_name, views, recorders.gather(evidence.nodes))
-
-
 def judge(evidence: StallEvidence) -> StallVerdict:
     """The verdict on the job: its findings, the culprit first."""
-    case = _case(evidence)
+    case = case_of(evidence)
     job, nodes = case.job, case.nodes
     suspects = _sorted(_suspects(case))
     facts = [suspect for suspect in suspects if suspect.strength is Strength.FACT]
-    movement = _movement(job, nodes, case.views)
+    movement = movement_of(job, nodes, case.views)
     culprit: Suspect | None = None
     shown: list[Suspect] = []
-    if job.plan is None and (not job.ranks or 2 * _ended(case) > len(job.ranks)):
+    if job.plan is None and (not job.ranks or 2 * ended(case) > len(job.ranks)):
         kind = StallClass.NO_JOB
         silent = [suspect for suspect in suspects if suspect.source == "reach"]
-        findings = [_no_job(case), *(_finding(each, case, suspects) for each in silent)]
+        findings = [no_culprit.no_job(case), *(_finding(each, case, suspects) for each in silent)]
     elif movement is not None and not any(_stops(fact, job) for fact in facts):
         kind = StallClass.MOVING
-        findings = [_moves(movement, facts, job)]
+        findings = [no_culprit.moves(movement, facts, job)]
         findings += [_finding(each, case, suspects, spare=True, moves=True) for each in facts]
     elif suspects:
         culprit = suspects[0]
@@ -120,7 +96,7 @@ def judge(evidence: StallEvidence) -> StallVerdict:
         findings = [_finding(culprit, case, suspects)]
         findings += [_finding(each, case, suspects, spare=_is_mute(each)) for each in shown[1:]]
     else:
-        kind, only = _unexplained(case)
+        kind, only = no_culprit.unexplained(case)
         findings = [only]
     if job.plan is not None and job.plan.position:
         findings = [replace(each, title=f"{each.title} ({job.plan.position})") for each in findings]
@@ -151,14 +127,14 @@ def judge(evidence: StallEvidence) -> StallVerdict:
 
 def moving(evidence: StallEvidence) -> bool:
     """Whether the job goes on: data moves, or RAS counts more operations in the second sample."""
-    case = _case(evidence)
-    return _movement(case.job, case.nodes, case.views) is not None
+    case = case_of(evidence)
+    return movement_of(case.job, case.nodes, case.views) is not None
 
 
 def launched(evidence: StallEvidence) -> tuple[int, int] | None:
     """Operations launched by the rank that is furthest behind, and by the furthest ahead in its
     communicator; None = the job is not there, or RAS does not say."""
-    case = _case(evidence)
+    case = case_of(evidence)
     return ras.least_launched(case.views) if case.job.name else None
 
 
@@ -167,31 +143,7 @@ def _stops(fact: Suspect, job: Job) -> bool:
     return fact.id in _SETTLED if job.plan is not None else fact.id not in _SURVIVABLE
 
 
-def _ended(case: _Case) -> int:
-    """Ranks that ended between the samples."""
-    return sum(
-        rank.second is None
-        for rank in case.job.ranks
-        if case.by_name[rank.node].samples[1] is not None
-    )
-
-
-def _movement(job: Job, nodes: Sequence[NodeEvidence], views: Sequence[RasView]) -> str | None:
-    """What shows that a job goes on; None = nothing."""
-    if ras.moved(views):
-        return "the operation counts of RAS rose between two answers"
-    traffic = [(each, network.moved(each, job.name)) for each in nodes if job.on(each.node)]
-    movers = [(each, moved) for each, moved in traffic if moved.moving]
-    if not movers:
-        return None
-    busiest, most = max(movers, key=lambda item: item[1].total_bytes)
-    return (
-        f"data moves on {len(movers)} of {len(traffic)} nodes; on {busiest.node} between the"
-        f" samples: {most.text()}"
-    )
-
-
-def _suspects(case: _Case) -> Iterator[Suspect]:
+def _suspects(case: Case) -> Iterator[Suspect]:
     job, nodes, every = case.job, case.by_name, case.nodes
     unreachable = case.evidence.unreachable
     names = [each.node for each in unreachable]
@@ -267,7 +219,7 @@ def _same_fault(one: Suspect, other: Suspect) -> bool:
 
 def _finding(
     suspect: Suspect,
-    case: _Case,
+    case: Case,
     suspects: Sequence[Suspect],
     *,
     spare: bool = False,
@@ -289,7 +241,7 @@ def _finding(
         _where(suspect, case.job),
         (*suspect.evidence, *(s.evidence[0] for s in agreeing[:3] if s.evidence)),
         cause=_cause(suspect, entry.cause, moves=moves),
-        fixes=_fixes(suspect, case, spare=spare),
+        fixes=fixes(suspect, case, spare=spare),
         verify=entry.verify if case.job.plan is None else ("busbw run",),
         confidence=confidence,
         effect=1.0,
@@ -329,198 +281,7 @@ def _same_place(one: Suspect, other: Suspect) -> bool:
     return bool(set(one.ranks) & set(other.ranks) or set(one.nodes) & set(other.nodes))
 
 
-def _fixes(suspect: Suspect, case: _Case, *, spare: bool = False) -> tuple[Fix, ...]:
-    """The catalogue's steps with the names that are known. No step acts on a node that is not known
-    to be the fault's: of a path, of several places where a rank may be, of an address of nobody.
-    `spare` as in `_finding`."""
-    job = case.job
-    values = {"REASON": plain(suspect.reason or suspect.title)}
-    known = {*case.by_name, *(each.node for each in case.evidence.unreachable)}
-    if len(suspect.nodes) == 1 and suspect.nodes[0] in known:
-        values["NODE"] = shlex.quote(suspect.nodes[0])
-    if suspect.devices:
-        values["PLACE"] = shlex.quote(suspect.devices[0])
-        values["INTERFACE"] = shlex.quote(suspect.devices[0].partition("/")[0])
-    # busbw has ended a launch of its own, and its processes with it.
-    if suspect.pids and job.plan is None:
-        values["PID"] = " ".join(map(str, suspect.pids))
-    slurm = next((rank.process.variable("SLURM_JOB_ID") for rank in job.ranks), None)
-    if slurm:
-        values["JOB"] = shlex.quote(slurm)
-    return _steps(suspect.id, values, case, spare=spare)
-
-
-def _steps(
-    finding_id: str, values: Mapping[str, str], case: _Case, *, spare: bool = False
-) -> tuple[Fix, ...]:
-    """The steps of an entry that a person can take now."""
-    steps = (_step(fix, values, case, spare=spare) for fix in catalogue.fixes(finding_id))
-    return tuple(step for step in steps if step is not None)
-
-
-def _settling(finding_id: str, case: _Case) -> tuple[str, ...]:
-    """What would settle it and was not done."""
-    return tuple(text for text in catalogue.entry(finding_id).settle if _open(text, case))
-
-
-def _open(text: str, case: _Case) -> bool:
-    """Whether it can still be done: stacks are read once, and a launch of our own has ended."""
-    done = case.job.plan is not None or any(each.stacks for each in case.nodes)
-    return not (done and "--stacks" in text)
-
-
-_CAPITALS = re.compile(r"\b(?:NODE|PID|JOB|INTERFACE)\b")
-
-
-def _step(fix: Fix, values: Mapping[str, str], case: _Case, *, spare: bool) -> Fix | None:
-    """One step with the commands whose words are all known and that the job's scheduler has; None =
-    none of its commands is left, or it harms what is spared."""
-    job = case.job
-    if spare and (fix.disruptive or fix.needs == "scheduler-admin"):
-        return None
-    fitting = [
-        command
-        for command in fix.commands
-        if set(_CAPITALS.findall(command)) <= values.keys()
-        and fits_scheduler(command, job.name, job.ranks)
-        and _open(command, case)
-    ]
-    if fix.commands and not fitting:
-        return None
-    if "NODE" not in values:
-        fix = replace(fix, summary=fix.summary.replace(", without this node", ""))
-    (whole,) = catalogue.with_values((replace(fix, commands=tuple(fitting)),), **values)
-    return whole
-
-
-def _moves(movement: str, facts: Sequence[Suspect], job: Job) -> Finding:
-    """That it goes on. Whether as fast as it should two samples cannot show; a launch of our own is
-    asked about because it gives no new result."""
-    evidence = (Evidence(job.record, None, movement),)
-    if job.plan is None:
-        return Finding(
-            "job-moves",
-            Status.WARN if facts else Status.PASS,
-            "the job makes progress: no stall seen",
-            (),
-            evidence,
-            would_settle=catalogue.entry("job-moves").settle,
-        )
-    entry = catalogue.entry("slow-but-moving")
-    return Finding(
-        "slow-but-moving",
-        Status.UNKNOWN,
-        "slow, not stalled: data still moves, but no new result",
-        (),
-        evidence,
-        cause=entry.cause,
-        would_settle=entry.settle,
-    )
-
-
-def _unexplained(case: _Case) -> tuple[StallClass, Finding]:
-    """No suspect: not in a collective at all, or held up where nothing that was read shows it."""
-    job, nodes = case.job, case.nodes
-    frozen = ras.frozen(case.views)
-    in_nccl = frozen is not None or case.dumps or network.connected(nodes, job)
-    if job.plan is None and not in_nccl:
-        return StallClass.OUTSIDE, _outside(case)
-    evidence = []
-    if frozen is not None:
-        text = "RAS: all ranks launched the same, and nothing since the answer before"
-        evidence.append(Evidence(frozen.node.artefact, frozen.line_no, text))
-    for each in nodes[:4]:
-        text = f"{each.node}: between the samples {network.moved(each, job.name).text()}"
-        evidence.append(Evidence(each.artefact, None, text))
-    entry = catalogue.entry("stall-unexplained")
-    return StallClass.UNKNOWN, Finding(
-        "stall-unexplained",
-        Status.FAIL,
-        "no progress, and no node shows why: all ranks are there and wait, links are up, nothing"
-        " moves",
-        (),
-        tuple(evidence),
-        cause=entry.cause,
-        fixes=_steps("stall-unexplained", {}, case),
-        confidence=Confidence.POSSIBLE,
-        also=("size-mismatch", "all-launched-not-completed"),
-        would_settle=_settling("stall-unexplained", case),
-    )
-
-
-def _outside(case: _Case) -> Finding:
-    job = case.job
-    busy = tuple(
-        rank.rank
-        for rank in job.ranks
-        if ranks.activity(rank, case.by_name[rank.node]) == "uses the CPU"
-    )
-    doing = f"{ranks_text(busy)} use the CPU" if busy else "all ranks sleep"
-    return Finding(
-        "stall-not-in-nccl",
-        Status.FAIL,
-        f"the {len(job.ranks)} ranks are not in a collective: {doing}, and they have no connection"
-        " with each other",
-        tuple(dict.fromkeys(rank.node for rank in job.ranks)),
-        tuple(
-            Evidence(
-                each.artefact, each.ranks_line_no, f"{each.node}: {len(job.on(each.node))} ranks"
-            )
-            for each in case.nodes[:4]
-        ),
-        cause=catalogue.entry("stall-not-in-nccl").cause,
-        fixes=_steps("stall-not-in-nccl", {}, case),
-        confidence=Confidence.LIKELY,
-    )
-
-
-def _no_job(case: _Case) -> Finding:
-    nodes, requested = case.nodes, case.evidence.requested
-    ended = _ended(case)
-    if ended:
-        return Finding(
-            "stall-no-job",
-            Status.UNKNOWN,
-            f"the job ended between the samples: {ended} of its ranks",
-            (),
-            _on_each(nodes, "its ranks ended between the samples"),
-        )
-    if not nodes:
-        return Finding(
-            "stall-no-job",
-            Status.UNKNOWN,
-            "no node could be reached, so nothing was looked at",
-            tuple(each.node for each in case.evidence.unreachable),
-            (),
-        )
-    entry = catalogue.entry("stall-no-job")
-    name = requested.mark or "a parallel job"
-    if requested.pid:
-        name = f"pid {requested.pid}"
-    if requested.slurm:
-        name = f"Slurm job {requested.slurm}"
-    return Finding(
-        "stall-no-job",
-        Status.UNKNOWN,
-        f"no rank of {name} runs on {_these(len(nodes))}, or its processes may not be read",
-        tuple(each.node for each in nodes),
-        _on_each(nodes, "no process with a rank in its environment"),
-        cause=entry.cause,
-        would_settle=entry.settle,
-    )
-
-
-def _these(count: int) -> str:
-    return "this node" if count == 1 else f"these {count} nodes"
-
-
-def _on_each(nodes: Sequence[NodeEvidence], text: str) -> tuple[Evidence, ...]:
-    return tuple(
-        Evidence(each.artefact, each.ranks_line_no, f"{each.node}: {text}") for each in nodes[:4]
-    )
-
-
-def _other_jobs(case: _Case, culprits: Sequence[str]) -> list[str]:
+def _other_jobs(case: Case, culprits: Sequence[str]) -> list[str]:
     """One sentence per other job: whether it is hung too, and whether it shares a leaf with the
     culprit; then it is the fabric, not the job."""
     leaves = case.evidence.leaves
@@ -534,7 +295,7 @@ def _other_jobs(case: _Case, culprits: Sequence[str]) -> list[str]:
         on_leaf = ""
         if near:
             on_leaf = f", {len(near)} of them on the culprit's leaf {', '.join(sorted(flagged))}"
-        moves = _movement(other, case.nodes, ras.view(case.nodes, other)) is not None
+        moves = movement_of(other, case.nodes, ras.view(case.nodes, other)) is not None
         state = "it moves" if moves else "nothing moves there either"
         notes.append(
             f"{other.name or 'a job without a name'}: {len(other.ranks)} ranks on {len(places)} of"
@@ -543,7 +304,7 @@ def _other_jobs(case: _Case, culprits: Sequence[str]) -> list[str]:
     return notes
 
 
-def _strangers(case: _Case) -> list[str]:
+def _strangers(case: Case) -> list[str]:
     """Nodes that did not answer and are none of the job's: all its ranks were found."""
     job = case.job
     if not job.ranks or job.world is None or job.missing:

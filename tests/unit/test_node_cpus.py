@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 from busbw.assess import node_cpus
 from busbw.model import Confidence, Finding, Status
-from busbw.parsers.tools import counters
+from busbw.parsers.tools import cpu_shares
 from busbw.store import artefacts, run_directory
 from busbw.store.artefacts import CounterFile, CountersArtefact
 from busbw.store.run_directory import RunDir
@@ -27,16 +27,16 @@ def text(periods: int, stopped: int, group: str = LAB, tasks: str = "") -> str:
 
 def test_the_group_that_was_stopped_most_is_read_with_its_line() -> None:
     before, after = text(4, 0), text(59, 45)
-    assert counters.throttling(before, after) == counters.Throttling(LAB, 55, 45, 4)
+    assert cpu_shares.throttling(before, after) == cpu_shares.Throttling(LAB, 55, 45, 4)
     assert after.splitlines()[3] == f"{LAB}:nr_throttled 45"
 
 
 def test_no_limit_no_section_and_counters_that_began_anew_say_nothing() -> None:
-    assert counters.throttling(text(0, 0), text(0, 0)) is None
-    assert counters.throttling("", text(59, 45)) is None
-    assert counters.throttling(text(4, 0), "== tcp\n== end\n") is None
-    assert counters.throttling(text(59, 45), text(4, 0)) is None
-    assert counters.throttling(text(4, 0, "/sys/fs/cgroup/a/cpu.stat"), text(59, 45)) is None
+    assert cpu_shares.throttling(text(0, 0), text(0, 0)) is None
+    assert cpu_shares.throttling("", text(59, 45)) is None
+    assert cpu_shares.throttling(text(4, 0), "== tcp\n== end\n") is None
+    assert cpu_shares.throttling(text(59, 45), text(4, 0)) is None
+    assert cpu_shares.throttling(text(4, 0, "/sys/fs/cgroup/a/cpu.stat"), text(59, 45)) is None
 
 
 def kept(root: Path, launches: dict[str, dict[str, tuple[int, int]]]) -> RunDir:
