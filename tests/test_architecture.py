@@ -201,7 +201,7 @@ OPENS = {
     "busbw.fabrics.fabric": "tables of the package",
     "busbw.playbook": "playbooks of the package",
     "busbw.run.controller": "the boot of this machine and its processes, from /proc",
-    "busbw.run.planning": "the payload of the package",
+    "busbw.run.binaries": "the payload of the package",
     "busbw.cli": "/dev/null",
     "busbw.cli.check": "/proc/self/stat",
     "busbw.cli.outputs": "$GITHUB_STEP_SUMMARY, to append",

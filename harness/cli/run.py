@@ -62,7 +62,7 @@ def run(args: argparse.Namespace) -> int:
 
         own_plans.require_plan(run_directory.open_existing(args.resume).path, trust=args.trust)
     become_allocated(args)
-    from busbw.run import planning
+    from busbw.run import binaries, planning
 
     with workers(args) as pods, ExitStack() as stack:
         if args.dry_run:
@@ -70,7 +70,7 @@ def run(args: argparse.Namespace) -> int:
 
             options = run_options.options_of(args)
             plan = planning.new_plan(options)
-            benchmark = planning.benchmark(options, plan, fetch=False)
+            benchmark = binaries.benchmark(options.nccl_tests, plan, fetch=False)
             sys.stdout.write(dry_run(plan, benchmark, verbose=args.verbose > 0))
             return 0
         return _execute(args, pods, stack)

@@ -7,12 +7,11 @@ import os
 from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
-from importlib import resources
 from pathlib import Path
 
 import busbw
 from busbw import assess, inventory, playbook
-from busbw.building import recipe, sources
+from busbw.building import sources
 from busbw.building.recipe import Benchmark
 from busbw.compare import earlier
 from busbw.compare import plan as interleaving_plan
@@ -27,7 +26,7 @@ from busbw.launch import FabricFacts, env
 from busbw.launch.choose import choose as choose_launcher
 from busbw.model import Cluster
 from busbw.playbook import Playbook, contract
-from busbw.run import controller
+from busbw.run import binaries, controller
 from busbw.store import artefacts, own_builds, own_plans, run_directory
 from busbw.store.artefacts import ReachArtefact
 from busbw.store.plan import SCHEMA, Interleaving, RunPlan
@@ -109,7 +108,7 @@ def prepare(options: RunOptions, started: str, stack: ExitStack) -> Prepared:
 
     if options.replay:
         recording, run, plan, transport = replayed(options.replay, options.out, started)
-        payload = sources.kept(recording) or benchmark(options, plan)
+        payload = sources.kept(recording) or binaries.benchmark(options.nccl_tests, plan)
         sources.keep(run, payload)
         return Prepared(
             run, plan, transport, payload, (f"replay of {recording.run_id}: no node is contacted",)
@@ -134,7 +133,7 @@ def _resumed(
     plan = assess.load_plan(run)
     enter_lab(plan)
     stack.enter_context(run_directory.locked(run))
-    payload = _begun_with(run, options, plan)
+    payload = binaries.begun_with(run, options.nccl_tests, plan)
     set_aside_unfinished(run)
     plan = dataclasses.replace(
         plan,
@@ -148,7 +147,7 @@ def _resumed(
 def _new(options: RunOptions, started: str, stack: ExitStack) -> tuple[RunDir, RunPlan, Benchmark]:
     """A run directory with its plan, its benchmark, and what earlier runs measured."""
     plan = new_plan(options, started=started)
-    payload = benchmark(options, plan)
+    payload = binaries.benchmark(options.nccl_tests, plan)
     run = run_directory.create(options.out, started, plan.playbook.name)
     stack.enter_context(run_directory.locked(run))
     sources.keep(run, payload)
@@ -168,7 +167,7 @@ def _notes(plan: RunPlan, payload: Benchmark) -> tuple[str, ...]:
             f" {plan.head}; {profile_note(plan)}"
         ),
         *plan.cluster.notes,
-        *_benchmark_notes(payload),
+        *binaries.notes(payload),
     ]
     notes += [
         f"found in your shell, ignored: {item.partition('=')[0]}; pass it with --env"
@@ -454,80 +453,3 @@ def set_aside_unfinished(run: RunDir) -> None:
         )
         if of_case or (name.startswith("preflight/") and "preflight.json" not in names):
             run.set_aside(name)
-
-
-def benchmark(options: RunOptions, plan: RunPlan, *, fetch: bool = True) -> Benchmark:
-    """Where the binaries come from: --nccl-tests, else the host-memory payload where the playbook
-    asks for it. `fetch` = False asks no address.
-
-    Raises:
-        UsageError: the playbook wants nccl-tests and none was given, or what was given is not
-        nccl-tests.
-        BuildError: the address does not give it.
-    """
-    if options.nccl_tests:
-        payload = sources.take(options.nccl_tests, fetch=fetch)
-        # Where no GPU is, what stands in for CUDA's runtime and NCCL is built beside it.
-        return (
-            sources.with_files(payload, _packaged("shim", "busbw-shim/"))
-            if payload.cuda and plan.cluster.emulated
-            else payload
-        )
-    if plan.playbook.payload == "lab":
-        return Benchmark(recipe.archive(_packaged("payload", "")))
-    raise UsageError(
-        f"playbook {plan.playbook.name} measures with nccl-tests, and none was given",
-        seen="no --nccl-tests",
-        next_step=(
-            "--nccl-tests PATH: its source folder or archive here, or an absolute folder of"
-            " binaries that is on every node"
-        ),
-    )
-
-
-def _packaged(folder: str, below: str) -> dict[str, bytes]:
-    return {
-        f"{below}{entry.name}": entry.read_bytes()
-        for entry in (resources.files("busbw.lab") / folder).iterdir()
-        if entry.is_file()
-    }
-
-
-def _begun_with(run: RunDir, options: RunOptions, plan: RunPlan) -> Benchmark:
-    """What a run that goes on measures with: what it was begun with.
-
-    Raises:
-        UsageError: --nccl-tests names something else.
-    """
-    first = sources.kept(run)
-    if first is None:
-        payload = benchmark(options, plan)
-        sources.keep(run, payload)
-        return payload
-    if options.nccl_tests and options.nccl_tests != first.origin:
-        payload = benchmark(options, plan)
-        if (payload.sources, payload.directory) != (first.sources, first.directory):
-            raise UsageError(
-                f"--nccl-tests {options.nccl_tests} is not what {run.run_id} was begun with",
-                seen=f"begun with {first.origin or 'the host-memory payload'}",
-                next_step=(
-                    "--resume without --nccl-tests; what is measured with another build is"
-                    " another run"
-                ),
-            )
-    return first
-
-
-def _benchmark_notes(payload: Benchmark) -> list[str]:
-    """Which nccl-tests was taken, with what pins it."""
-    if payload.sources is None or not payload.origin:
-        return []
-    pins = [
-        f"{name} {value}"
-        for name, value in (("commit", payload.commit), ("SHA-256", payload.sha256))
-        if value
-    ]
-    return [
-        f"nccl-tests {payload.version or 'of an unknown version'} from {payload.origin}"
-        + (f" ({', '.join(pins)})" if pins else "")
-    ]

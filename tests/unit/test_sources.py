@@ -27,7 +27,7 @@ from busbw.building.recipe import Benchmark
 from busbw.errors import BusbwError, UsageError
 from busbw.fabrics import fabric
 from busbw.model import Cluster, Node
-from busbw.run import planning
+from busbw.run import binaries
 from busbw.store import own_figures, run_directory
 from busbw.store.plan import RunPlan
 
@@ -493,12 +493,10 @@ def test_a_run_that_goes_on_needs_no_word_of_its_benchmark_and_refuses_another(
     first = sources.take(str(own))
     run, plan = begun(tmp_path, first)
     own.unlink()
-    assert planning._begun_with(run, planning.RunOptions("quick", nccl_tests=None), plan) == first
-    assert (
-        planning._begun_with(run, planning.RunOptions("quick", nccl_tests=str(own)), plan) == first
-    ), "named again, and not even looked at"
+    assert binaries.begun_with(run, None, plan) == first
+    assert binaries.begun_with(run, str(own), plan) == first, "named again, and not even looked at"
     with pytest.raises(UsageError) as caught:
-        planning._begun_with(run, planning.RunOptions("quick", nccl_tests=str(other)), plan)
+        binaries.begun_with(run, str(other), plan)
     assert caught.value.lines() == (
         f"error: --nccl-tests {other} is not what {run.run_id} was begun with",
         f"seen: begun with {own}",
@@ -511,9 +509,7 @@ def test_a_run_that_was_cut_off_before_it_recorded_its_benchmark_takes_the_one_t
 ) -> None:
     run, plan = begun(tmp_path, None)
     (tmp_path / "n.tar.gz").write_bytes(PACKED)
-    chosen = planning._begun_with(
-        run, planning.RunOptions("quick", nccl_tests=str(tmp_path / "n.tar.gz")), plan
-    )
+    chosen = binaries.begun_with(run, str(tmp_path / "n.tar.gz"), plan)
     assert (chosen.sources, sources.kept(run)) == (PACKED, chosen)
 
 
