@@ -14,7 +14,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from busbw.parsers.findings.catalogue import Weight
-from busbw.parsers.findings.evidence import NO_PLACE, Clue, EvidenceSet, lines_of
+from busbw.parsers.findings.evidence import NO_PLACE, Clue, EvidenceSet, Place, lines_of
 from busbw.parsers.findings.named_places import NO_HOST
 from busbw.parsers.logs.scan import Pattern
 
@@ -23,6 +23,8 @@ _BELOW = (
     r"+(?:\[\S+\] on node )?[\w.-]+\s*$"
 )
 """The host of a help block, below what the block reports."""
+_PEER = r"^\s*Peer host\s*:"
+"""In a block with a peer the local host is the one that noticed."""
 _ABOVE = r"(?-i:^NodeName=\S+ |^Name: +[a-z0-9][\w.-]*\s*$)"
 """The heading of an object's listing."""
 _FAILED_HOST = r"^\s*host {6}: [\w.-]+\s*$"
@@ -36,6 +38,7 @@ _HOST = re.compile(r"\bhost {6}: (?P<torch>[\w.-]+)|error: (?P<task>[\w.-]+): ta
 _NAME = re.compile(r"(?:on node |=|: +)(?P<name>(?=[\w-]*[A-Za-z])[\w.-]+)\s*(?:$|(?= \w+=))")
 _NEAR_BELOW, _NEAR_ABOVE = 12, 80
 """Lines at most between a line and the one that states whose it is."""
+_PEER_WITHIN = 4
 _KEEP = 256
 _MOST_HOSTS = 4
 """Hosts of ranks that are added: of more, the ranks say enough."""
@@ -50,7 +53,7 @@ class _Owner(NamedTuple):
 
 def patterns() -> tuple[Pattern, ...]:
     """What to search texts for."""
-    blocks = (Pattern(each, each, keep=_KEEP) for each in (_BELOW, _ABOVE, _FAILED_TASK))
+    blocks = (Pattern(each, each, keep=_KEEP) for each in (_BELOW, _PEER, _ABOVE, _FAILED_TASK))
     return (
         *blocks,
         Pattern(_FAILED_HOST, _FAILED_HOST, keep=_KEEP, after=1),
@@ -99,9 +102,12 @@ def _names_owner(clue: Clue) -> bool:
 def _owners(evidence: EvidenceSet, pattern: str) -> Mapping[int, Sequence[_Owner]]:
     """Text → the lines that state whose block it is, in order."""
     owners: dict[int, list[_Owner]] = {}
+    peers = {line.place for line in lines_of(evidence, _PEER)}
     for line in lines_of(evidence, pattern):
         match = _NAME.search(line.text)
-        if match is not None:
+        text, line_no = line.place
+        has_peer = any(Place(text, line_no + n) in peers for n in range(1, _PEER_WITHIN))
+        if match is not None and not has_peer:
             form = "pod {}" if line.text.startswith("Name:") else "{}"
             owner = _Owner(line.place.line_no, form.format(match["name"]))
             owners.setdefault(line.place.text, []).append(owner)

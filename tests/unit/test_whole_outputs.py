@@ -200,7 +200,7 @@ def test_of_several_exceptions_the_last_failure_begins_with_the_first_of_its_own
     ],
 )
 def test_a_job_that_did_its_work_was_not_stopped_by_what_stands_before(end: str) -> None:
-    text = "./env.sh: line 3: mpirun: command not found\n" + steps(5)
+    text = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB\n" + steps(5)
     assert findings(text)[0].confidence is not Confidence.POSSIBLE
     assert all(each.confidence is Confidence.POSSIBLE for each in findings(text + end))
 
@@ -429,7 +429,7 @@ def test_a_warning_is_no_cause_beside_the_exception_that_ended_the_job() -> None
     found = {each.id: each.confidence for each in findings(warning + steps(20) + crash)}
     assert next(iter(found)) == "program-error"
     assert found["python-package-missing"] is Confidence.POSSIBLE
-    assert findings(warning)[0].confidence is Confidence.LIKELY
+    assert ids(warning)[0] == "python-package-missing"
 
 
 def test_advice_to_set_a_variable_is_no_rejected_setting() -> None:
