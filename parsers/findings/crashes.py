@@ -48,6 +48,7 @@ EXCEPTION = (
     r"|\braised an exception: |\b(?:Unhandled|Uncaught) exception\b"
     r"|Accelerator Fatal Error: |^(?:Rank \d+: )?FATAL ERROR: |\bFOAM FATAL (?:IO )?ERROR\b|FATAL CALLED FROM FILE"
     r"|^ERROR(?: on proc \d+)?: .{1,200}\(\S+\.(?:cpp|h):\d+\)|^ +Error in routine \S+ \(|^Fatal error:\s*$"
+    r"|\\n(?-i:(?:[\w.]{1,120}\.)?[A-Z]\w{0,60}(?:Error|Exception)): "
     r"|^Could not override '|^Key '\S+' is not in struct|^fatal error: (?:all goroutines|concurrent map|runtime: )"
 )
 """The last line of an uncaught exception, as far as a line alone shows it."""

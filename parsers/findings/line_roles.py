@@ -56,7 +56,7 @@ _CONSEQUENCE = Pattern(
     r"|Killing subprocess|Received signal|Process received signal|\] Signal: |-> \d+\s*$"
     r"|unhandled (?:system|cuda) error|remote process exited|Job step aborted|poll for event"
     r"|check exit codes|Fatal error in (?:internal_|P?MPI)|MPI_ERRORS_ARE_FATAL|_step_signal"
-    r"|error stack:|^\s*(?:frame #|at \S+\(|#\d+ )|Traceback \(most recent|^\s+File \"",
+    r"|error stack:|^\s*(?:frame #|at \S+\(|#\d+ )|Traceback \(most recent(?!.*\\n)|^\s+File \"",
 )
 _REASON = Pattern(
     "reason",

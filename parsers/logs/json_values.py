@@ -169,7 +169,8 @@ _KEYS = (
 _PAYLOADS = ("jsonPayload", "_source", "result", "body")
 """Objects in which it stands, in records of Google Cloud Logging, Elasticsearch, Splunk,
 OpenTelemetry."""
-_REASONS = ("error", "err", "reason", "cause", "exception", "stderr")
+_STACKS = ("exc_info", "exc_text", "stack_trace", "stacktrace", "traceback", "stack")
+_REASONS = ("error", "err", "reason", "cause", "exception", "stderr", *_STACKS)
 """Fields beside the line in which programs that log in JSON say why."""
 _REASON_KEYS = frozenset(_REASONS)
 _INNER = (*_REASONS, "message", "msg")
@@ -298,6 +299,14 @@ def _reasons(
     """What the fields of these names say, each in one line, and those of objects inside."""
     for key, value in record.items():
         if isinstance(value, str) and value and key in keys:
-            yield " ".join(value.split())
+            yield " ".join(_raised(value).split())
         elif depth and isinstance(value, dict):
             yield from _reasons(mapping(value), _INNER, depth - 1)
+
+
+def _raised(text: str) -> str:
+    """Of a traceback what was raised, which stands last in Python; any other text as it is."""
+    if not text.lstrip().startswith("Traceback (most recent call last)"):
+        return text
+    ends = [line for line in text.splitlines() if line[:1].strip()]
+    return ends[-1] if len(ends) > 1 else text

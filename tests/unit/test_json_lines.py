@@ -82,6 +82,12 @@ def test_what_is_no_wrapped_log_is_given_as_it_is(data: bytes) -> None:
     assert b"".join(unwrapped(data[at : at + 3] for at in range(0, len(data), 3))) == data
 
 
+def test_of_a_traceback_in_another_field_the_line_has_what_was_raised() -> None:
+    stack = "Traceback (most recent call last):\n  File \"/a.py\", line 4\nKeyError: 'ids'\n"
+    record = json.dumps({"msg": "worker crashed", "exc_info": stack})
+    assert b"".join(unwrapped([record.encode() + b"\n"])) == b"worker crashed: KeyError: 'ids'\n"
+
+
 def test_what_a_program_says_of_an_error_in_other_fields_is_part_of_its_line() -> None:
     data = (
         b'{"level":"error","msg":"start failed","error":"no such device\\nat a.go:7"}\n'

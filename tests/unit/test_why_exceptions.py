@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from busbw.cli import why_reading
+from busbw.cli import main, why_reading
 from busbw.model import Finding
 from busbw.parsers.findings.diagnose import diagnose
 
@@ -111,6 +111,19 @@ def test_the_exception_that_says_why_comes_first(
     answer = first(text, folder=tmp_path)
     assert answer.id == finding
     assert words in answer.cause
+
+
+def test_an_exception_behind_an_escaped_line_end_is_read(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    log = tmp_path / "job.log"
+    log.write_text(
+        "2026-03-11 08:00:01 INFO torch cuda:0 step 2\n"
+        '2026-03-11 08:00:02 ERROR Traceback (most recent call last):\\n  File "/app/train.py", line 8, in'
+        " main\\n    x = batch['ids']\\nKeyError: 'ids'\n"
+    )
+    assert main(["why", str(log)]) == 1
+    assert "[program-error]" in capsys.readouterr().out.splitlines()[0]
 
 
 def test_the_traceback_in_another_file_comes_before_the_launcher(tmp_path: Path) -> None:
