@@ -417,12 +417,16 @@ def _lines(text: ReadText, columns: int) -> Iterator[str]:
             label = f"run {number} of {len(results)}: " if len(results) > 1 else ""
             yield from _result_lines(result, label, columns)
         if results:
-            yield from _problem_lines(_of_no_run(document), document.faults)
+            yield from _problem_lines(
+                _of_no_run(document), document.faults, complete=document.complete
+            )
         else:
             for label, value in document.summary:
                 yield f"  {one_line(label):<22} {one_line(value)}"
             yield from _check_lines(document)
-            yield from _problem_lines(document.problems, document.faults)
+            yield from _problem_lines(
+                document.problems, document.faults, complete=document.complete
+            )
     failures = tuple(f"line {each.line_no}: {each.text}" for each in text.failures)
     yield from _problem_lines(failures, failures)
 
@@ -457,7 +461,7 @@ def _result_lines(result: BenchmarkResult, label: str, columns: int) -> Iterator
         row_lines = _row_lines if columns >= _WIDE_TABLE else _narrow_row_lines
         yield from row_lines(result.rows)
         yield "  " + " · ".join(_best(result))
-    yield from _problem_lines(result.problems, result.faults)
+    yield from _problem_lines(result.problems, result.faults, complete=result.complete)
 
 
 def _row_lines(rows: Sequence[BenchmarkRow]) -> Iterator[str]:
@@ -523,11 +527,15 @@ def _best(result: BenchmarkResult) -> Iterator[str]:
         yield f"average {result.avg_busbw_gb_s:g} GB/s"
 
 
-def _problem_lines(problems: Sequence[str], faults: Sequence[str]) -> Iterator[str]:
+def _problem_lines(
+    problems: Sequence[str], faults: Sequence[str], *, complete: bool = False
+) -> Iterator[str]:
+    """complete: of a complete result what is no fault is a remark."""
+    label = "remark " if complete else "problem"
     for problem in problems[:_MOST_PROBLEMS]:
-        yield f"  {'BAD    ' if problem in faults else 'problem'} {one_line(problem)}"
+        yield f"  {'BAD    ' if problem in faults else label} {one_line(problem)}"
     if len(problems) > _MOST_PROBLEMS:
-        yield f"  problem and {len(problems) - _MOST_PROBLEMS} more (--json has them all)"
+        yield f"  {label} and {len(problems) - _MOST_PROBLEMS} more (--json has them all)"
 
 
 def register(parser: argparse.ArgumentParser) -> None:
@@ -581,7 +589,7 @@ def run(args: argparse.Namespace) -> int:
         levels = [each.levels for each in shown]
         if sum(map(bool, levels)) > 1:  # of one text it stands among the remarks
             for text in low_alltoall([level for of_text in levels for level in of_text]):
-                sys.stdout.write(f"\nproblem {text}\n")
+                sys.stdout.write(f"\nremark  {text}\n")
         return _worst(each.status for each in shown)
 
 

@@ -18,6 +18,7 @@ def document(diagnosis: Diagnosis, shown: tuple[Finding, ...], reading: Reading)
         "healthy": diagnosis.healthy,
         "unexplained": [_line(line) for line in diagnosis.unexplained],
         "notes": list(diagnosis.notes),
+        "remarks": list(reading.remarks),
         "problems": list(dict.fromkeys((*reading.problems, *reading.gaps))),
         "read": [{"file": text.artefact, "lines": text.lines} for text in texts],
     }

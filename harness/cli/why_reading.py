@@ -13,7 +13,7 @@ from busbw.cli.one_pass import OnePass
 from busbw.cli.pool import WORTH_WORKERS, read_each
 from busbw.cli.text_ends import with_end
 from busbw.errors import ReadError, UnknownLayout, UsageError
-from busbw.model import Evidence, Finding, Status
+from busbw.model import BenchmarkResult, Evidence, Finding, Status
 from busbw.parsers import tools
 from busbw.parsers.findings import searching
 from busbw.parsers.findings.evidence import EvidenceSet, Fact, Text
@@ -26,6 +26,7 @@ from busbw.text import decoded
 
 if TYPE_CHECKING:
     from busbw.model import RasReport, RunResult
+    from busbw.parsers.nccl_tests.shape import Level
     from busbw.parsers.stall.recorders import Progress
 
 
@@ -80,6 +81,8 @@ class _Records:
     """Why `busbw read` calls it incomplete."""
     remarks: tuple[str, ...] = ()
     """What `busbw read` remarks on tables that are complete and not bad."""
+    levels: tuple[Level, ...] = ()
+    """Of its tables of all_reduce and alltoall."""
     is_layout: bool = False
     """A format read it."""
     is_good: bool = False
@@ -135,6 +138,11 @@ def read(names: Sequence[str]) -> Reading:
         faults += reading.records.faults
         problems += reading.problems
         remarks += reading.records.remarks
+    levels = [reading.records.levels for reading in readings]
+    if sum(map(bool, levels)) > 1:  # of one text it stands among its remarks
+        from busbw.parsers.nccl_tests.shape import low_alltoall
+
+        remarks += low_alltoall([level for of_text in levels for level in of_text])
     if all_facts or results:
         from busbw.parsers.findings import facts  # its records take 50 ms to make
 
@@ -308,6 +316,12 @@ def _records(source: intake.Source, head: bytes, lines: OnePass, *, binary: bool
         from busbw.parsers.findings import facts
 
         measured = facts.from_records(source.name, records)
+    levels: tuple[Level, ...] = ()
+    if any(isinstance(each, BenchmarkResult) for each in records):
+        from busbw.parsers.nccl_tests.shape import level
+
+        tables = [each for each in records if isinstance(each, BenchmarkResult)]
+        levels = tuple(filter(None, map(level, tables)))
     bad = tuple(Evidence(source.name, None, fault) for fault in dict.fromkeys(faults))
     bad += outputs.errors
     missing = (*gaps, *outputs.gaps)
@@ -318,6 +332,7 @@ def _records(source: intake.Source, head: bytes, lines: OnePass, *, binary: bool
         bad,
         tuple(f"{source.name}: {gap}" for gap in missing),
         tuple(f"{source.name}: {remark}" for remark in remarks),
+        levels,
         is_layout,
         is_good=(is_layout or outputs.are_any) and not bad and not missing,
     )

@@ -25,6 +25,10 @@ _BEFORE = 40
 
 _PASSED_ON = "secondary-error"
 """It says that a line passes on another one's error: beside a cause it is no cause of its own."""
+_TOO_SHORT = "watchdog-timeout-short"
+"""It doubts that anything failed: beside a cause that is at least likely it says nothing."""
+_KERNEL_LINE = re.compile(r"\bkernel: |^\[ *\d+\.\d{6}\]|^\[\w{3} \w{3} [ \d]\d [\d:]{8} \d{4}\] ")
+"""A line of a kernel log, as dmesg, dmesg -T and syslog write it."""
 
 
 def answer(diagnosis: Diagnosis, shown: tuple[Finding, ...], reading: Reading) -> str:
@@ -36,6 +40,8 @@ def answer(diagnosis: Diagnosis, shown: tuple[Finding, ...], reading: Reading) -
     guesses = [each for each in possible if each.id not in consequences and each is not leader]
     if stated or leader is not None:
         guesses = [each for each in guesses if each.id != _PASSED_ON]
+    if stated:
+        guesses = [each for each in guesses if each.id != _TOO_SHORT]
     blocks = [_stated_lines(each, possible) for each in stated]
     if leader is not None:
         blocks.append(_leading_lines(leader, diagnosis, reading))
@@ -182,15 +188,15 @@ def _whole(value: object) -> int | None:
 def _more_evidence(texts: Iterable[Text]) -> str:
     """What would say more, as far as the texts do not have it."""
     lines = [line.text for text in texts for hit in text.hits for line in hit.examples]
+    is_given = any(map(_KERNEL_LINE.search, lines))
+    kernel = "" if is_given else ", and the kernel logs of the nodes (dmesg -T)"
     if any(" NCCL INFO " in line for line in lines):
-        return (
-            "give the logs of all ranks, one file each, and the kernel logs of the nodes (dmesg -T)"
-        )
+        return f"give the logs of all ranks, one file each{kernel}"
     if any(map(_OF_NCCL.search, lines)):
         settings = "NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,BOOTSTRAP,ENV,NET"
         return f"run again with {settings} and one file per rank, and give all files"
     if any(map(similar.is_of_field, lines)):
-        return "give the complete output of every rank, and the kernel logs of the nodes (dmesg -T)"
+        return f"give the complete output of every rank{kernel}"
     return (
         "read what the program itself says there; if a GPU job failed with it, give the whole"
         " output of that job"

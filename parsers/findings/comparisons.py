@@ -17,6 +17,9 @@ from busbw.parsers.findings.catalogue import (
 from busbw.parsers.findings.evidence import NO_PLACE, Clue, Fact
 from busbw.text import whole_number
 
+_DISTINCTIONS = frozenset({"loss"})
+"""What a counter counts: damage of a link, or lack of room."""
+
 
 def fact_clues(known: Catalogue, facts: Iterable[Fact]) -> tuple[Clue, ...]:
     """Clues from the facts. A `requires` that no fact meets excludes; an unknown one gives no
@@ -68,11 +71,16 @@ def _is_source(name: str, pattern: str) -> bool:
 def _fact_evidence(fact: Fact, expression: Expression) -> Evidence:
     """The fact with the comparison that is true and the values it read."""
     values = fact.record()
-    names = [name for name in expression.names() if name in values]
+    names = [name for name in expression.names() if _is_shown(name, values.get(name))]
     parts = [fact.evidence.text or fact.source]
     if names:
         parts.append(", ".join(f"{name} = {_value_text(values[name])}" for name in names))
     return Evidence(fact.evidence.artefact, fact.evidence.line_no, ": ".join(parts))
+
+
+def _is_shown(name: str, value: Value | None) -> bool:
+    """It is a quantity or a state that people know: not our own distinctions."""
+    return value is not None and not isinstance(value, bool) and name not in _DISTINCTIONS
 
 
 def _value_text(value: Value) -> str:

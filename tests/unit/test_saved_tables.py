@@ -81,7 +81,7 @@ def test_a_number_that_one_nic_would_carry_is_remarked_with_the_command_that_jud
     status, out = read(capsys, tmp_path / "slow.out", table(lambda _: 12.0, nodes=8))
     assert status == 0, "the NICs are not known: a remark, no judgement"
     assert (
-        "  problem low: busbw 12.00 GB/s at 1 GiB on 8 nodes x 8 H100 needs 85 Gb/s of network per node,"
+        "  remark  low: busbw 12.00 GB/s at 1 GiB on 8 nodes x 8 H100 needs 85 Gb/s of network per node,"
         " and most published runs of H100 have 8 x 400 Gb/s; this table does not name its NICs; not"
         " judged, busbw expect --gpu H100 --gpus-per-node 8 --nics <NxRATE> --fabric <profile>"
         " --collective all_reduce --nodes 8 --size 1073741824 --measured 12\n"
@@ -107,7 +107,7 @@ def test_usual_numbers_and_hardware_that_is_not_known_have_no_remark(
     busbw: float, nodes: int, gpu: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     status, out = read(capsys, tmp_path / "t.out", table(lambda _: busbw, nodes=nodes, gpu=gpu))
-    assert (status, "problem" in out, "BAD" in out) == (0, False, False), out
+    assert (status, "remark" in out, "BAD" in out) == (0, False, False), out
 
 
 def test_small_messages_are_not_called_low(
@@ -128,7 +128,7 @@ def test_a_network_that_small_messages_fill_is_called_low_too(
         table(lambda size: 1.2 if size < GIB else 1.19, nodes=2, sizes=sizes),
     )
     assert status == 0
-    assert "problem low: busbw 1.20 GB/s at 128 MiB on 2 nodes x 8 H100 needs 5 Gb/s" in out
+    assert "remark  low: busbw 1.20 GB/s at 128 MiB on 2 nodes x 8 H100 needs 5 Gb/s" in out
 
 
 def test_a_curve_that_falls_at_its_end_is_remarked(
@@ -140,7 +140,7 @@ def test_a_curve_that_falls_at_its_end_is_remarked(
     last = table(lambda size: 142.0 if size == 8 * GIB else 360.0, nodes=8, sizes=sizes)
     status, out = read(capsys, tmp_path / "last.out", last)
     assert status == 0
-    assert "  problem 8 GiB out of place gives 142.0 GB/s, after 360.0 GB/s at 8 MiB: some" in out
+    assert "  remark  8 GiB out of place gives 142.0 GB/s, after 360.0 GB/s at 8 MiB: some" in out
     three = table(lambda size: 142.0 if size >= 2 * GIB else 360.0, nodes=8, sizes=sizes)
     assert (
         "after 360.0 GB/s at 8 MiB, and 2 larger sizes no more: some"
@@ -157,17 +157,17 @@ def test_a_dip_and_placements_far_apart_are_remarked(
     status, out = read(capsys, tmp_path / "dip.out", dip)
     assert status == 0
     assert (
-        "  problem 2 GiB out of place gives 150.0 GB/s, its neighbours 360.0 GB/s and 360.0 GB/s:"
+        "  remark  2 GiB out of place gives 150.0 GB/s, its neighbours 360.0 GB/s and 360.0 GB/s:"
         " busbw why size-dip\n"
     ) in out
     apart = table(lambda _: 360.0, nodes=8, in_place=0.6)
     status, out = read(capsys, tmp_path / "apart.out", apart)
     assert status == 0
     assert (
-        "  problem 1 GiB gives 360.0 GB/s out of place and 216.0 GB/s in place, and 2 more sizes:"
+        "  remark  1 GiB gives 360.0 GB/s out of place and 216.0 GB/s in place, and 2 more sizes:"
     ) in out
     near = table(lambda size: 300.0 if size == 2 * GIB else 360.0, nodes=8, in_place=0.9)
-    assert "problem" not in read(capsys, tmp_path / "near.out", near)[1]
+    assert "remark" not in read(capsys, tmp_path / "near.out", near)[1]
 
 
 def test_no_published_figure_is_called_impossible() -> None:
@@ -203,7 +203,7 @@ def test_tables_of_one_measurement_that_contradict_each_other_are_remarked(
     status, out = read(
         capsys, path, table(lambda _: 475.0, nodes=8) + table(lambda _: 300.0, nodes=8)
     )
-    assert (status, f"  problem {remark}\n" in out) == (0, True)
+    assert (status, f"  remark  {remark}\n" in out) == (0, True)
     assert main(["why", str(path)]) == 0
     assert f"/two.out: {remark}\n" in capsys.readouterr().out
     for other in (
@@ -259,7 +259,7 @@ def test_bandwidths_in_another_unit_are_converted_and_reported_as_such(
     text = text.replace(f"{algbw:7.4f}", f"{algbw * share:.4f}")
     text = text.replace("240.0000", f"{240 * share:.4f}")
     status, out = read(capsys, tmp_path / "unit.out", text)
-    assert f"  problem the bandwidths are printed in {unit}, shown in GB/s here\n" in out
+    assert f"  remark  the bandwidths are printed in {unit}, shown in GB/s here\n" in out
     assert (status, "best busbw out of place 240.00 GB/s" in out) == (0, True)
     assert "average 240 GB/s" in out
 
@@ -289,8 +289,8 @@ def test_a_unit_that_the_numbers_contradict_is_bad_and_an_unknown_one_is_not_pas
     ("iters", "status", "said"),
     [
         ("iters: 0", 1, "BAD     no iteration was timed (iters: 0), and the rows have times"),
-        ("iters: 1", 0, "problem one iteration of each size timed: one late start of a rank"),
-        ("iters: 2", 0, "problem 2 iterations of each size timed"),
+        ("iters: 1", 0, "remark  one iteration of each size timed: one late start of a rank"),
+        ("iters: 2", 0, "remark  2 iterations of each size timed"),
         ("iters: 1 agg iters: 20 ", 0, ""),
     ],
 )

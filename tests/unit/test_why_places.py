@@ -5,8 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from busbw.cli import why_nodes, why_reading, why_text
-from busbw.model import Finding
+from busbw.model import Evidence, Finding
 from busbw.parsers.findings import diagnose
+from busbw.parsers.findings.evidence import EvidenceSet, Fact
 
 
 def _findings(folder: Path, **texts: str) -> tuple[Finding, ...]:
@@ -222,3 +223,38 @@ def test_a_task_that_srun_names_is_placed_on_its_host(tmp_path: Path) -> None:
         "srun: error: gpu-003: task 0: Exited with exit code 1\n"
     )
     assert _where(_findings(tmp_path, log=text), "disk-full") == ("gpu-003", "rank 0")
+
+
+def _answer(folder: Path, **texts: str) -> str:
+    for name, text in texts.items():
+        (folder / name).write_text(text)
+    reading = why_reading.read([str(folder)])
+    diagnosis = why_nodes.with_nodes(diagnose.diagnose(reading.evidence))
+    return why_text.answer(diagnosis, diagnosis.findings, reading)
+
+
+def test_beside_a_likely_cause_no_time_out_is_called_too_short(tmp_path: Path) -> None:
+    fell = "[91220.613900] NVRM: Xid (PCI:0000:9a:00): 79, GPU has fallen off the bus.\n"
+    page = _answer(tmp_path, **{"gpu-022.dmesg": fell, "train.log": _expired(3)})
+    assert "gpu-fell-off-bus" in page
+    assert "watchdog-timeout-short" not in page
+
+
+def test_a_kernel_log_that_was_given_is_not_asked_for(tmp_path: Path) -> None:
+    lost = (
+        "[Wed Mar 11 03:05:10 2026] INFO: task python3:20111 blocked for more than 122 seconds.\n"
+    )
+    asked = "srun: error: gpu-07: task 25: Exited with exit code 1\nRuntimeError: NaN in layer 3\n"
+    (tmp_path / "b").mkdir()
+    assert "kernel logs" in _answer(tmp_path / "b", log=asked)
+    page = _answer(tmp_path, **{"gpu-07.dmesg": lost, "train.log": asked})
+    assert "  next " in page
+    assert "kernel logs" not in page
+
+
+def test_an_evidence_line_has_no_words_of_our_own() -> None:
+    values = (("state", "DOWN"), ("most_alike_active", True))
+    fact = Fact("preflight:rdma.port_state", values, Evidence("ibstat", None, "mlx5_3"))
+    evidence = EvidenceSet(facts=(fact,))
+    texts = {item.text for each in diagnose.diagnose(evidence).findings for item in each.evidence}
+    assert texts == {"mlx5_3: state = DOWN"}

@@ -25,6 +25,11 @@ _PLUG = Watch("plug", r"Port module event\W.*Cable (?:un)?plugged", keep=64)
 _ADAPTER = re.compile(r"mlx[45]_core (\S+?):? ")
 _BOOT = Watch("boot", r"Linux version \d|Command line: \S")
 _UPTIME = re.compile(r"\[ *(\d+)\.\d{6}\]")
+_CLOCK = re.compile(
+    r"\b(?P<month>Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec) +(?P<day>\d+) (?P<h>\d\d):(?P<m>\d\d):(?P<s>\d\d)"
+)
+"""The time of day, as dmesg -T and syslog write it."""
+_MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 _INTERFACE = re.compile(
     r"(\S+): (?:NIC )?(?:Link|lost)|(?:mlx5_core )(\S+(?: [a-z]\w+)?)[: ]|Interface (\S+?),|device \((\S+?)\)",
     re.IGNORECASE,
@@ -61,11 +66,25 @@ def _unplugged(lines: tuple[Sighting, ...]) -> Iterator[Clue]:
 
 
 def _is_starting(line: Sighting, boots: tuple[Sighting, ...]) -> bool:
-    """The kernel had just started; in a line without a time, its first lines stand before it."""
+    """The kernel had just started, by its clock or the time of day of its first lines above; where the
+    lines state no time, these stand before it."""
     uptime = _UPTIME.search(line.text)
     if uptime:
         return int(uptime[1]) < _STARTING_S
-    return any(boot.artefact == line.artefact and boot.place < line.place for boot in boots)
+    before = [boot for boot in boots if boot.artefact == line.artefact and boot.place < line.place]
+    if not before:
+        return False
+    start, then = _clock(before[-1].text), _clock(line.text)
+    return start is None or then is None or then - start < _STARTING_S
+
+
+def _clock(text: str) -> int | None:
+    """Seconds since the year began, to compare times of one log; None = the line states none."""
+    match = _CLOCK.search(text)
+    if match is None:
+        return None
+    days = _MONTHS.index(match["month"]) * 31 + int(match["day"])
+    return days * 86_400 + int(match["h"]) * 3_600 + int(match["m"]) * 60 + int(match["s"])
 
 
 def _interface(line: Sighting) -> str:
@@ -89,6 +108,11 @@ RULE = Rule(
         ),
         Fires(
             "[Fri Sep 12 09:00:00 2026] bnxt_en 0000:0c:00.0 ens5f0: NIC Link is Down\n",
+            (("link-flaps", "strong"),),
+        ),
+        Fires(
+            "[Fri Sep 12 09:00:00 2026] Linux version 6.8.0-45-generic\n"
+            "[Fri Sep 12 19:40:05 2026] mlx5_core 0000:ca:00.0 ens1np0: Link down\n",
             (("link-flaps", "strong"),),
         ),
         Fires(
