@@ -21,10 +21,11 @@ FINISHED = (
     r"|\"key\": \"run_stop\".*\"status\": \"success\"|State: COMPLETED \(exit code 0\)"
     r"|Finished mdrun on |^Total wall time: \d|JOB DONE\.|SUCCESS COMPLETE (?:WRF|REAL)|PROGRAM ENDED AT"
     r"|^End of Tests\.|Final Summary::HPCG result is VALID|Verification +=  ?SUCCESSFUL"
+    r"|\] worker group successfully finished\."
     r"|^=+ (?:\d+ (?:passed|skipped|deselected|xfailed|warnings?),? ?)+ in [\d.]+s"
 )
 """The last words of a job that did its work: of trainers (Megatron, Transformers, Lightning, MLPerf),
-GROMACS, LAMMPS, Quantum ESPRESSO, WRF, CP2K, HPL, HPCG, NPB, pytest, and what Slurm says of it."""
+torchrun, GROMACS, LAMMPS, Quantum ESPRESSO, WRF, CP2K, HPL, HPCG, NPB, pytest, and what Slurm says of it."""
 SUCCESS = (
     r"# Avg bus bandwidth +: *[\d.]|Destroy COMPLETE|RUNNING +OK\b|Process \d+ exits successfully"
     r"|Application shutdown complete"

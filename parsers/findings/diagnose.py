@@ -20,6 +20,7 @@ from busbw.parsers.findings import (
     guesses,
     makers,
     message_clues,
+    recoveries,
     rules,
 )
 from busbw.parsers.findings.candidates import STRONG, WEIGHTS, Outcome
@@ -65,12 +66,15 @@ def diagnose(evidence: EvidenceSet, context: Context | None = None) -> Diagnosis
     course_of = courses.of(evidence)
     crash = crashes.of_last_failure(evidence, course_of)
     heard = _heard(known, evidence, context, crash)
-    failed = failures.of(known, evidence, (each.clue for each in heard), course_of)
+    recovered = recoveries.Recoveries(evidence)
+    failed = failures.of(known, evidence, (each.clue for each in heard), course_of, recovered)
     outcome = Outcome(
         failed=bool(failed.reported),
         complaint=_complaint(evidence),
         crash=crash.place if crash else None,
     )
+    if not outcome.failed:
+        heard = [each for each in heard if not _is_over(known, each.clue, recovered)]
     heard = _weighed(known, heard, course_of, outcome)
     findings = rank(known, [each.clue for each in heard], context, outcome)
     guessed = guesses.of(known, evidence, findings, failed.doubts, context)
@@ -138,6 +142,10 @@ def _weighed(
                 _Heard(replace(clue, weight=Weight.WEAK), each.origin) if is_sign else each
             )
     return weighed
+
+
+def _is_over(known: Catalogue, clue: Clue, recovered: recoveries.Recoveries) -> bool:
+    return _ends(known, clue) and recovered.is_over(clue.evidence.text, clue.place)
 
 
 def _ends(known: Catalogue, clue: Clue) -> bool:

@@ -10,6 +10,7 @@ from busbw.parsers.findings.catalogue import Catalogue, Role, Weight
 from busbw.parsers.findings.courses import Course
 from busbw.parsers.findings.evidence import Clue, EvidenceSet, Sighting, lines_of
 from busbw.parsers.findings.line_roles import informs
+from busbw.parsers.findings.recoveries import Recoveries
 from busbw.parsers.logs import failure_lines
 from busbw.parsers.logs.scan import Pattern
 
@@ -24,10 +25,14 @@ class Failures(NamedTuple):
 
 
 def of(
-    known: Catalogue, evidence: EvidenceSet, clues: Iterable[Clue], course_of: Mapping[int, Course]
+    known: Catalogue,
+    evidence: EvidenceSet,
+    clues: Iterable[Clue],
+    course_of: Mapping[int, Course],
+    recovered: Recoveries,
 ) -> Failures:
     """The lines that report a failure, without those that the catalogue knows to be harmless, and
-    those that the job outlived."""
+    those that the job outlived or whose trouble is over."""
     harmless = _harmless(known, clues)
 
     def left(patterns: Iterable[Pattern]) -> tuple[Sighting, ...]:
@@ -37,6 +42,7 @@ def of(
             for line in lines
             if _may_end(line, harmless)
             and not courses.is_outlived(line.text, line.place, course_of)
+            and not recovered.is_over(line.text, line.place)
         )
         return tuple(sorted(kept, key=lambda line: line.place))
 

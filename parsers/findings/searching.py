@@ -17,6 +17,7 @@ from busbw.parsers.findings import (
     guesses,
     makers,
     message_clues,
+    recoveries,
     rules,
     signs,
 )
@@ -52,6 +53,7 @@ def _kept_longer() -> tuple[Pattern, ...]:
         *crashes.patterns(),
         *failure_lines.patterns(),
         *blocks.patterns(),
+        *recoveries.patterns(),
     )
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import importlib.resources
+import re
 from dataclasses import dataclass
 
 from busbw import codec
@@ -92,6 +93,17 @@ def patterns(*, words: bool | None = None) -> tuple[Pattern, ...]:
 def reports_failure(line: str) -> bool:
     """Whether the line reports a failure, by any wording."""
     return writer_of(line) is not None
+
+
+@functools.lru_cache(maxsize=4096)
+def is_harmless(line: str) -> bool:
+    """Whether the lexicon knows the line as one that says nothing of a failure."""
+    return _harmless().search(line) is not None
+
+
+@functools.cache
+def _harmless() -> re.Pattern[str]:
+    return re.compile("|".join(load().harmless), re.IGNORECASE)
 
 
 def writer_of(line: str) -> Writer | None:

@@ -22,22 +22,32 @@ class StateLine:
     is_error: bool
 
 
-def _parse(text: str, subject: str, reads: str, errors: str) -> tuple[StateLine, ...]:
+def _parse(
+    text: str, subject: str, reads: str, errors: str, ended: str = ""
+) -> tuple[StateLine, ...]:
     r"""The lines that `reads` matches; `subject` opens a block, `errors` matches what is wrong in
-    the block's name with the line behind it.
+    the block's name with the line behind it, unless a line further down says of the same object,
+    the first group of `ended`, that it is well.
 
     >>> [each.is_error for each in _parse("state: 1: DOWN\nstate: 4: ACTIVE\n", r"^dev (\S+)", "state:", r"\bDOWN\b")]
     [True, False]
     """
     is_subject, is_read, is_error = (re.compile(each) for each in (subject, reads, errors))
+    rows = text.splitlines()
+    well = {}
+    for number, line in enumerate(rows if ended else ()):
+        if (end := re.search(ended, line)) is not None:
+            well[end[1]] = number
     name = ""
     lines = []
-    for line in text.splitlines():
+    for number, line in enumerate(rows):
         opening = is_subject.search(line)
         if opening is not None:
             name = opening[1]
         if is_read.search(line) is not None:
-            lines.append(StateLine(name, line.strip(), is_error.search(name + line) is not None))
+            is_over = any(number < at and each in line.split() for each, at in well.items())
+            is_bad = not is_over and is_error.search(name + line) is not None
+            lines.append(StateLine(name, line.strip(), is_bad))
     return tuple(lines)
 
 
@@ -52,6 +62,7 @@ def _tool(
     reads: str,
     errors: str,
     facts: Callable[[tuple[StateLine, ...]], Iterable[ToolFact]] | None = None,
+    ended: str = "",
 ) -> Tool[StateLine]:
     def reported(state: StateLine) -> Iterator[str]:
         if state.is_error:
@@ -60,7 +71,7 @@ def _tool(
     return Tool(
         name=name,
         marks=marks,
-        parse=partial(_parse, subject=subject, reads=reads, errors=errors),
+        parse=partial(_parse, subject=subject, reads=reads, errors=errors, ended=ended),
         lines=_line,
         facts=facts,
         errors=reported,
@@ -182,6 +193,7 @@ TOOL = (
         _NO_SUBJECT,
         r"\bFailedScheduling\b",
         r"\bFailedScheduling\b",
+        ended=r"\b(?:Scheduled|Started)\s+(pod/\S+)",
     ),
     _tool(
         "kubectl get",

@@ -19,6 +19,7 @@ NOTHING_TO_SAY = (
     "crashes",  # no exception, no frame
     "failures",  # the finding explains the line
     "guesses",
+    "recoveries",  # nothing is said to be well again
     "makers",  # no mark of a fabric or of AMD's GPUs
     "message_clues",
     "signs",

@@ -12,6 +12,7 @@ from busbw.parsers.findings.evidence import Clue, Sighting, View
 from busbw.parsers.findings.named_places import places
 from busbw.parsers.findings.rules import Fires, Rule, Watch
 from busbw.parsers.findings.things import states
+from busbw.parsers.logs import failure_lines
 
 _KEEP = 64
 _NEAR = 24
@@ -28,6 +29,8 @@ def _judge(view: View) -> Iterator[Clue]:
     for watch in _STATES:
         for line in view.sightings(watch.name):
             if " INFO " in line.text or line.place in seen or signs.is_typed(line.text):
+                continue
+            if failure_lines.is_harmless(line.text):
                 continue
             seen.add(line.place)
             reading = states.read(line.text, _heading(headings, line))
@@ -62,6 +65,10 @@ RULE = Rule(
         ),
         Fires("  DiskPressure   True   KubeletHasDiskPressure\n", (("disk-full", "weak"),)),
         Fires(
+            " Node number  Node name   GPFS state\n---\n       7  gpu-007     down\n",
+            (("io-straggler", "weak"),),
+        ),
+        Fires(
             '{"unit": "munge.service", "active": "failed"}\n', (("scheduler-auth-failed", "weak"),)
         ),
     ),
@@ -70,6 +77,7 @@ RULE = Rule(
         "  DiskPressure   False   KubeletHasNoDiskPressure\n",
         "3: docker0: <NO-CARRIER,BROADCAST,MULTICAST,UP> mtu 1500 state DOWN mode DEFAULT\n",
         "hw-tc-offload: off\n",
+        "    MST PCI module is not loaded\n",
         "u@leaf-02:mgmt:~$ ip link show swp3 down\n",
     ),
 )

@@ -4,7 +4,6 @@ wrote the line.
 
 from __future__ import annotations
 
-import functools
 import re
 from collections.abc import Iterator
 
@@ -76,12 +75,7 @@ def _judge(view: View) -> Iterator[Clue]:
 
 def _is_harmless(line: str) -> bool:
     """By the lexicon of failures, or a remark that the catalogue knows."""
-    return _lexicon().search(line) is not None or is_remark(line)
-
-
-@functools.cache
-def _lexicon() -> re.Pattern[str]:
-    return re.compile("|".join(failure_lines.load().harmless), re.IGNORECASE)
+    return failure_lines.is_harmless(line) or is_remark(line)
 
 
 RULE = Rule(

@@ -21,7 +21,7 @@ from collections.abc import Iterator, Sequence
 
 from busbw.parsers.findings import catalogue
 from busbw.parsers.findings.things import wrongs
-from busbw.parsers.findings.things.table import Reading, Thing, numbers, table
+from busbw.parsers.findings.things.table import Reading, Thing, numbers, table, without_hosts
 
 _STEP = 16
 """Characters: things whose distances differ by less are equally near."""
@@ -81,7 +81,7 @@ WORTH = (7, 3.5)
 
 def _nearest(line: str, *, guesses: bool) -> Reading | None:
     """The reading whose thing is nearest to words of a failure."""
-    line = wrongs.with_names(line)
+    line = wrongs.with_names(without_hosts(line))
     things = numbers(line)
     if not things:
         return None

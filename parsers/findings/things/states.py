@@ -22,7 +22,7 @@ import re
 
 from busbw.parsers.findings import catalogue
 from busbw.parsers.findings.things import wrongs
-from busbw.parsers.findings.things.table import Reading, first
+from busbw.parsers.findings.things.table import Reading, first, without_hosts
 
 _END = r"""["')\]]*\s*(?:$|[,;|}\t]|\s{2}|\s*\(|\s+-|\s+since\b|\s+mode\b|\s\S+\[\d)"""
 CELL = (
@@ -43,7 +43,7 @@ _NO_VALUES = r"\bN/A(?:[\s,|0]+N/A){4}\b"
 SUBJECT = (
     r"^\s*(?:[●○×*] )\S+\.service\b|^CA '|^hca_id:|^Infiniband device '|^(?:Settings|Features) for "
     r"|^Slave Interface|^\s*Device:\s|^GPU [\dA-Fa-f]|^\s*GPU\d|^\s*Fabric\s*$|^Operational Info"
-    r"|^\s*NAME\s+(?:STATUS|READY)|^PARTITION\s|System Management Interface|^NodeName="
+    r"|GPFS state|^\s*NAME\s+(?:STATUS|READY)|^PARTITION\s|System Management Interface|^NodeName="
     r"|^\s*(?:Physical )?(?:[Pp]ort|Slot|Link|Bridge|Switch) [\w/.-]+:?\s*$|^Nodes:|^CA: "
 )
 """The heading of what stands in the lines below it."""
@@ -77,7 +77,7 @@ def read(line: str, heading: str = "") -> Reading | None:
     """
     if _match_of(_NO_STATE, line):
         return None
-    line = _PARTITION.sub("Node  ", line)
+    line = without_hosts(_PARTITION.sub("Node  ", line))
     condition = _match_of(CONDITION, line)
     if condition is not None:
         return _of_condition(condition, line)
@@ -89,6 +89,8 @@ def read(line: str, heading: str = "") -> Reading | None:
     cell = _match_of(CELL, line)
     if cell is not None:
         wrong = wrongs.state_of(cell["state"])
+        if "GPFS state" in heading:
+            return _named(wrong, "GPFS mount")
         return _named(wrong, line) or _named(wrong, heading)
     return _named("away", heading) if _match_of(_NO_VALUES, line) else None
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import importlib.resources
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -110,6 +111,21 @@ def _thing(
 
 def _cause(text: str) -> Cause:
     return Cause(tuple(text.rstrip("?").split()), is_guess=text.endswith("?"))
+
+
+_HOST = re.compile(
+    r"(?:\b[a-z]{1,8}-)?\bgpus?(?:-?\d{2,}|-[a-z]?\d+|-[a-z]{2,12}(?=[:~\]]))(?![\w.]*:[\da-f])",
+    re.IGNORECASE,
+)
+
+
+def without_hosts(text: str) -> str:
+    """The text with `node` for hosts that are called after their GPUs: none of them is one.
+
+    >>> without_hosts("[ops@gpu-07 ~]$ make: device busy"), without_hosts("GPU 3 and gpu3 are busy")
+    ('[ops@node ~]$ make: device busy', 'GPU 3 and gpu3 are busy')
+    """
+    return _HOST.sub("node", text) if "gpu" in text.casefold() else text
 
 
 def numbers(text: str) -> list[int]:
