@@ -18,6 +18,8 @@ from busbw.parsers.nccl_tests.rows import HEAD, REST_OF_ROW, ROW_START, Cells, f
 
 _CUT_CELL = re.compile(r"\s*(?:-?\d*\.?\d*(?:e[+-]?\d*)?|N/?|[a-z]{1,7})")
 _CELL_END = re.compile(r"(?:\.\d*|/?A|e?[+-]?\d+)(?=\s|$)")
+_SENTENCE = re.compile(r"\s*\d+\s+(?!N/A|nan|inf)[A-Za-z]")
+"""A number and a word, such as `2 of 5: all_reduce`. Behind a row's type no count stands before a word."""
 _LONGEST_CELL = 80
 """Characters with the blanks before it; a column is at most 20 wide."""
 _LONGEST_ROW = 4096
@@ -111,7 +113,9 @@ class RowJoiner:
     def continues(self, line: Line) -> bool:
         """Whether a line begins as the rest of the row that was begun: with a cell, or, in the very
         next line, with the end of one."""
-        if self.pending is None:
+        if self.pending is None or (
+            _SENTENCE.match(line.text) and HEAD.search(self.pending.text)
+        ):
             return False
         if REST_OF_ROW.match(line.text):
             return True

@@ -307,6 +307,15 @@ def test_half_a_row_is_never_joined_with_numbers_that_do_not_fit() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    "line", ["2 of 5: all_reduce on 4 nodes, 8 ranks", "4 ranks left", "  1 node-b: lost"]
+)
+def test_a_sentence_that_begins_with_a_number_is_not_the_last_cell_of_a_torn_row(line: str) -> None:
+    result = one(GOOD.replace(ROW_8, f"{ROW_8[:-8].rstrip()}\n{line}"))
+    assert (busbw(result), result.complete, result.faults) == (WHOLE[:1], False, ())
+    assert result.problems[0].startswith("part of a row is missing: line 26: 8388608")
+
+
 def test_cells_whose_row_is_gone_are_reported_and_no_row() -> None:
     result = one(
         f"{HEADER}\n    579.3    0.00    0.00      0    137.0    0.00    0.00      0\n{ROW_8}\n"
