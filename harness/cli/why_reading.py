@@ -12,6 +12,7 @@ from busbw import intake
 from busbw.cli.one_pass import OnePass
 from busbw.cli.pool import WORTH_WORKERS, read_each
 from busbw.cli.text_ends import with_end
+from busbw.cli.why_runs import inputs_of
 from busbw.errors import ReadError, UnknownLayout, UsageError
 from busbw.model import BenchmarkResult, Evidence, Finding, Status
 from busbw.parsers import tools
@@ -36,7 +37,6 @@ reading them as well would add nothing here."""
 _MANY = 16
 """Texts from which on the memory of what was found in them counts, where they are large: packing
 costs 1 ms a text."""
-_RUN_TEXTS = (".out", ".err", ".log", ".txt")
 _START = b"Init START"
 """NCCL's own words at the start of a communicator."""
 
@@ -103,16 +103,14 @@ class _TextReading:
 
 
 def read(names: Sequence[str]) -> Reading:
-    """Read the inputs, in the order given; directories file by file, a run's directory by its
-    recorded outputs and its result.
+    """Read the inputs, in the order given; directories file by file, a run's directory, also below
+    another, by its recorded outputs and its result.
 
     Raises:
         UsageError: something named is not there, or may not be read.
     """
-    runs = [name for name in names if (Path(name) / "raw" / "plan.json").is_file()]
-    sources: list[intake.Source] = []
-    for name in names:
-        sources += _run_texts(name) if name in runs else intake.expand([name])
+    inputs = inputs_of(names)
+    runs, sources = inputs.runs, inputs.sources
     # Names tell texts apart in a diagnosis, so that two of one name are not worked on apart.
     is_much = sum(source.path.stat().st_size for source in sources) >= WORTH_WORKERS
     are_many = is_much and len({each.name for each in sources}) == len(sources) >= _MANY
@@ -124,8 +122,8 @@ def read(names: Sequence[str]) -> Reading:
     dumps: list[Progress] = []
     reports: list[tuple[str, RasReport]] = []
     faults: list[Evidence] = []
-    problems: list[str] = []
-    gaps: list[str] = []
+    problems = list(inputs.problems)
+    gaps = list(inputs.gaps)
     remarks: list[str] = []
     for source, reading in zip(sources, readings, strict=True):
         if not any(source.path.is_relative_to(run) for run in runs):
@@ -172,7 +170,7 @@ def read(names: Sequence[str]) -> Reading:
         is_known=is_known,
         is_good=is_good,
         remarks=tuple(remarks),
-        sources=tuple(sources),
+        sources=sources,
     )
 
 
@@ -209,20 +207,6 @@ def _names_a_start(source: intake.Source) -> bool:
     except (ReadError, UsageError):
         pass  # it stands among the problems already
     return False
-
-
-def _run_texts(name: str) -> list[intake.Source]:
-    """What the benchmark, the build and the stalled nodes printed; what busbw and its nodes said to
-    each other is not evidence, and a stream that stayed empty is no lost text."""
-    sources = filter(_is_evidence, intake.expand([str(Path(name) / "raw")]))
-    return [source for source in sources if source.path.stat().st_size]
-
-
-def _is_evidence(source: intake.Source) -> bool:
-    folders = source.path.parts
-    if "nodes" in folders[-3:-1] and "-build." not in source.path.name:
-        return False
-    return source.path.suffix in _RUN_TEXTS and "preflight" not in folders
 
 
 def _run_result(name: str) -> RunResult:

@@ -113,9 +113,7 @@ class RowJoiner:
     def continues(self, line: Line) -> bool:
         """Whether a line begins as the rest of the row that was begun: with a cell, or, in the very
         next line, with the end of one."""
-        if self.pending is None or (
-            _SENTENCE.match(line.text) and HEAD.search(self.pending.text)
-        ):
+        if self.pending is None or (_SENTENCE.match(line.text) and HEAD.search(self.pending.text)):
             return False
         if REST_OF_ROW.match(line.text):
             return True

@@ -436,6 +436,30 @@ def test_a_run_that_is_unknown_is_never_told_as_fine(
     assert f"  missing     run {run_id}: " in out
 
 
+def test_a_folder_of_runs_is_read_as_its_newest_run(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    by_name = {base.name: base for base in bases.recorded()}
+    by_name["slowed"].written(tmp_path / "runs" / "20261126-slowed")
+    newest = by_name["healthy"].written(tmp_path / "runs" / "20261127-healthy").path
+    write(newest, "check.json", '{"expected": "no Xid", "command": "ulimit -l", "found": "64"}\n')
+    _, alone, _ = why(capsys, str(newest))
+    for folder in (tmp_path / "runs", newest / "raw"):
+        _, out, _ = why(capsys, str(folder))
+        assert out.split("\nread ")[0] == alone.split("\nread ")[0]
+    _, out, _ = why(capsys, str(tmp_path / "runs"))
+    assert f"1 other run of busbw: busbw why {tmp_path}/runs/20261126-slowed" in out
+
+
+def test_of_a_run_in_an_archive_its_own_records_are_no_logs(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    status, out, _ = why(capsys, str(FIXTURES / "lab_runs" / "healthy.tar.xz"))
+    assert status == 3
+    assert out.startswith("UNKNOWN: no line reports a failure, but the evidence is incomplete\n")
+    assert "only the output of this run's programs is read" in out
+
+
 def test_a_text_is_blank_by_its_lines_and_not_by_what_is_said_of_it(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
