@@ -8,35 +8,19 @@ named as a problem.
 from __future__ import annotations
 
 import bisect
-import math
 import statistics
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
-from fractions import Fraction
-from typing import NamedTuple
 
-from busbw.model.benchmark import BenchmarkResult, BenchmarkRow, Collective, RankLine
-from busbw.parsers.nccl_tests.identity import UNSCALED, Hints, Identity, convention, identify
-from busbw.parsers.nccl_tests.printed import PrintedRow, algbw_fits, algbw_interval
+from busbw.model.benchmark import BenchmarkResult, BenchmarkRow, RankLine
+from busbw.parsers.nccl_tests.contradictions import wrong_numbers
+from busbw.parsers.nccl_tests.identity import UNSCALED, Hints, Identity, identify
+from busbw.parsers.nccl_tests.problem import LISTED, Problem, cut, quote
 from busbw.parsers.nccl_tests.rows import ELEMENT_BYTES
-from busbw.parsers.nccl_tests.run_facts import Quoted, RunFacts
+from busbw.parsers.nccl_tests.run_facts import RunFacts
 from busbw.versions import of_nccl_code
 
-_QUOTE = 160
-_LISTED = 8
 _MOST_PLANNED = 100_000
-
-
-@dataclass(frozen=True, slots=True)
-class Problem:
-    """One thing that is wrong."""
-
-    text: str
-    fault: bool = False
-    """True = the result is bad, however complete."""
-    incomplete: bool = False
-    """True = something is missing, so the result is not complete."""
 
 
 def result_of(facts: RunFacts) -> BenchmarkResult:
@@ -47,7 +31,7 @@ def result_of(facts: RunFacts) -> BenchmarkResult:
         *_missing_sizes(facts, identity),
         *_wrong_data(facts),
         *_wrong_world(facts, identity),
-        *_wrong_numbers(facts, identity),
+        *wrong_numbers(facts, identity),
         *(
             Problem(text, text == identity.mismatch, text == identity.missing_ranks)
             for text in identity.problems
@@ -58,7 +42,7 @@ def result_of(facts: RunFacts) -> BenchmarkResult:
     ]
     complete = not any(problem.incomplete for problem in problems)
     # A failure explains an incomplete run; beside a complete one it is a fault of its own.
-    problems += [Problem(_quote(line), fault=complete) for line in facts.failures]
+    problems += [Problem(quote(line), fault=complete) for line in facts.failures]
     return BenchmarkResult(
         collective=str(identity.collective) if identity.collective else facts.program,
         nranks=identity.nranks,
@@ -79,7 +63,7 @@ def result_of(facts: RunFacts) -> BenchmarkResult:
 
 def quoted_lines(facts: RunFacts) -> frozenset[int]:
     """Numbers of the lines that the problems of the run quote."""
-    listed = (*facts.torn[:_LISTED], *facts.not_finite[:_LISTED], *facts.notes[:_LISTED])
+    listed = (*facts.torn[:LISTED], *facts.not_finite[:LISTED], *facts.notes[:LISTED])
     return frozenset(line.line_no for line in (*listed, *facts.failures))
 
 
@@ -162,12 +146,10 @@ def _missing_parts(facts: RunFacts) -> Iterator[Problem]:
             " what stood above is missing",
             incomplete=True,
         )
-    for line in facts.torn[:_LISTED]:
-        yield Problem(f"part of a row is missing: {_quote(line)}", incomplete=True)
-    if len(facts.torn) > _LISTED:
-        yield Problem(
-            f"parts of {len(facts.torn) - _LISTED} more rows are missing", incomplete=True
-        )
+    for line in facts.torn[:LISTED]:
+        yield Problem(f"part of a row is missing: {quote(line)}", incomplete=True)
+    if len(facts.torn) > LISTED:
+        yield Problem(f"parts of {len(facts.torn) - LISTED} more rows are missing", incomplete=True)
     if not facts.ended and facts.rows:
         yield Problem(
             facts.end_missing
@@ -202,8 +184,8 @@ def _missing_sizes(facts: RunFacts, identity: Identity) -> Iterator[Problem]:
         last_planned = list((planned_sizes(facts) or ())[-len(missing) :])
         shortened = facts.reduction_is_silent and mean_gb_s is None and missing == last_planned
         why = " (too little memory shortens a sweep so)" if shortened else ""
-        names = ", ".join(str(size) for size in missing[:_LISTED])
-        more = " …" if len(missing) > _LISTED else ""
+        names = ", ".join(str(size) for size in missing[:LISTED])
+        more = " …" if len(missing) > LISTED else ""
         yield Problem(
             f"{len(missing)} planned sizes were not printed: {names}{more} bytes{why}",
             incomplete=not shortened,
@@ -381,109 +363,11 @@ def _wrong_world(facts: RunFacts, identity: Identity) -> Iterator[Problem]:
             yield Problem(f"{count} ranks share device {device} [{bus_id}] of {host}")
 
 
-def _wrong_numbers(facts: RunFacts, identity: Identity) -> Iterator[Problem]:
-    """busbw recomputed from size, time and factor against the printed one; nan and inf."""
-    # Without rows there is nothing to be wrong: a run that ended at once prints an average of nan.
-    for line in facts.not_finite[:_LISTED] if facts.rows else ():
-        yield Problem(f"not a number: {_quote(line)}", fault=True)
-    share, factor = 1.0, None
-    if identity.collective is not None and identity.nranks is not None:
-        share, factor = convention(identity.collective, identity.nranks, facts.rows)
-    wrong = []
-    for printed in facts.rows:
-        disagreement = _disagreement(printed, identity, share, factor)
-        if disagreement is not None:
-            wrong.append(disagreement)
-    if wrong:
-        more = f" (and {len(wrong) - 1} more rows)" if len(wrong) > 1 else ""
-        worst = max(each.share for each in wrong)
-        first = next(each for each in wrong if (each.share > _NOTE) == (worst > _NOTE))
-        yield Problem(first.text + more, fault=worst > _NOTE)
-    yield from _wrong_counts(facts)
-
-
-def _wrong_counts(facts: RunFacts) -> Iterator[Problem]:
-    """Rows whose size is another multiple of count and element size than that of most rows."""
-    scales = [(printed.row, _scale(printed.row)) for printed in facts.rows]
-    counted = Counter(scale for _, scale in scales if scale is not None)
-    if len(counted) < 2:
-        return
-    ((usual, often),) = counted.most_common(1)
-    wrong = [row for row, scale in scales if scale is not None and scale != usual]
-    if often <= len(wrong):
-        return
-    row, more = wrong[0], f" (and {len(wrong) - 1} more rows)" if len(wrong) > 1 else ""
-    yield Problem(
-        f"{_line(row)}{row.count} elements of {row.type} are not {row.size_bytes} bytes as in the"
-        f" other rows{more}",
-        fault=True,
-    )
-
-
-def _scale(row: BenchmarkRow) -> Fraction | None:
-    """size / (count × element size): 1, or the number of ranks; None = nothing was counted, or the
-    type is not known."""
-    if row.count <= 0 or row.type not in ELEMENT_BYTES:
-        return None
-    return Fraction(row.size_bytes, row.count * ELEMENT_BYTES[row.type])
-
-
-_NOTE = 0.005
-"""A bandwidth that is off by less is told and is no fault: another clock, or a digit of rounding."""
-
-
-class _Disagreement(NamedTuple):
-    """What does not fit in a row."""
-
-    text: str
-    share: float
-    """Of the bandwidth that would fit."""
-
-
-def _disagreement(
-    printed: PrintedRow, identity: Identity, share: float, factor: float | None
-) -> _Disagreement | None:
-    """What does not fit in one row; None = all does. `share` of the size is what algbw counts,
-    `factor` is busbw / algbw (None = not known)."""
-    row = printed.row
-    for value, slack in printed.measured():
-        carried = round(row.size_bytes * share)
-        # alltoallv's algbw is of what the busiest rank moved
-        exempt = identity.collective is Collective.ALLTOALLV
-        if not exempt and not algbw_fits(carried, value, slack):
-            interval = algbw_interval(carried, value, slack) or (0.0, 0.0)
-            are = "are" if math.isfinite(interval[1]) else "are at least"
-            text = (
-                f"{_line(row)}algbw is {value.algbw_gb_s:g} GB/s, but {carried} bytes in"
-                f" {value.time_us:g} µs {are} {interval[0]:.4g} GB/s"
-            )
-            return _Disagreement(text, _off_by(value.algbw_gb_s, interval[0]))
-        if factor is None:
-            continue
-        spare = slack.busbw_gb_s + factor * slack.algbw_gb_s + 1e-6 * value.busbw_gb_s + 1e-9
-        if abs(value.busbw_gb_s - factor * value.algbw_gb_s) > spare:
-            text = (
-                f"{_line(row)}busbw is {value.busbw_gb_s:g} GB/s, but algbw {value.algbw_gb_s:g} ×"
-                f" {factor:g} ({identity.collective} over {identity.nranks} ranks) is"
-                f" {factor * value.algbw_gb_s:.4g} GB/s"
-            )
-            return _Disagreement(text, _off_by(value.busbw_gb_s, factor * value.algbw_gb_s))
-    return None
-
-
-def _off_by(printed: float, fitting: float) -> float:
-    return abs(printed - fitting) / fitting if fitting > 0 else math.inf
-
-
-def _line(row: BenchmarkRow) -> str:
-    return f"line {row.line_no}: " if row.line_no else ""
-
-
 def _unknown_unit(facts: RunFacts) -> Iterator[Problem]:
     """Another unit than GB/s in the line under the column names."""
     if facts.unknown_unit:
         yield Problem(
-            f"the unit ({_cut(facts.unknown_unit)}) of the bandwidths is not known: they were read"
+            f"the unit ({cut(facts.unknown_unit)}) of the bandwidths is not known: they were read"
             " as GB/s",
             incomplete=True,
         )
@@ -531,17 +415,7 @@ def _remarks(facts: RunFacts) -> Iterator[Problem]:
             f"the sweep ends at {facts.reduced_to_bytes} bytes, less than requested: not enough"
             " memory"
         )
-    for line in facts.notes[:_LISTED]:
-        yield Problem(_quote(line))
+    for line in facts.notes[:LISTED]:
+        yield Problem(quote(line))
     if facts.last_error:
         yield Problem(f"NCCL's last error: {facts.last_error}")
-
-
-def _quote(line: Quoted) -> str:
-    """The line with its number, cut to a readable length."""
-    where = f"line {line.line_no}: " if line.line_no else ""
-    return f"{where}{_cut(line.text.strip())}"
-
-
-def _cut(text: str) -> str:
-    return f"{text[:_QUOTE]}{'…' if len(text) > _QUOTE else ''}"
