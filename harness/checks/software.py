@@ -7,7 +7,15 @@ import re
 from collections import Counter
 from dataclasses import dataclass
 
-from busbw.checks import Check, CheckFamily, NodeAnswer, Section, unknown
+from busbw.checks import (
+    Check,
+    CheckFamily,
+    NodeAnswer,
+    Section,
+    SectionOutput,
+    evidence_of,
+    unknown,
+)
 from busbw.model import CheckResult, Evidence, Status
 from busbw.parsers.tools import gpus, interface_state, open_mpi
 from busbw.parsers.tools.open_mpi import MpiVersion
@@ -88,49 +96,24 @@ def _ssh_interface(connection: str, answer: NodeAnswer) -> str | None:
 def _mpirun(answer: NodeAnswer) -> CheckResult:
     output = answer.section("mpirun_version")
     if output is not None and output.missing:
-        evidence = Evidence(
-            answer.artefact,
-            output.line_no,
-            (output.stderr or output.stdout).strip()[:400] or "exit status 127",
-        )
-        seen = "mpirun not found"
-        return CheckResult(
-            "sw.mpirun",
-            answer.node.name,
-            Status.FAIL,
-            seen,
-            _EXPECTED,
-            _COMMAND,
-            evidence=evidence,
-        )
+        return _of_mpirun(answer, output, Status.FAIL, "mpirun not found")
     result = unknown(answer, "sw.mpirun", "mpirun_version", _EXPECTED, _COMMAND)
     if result:
         return result
     output = answer.sections["mpirun_version"]
     version = open_mpi.parse_version(output.stdout + output.stderr)
-    text = (output.stdout + output.stderr).strip()
-    evidence = Evidence(answer.artefact, output.line_no, text[:400] or "(nothing printed)")
-    if version is None or version.version is None:
-        seen = (
-            version.implementation if version else f"unreadable (exit status {output.exit_status})"
-        )
-        return CheckResult(
-            "sw.mpirun",
-            answer.node.name,
-            Status.FAIL,
-            seen,
-            _EXPECTED,
-            _COMMAND,
-            evidence=evidence,
-        )
+    if version is None:
+        seen = f"unreadable (exit status {output.exit_status})"
+        return _of_mpirun(answer, output, Status.FAIL, seen)
+    if version.version is None:
+        return _of_mpirun(answer, output, Status.FAIL, version.implementation)
+    return _of_mpirun(answer, output, Status.PASS, f"{version.implementation} {version.version}")
+
+
+def _of_mpirun(answer: NodeAnswer, output: SectionOutput, status: Status, seen: str) -> CheckResult:
+    evidence = evidence_of(answer, output)
     return CheckResult(
-        "sw.mpirun",
-        answer.node.name,
-        Status.PASS,
-        f"{version.implementation} {version.version}",
-        _EXPECTED,
-        _COMMAND,
-        evidence=evidence,
+        "sw.mpirun", answer.node.name, status, seen, _EXPECTED, _COMMAND, evidence=evidence
     )
 
 
