@@ -13,6 +13,7 @@ import statistics
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from busbw.inventory.hostlist import fold
 from busbw.model import (
     Acceptance,
     CaseOutcome,
@@ -163,7 +164,8 @@ def _contract_finding(finding_id: str, acceptance: Acceptance) -> Finding:
 
 
 def check_findings(checks: tuple[CheckResult, ...]) -> tuple[Finding, ...]:
-    """Failed and unanswered checks as findings: equal answers of several nodes are one finding."""
+    """Failed and unanswered checks as findings: equal answers of several nodes are one finding, and
+    so are different ones of which none has the majority."""
     grouped: dict[tuple[str, Status, str, str, str, bool], list[CheckResult]] = {}
     for check in checks:
         if check.status in (Status.FAIL, Status.WARN, Status.UNKNOWN) and (
@@ -172,7 +174,7 @@ def check_findings(checks: tuple[CheckResult, ...]) -> tuple[Finding, ...]:
             key = (
                 check.check_id,
                 check.status,
-                check.seen,
+                "" if check.is_tie else check.seen,
                 check.expected,
                 check.reason,
                 check.required,
@@ -181,6 +183,8 @@ def check_findings(checks: tuple[CheckResult, ...]) -> tuple[Finding, ...]:
     findings = []
     for (check_id, status, seen, expected, reason, required), members in grouped.items():
         evidence = tuple(m.evidence for m in members if m.evidence)[:8]
+        is_tie = any(member.is_tie for member in members)
+        seen = _each_answer(members) if is_tie else seen
         title = f"{check_id}: {seen}" + (f" ({reason})" if reason else "")
         findings.append(
             Finding(
@@ -192,11 +196,23 @@ def check_findings(checks: tuple[CheckResult, ...]) -> tuple[Finding, ...]:
                 cause=f"expected {expected}" if expected else "",
                 fixes=_amd_fixes(members[0]),
                 verify=(members[0].command,) if members[0].command else (),
-                confidence=Confidence.CERTAIN if status is Status.FAIL else Confidence.POSSIBLE,
+                confidence=(
+                    Confidence.CERTAIN
+                    if status is Status.FAIL and not is_tie
+                    else Confidence.POSSIBLE
+                ),
                 required=required,
             )
         )
     return tuple(findings)
+
+
+def _each_answer(checks: list[CheckResult]) -> str:
+    """Which nodes gave which answer."""
+    nodes: dict[str, list[str]] = {}
+    for check in checks:
+        nodes.setdefault(check.seen, []).append(check.node)
+    return "; ".join(f"{seen} on {fold(named)}" for seen, named in nodes.items())
 
 
 def _amd_fixes(check: CheckResult) -> tuple[Fix, ...]:

@@ -48,7 +48,8 @@ class Suspect:
 
 
 def of_checks(checks: Iterable[CheckResult]) -> tuple[Suspect, ...]:
-    """Nodes on which a required check failed, in the order of the checks.
+    """Nodes on which a required check failed, in the order of the checks. Where nodes differ and
+    none has the majority, nothing says which of them is wrong.
 
     >>> of_checks([CheckResult("ssh.connect", "n1", Status.FAIL, "timed out", "", "")])
     ()
@@ -57,7 +58,8 @@ def of_checks(checks: Iterable[CheckResult]) -> tuple[Suspect, ...]:
     """
     by_node: dict[str, list[CheckResult]] = {}
     for check in checks:
-        if check.required and check.status is Status.FAIL and _of_hardware(check.check_id):
+        failed = check.required and check.status is Status.FAIL and not check.is_tie
+        if failed and _of_hardware(check.check_id):
             by_node.setdefault(check.node, []).append(check)
     return tuple(_failed(node, failed) for node, failed in by_node.items())
 

@@ -13,6 +13,7 @@ from busbw.checks import Check, CheckFamily, NodeAnswer, RuleResult, SectionOutp
 from busbw.checks.gpu import is_amd
 from busbw.fabrics import nccl_settings
 from busbw.model import CheckResult, Evidence, Status
+from busbw.model.run import TIE
 from busbw.parsers.tools import gpus, ibverbs, nvidia_smi_topology, ofed, os_facts, rdma_sysfs
 from busbw.parsers.tools.gids import Gid
 from busbw.parsers.tools.ibstat import Ibstat
@@ -426,7 +427,11 @@ def _compared(
     elif doubt:
         status = Status.WARN
     # Only a node that differs carries the number of different answers: it flags that node.
-    values = (("distinct", 1.0 if text == majority or fewer else float(distinct)),)
+    values: tuple[tuple[str, float | bool], ...] = (
+        ("distinct", 1.0 if text == majority or fewer else float(distinct)),
+    )
+    if majority is None:
+        values = (*values, TIE)
     evidence = Evidence(answer.artefact, output.line_no, text[:400])
     return CheckResult(
         comparison.check_id,

@@ -91,6 +91,10 @@ class Acceptance:
     """What is wrong with the run beside the contract, where that decided; empty = nothing."""
 
 
+TIE = ("has_majority", False)
+"""Among the values of a comparison of nodes."""
+
+
 @dataclass(frozen=True, slots=True)
 class CheckResult:
     """One preflight check on one node."""
@@ -111,6 +115,11 @@ class CheckResult:
     values: tuple[tuple[str, float | bool | str], ...] = ()
     """What was found, as the catalogue's expressions read it: `("rate_gbps", 200.0)`; a value
     that is not known is left out."""
+
+    @property
+    def is_tie(self) -> bool:
+        """The nodes differ and no answer has the majority: nothing says which node is wrong."""
+        return TIE in self.values
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,6 +21,7 @@ from busbw.act.suspects import Suspect
 from busbw.act.take_out import Outcome, at_most, take_out
 from busbw.act.undrain import undrain, why_not
 from busbw.model import CheckResult, Confidence, Finding, RunResult, Status
+from busbw.model.run import TIE
 from busbw.parsers.findings import catalogue
 from busbw.run import planning
 from busbw.run.checking import CheckReport
@@ -291,6 +292,12 @@ def test_never_for_reaching_names_or_logins(check_id: str) -> None:
     assert suspects.of_checks([answer(Status.FAIL, check_id=check_id)]) == ()
     assert suspects.of_checks([replace(answer(Status.FAIL), required=False)]) == ()
     assert suspects.of_checks([answer(Status.UNKNOWN)]) == ()
+
+
+def test_never_where_nodes_differ_and_none_has_the_majority() -> None:
+    tied = answer(Status.FAIL, check_id="cross.active_ports")
+    assert suspects.of_checks([tied]) != ()
+    assert suspects.of_checks([replace(tied, values=(("distinct", 2.0), TIE))]) == ()
 
 
 def finding(**values: object) -> Finding:

@@ -26,8 +26,9 @@ from busbw.checks import (
 from busbw.checks.fabric_side import LOCAL
 from busbw.checks.frame import families
 from busbw.checks.gpu_rules import GpuState
-from busbw.model import CheckResult, Node, Status
+from busbw.model import CheckResult, Confidence, Node, Status
 from busbw.parsers.tools import mlnx_qos, nvidia_smi_nvlink, nvidia_smi_topology, pci, rdma_sysfs
+from busbw.parsers.verdict import check_findings
 
 ROOT = Path(__file__).parents[2]
 GOOD = GpuState(
@@ -411,6 +412,16 @@ def test_without_a_majority_nobody_is_called_right() -> None:
     assert [(r.status, r.expected) for r in results("cross.driver", *nodes)] == [
         (Status.FAIL, "the same on all nodes (no majority)")
     ] * 2
+    (finding,) = check_findings(results("cross.driver", *nodes))
+    assert (finding.where, finding.confidence) == (("n0", "n1"), Confidence.POSSIBLE)
+    assert finding.title == "cross.driver: 1 x 550.1 on n0; 1 x 551.1 on n1"
+
+
+def test_with_a_majority_the_odd_node_is_named() -> None:
+    nodes = [answer(f"n{i}", gpu_query=HEAD + "0, NVIDIA H100, 550.1, 96\n") for i in range(2)]
+    nodes.append(answer("n2", gpu_query=HEAD + "0, NVIDIA H100, 551.1, 96\n"))
+    (finding,) = check_findings(results("cross.driver", *nodes))
+    assert (finding.where, finding.confidence) == (("n2",), Confidence.CERTAIN)
 
 
 def test_a_node_that_does_not_say_is_unknown_among_those_that_do() -> None:
