@@ -66,6 +66,7 @@ def criterion(
         reason=reason,
         physical_limit=limit.value_gb_s if limit is not None and faster_is_more else None,
         artefacts=launches.artefacts,
+        quantile=term.quantile,
     )
 
 

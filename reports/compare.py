@@ -141,10 +141,14 @@ def _name(number: Number) -> str:
     return f"{number.collective} {format_size(number.size_bytes)}"
 
 
+_WANTED = {Status.FAIL: Change.SLOWER, Status.UNKNOWN: Change.INCONCLUSIVE}
+"""The changes that a verdict rests on; any, for another one."""
+
+
 def _headline(diff: RunDiff) -> str:
     """The number that changed most in the direction of the verdict, and why it decides nothing
     where it does not."""
-    wanted = {Status.FAIL: Change.SLOWER, Status.UNKNOWN: Change.INCONCLUSIVE}.get(diff.status)
+    wanted = _WANTED.get(diff.status)
     named = [(_name(each.number), _share(each), _change(each), each.shift) for each in diff.shifts]
     for contrast in diff.contrasts:
         ratio = contrast.shift.ratio
@@ -247,9 +251,14 @@ def _counts(diff: RunDiff) -> str:
     if not changes:
         return "nothing to compare with"
     counted = [f"{changes.count(change)} {change.value}" for change in Change if change in changes]
-    shares = [(_share(each), each.times_us() is not None) for each in diff.shifts]
-    shares += [(each.shift.ratio, False) for each in diff.contrasts]
-    known = [(share, is_time) for share, is_time in shares if share is not None]
+    shares = [(_share(each), each.times_us() is not None, each.shift) for each in diff.shifts]
+    shares += [(each.shift.ratio, False, each.shift) for each in diff.contrasts]
+    wanted = _WANTED.get(diff.status)
+    known = [
+        (share, is_time)
+        for share, is_time, shift in shares
+        if share is not None and wanted in (None, shift.change)
+    ]
     least = ""
     if known:
         share, is_time = min(known)

@@ -74,6 +74,7 @@ def _suites(result: RunResult) -> list[tuple[str, list[_Case]]]:
     ]
     suites = [
         ("busbw.verdict", [_verdict(result)]),
+        ("busbw.criteria", _criteria(result)),
         ("busbw.reach", reach),
         ("busbw.checks", _checks(result)),
         ("busbw.cases", [_launch(result, index) for index in range(len(result.cases))]),
@@ -108,6 +109,18 @@ def _verdict(result: RunResult) -> _Case:
         result.headline,
         text,
     )
+
+
+def _criteria(result: RunResult) -> list[_Case]:
+    """The numbers of the contract."""
+    criteria = () if result.acceptance is None else result.acceptance.criteria
+    cases = []
+    for each in criteria:
+        text = f"{phrases.measured(each)}, limit {phrases.limit(each)}: {each.reason}"
+        name = f"{each.id} {phrases.criterion(each)}"
+        evidence = "\n".join((text, *each.artefacts))
+        cases.append(_Case("busbw.criteria", name, each.status, True, text, evidence))
+    return cases
 
 
 def _checks(result: RunResult) -> list[_Case]:

@@ -32,7 +32,7 @@ def render(report: ReportInput) -> str:
     """The summary, at most MAXIMUM_BYTES of UTF-8; where it had to be cut, whole parts are left out
     and a line says so."""
     result = report.result
-    parts = [_head(result), _unreachable(result)]
+    parts = [_head(result), _acceptance(result), _unreachable(result)]
     findings = enumerate(lead.ordered_findings(result), 1)
     parts += [_finding(finding, number) for number, finding in findings]
     parts += [_numbers(result), _gaps(result), _versions(result)]
@@ -79,6 +79,22 @@ def _head(result: RunResult) -> str:
         f"{markdown_code(result.started)} to {ended}",
     )
     return "\n".join([*lines, " · ".join(facts), ""])
+
+
+def _acceptance(result: RunResult) -> str:
+    if result.acceptance is None:
+        return ""
+    lines = ["## Acceptance", "", "| | criterion | limit | measured | n | |"]
+    lines.append("| --- | --- | ---: | ---: | ---: | --- |")
+    for each in result.acceptance.criteria:
+        criterion = markdown(f"{each.id} {phrases.criterion(each)}")
+        numbers = f"{phrases.limit(each)} | {phrases.measured(each)} | {each.launches}"
+        state = phrases.state(each.status)
+        lines.append(f"| {state} | {criterion} | {numbers} | {markdown(each.reason)} |")
+    if result.acceptance.without_suspects:
+        lines += ["", markdown(result.acceptance.without_suspects)]
+    missing = _list("Not measured:", result.acceptance.not_measured)
+    return _part([*lines, *(["", *missing[:-1]] if missing else [])])
 
 
 def _unreachable(result: RunResult) -> str:

@@ -354,11 +354,13 @@ def is_command(text: str) -> bool:
 
 
 def criterion(of: CriterionResult) -> str:
-    """What a criterion measures, with its case where that says more than the collective: a ring."""
+    """What a criterion measures, with its case where that says more than the collective (a ring),
+    and the launch that counts where that is not the median."""
     text = f"{of.collective} {format_size(of.size_bytes)}"
-    if of.case_id.replace("-", "_") == of.collective:
-        return text
-    return f"{text} ({of.case_id})"
+    named = [] if of.case_id.replace("-", "_") == of.collective else [of.case_id]
+    if of.quantile != 0.5:
+        named.append(f"{of.quantile:.0%} quantile" if of.quantile else "worst launch")
+    return f"{text} ({', '.join(named)})" if named else text
 
 
 def limit(of: CriterionResult) -> str:

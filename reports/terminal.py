@@ -164,6 +164,8 @@ def _criteria(result: RunResult) -> list[Line]:
     lines = table(CRITERIA, [criterion_row(each) for each in result.acceptance.criteria])
     if result.acceptance.without_suspects:
         lines.append(Line(f"      {result.acceptance.without_suspects}"))
+    if result.acceptance.not_measured:
+        lines.append(Line(f"      not measured: {'; '.join(result.acceptance.not_measured)}"))
     return lines
 
 

@@ -40,6 +40,8 @@ class CriterionResult:
     physical_limit: float | None = None
     """GB/s; None = not known."""
     artefacts: tuple[str, ...] = ()
+    quantile: float = 0.5
+    """Of the launches, counted from the worst: 0.5 is the median, 0 the worst launch."""
 
 
 @dataclass(frozen=True, slots=True)

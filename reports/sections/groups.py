@@ -194,8 +194,10 @@ def _conclusion(result: RunResult, groups: tuple[Group, ...]) -> str:
     if not against:
         low = min(group.busbw_gb_s for group in groups)
         middle = sorted(group.busbw_gb_s for group in groups)[len(groups) // 2]
+        open_ = _suspected(result)
+        no_suspect = f"Suspected, not proved: {open_}" if open_ else "No suspect"
         return (
-            f"{text}No suspect: the slowest got {phrases.bandwidth(low)}, the median"
+            f"{text}{no_suspect}: the slowest got {phrases.bandwidth(low)}, the median"
             f" {phrases.bandwidth(middle)}."
         )
     range_bad = _range(against)
@@ -206,6 +208,12 @@ def _conclusion(result: RunResult, groups: tuple[Group, ...]) -> str:
         f"{text}{len(against):,} with {flagged}: {range_bad}. {len(clean):,} without:"
         f" {_range(clean)}."
     )
+
+
+def _suspected(result: RunResult) -> str:
+    """The places of suspicions that are neither proved nor ruled out; empty = none."""
+    open_ = (each.where for each in result.findings if each.id == "suspicion-open")
+    return ", ".join(dict.fromkeys(place for where in open_ for place in where))
 
 
 def _range(groups: list[Group]) -> str:

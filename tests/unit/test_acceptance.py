@@ -15,6 +15,7 @@ from busbw.parsers import verdict
 from busbw.parsers.contract import Launches, RunFacts
 from busbw.playbook import contract
 from busbw.playbook.contract import Contract, Criterion
+from busbw.reports import phrases
 
 GIB = 1 << 30
 PROMISE = Criterion("C1", "all-reduce", 8 * GIB, busbw_gb_s=370.0)
@@ -68,6 +69,14 @@ def test_what_is_missed_and_what_is_not_decided(
 ) -> None:
     found = judged(*values)
     assert (found.status, found.reason) == (status, reason)
+
+
+def test_the_worst_launch_is_named_where_it_decides() -> None:
+    worst = dataclasses.replace(judged(380.0, 381.0, 382.0), quantile=0.0)
+    assert phrases.criterion(judged(380.0, 381.0, 382.0)) == "all_reduce 8 GiB"
+    assert phrases.criterion(worst) == "all_reduce 8 GiB (worst launch)"
+    tenth = dataclasses.replace(worst, case_id="ring", quantile=0.1)
+    assert phrases.criterion(tenth) == "all_reduce 8 GiB (ring, 10% quantile)"
 
 
 def test_a_promise_above_physics_is_never_met_and_says_why() -> None:

@@ -92,6 +92,17 @@ def test_a_slower_run_is_reported_with_the_change_of_the_machine_that_coincides(
     assert text[-1].startswith("busbw: SLOWER 1 slower of 1 numbers, worst -7.")
 
 
+def test_the_worst_of_a_regression_is_a_number_that_is_slower_and_not_an_open_one() -> None:
+    def both(one: ComparableRun, *open_gb_s: float) -> ComparableRun:
+        number = dataclasses.replace(one.numbers[0], size_bytes=1 << 30)
+        number = dataclasses.replace(number, busbw_gb_s=open_gb_s)
+        return dataclasses.replace(one, numbers=(*one.numbers, number))
+
+    now = both(run("now", 344.1, 343.8, 344.6, 344.2), 30.0)
+    text = lines(diff(now, tuple(both(good, 300.0) for good in GOOD[:2])))
+    assert text[-1].startswith("busbw: SLOWER 1 slower, 1 inconclusive of 2 numbers, worst -7.")
+
+
 def test_the_same_again_is_no_regression_and_too_few_launches_are_inconclusive() -> None:
     assert diff(run("now", 371.0, 370.6, 371.3), GOOD).status is Status.PASS
     one = diff(run("now", 371.0), GOOD[:1])

@@ -119,6 +119,20 @@ def test_a_finding_says_what_the_report_says_of_it() -> None:
     assert body.endswith("\nafter the fix: busbw run quick")
 
 
+def test_each_criterion_of_a_contract_is_a_case_with_its_number_and_limit() -> None:
+    result = RUNS.acceptance().result
+    assert result.acceptance is not None
+    failed = [each for each in result.acceptance.criteria if each.status is Status.FAIL]
+    root = ElementTree.fromstring(junit.render(result))
+    cases = [c for c in root.iter("testcase") if c.get("classname") == "busbw.criteria"]
+    messages = [f.get("message") or "" for case in cases for f in case.iter("failure")]
+    assert (len(cases), len(messages)) == (len(result.acceptance.criteria), len(failed))
+    assert failed
+    assert messages[0].startswith(
+        f"{phrases.measured(failed[0])}, limit {phrases.limit(failed[0])}"
+    )
+
+
 def test_an_advisory_failure_passes_and_is_reported() -> None:
     plain = RUNS.healthy().result
     check = replace(plain.checks[0], status=Status.FAIL, seen="8.1", required=False)

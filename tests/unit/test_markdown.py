@@ -11,7 +11,7 @@ from types import SimpleNamespace
 from markdown_it import MarkdownIt
 
 from busbw.model import Evidence, Finding, Status
-from busbw.reports import ReportInput, markdown
+from busbw.reports import ReportInput, markdown, phrases, safe
 
 RUNS = SimpleNamespace(
     **runpy.run_path(str(Path(__file__).parents[1] / "fixtures" / "reports" / "runs.py"))
@@ -51,6 +51,19 @@ def test_numbers_stand_in_a_table_with_their_reference() -> None:
             " of 31 accepted runs, last 20261113-0900-a411. below 95 % of the accepted runs |"
         ),
     ]
+
+
+def test_a_contract_shows_each_criterion_and_what_was_not_measured() -> None:
+    lines = markdown.render(RUNS.acceptance()).splitlines()
+    acceptance = RUNS.acceptance().result.acceptance
+    at = lines.index("## Acceptance")
+    rows = [line for line in lines[at:] if line.startswith(("| ✓", "| ✖", "| ?"))]
+    assert len(rows[: len(acceptance.criteria)]) == len(acceptance.criteria) > 0
+    first = acceptance.criteria[0]
+    assert f"| {phrases.limit(first)} | {phrases.measured(first)} |" in rows[0]
+    assert acceptance.not_measured
+    listed = [f"- {safe.markdown(each)}" for each in acceptance.not_measured]
+    assert set(listed) <= set(lines[at:])
 
 
 def test_a_huge_summary_is_cut_between_parts_and_says_so() -> None:

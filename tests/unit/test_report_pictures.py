@@ -13,9 +13,11 @@ from busbw.model import (
     BlameState,
     Component,
     ComponentKind,
+    Finding,
     Leaf,
     Medium,
     StallStory,
+    Status,
     StoryEvent,
     StoryRank,
     Topology,
@@ -163,6 +165,19 @@ def test_a_thousand_nodes_are_a_few_rows() -> None:
     assert made is not None
     assert (len(made.rows), len(made.folded), made.more) == (6, 27, 0)
     assert made.rows[0].nodes == "gpu-005"
+
+
+def test_the_survey_names_a_suspicion_that_is_not_proved() -> None:
+    base = RUNS.emulated()
+    suspicion = Finding("suspicion-open", Status.WARN, "node1 is suspected", ("node1",), ())
+    for findings, said in (
+        ((), ". No suspect: the slowest got "),
+        ((suspicion,), ". Suspected, not proved: node1: the slowest got "),
+    ):
+        result = replace(base.result, blame=(), findings=findings)
+        made = groups.view(replace(base, result=result))
+        assert made is not None
+        assert said in made.conclusion
 
 
 def test_the_survey_says_which_measurements_accuse_and_which_clear() -> None:

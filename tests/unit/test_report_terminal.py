@@ -160,6 +160,11 @@ def test_a_missed_contract_says_whether_the_failures_clear_without_the_suspects(
         lines[at + 1 + len(made.criteria)]
         == "      without the suspects, on 15 nodes, the failures clear"
     )
+    missing = "; ".join(made.not_measured)
+    assert (lines[at + 2 + len(made.criteria)], bool(missing)) == (
+        f"      not measured: {missing}",
+        True,
+    )
 
 
 def test_a_narrow_terminal_breaks_prose_and_never_a_command_or_the_last_line() -> None:
