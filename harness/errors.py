@@ -16,6 +16,7 @@
     ├── RunDirError           3   a run directory is missing, foreign or half written
     │   └── NoRunError        2   the folder that the user named is no run directory
     ├── LabError              3   the embedded lab could not do what was requested
+    │   └── NoLabError        2   there is no lab, or part of it, of the name that the user gave
     └── Interrupted         130   stopped by the user; what was measured is kept
 
 One node failing is a value in a result (`Unreachable`, `CommandResult.exit_status`), never one of
@@ -105,6 +106,12 @@ class NoRunError(RunDirError):
 
 class LabError(BusbwError):
     """The embedded lab could not do what was requested."""
+
+
+class NoLabError(LabError):
+    """There is no lab, or no part of it, of the name that the user gave."""
+
+    exit_status = 2
 
 
 class Interrupted(BusbwError):

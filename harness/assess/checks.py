@@ -34,10 +34,11 @@ def load_plan(run: RunDir) -> RunPlan:
     refuse_other_versions(run)
     plan = artefacts.load(run, "plan.json", RunPlan)
     if plan is None:
+        whys = [each.why for each in run.damage() if each.name == "plan.json"]
         raise RunDirError(
-            f"run {run.run_id} has no plan",
-            seen=f"{run.path}/raw/plan.json is missing",
-            next_step="start a new run: busbw run",
+            f"run {run.run_id} has no plan" + (" that is as it was written" if whys else ""),
+            seen=f"{run.path}/raw/plan.json: {whys[0] if whys else 'missing'}",
+            next_step="copy the whole run directory again, or start a new run: busbw run",
         )
     _refuse_odd_names(run, plan)
     if plan.profile.name != UNDETECTED:

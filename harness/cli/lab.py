@@ -68,8 +68,8 @@ def _up(args: argparse.Namespace) -> int:
     if state.mode is not Mode.LOOPBACK:
         lines.append(f"  links:     {_links_text(state, args.rate)}")
     lines += [
-        f"  log in:    busbw lab exec {first} -- hostname",
-        f"  by ssh:    busbw lab exec -- ssh -F {files.ssh_config(state)} {first}",
+        f"  log in:    busbw lab exec{state.option} {first} -- hostname",
+        f"  by ssh:    busbw lab exec{state.option} -- ssh -F {files.ssh_config(state)} {first}",
         f"  take down: busbw lab down --name {state.name}",
     ]
     sys.stdout.write("\n".join(lines) + "\n")

@@ -514,14 +514,16 @@ def _wrong(value: Measurement) -> str:
 
 
 def _best(result: BenchmarkResult) -> Iterator[str]:
-    best: dict[str, tuple[float, int]] = {}
+    """Small bandwidths are printed with one digit: of equal ones, size over time decides."""
+    best: dict[str, tuple[float, float, int]] = {}
     for row in result.rows:
         for placement, value in _placements(row):
-            before = best.get(placement)
-            if value is not None and (before is None or value.busbw_gb_s > before[0]):
-                best[placement] = (value.busbw_gb_s, row.size_bytes)
+            if value is not None:
+                speed = row.size_bytes / value.time_us if value.time_us else 0.0
+                this = (value.busbw_gb_s, speed, row.size_bytes)
+                best[placement] = max(best.get(placement, this), this)
     for placement in sorted(best, reverse=True):
-        busbw_gb_s, size_bytes = best[placement]
+        busbw_gb_s, _, size_bytes = best[placement]
         yield f"best busbw {placement.replace('-', ' ')} {busbw_gb_s:.2f} GB/s at {size_bytes} B"
     if result.avg_busbw_gb_s is not None:
         yield f"average {result.avg_busbw_gb_s:g} GB/s"

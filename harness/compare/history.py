@@ -202,10 +202,12 @@ def _is_text(name: str) -> bool:
 
 
 def _stamp(run: str) -> int | None:
-    """None = it is no run directory, or there is no result yet."""
+    """None = it is no run directory, or there is no result yet; 0 = it may not be looked into."""
     try:
-        os.stat(f"{run}/raw/plan.json")
         result = os.stat(f"{run}/run.json").st_mtime_ns
+        os.stat(f"{run}/raw/plan.json")
+    except PermissionError:
+        return 0
     except OSError:
         return None
     with contextlib.suppress(OSError):

@@ -396,7 +396,9 @@ def status_text(state: LabState) -> str:
         )
     if state.leaves > 1:
         lines.append(f"  leaves     {state.leaves}, uplinks: {rate_text(state.uplink_rate_bit_s)}")
-    lines.append(f"  ssh        busbw lab exec -- ssh -F {now.ssh_config} {first.name}")
+    lines.append(
+        f"  ssh        busbw lab exec{state.option} -- ssh -F {now.ssh_config} {first.name}"
+    )
     if now.without_sshd:
         lines.append(f"  no sshd    {', '.join(now.without_sshd)}")
     lines += [f"  fault      {fault.target}: {fault.kind} {fault.detail}" for fault in state.faults]

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from functools import partial
 
-from busbw.errors import LabError, UsageError
+from busbw.errors import LabError, NoLabError, UsageError
 from busbw.lab import (
     cgroups,
     enter,
@@ -112,7 +112,7 @@ def uplink(state: LabState, leaf: str, rate_bit_s: float) -> LabState:
     _demand_links(state)
     if state.leaves == 1 or leaf not in network.leaf_names(state):
         known = ", ".join(network.leaf_names(state)) if state.leaves > 1 else "one leaf, no uplinks"
-        raise LabError(
+        raise NoLabError(
             f"the lab {state.name!r} has no uplink of {leaf!r}",
             seen=known,
             next_step="busbw lab up -n 8 --leaves 2",
@@ -433,7 +433,7 @@ def _interfaces(
     name = f"eth{rail}" if rail.isdigit() else rail
     if name not in names:
         offered = (*names, "mgmt") if management else names
-        raise LabError(
+        raise NoLabError(
             f"{node.name} has no rail {rail!r}",
             seen=f"it has {', '.join(offered)}",
             next_step="busbw lab up --rails 4 gives it four",

@@ -19,7 +19,7 @@ from enum import StrEnum
 from pathlib import Path
 
 from busbw import codec
-from busbw.errors import LabError
+from busbw.errors import LabError, NoLabError
 from busbw.lab.persona import Persona
 
 DEFAULT_NAME = "lab"
@@ -159,16 +159,21 @@ class LabState:
         """The node of that name.
 
         Raises:
-            LabError: the lab has none.
+            NoLabError: the lab has none.
         """
         for node in self.nodes:
             if node.name == name:
                 return node
-        raise LabError(
+        raise NoLabError(
             f"the lab {self.name!r} has no node {name!r}",
             seen=f"nodes: {self.nodes[0].name} to {self.nodes[-1].name}",
-            next_step="busbw lab status",
+            next_step=f"busbw lab status{self.option}",
         )
+
+    @property
+    def option(self) -> str:
+        """What follows `busbw lab COMMAND` to mean this lab, also beside others."""
+        return "" if self.name == DEFAULT_NAME else f" --name {self.name}"
 
 
 def base_directory() -> Path:
@@ -192,7 +197,7 @@ def directory_of(name: str) -> Path:
         LabError: the name cannot be one.
     """
     if not _NAME.fullmatch(name):
-        raise LabError(
+        raise NoLabError(
             f"{name!r} cannot name a lab",
             seen="expected up to 32 letters a-z, digits and dashes",
             next_step="busbw lab up --name demo",
@@ -242,7 +247,7 @@ def load(name: str | None = None) -> LabState:
         if labs:
             seen = f"labs in {base_directory()}: {', '.join(labs)}"
             step = f"name one of them, or: busbw lab up -n 4 --name {name}"
-        raise LabError(f"there is no lab {name!r}", seen=seen, next_step=step) from None
+        raise NoLabError(f"there is no lab {name!r}", seen=seen, next_step=step) from None
 
 
 def load_directory(directory: Path) -> LabState:

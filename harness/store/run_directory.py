@@ -365,10 +365,23 @@ def open_existing(path: Path) -> RunDir:
 
     Raises:
         NoRunError: it is not there, or it is not a run directory.
+        RunDirError: it may not be read.
     """
     resolved = path.resolve()
-    if not (resolved / "raw").is_dir() or (resolved / "raw").is_symlink():
-        seen = "no such directory" if not resolved.exists() else f"{resolved} has no folder raw/"
+    raw = resolved / "raw"
+    try:
+        is_run = raw.is_dir() and not raw.is_symlink()
+        seen = f"{resolved} has no folder raw/" if resolved.exists() else "no such directory"
+        if is_run:
+            with os.scandir(raw):
+                pass
+    except OSError as error:
+        raise RunDirError(
+            f"{path} cannot be read",
+            seen=str(error),
+            next_step="read it as its owner, or have its owner copy it",
+        ) from error
+    if not is_run:
         raise NoRunError(
             f"{path} is not a run directory",
             seen=seen,

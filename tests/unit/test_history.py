@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import errno
 import importlib.util
 import os
 import re
@@ -16,6 +17,7 @@ from types import SimpleNamespace
 import pytest
 from waiting import wait_until
 
+from busbw import files
 from busbw.cli import main
 from busbw.codec import dump_json
 from busbw.compare import accepted
@@ -76,6 +78,22 @@ def test_what_is_gone_is_forgotten_and_what_changed_is_read_again(tmp_path: Path
     (one.path / "raw" / "plan.json").unlink()
     History(tmp_path).refresh()
     assert content(tmp_path) == ()
+
+
+def test_a_run_that_may_not_be_read_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = recorded_run(tmp_path, 1)
+
+    def refused(path: str | Path, *_: object) -> None:
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
+
+    with monkeypatch.context() as closed:
+        stats = SimpleNamespace(scandir=os.scandir, stat=refused)
+        closed.setattr(runs_over_time, "os", stats)
+        closed.setattr(files, "read_beneath", refused)
+        (problem,) = History(tmp_path).refresh()
+    assert problem == f"{run.run_id}: {run.path}/run.json cannot be read"
 
 
 def test_several_at_once_and_one_killed_leave_a_whole_index(tmp_path: Path) -> None:

@@ -87,6 +87,14 @@ def test_a_name_that_is_not_there_lists_those_that_are(recorded: LabState) -> No
     )
 
 
+def test_beside_other_labs_a_lab_is_named_in_the_next_step(recorded: LabState) -> None:
+    assert recorded.option == ""
+    with pytest.raises(LabError) as caught:
+        replace(recorded, name="demo").node("node9")
+    assert caught.value.lines()[-1] == "next: busbw lab status --name demo"
+    assert caught.value.exit_status == 2
+
+
 @pytest.mark.parametrize("name", ["", "../lab", "Lab", "a b", "x" * 33, "-lab"])
 def test_names_that_could_leave_the_directory_are_refused(name: str) -> None:
     with pytest.raises(LabError, match="cannot name a lab"):
@@ -318,6 +326,7 @@ def test_what_cannot_be_done_is_reported_and_changes_nothing(
         run(*words)
     assert caught.value.what == message
     assert caught.value.next_step
+    assert (" has no " in message) <= (caught.value.exit_status == 2)
     assert state.load() == recorded
 
 

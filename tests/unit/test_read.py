@@ -207,6 +207,19 @@ def test_people_see_what_it_is_the_table_the_best_figure_and_the_problems(
     )
 
 
+def test_of_equal_small_bandwidths_the_best_is_the_size_that_moved_most_in_its_time(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    rows = (
+        "      524288        131072     float     sum      -1    51959    0.01    0.02       0    48171    0.01    0.02       0",
+        "     8388608       2097152     float     sum      -1   631068    0.01    0.02       0   621964    0.01    0.02       0",
+    )
+    header = "#       size         count      type   redop    root     time   algbw   busbw  #wrong     time   algbw   busbw  #wrong"
+    (tmp_path / "slow.out").write_text("\n".join((header, *rows)) + "\n")
+    _, out, _ = read(capsys, str(tmp_path / "slow.out"))
+    assert "best busbw out of place 0.02 GB/s at 8388608 B" in out
+
+
 def test_control_characters_of_a_text_are_shown_as_marks(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -54,3 +54,31 @@ def refused_for_lack_of_room(run: RunDir, *_: object) -> None:
     from busbw.errors import RunDirError
 
     raise RunDirError("cannot write") from OSError(errno.ENOSPC, "")
+
+
+def test_a_run_that_may_not_be_read_is_no_defect_of_busbw(
+    run: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def refused(path: str | Path) -> None:
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
+
+    monkeypatch.setattr(os, "scandir", refused)
+    assert main(["report", str(run)]) == 3
+    assert capsys.readouterr().err == (
+        f"busbw: error: {run} cannot be read\n"
+        f"busbw: seen: [Errno 13] Permission denied: '{run / 'raw'}'\n"
+        "busbw: next: read it as its owner, or have its owner copy it\n"
+    )
+
+
+def test_a_plan_that_was_cut_is_not_called_missing(
+    run: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    plan = run / "raw" / "plan.json"
+    size = plan.stat().st_size
+    os.truncate(plan, 100)
+    assert main(["report", str(run)]) == 3
+    assert f"plan.json: 100 bytes of {size}\n" in capsys.readouterr().err
+    plan.unlink()
+    assert main(["report", str(run)]) == 3
+    assert "plan.json: missing\n" in capsys.readouterr().err
