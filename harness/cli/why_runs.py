@@ -50,9 +50,9 @@ def inputs_of(names: Sequence[str]) -> Inputs:
 
 def _inputs(name: str) -> Inputs:
     path = Path(name)
-    for run in (path, path.parent) if path.name == "raw" else (path,):
-        if (run / "raw" / "plan.json").is_file():
-            return Inputs(_run_texts(str(run)), (str(run),))
+    for folder in (path, path.parent) if path.name == "raw" else (path,):
+        if (folder / "raw" / "plan.json").is_file():
+            return Inputs(_run_texts(str(folder)), (str(folder),))
     sources = intake.expand([name])
     runs = {run for source in sources if (run := _run_of_record(source))}
     if not runs:
