@@ -21,11 +21,11 @@ FINISHED = (
     r"|\"key\": \"run_stop\".*\"status\": \"success\"|State: COMPLETED \(exit code 0\)"
     r"|Finished mdrun on |^Total wall time: \d|JOB DONE\.|SUCCESS COMPLETE (?:WRF|REAL)|PROGRAM ENDED AT"
     r"|^End of Tests\.|Final Summary::HPCG result is VALID|Verification +=  ?SUCCESSFUL"
-    r"|\] worker group successfully finished\."
+    r"|\bTotal run time: [\d.]+ seconds \(|\] worker group successfully finished\."
     r"|^=+ (?:\d+ (?:passed|skipped|deselected|xfailed|warnings?),? ?)+ in [\d.]+s"
 )
 """The last words of a job that did its work: of trainers (Megatron, Transformers, Lightning, MLPerf),
-torchrun, GROMACS, LAMMPS, Quantum ESPRESSO, WRF, CP2K, HPL, HPCG, NPB, pytest, and what Slurm says of it."""
+torchrun, Ray Tune, GROMACS, LAMMPS, Quantum ESPRESSO, WRF, CP2K, HPL, HPCG, NPB, pytest, and what Slurm says of it."""
 SUCCESS = (
     r"# Avg bus bandwidth +: *[\d.]|Destroy COMPLETE|RUNNING +OK\b|Process \d+ exits successfully"
     r"|Application shutdown complete"
@@ -43,9 +43,9 @@ _WARNING = re.compile(
 """Lines by which a library warns: it may go on after them."""
 _EXCEPTION = re.compile(r"(?-i:\b[A-Z]\w*(?:Error|Exception)): ")
 """Lines by which a program stops, unless something starts it again."""
-_STAYS = re.compile(r"NCCL |UCX |libfabric:|kernel:|^\[ *\d+\.\d+\] |NVRM:")
+_STAYS = re.compile(r"NCCL |UCX |libfabric:|kernel:|^\[ *\d+\.\d+\] |NVRM:| \w+#\w+: ")
 """Lines of libraries of communication, which may hang behind them while others go on, and of the
-kernel, whose log has no end."""
+kernel and of a switch, whose logs have no end."""
 _SHELL = re.compile(
     r": line \d+: |^(?:\S*/)?(?:ba|z|k|da)?sh: |^(?:mkdir|cp|mv|rm|ln|ls|cat|cd|tee|tar|chmod|rsync|module|source): "
 )

@@ -39,7 +39,7 @@ from busbw.parsers.findings.evidence import (
     lines_of,
 )
 from busbw.parsers.findings.gpu_words import Gpus, finding_for
-from busbw.parsers.findings.line_roles import role_of
+from busbw.parsers.findings.line_roles import is_of_stranger, role_of
 from busbw.parsers.findings.named_places import places
 from busbw.parsers.findings.ranking import rank
 from busbw.parsers.findings.signs import clues_of, line_clues
@@ -120,7 +120,7 @@ def _heard(
     return [
         _Heard(clue, origin)
         for clue, origin in zip(clues, origins, strict=True)
-        if not crashes.is_frame(clue.evidence.text)
+        if not crashes.is_frame(clue.evidence.text) and not is_of_stranger(clue.evidence.text)
     ]
 
 

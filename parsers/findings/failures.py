@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterable, Mapping
 from typing import NamedTuple
 
@@ -9,10 +10,13 @@ from busbw.parsers.findings import catalogue, courses, crashes, signs
 from busbw.parsers.findings.catalogue import Catalogue, Role, Weight
 from busbw.parsers.findings.courses import Course
 from busbw.parsers.findings.evidence import Clue, EvidenceSet, Sighting, lines_of
-from busbw.parsers.findings.line_roles import informs
+from busbw.parsers.findings.line_roles import informs, is_of_stranger
 from busbw.parsers.findings.recoveries import Recoveries
 from busbw.parsers.logs import failure_lines
 from busbw.parsers.logs.scan import Pattern
+
+_STARTS = re.compile(r"\b(?:Readiness|Startup) probe failed\b")
+"""What the kubelet says of a pod that is not ready yet; one that never gets ready is listed as such."""
 
 
 class Failures(NamedTuple):
@@ -55,8 +59,10 @@ def _may_end(line: Sighting, harmless: Collection[tuple[str, int | None]]) -> bo
         (line.artefact, line.place.line_no) in harmless
         or catalogue.is_remark(line.text)
         or signs.is_echo(line.text)
+        or _STARTS.search(line.text)
         or crashes.is_frame(line.text)
         or informs(line.text)
+        or is_of_stranger(line.text)
     )
 
 

@@ -89,14 +89,30 @@ _INFORMS = re.compile(
 )
 """The level of a line that its writer calls information: of Python's loggers, glog and Ray. NCCL's own
 has its level behind host, process and GPU, and states causes at it."""
+_STRANGERS = re.compile(
+    r"^\S.{10,60} (?:snapd|fwupd|fwupdmgr|packagekitd|unattended-upgrades?|apt\S*|dnf\S*|whoopsie|motd-news|esm-cache|ubuntu-advantage"
+    r"|ModemManager|cupsd?|cups-browsed|avahi-daemon|bluetoothd|colord|gdm\S*|gnome-\S+|anacron|postfix/\w+|sendmail|landscape-\S+)\[\d+\]: "
+)
+"""Services of an operating system, in syslog, that no job and no node's fabric depends on."""
 OFFERED = re.compile(
     r"\b(?:this|it) (?:can|may|might|could) (?:also )?(?:happen|be caused|be due|occur)\b"
-    r"|\b(?:possible|potential|common)(?: root)? (?:reasons|causes)\b|\(1\)(?=.*\(2\))",
+    r"|\b(?:possible|potential|common)(?: root)? (?:reasons|causes)\b|\(1\)(?=.*\(2\))"
+    r"|\bthis (?:most likely )?indicates that\b(?=.*\bor\b)",
     re.IGNORECASE,
 )
 """Where a writer begins to list what it thinks of."""
-OFFER_WORDS = ("happen", "caused", "due", "occur", "reasons", "causes", "(1)")
+OFFER_WORDS = ("indicates", "happen", "caused", "due", "occur", "reasons", "causes", "(1)")
 """Every match of `OFFERED` has one: few lines do, and to look for them takes a thirtieth of the time."""
+
+
+@functools.lru_cache(maxsize=4096)
+def is_of_stranger(line: str) -> bool:
+    """A service wrote it whose troubles are none of a job's.
+
+    >>> is_of_stranger("Mar 11 02:18:11 n7 snapd[1302]: lookup api: Temporary failure in name resolution")
+    True
+    """
+    return _STRANGERS.match(line) is not None
 
 
 def stated(line: str) -> str:

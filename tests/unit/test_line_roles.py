@@ -34,6 +34,7 @@ def test_the_part_of_a_line(line: str, role: LineRole) -> None:
 OFFERS = (
     "it may also HAPPEN that", "this can be caused by", "It could be due to", "this might occur when", "possible reasons are",
     "common root causes: ", "either (1) the kernel or (2) a crash", "potential causes", "Possible Causes",
+    "This indicates that the remote task has failed, got preempted, or crashed",
 )  # fmt: skip
 NAMES = (
     "gpu7:4711:4720 [3] NCCL WARN x", "[rank3]: x", "[Rank 3] x", "[default3]: x", "[PG 0 Rank 3] x", "that process rank 3 ended",

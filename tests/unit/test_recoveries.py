@@ -111,3 +111,22 @@ def test_a_slot_that_states_too_little_power_at_boot_is_no_fault_by_itself(
     )
     status, out = why(tmp_path / "gpu-7.dmesg", line, capsys)
     assert (status, "transceiver-hot" in out) == (0, True), out
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "Mar 11 02:18:11 gpu-07 snapd[1302]: stateengine.go:149: state ensure error: Post"
+        ' "https://api": dial tcp: lookup api: Temporary failure in name resolution\n',
+        "Mar 11 03:00:00 gpu-07 kubelet[2101]: E0311 03:00:00.1 2101 summary_sys_containers.go:83]"
+        ' "Failed to get system container stats" err="failed to get container info"\n',
+        "/usr/bin/id: cannot find name for group ID 5012\n",
+        "    MST PCI module is not loaded\n",
+        "[ops@gpu-07 ~]$ sudo umount /mnt/x\numount: /mnt/x: target is busy.\n",
+    ],
+)
+def test_what_concerns_no_job_is_no_finding(
+    line: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    status, out = why(tmp_path / "log", line + _STEPS + "NCCL version 2.21.5+cuda12.4\n", capsys)
+    assert (status, "CAUSE" in out) == (0, False), out

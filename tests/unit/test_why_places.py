@@ -258,3 +258,42 @@ def test_an_evidence_line_has_no_words_of_our_own() -> None:
     evidence = EvidenceSet(facts=(fact,))
     texts = {item.text for each in diagnose.diagnose(evidence).findings for item in each.evidence}
     assert texts == {"mlx5_3: state = DOWN"}
+
+
+_SWITCH = "Mar 11 02:{:02d}:10.1 leaf07 {}\n"
+_IDLE = "".join(_SWITCH.format(20, "INFO pmon#psud: PSU 1 power ok") for _ in range(150))
+
+
+def test_the_port_of_a_switch_that_falls_again_and_again_is_the_place(tmp_path: Path) -> None:
+    moves = (
+        "NOTICE swss#orchagent: :- updatePortOperStatus: Port Ethernet144 oper state set from {}"
+    )
+    flaps = "".join(
+        _SWITCH.format(minute, moves.format(way))
+        for minute in range(4)
+        for way in ("up to down", "down to up")
+    )
+    findings = _findings(tmp_path, syslog=flaps + _IDLE)
+    assert (findings[0].id, findings[0].where) == ("link-flaps", ("leaf07", "Port Ethernet144"))
+    once = _SWITCH.format(3, moves.format("up to down")) + _IDLE
+    assert _findings(tmp_path, syslog=once) == ()
+
+
+def test_a_pause_storm_that_a_switch_detects_is_found_at_its_port(tmp_path: Path) -> None:
+    storm = (
+        "WARNING swss#orchagent: :- startWdActionOnQueue: PFC Watchdog detected PFC storm on port"
+        " Ethernet72, queue index 3"
+    )
+    findings = _findings(tmp_path, syslog=_SWITCH.format(3, storm) + _IDLE)
+    assert (findings[0].id, findings[0].where) == ("pause-storm", ("leaf07", "port Ethernet72"))
+
+
+def test_what_a_message_only_thinks_of_is_no_cause(tmp_path: Path) -> None:
+    line = (
+        "E0311 1990 coordination_service.cc:1170] /job:jax_worker/replica:0/task:5 has been set to"
+        " ERROR in coordination service: UNAVAILABLE: Task /job:jax_worker/replica:0/task:5 heartbeat"
+        " timeout. This indicates that the remote task has failed, got preempted, or crashed"
+        " unexpectedly. Check the task logs for an earlier error to debug further.\n"
+    )
+    findings = _findings(tmp_path, log="step=1 loss=2.1\n" * 120 + line)
+    assert (findings[0].id, findings[0].where) == ("dead-process", ("task 5",))

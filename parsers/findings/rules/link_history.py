@@ -9,13 +9,14 @@ from collections.abc import Iterator
 
 from busbw.parsers.findings.catalogue import Weight
 from busbw.parsers.findings.evidence import Clue, Sighting, View
-from busbw.parsers.findings.named_places import places
+from busbw.parsers.findings.named_places import NO_HOST, places
 from busbw.parsers.findings.rules import Fires, Rule, Watch
 
 _DOWN = Watch(
     "down",
     r"\blink (?:is )?down\b|(?:lost carrier|carrier lost)|link (?:has been )?disconnected"
-    r"|UPDOWN: .*\bto (?:state )?down\b|IF_DOWN_LINK_FAILURE|oper(?:ational)? stat(?:e|us)\W+(?:is )?down",
+    r"|UPDOWN: .*\bto (?:state )?down\b|IF_DOWN_LINK_FAILURE|oper(?:ational)? stat(?:e|us)\W+(?:is )?down"
+    r"|oper state set from up to down|link status definitely down",
 )
 _NIC = re.compile(
     r"mlx[45]|bnxt|irdma|\bice \d|ionic|efa|NIC Link|\b(?:ib|mlx|ens|eno|enp|eth|rdma|roce|hsn|hsi|bond)\d",
@@ -31,7 +32,8 @@ _CLOCK = re.compile(
 """The time of day, as dmesg -T and syslog write it."""
 _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 _INTERFACE = re.compile(
-    r"(\S+): (?:NIC )?(?:Link|lost)|(?:mlx5_core )(\S+(?: [a-z]\w+)?)[: ]|Interface (\S+?),|device \((\S+?)\)",
+    r"(\S+): (?:NIC )?(?:Link|lost)|(?:mlx5_core )(\S+(?: [a-z]\w+)?)[: ]|Interface (\S+?),|device \((\S+?)\)"
+    r"|\b(Port Ethernet\d+) oper state|\(slave (\S+)\): link|link status definitely down for interface (\S+?),",
     re.IGNORECASE,
 )
 _STARTING_S = 300
@@ -51,7 +53,8 @@ def _judge(view: View) -> Iterator[Clue]:
         interface = _interface(line)
         often = times[line.artefact, interface] >= _OFTEN
         if often or (_NIC.search(line.text) and not _is_starting(line, boots)):
-            yield line.clue("link-flaps", Weight.STRONG, "dmesg", (interface,))
+            where = (*_switch(line.text), interface)
+            yield line.clue("link-flaps", Weight.STRONG, "dmesg", where)
 
 
 def _unplugged(lines: tuple[Sighting, ...]) -> Iterator[Clue]:
@@ -85,6 +88,11 @@ def _clock(text: str) -> int | None:
         return None
     days = _MONTHS.index(match["month"]) * 31 + int(match["day"])
     return days * 86_400 + int(match["h"]) * 3_600 + int(match["m"]) * 60 + int(match["s"])
+
+
+def _switch(text: str) -> tuple[str, ...]:
+    """The switch that a line of SONiC is of."""
+    return tuple(place for place in places(text) if not NO_HOST.match(place))
 
 
 def _interface(line: Sighting) -> str:
@@ -126,7 +134,16 @@ RULE = Rule(
             "mlx5_core 0000:ca:00.0: Port module event: module 0, Cable unplugged\n",
             (("ib-port-down", "strong"),),
         ),
+        Fires(
+            "[91220.6139] bond0: (slave ens1): link status definitely down, disabling slave\n",
+            (("link-flaps", "strong"),),
+        ),
         Fires("Link down\nLink up\n" * 3, (("link-flaps", "strong"),)),
+        Fires(
+            "Mar 11 02:20:10.1 leaf07 NOTICE swss#orchagent: :- updatePortOperStatus: Port Ethernet144"
+            " oper state set from up to down\n" * 3,
+            (("link-flaps", "strong"),),
+        ),
         Fires(
             "%LINK-3-UPDOWN: Interface HundredGigE1/0/3, changed state to down\n" * 3,
             (("link-flaps", "strong"),),
@@ -149,5 +166,6 @@ RULE = Rule(
             " mlx5_core 0000:ca:00.0 ens1np0: Link down\n"
         ),
         "[91220.613900] mlx5_core 0000:ca:00.0 ens1f0np0: Link up\n",
+        "[   75.613900] bond0: (slave ens1f0np0): link status definitely down, disabling slave\n",
     ),
 )
