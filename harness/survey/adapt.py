@@ -64,7 +64,8 @@ WORTH = 0.6
 SURE = 2.0
 """Standard deviations by which the mean of a node by itself must lie above such a loss."""
 _REASONS = 4
-_OF_NODES = (ComponentKind.NODE, ComponentKind.RAIL)
+_IN_LEAVES = (ComponentKind.NODE, ComponentKind.RAIL, ComponentKind.LEAF)
+"""What groups inside leaves load."""
 _UPLINKS = (ComponentKind.UPLINK, ComponentKind.LEAF_PAIR)
 _SHARED = (ComponentKind.LEAF, *_UPLINKS, ComponentKind.RAIL_PLANE)
 
@@ -120,31 +121,53 @@ def choose(
     if len(history) % 2 and shown < 1 - limits.target_loss:
         # What hides across leaves must not wait for uplinks.
         doubts = tuple(doubt for doubt in doubts if doubt.account.part.kind not in _UPLINKS)
+    hidden = tuple(
+        doubt
+        for doubt in doubts
+        if doubt.account.part.kind in _IN_LEAVES and doubt.account.ratio >= shown
+    )
     met = Counter(frozenset(group) for number in history for group in number.groups)
     seek = _seeks_paths(nodes, limits)
-    waits = frozenset(pair for pair in met if _may_wait(nodes, pair, met))
     forced: list[tuple[str, str]] = []
     why: list[str] = []
     if outcome:
-        forced, why = _of_ways(nodes, doubts, leaf, len(history))
-        busy = {node for group in forced for node in group}
-        others = tuple(doubt for doubt in doubts if busy.isdisjoint(doubt.account.part.names))
-        more, reasons = _forced(nodes, leaf, outcome, others, met, waits, busy, shown, seek=seek)
-        forced, why = [*forced, *more], [*why, *reasons]
+        others = tuple(doubt for doubt in doubts if doubt not in hidden)
+        forced, why = _wanted(nodes, outcome, others, met, leaf, len(history), seek=seek)
     # Only what leaves its leaf tells of uplinks, and the same pairs tell as much again.
     uplinks = any(doubt.account.part.kind in _UPLINKS for doubt in doubts)
     base = in_turn(nodes, leaf, len(history))
     if uplinks:
         base = across_leaves(leaves_of(nodes, leaf), len(history))
-    elif any(_of_leaf(doubt) and doubt.account.ratio >= shown for doubt in doubts):
+    elif hidden:
+        # In turn with all of its leaf: other suspects tell as well which of them it is.
         base = inside_leaves(leaves_of(nodes, leaf), len(history))
-    groups = filled(nodes, forced, base, met, leaf, seek=seek and not uplinks)
+        why.append(f"{', '.join(doubt.account.part.label for doubt in hidden[:_REASONS])} inside")
+    groups = filled(nodes, forced, base, met, leaf, seek=seek and not (uplinks or hidden))
     used = {node for group in groups for node in group}
     idle = tuple(node for node in nodes if node not in used)
     if len(why) > _REASONS:
         why = [*why[:_REASONS], f"{len(why) - _REASONS} more"]
     text = "; ".join(why) or _purpose(base, leaf)
     return Round(f"pairs-{len(history) + 1}", tuple(groups), idle, text)
+
+
+def _wanted(
+    nodes: tuple[str, ...],
+    outcome: BlameOutcome,
+    doubts: tuple[Suspicion, ...],
+    met: Counter[frozenset[str]],
+    leaf: dict[str, str],
+    number: int,
+    *,
+    seek: bool,
+) -> tuple[list[tuple[str, str]], list[str]]:
+    """Groups that these suspicions ask for in this round, and why."""
+    waits = frozenset(pair for pair in met if _may_wait(nodes, pair, met))
+    groups, why = _of_ways(nodes, doubts, leaf, number)
+    busy = {node for group in groups for node in group}
+    others = tuple(doubt for doubt in doubts if busy.isdisjoint(doubt.account.part.names))
+    more, reasons = _forced(nodes, outcome, others, met, leaf, waits, busy, seek=seek)
+    return [*groups, *more], [*why, *reasons]
 
 
 def again_slow(
@@ -366,13 +389,12 @@ def _may_wait(nodes: tuple[str, ...], pair: frozenset[str], met: Counter[frozens
 
 def _forced(
     nodes: tuple[str, ...],
-    leaf: dict[str, str],
     outcome: BlameOutcome,
     doubts: tuple[Suspicion, ...],
     met: Counter[frozenset[str]],
+    leaf: dict[str, str],
     waits: frozenset[frozenset[str]],
     taken: set[str],
-    shown: float,
     *,
     seek: bool,
 ) -> tuple[list[tuple[str, str]], list[str]]:
@@ -382,13 +404,11 @@ def _forced(
     Args:
         waits: pairs that are not to be measured in this round.
         taken: nodes that have a partner already.
-        shown: by groups across leaves, of what leaves less.
         seek: every pair is measured anyway; else both ends of such a pair get fresh partners.
     """
     groups: list[tuple[str, str]] = []
     why: list[str] = []
-    suspects: dict[str, float] = {}
-    ends: dict[str, float] = {}
+    suspects: list[str] = []
     for doubt in doubts:
         parts = (doubt.account.part, *doubt.alike)
         parts = tuple(part for part in parts if part.kind not in _SHARED)
@@ -400,53 +420,27 @@ def _forced(
                 why.append(f"{first} + {second} again")
             if seek or frozenset((first, second)) not in waits:
                 continue
-        for part in parts:
-            own = ends if part.kind is ComponentKind.PAIR else suspects
-            own |= dict.fromkeys(part.names, doubt.account.ratio) | own
+        suspects += [name for part in parts for name in part.names if name not in suspects]
     busy = taken | {node for group in groups for node in group}
-    flagged = [part for part in outcome.flagged if part.kind in _OF_NODES]
-    known = {*suspects, *(name for part in flagged for name in part.names)}
-    good = [node for node in nodes if node not in known]
-    for suspect, partner in _partners(good, leaf, met, waits, suspects, ends, busy, shown):
-        groups.append((suspect, partner))
-        why.append(f"{suspect} with {partner}, which is good")
-    return groups, why
-
-
-def _partners(
-    good: list[str],
-    leaf: dict[str, str],
-    met: Counter[frozenset[str]],
-    waits: frozenset[frozenset[str]],
-    suspects: dict[str, float],
-    ends: dict[str, float],
-    taken: set[str],
-    shown: float,
-) -> list[tuple[str, str]]:
-    """Each suspect with a good node that it has met least; not with one across leaves where the way
-    would hide what it loses.
-
-    Args:
-        suspects: node → what it leaves.
-        ends: of suspected pairs; good partners of others where there are no better ones.
-    """
-    busy = set(taken)
-    groups: list[tuple[str, str]] = []
-    for suspect, ratio in {**suspects, **ends}.items():
-        if suspect in busy:
+    flagged = {
+        name
+        for part in outcome.flagged
+        if part.kind in (ComponentKind.NODE, ComponentKind.RAIL)
+        for name in part.names
+    }
+    good = [node for node in nodes if node not in {*suspects, *flagged}]
+    for suspect in suspects:
+        free = [node for node in good if node not in busy]
+        if suspect in busy or not free:
             continue
-        free = [node for node in good if node not in busy and node != suspect]
-        options = []
-        for place, node in enumerate(free):
-            pair, far = frozenset((suspect, node)), leaf.get(node) != leaf.get(suspect)
-            if pair not in waits and not (far and ratio >= shown):
-                options.append((node in ends, met[pair], far, place))
-        if not options:
-            continue
-        partner = free[min(options)[-1]]
+        partner = min(
+            free,
+            key=lambda node: (met[frozenset((suspect, node))], leaf.get(node) != leaf.get(suspect)),
+        )
         groups.append((suspect, partner))
         busy |= {suspect, partner}
-    return groups
+        why.append(f"{suspect} with {partner}, which is good")
+    return groups, why
 
 
 def _shown_across(outcome: BlameOutcome, fabric: Fabric) -> float:

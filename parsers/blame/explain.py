@@ -209,7 +209,9 @@ class Explainer:
     def _wholes(self, part: Component) -> tuple[Component, ...]:
         """What contains it: the same on all rails; of a pair, each end; of a node, its leaf."""
         wholes = []
-        if part.rail is not None and part.kind is not ComponentKind.RAIL_PLANE:
+        # Rails of uplinks whose flows collide have nothing in common but luck.
+        lucky = self._fabric.hashed and part.kind in _UPLINKS
+        if part.rail is not None and part.kind is not ComponentKind.RAIL_PLANE and not lucky:
             kind = ComponentKind.NODE if part.kind is ComponentKind.RAIL else part.kind
             wholes.append(Component(kind, part.names))
         if part.kind is ComponentKind.PAIR:
@@ -325,10 +327,9 @@ class Explainer:
 
 def without_loaded(explanation: Explanation, columns: Columns, *, hashed: bool) -> Explanation:
     """With what others' load on uplinks, or routes that share them, may explain as a suspicion.
-    `hashed`: what comes and goes on uplinks is the luck of their flows."""
-    everything = (*explanation.flagged, *explanation.open)
-    uplinks = [each.account for each in everything if each.account.part.kind in _UPLINKS]
-    uplinks = [each for each in uplinks if not (hashed and each.intermittent)]
+    `hashed`: what is only suspected of uplinks may be the luck of their flows."""
+    asked = explanation.flagged if hashed else (*explanation.flagged, *explanation.open)
+    uplinks = [each.account for each in asked if each.account.part.kind in _UPLINKS]
     sure = [each.account for each in explanation.flagged]
     loaded = []
     for each in explanation.flagged:

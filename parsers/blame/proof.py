@@ -117,8 +117,11 @@ class Proof:
         slow, clean = len(account.slow_in), len(account.clean_in)
         slow_in = set(account.slow_in)
         crosses = all(level.crosses for level in explained)
-        if account.intermittent and crosses and account.part.kind in (*_UPLINKS, _PAIR):
-            # Full at times: by neighbours, or by flows that collide.
+        lucky = self._fabric.hashed and self._has_like_rails(account.part)
+        at_times = account.intermittent and crosses and not lucky
+        if at_times and account.part.kind in (*_UPLINKS, _PAIR):
+            # Full at times: by neighbours, or by flows that collide. All hashed flows may miss a bad
+            # cable now and then.
             return False
         if account.part.kind in _UPLINKS and self._is_design(account):
             return False
@@ -134,7 +137,7 @@ class Proof:
                 # Colliding flows make any node look bad now and then: only groups inside its leaf,
                 # where nothing is hashed, speak against it.
                 slow_in = {level.launch for level in explained if not level.crosses}
-            elif shared and not self._has_like_rails(account.part):
+            elif shared and not lucky:
                 # What flows are hashed onto is judged by the switches' counters; here it stays
                 # suspected.
                 return False
@@ -232,7 +235,7 @@ class Proof:
         return carried <= halfway * account.capacity / account.ratio
 
     def _is_of_end(self, account: Account) -> bool:
-        """One of the pair's ends is as slow with others on such a way."""
+        """One of the pair's ends is as slow with others on such a way, or by itself."""
         columns, part = self._columns, account.part
         own = columns.flags(columns.loading(columns.code_of(part)))
         crosses = columns.crosses[account.explained[0]]
@@ -240,9 +243,11 @@ class Proof:
         halfway = (1.0 + account.ratio) / 2
         for name in part.names:
             at = columns.loading(columns.code_of(Component(kind, (name,), part.rail)))
-            others = columns.ratio[at[~own[at] & (columns.crosses[at] == crosses)]]
-            if len(others) and statistics.median(others.tolist()) <= halfway:
-                return True
+            inside = columns.loading(columns.code_of(Component(ComponentKind.INTRA_NODE, (name,))))
+            for others in (at[~own[at] & (columns.crosses[at] == crosses)], inside):
+                got = columns.ratio[others].tolist()
+                if got and statistics.median(got) <= halfway:
+                    return True
         return False
 
     def _is_of_leaf(self, account: Account) -> bool:
