@@ -168,10 +168,10 @@ class Explainer:
     def _divided(
         self, flagged: list[Account], suspected: list[Account]
     ) -> tuple[list[Account], list[Account]]:
-        """With two nodes or more in place of a leaf that was good in some launches, where they explain
+        """With two nodes or more in place of a leaf some of whose groups were good, where they explain
         as much for less: others beside them made the leaf look slow."""
         for leaf in [*flagged, *suspected]:
-            if leaf.part.kind is not ComponentKind.LEAF or not leaf.intermittent:
+            if leaf.part.kind is not ComponentKind.LEAF:
                 continue
             named = (*flagged, *suspected)
             inner = [a for a in named if leaf.part in self._wholes(a.part)]
