@@ -132,7 +132,7 @@ def choose(
     why: list[str] = []
     if outcome:
         others = tuple(doubt for doubt in doubts if doubt not in hidden)
-        forced, why = _wanted(nodes, outcome, others, met, leaf, len(history), seek=seek)
+        forced, why = _groups_for(nodes, outcome, others, met, leaf, len(history), seek=seek)
     # Only what leaves its leaf tells of uplinks, and the same pairs tell as much again.
     uplinks = any(doubt.account.part.kind in _UPLINKS for doubt in doubts)
     base = in_turn(nodes, leaf, len(history))
@@ -151,7 +151,7 @@ def choose(
     return Round(f"pairs-{len(history) + 1}", tuple(groups), idle, text)
 
 
-def _wanted(
+def _groups_for(
     nodes: tuple[str, ...],
     outcome: BlameOutcome,
     doubts: tuple[Suspicion, ...],
