@@ -353,13 +353,16 @@ def is_command(text: str) -> bool:
     return not any(_PROSE.match(word) for word in parts)
 
 
+_QUANTILES = {0.0: "worst launch", 1.0: "best launch"}
+
+
 def criterion(of: CriterionResult) -> str:
     """What a criterion measures, with its case where that says more than the collective (a ring),
     and the launch that counts where that is not the median."""
     text = f"{of.collective} {format_size(of.size_bytes)}"
     named = [] if of.case_id.replace("-", "_") == of.collective else [of.case_id]
     if of.quantile != 0.5:
-        named.append(f"{of.quantile:.0%} quantile" if of.quantile else "worst launch")
+        named.append(_QUANTILES.get(of.quantile, f"{of.quantile:.0%} quantile"))
     return f"{text} ({', '.join(named)})" if named else text
 
 

@@ -75,6 +75,8 @@ def test_the_worst_launch_is_named_where_it_decides() -> None:
     worst = dataclasses.replace(judged(380.0, 381.0, 382.0), quantile=0.0)
     assert phrases.criterion(judged(380.0, 381.0, 382.0)) == "all_reduce 8 GiB"
     assert phrases.criterion(worst) == "all_reduce 8 GiB (worst launch)"
+    best = dataclasses.replace(worst, quantile=1.0)
+    assert phrases.criterion(best) == "all_reduce 8 GiB (best launch)"
     tenth = dataclasses.replace(worst, case_id="ring", quantile=0.1)
     assert phrases.criterion(tenth) == "all_reduce 8 GiB (ring, 10% quantile)"
 
