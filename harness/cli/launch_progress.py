@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from busbw.model.benchmark import LATENCY_UP_TO_BYTES
 from busbw.run.context import Row
 from busbw.units import format_bandwidth, format_duration, format_size, format_time_us
 
@@ -46,6 +47,10 @@ def after(before: LaunchProgress | None, row: Row, at_s: float) -> LaunchProgres
     >>> row.planned = (4 << 20, 8 << 20, 16 << 20)
     >>> after(LaunchProgress("4 MiB", 10.0, 1, 3, None, 2.0), row, 14.0).line()
     '8 MiB  28.79 GB/s, size 2 of 3, about 8.0 s left'
+    >>> row = Row("  32  8  float  sum  -1  13608.8  0.00  0.00  N/A  12367.5  0.00  0.00  N/A")
+    >>> row.planned = (16, 32, 16384)
+    >>> after(LaunchProgress("16 B", 10.0, 1, 3, None, 2.0), row, 14.0).line()
+    '32 B in 13.6 ms, size 2 of 3'
     """
     size = row.size_bytes
     text = _text(row)
@@ -55,7 +60,8 @@ def after(before: LaunchProgress | None, row: Row, at_s: float) -> LaunchProgres
     left, took = None, 0.0
     if before is not None and before.number == number - 1:
         took = at_s - before.at_s
-    bandwidth_decides = before is not None and took > max(_SHORT_S, _LONGER * before.took_s)
+    is_longer = before is not None and took > max(_SHORT_S, _LONGER * before.took_s)
+    bandwidth_decides = is_longer and size > LATENCY_UP_TO_BYTES
     if bandwidth_decides and before is not None and before.took_s and number < len(row.planned):
         # A size takes as long as it has bytes from then on.
         left = took * sum(row.planned[number:]) / size

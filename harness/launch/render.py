@@ -22,7 +22,7 @@ def render(invocation: Invocation, options: tuple[MpiOption, ...] = ()) -> str:
     nodes = "1 node" if count == 1 else f"{count} nodes"
     limit = format_duration(invocation.timeout_s)
     ranks = f"{invocation.nranks} ranks on {nodes} {fold(invocation.nodes)}"
-    lines = [_comment(f"{invocation.case_id}: {ranks}, ended after {limit}")]
+    lines = [_comment(f"{invocation.case_id}: {ranks}, ends after {limit} at the latest")]
     for variable in invocation.env:
         reason = f"from {variable.origin}: {variable.why}{_title(variable.source)}"
         lines.append(_comment(f"{variable.name}={variable.value}  {reason}"))

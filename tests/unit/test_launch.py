@@ -554,7 +554,7 @@ def test_a_command_line_is_shown_one_option_per_line_with_every_reason_above() -
     assert (
         render(MPIRUN.build(request), REQUEST.options)
         == """\
-# all-reduce: 16 ranks on 2 nodes gpu-[001-002], ended after 20 m 00 s
+# all-reduce: 16 ranks on 2 nodes gpu-[001-002], ends after 20 m 00 s at the latest
 # NCCL_NET=IB  from profile infiniband: no silent TCP [NCCL user guide]
 # pml=ob1  MPI carries only barriers and the rank table here; UCX would open queue pairs on the rails that are measured \
 [Open MPI (run-time notes and MCA parameters)]
