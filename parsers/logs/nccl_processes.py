@@ -10,8 +10,8 @@
 from __future__ import annotations
 
 import re
-from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 
 from busbw.model import Communicator, LogLine, NcclLog, NcclWarning, ProcessFacts
@@ -26,7 +26,7 @@ from busbw.parsers.logs.nccl_facts import (
 )
 from busbw.parsers.logs.nccl_line import BACKTRACE, message_of, parse_line, result_name
 from busbw.parsers.logs.nccl_warnings import warning
-from busbw.parsers.logs.scan import Hit, Line, Scan
+from busbw.parsers.logs.scan import Line, Scan
 from busbw.text import whole_number
 
 _GLUED = re.compile(r"^-?\d+(?=\D)")
@@ -47,33 +47,32 @@ class _Logged:
 def log_of(scan: Scan) -> NcclLog:
     """The records of a scan for `PATTERNS` (hits of other patterns are ignored)."""
     names = {hit.process for hit in scan.hits if hit.process is not None}
-    writers: dict[str | None, str | None] = {}
-    logged: defaultdict[str | None, _Logged] = defaultdict(_Logged)
+    logged: dict[str | None, _Logged] = {}
+    writers: dict[str | None, _Logged] = {}
+    """What is logged by each process, as its hits name it."""
     warnings: list[NcclWarning] = []
     results: Counter[str] = Counter()
-    for hit in scan.hits:
-        if not hit.pattern.startswith(FACT_PREFIX):
+    for pattern, process, _, lines in scan.hits:
+        if not pattern.startswith(FACT_PREFIX):
             continue
-        if hit.process not in writers:
-            writers[hit.process] = _unglued(hit.process, names)
-        own = logged[writers[hit.process]]
-        if hit.pattern == COMMUNICATOR_ID:
-            own.communicators += _communicators(hit)
-        elif hit.pattern == WARN_ID:
-            warnings += map(_warning, hit.examples)
-        elif hit.pattern == BACKTRACE_ID:
-            for example in hit.examples:
-                _, message = message_of(example.text) or ("", example.text.strip())
-                if match := BACKTRACE.match(message):
-                    results[result_name(int(match["result"]))] += 1
+        own = writers.get(process)
+        if own is None:
+            name = _unglued(process, names)
+            own = writers[process] = logged.setdefault(name, _Logged())
+        if pattern == COMMUNICATOR_ID:
+            own.communicators += _communicators(lines)
+        elif pattern == WARN_ID:
+            warnings += map(_warning, lines)
+        elif pattern == BACKTRACE_ID:
+            results.update(_results(lines))
         else:
             fields = own.fields
-            for given in taken(hit.pattern, hit.examples):
-                for name, value in given:
-                    if name in fields:
-                        fields[name].append(value)
+            for given in taken(pattern, lines):
+                for field, value in given:
+                    if field in fields:
+                        fields[field].append(value)
                     else:
-                        fields[name] = [value]
+                        fields[field] = [value]
     processes = [_process(name, own) for name, own in logged.items()]
     processes.sort(key=_by_rank)
     warnings.sort(key=lambda each: each.line_no)
@@ -92,9 +91,17 @@ def _warning(example: Line) -> NcclWarning:
     return warning(line or LogLine(example.line_no, "INFO", example.text.strip()))
 
 
-def _communicators(hit: Hit) -> Iterator[Communicator]:
-    for line in hit.examples:
-        communicator = communicator_of(line.text, line.line_no)
+def _results(lines: Iterable[Line]) -> Iterator[str]:
+    """The results of calls that failed, by name, as NCCL's backtraces have them."""
+    for line in lines:
+        _, message = message_of(line.text) or ("", line.text.strip())
+        if match := BACKTRACE.match(message):
+            yield result_name(int(match["result"]))
+
+
+def _communicators(lines: Iterable[Line]) -> Iterator[Communicator]:
+    for line_no, text, _ in lines:
+        communicator = communicator_of(text, line_no)
         if communicator is not None:
             yield communicator
 

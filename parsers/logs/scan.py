@@ -402,9 +402,6 @@ class _Tally:
     def process(self, line: bytes) -> bytes | None:
         """As `process_of`, remembered by the line's first word or, behind a launcher's tag, its
         first two."""
-        known = self.processes.get(line[: line.find(b" ") + 1])
-        if known is not None:
-            return known
         if _MAY_BE_PROCESS.search(line, 0, 400) is None:
             return _tagged(line)
         first = line.find(b" ") + 1
@@ -422,10 +419,12 @@ class _Tally:
 
     def book(self, index: int, places: Sequence[int], lines: Mapping[int, bytes]) -> None:
         """The places of lines of the block, ascending, that match the pattern."""
-        processes = self.block_processes
+        processes, known = self.block_processes, self.processes
         for at in places:
             if at not in processes:
-                processes[at] = self.process(lines[at])
+                line = lines[at]
+                process = known.get(line[: line.find(b" ") + 1])
+                processes[at] = self.process(line) if process is None else process
         self._book(index, places, lines, processes)
 
     def book_wrapped(self, index: int, at: int, line: bytes) -> None:

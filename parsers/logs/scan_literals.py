@@ -274,7 +274,9 @@ class _Database:
                     self.unwanted += 1
                 continue
             if match >= behind:
-                last = max(0, (match >> _NUMBER_BITS) - 1)  # 0: an empty match at the very start
+                last = (match >> _NUMBER_BITS) - 1
+                if last < 0:
+                    last = 0  # an empty match at the very start
                 if cut:
                     while reach < last:
                         line = next(following)

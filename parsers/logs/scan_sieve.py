@@ -128,6 +128,11 @@ def as_shown(text: bytes) -> bytes:
     copied = 0
     at = text.find(b"\r")
     while at >= 0:
+        if text.startswith(b"\n", at + 1):  # the first of its line, and behind all of it
+            kept.append(text[copied:at])
+            copied = at + 1
+            at = text.find(b"\r", copied)
+            continue
         start = text.rfind(b"\n", copied, at) + 1 or copied
         end = text.find(b"\n", at)
         end = len(text) if end < 0 else end

@@ -104,13 +104,14 @@ def parse_data(data: bytes) -> tuple[KernelEvent, ...]:
 
 def _telling_lines(data: bytes) -> Iterator[tuple[int, str]]:
     """Number and text of the lines with one of `_TELLING`."""
-    if _OTHER_ENDS.stand_in(data):
+    lines = _TELLING.lines_in(data)
+    if lines and _OTHER_ENDS.stand_in(data):
         for line_no, line in enumerate(decoded(data).splitlines(), 1):
             if _TELLING.stand_in(line.encode("utf-8", "replace")):
                 yield line_no, line
         return
     line_no, counted = 1, 0
-    for each in _TELLING.lines_in(data):
+    for each in lines:
         line_no += _line_ends(data, counted, each.start)
         counted = each.start
         states = data[each.start : each.end].removesuffix(b"\r")
