@@ -311,6 +311,7 @@ _WORDS_OF_A_NAME = 3
 """`RTX PRO 6000`: the most words that a name in the table has."""
 
 
+@functools.lru_cache(maxsize=256)
 def recognise_gpu(product: str) -> Gpu | None:
     """The GPU behind a product name as the driver prints it; None = the tables do not know it.
 

@@ -128,7 +128,11 @@ def _is_out(clues: Sequence[Clue]) -> bool:
 
 def channel_of(clue: Clue) -> str | None:
     """The channel that its line is about."""
-    text = clue.evidence.text
+    return channel_in(clue.evidence.text)
+
+
+def channel_in(text: str) -> str | None:
+    """The channel of NCCL's that a line is about; None = of none."""
     match = _CHANNEL.search(text) if "Channel " in text else None
     return match[1] if match else None
 

@@ -127,7 +127,10 @@ def places(text: str) -> tuple[str, ...]:
     low = text.casefold()
     found = []
     for pattern, form, words in NAMED:
-        if not any(word in low for word in words):
+        for word in words:  # not any(): for each line, and a generator costs thrice as much
+            if word in low:
+                break
+        else:
             continue
         if pattern is _RANK:
             if _WAITING in text:

@@ -7,7 +7,6 @@ found in it only that is kept, packed, which is compared between texts.
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable, Iterator
 
 from busbw.parsers.findings import (
     blocks,
@@ -21,9 +20,7 @@ from busbw.parsers.findings import (
     rules,
     signs,
 )
-from busbw.parsers.findings.candidates import channel_of
-from busbw.parsers.findings.catalogue import Weight
-from busbw.parsers.findings.evidence import Clue, PackedClues, PackedHits, Text, TextClues
+from busbw.parsers.findings.evidence import PackedClues, PackedHits, Text, TextClues
 from busbw.parsers.logs import failure_lines
 from busbw.parsers.logs.scan import Pattern, Scanner
 
@@ -68,26 +65,12 @@ def _compared() -> frozenset[str]:
 def condensed(text: Text) -> Text:
     """The text as `diagnose` needs it among many others with other names: the diagnosis is the
     same, in a fifth of the memory."""
-    clues = signs.line_clues(catalogue.load(), (text,))
+    clues = signs.brief_clues(catalogue.load(), text)
     messages = message_clues.message_clues((text,), clues)
-    of_itself = TextClues(
-        PackedClues(_needed(clues)), PackedClues(messages), guesses.is_of_field(text)
-    )
+    of_itself = TextClues(PackedClues(clues), PackedClues(messages), guesses.is_of_field(text))
+    compared = _compared()
     hits = []
     for hit in text.hits:
-        if hit.pattern in _compared() or any(line.after for line in hit.examples):
+        if hit.pattern in compared or any(line.after for line in hit.examples):
             hits.append(hit)
     return Text(text.artefact, PackedHits(hits), text.lines, of_itself)
-
-
-def _needed(clues: Iterable[Clue]) -> Iterator[Clue]:
-    """The clues without lines of NCCL's information that rule out an entry once more: that an entry
-    is out, and for which channel, is said by the first one. No rule reads them."""
-    seen = set()
-    for clue in clues:
-        if clue.weight is Weight.EXCLUDES and " NCCL INFO " in clue.evidence.text:
-            key = clue.symptom, channel_of(clue)
-            if key in seen:
-                continue
-            seen.add(key)
-        yield clue

@@ -5,12 +5,13 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import NamedTuple
 
 from busbw.model import Evidence
 from busbw.parsers.findings import catalogue
+from busbw.parsers.findings.candidates import channel_in
 from busbw.parsers.findings.catalogue import Catalogue, Signal, Weight
 from busbw.parsers.findings.evidence import (
     MOST_LINES_KNOWN,
@@ -38,36 +39,59 @@ _SURE = (Weight.STRONG, Weight.CERTAIN)
 
 def patterns(known: Catalogue) -> tuple[Pattern, ...]:
     """The catalogue's expressions, each once; the expression itself is the id."""
-    return tuple(Pattern(regex, regex) for regex in _signals_of(known))
+    return tuple(Pattern(regex, regex) for regex in _sought_of(known))
 
 
 def line_clues(known: Catalogue, texts: Iterable[Text]) -> tuple[Clue, ...]:
     """Clues from the lines of the texts."""
-    signals_of = _signals_of(known)
     clues: list[Clue] = []
     for number, text in enumerate(texts):
         if text.clues is not None:
             clues += text.clues.signs.of(text.artefact, number)
-            continue
-        lines: dict[Line, _KnownLine] = {}
-        for hit in text.hits:
-            signals = signals_of.get(hit.pattern, ())
-            for line in hit.examples if signals else ():
-                if line not in lines:
-                    lines[line] = _known_line(text, number, line)
-                clues += _clues(hit, lines[line], signals)
+        else:
+            clues += _of_text(known, text, number, is_brief=False)
     return tuple(clues)
+
+
+def brief_clues(known: Catalogue, text: Text) -> tuple[Clue, ...]:
+    """Those of one text, without lines of NCCL's information that rule out an entry once more: that an
+    entry is out, and for which channel, is said by the first one. No rule reads them."""
+    return tuple(_of_text(known, text, 0, is_brief=True))
+
+
+def _of_text(known: Catalogue, text: Text, number: int, *, is_brief: bool) -> Iterator[Clue]:
+    sought_of = _sought_of(known)
+    lines: dict[Line, _KnownLine] = {}
+    out: set[tuple[str, str | None]] = set()
+    """Entries that are ruled out, and for which channel."""
+    for hit in text.hits:
+        sought = sought_of.get(hit.pattern)
+        if sought is None:
+            continue
+        for line in hit.examples:
+            is_remark = is_brief and " NCCL INFO " in line.text
+            channel = channel_in(line.text) if is_remark else None
+            if is_remark and sought.only_excludes and sought.are_out(out, channel):
+                continue
+            if line not in lines:
+                lines[line] = _known_line(text, number, line)
+            for clue in _clues(hit, lines[line], sought):
+                if is_remark and clue.weight is Weight.EXCLUDES:
+                    if (clue.symptom, channel) in out:
+                        continue
+                    out.add((clue.symptom, channel))
+                yield clue
 
 
 def clues_of(known: Catalogue, evidence: EvidenceSet, line: Sighting) -> tuple[Clue, ...]:
     """What the catalogue reads in a line that was not kept, for earlier ones took its place."""
     text = evidence.texts[line.place.text]
     own = Line(line.place.line_no, line.text)
-    signals_of = _signals_of(known)
+    sought_of = _sought_of(known)
     found = []
     for hit in text.hits:
         is_hidden = hit.line_count > len(hit.examples) and own > hit.examples[-1]
-        is_sign = is_hidden and hit.pattern in signals_of
+        is_sign = is_hidden and hit.pattern in sought_of
         if is_sign and catalogue.compiled(hit.pattern).search(line.text) is not None:
             found.append(hit._replace(examples=(own,)))
     clues = line_clues(known, (Text(text.artefact, found),))
@@ -96,14 +120,41 @@ def is_typed(line: str) -> bool:
     return _TYPED.match(line) is not None
 
 
-def _signals_of(known: Catalogue) -> Mapping[str, Sequence[tuple[str, Signal]]]:
-    """Expression → the entries that look for it, each with its signal."""
+class _Sought(NamedTuple):
+    """What is looked for with one expression."""
+
+    signals: tuple[tuple[str, Signal], ...]
+    """The entries that look for it, each with its signal."""
+    only_excludes: bool
+    """All of them are ruled out by it."""
+
+    def are_out(self, out: Container[tuple[str, str | None]], channel: str | None) -> bool:
+        """Whether all of them are out for the channel."""
+        return all((entry_id, channel) in out for entry_id, _ in self.signals)
+
+
+def _sought_of(known: Catalogue) -> Mapping[str, _Sought]:
+    """By expression. What is packaged is asked for with every text."""
+    return _packaged() if known is catalogue.load() else _by_expression(known)
+
+
+@functools.cache
+def _packaged() -> Mapping[str, _Sought]:
+    return _by_expression(catalogue.load())
+
+
+def _by_expression(known: Catalogue) -> Mapping[str, _Sought]:
     signals_of: dict[str, list[tuple[str, Signal]]] = {}
     for entry in known.entries:
         for signal in entry.signals:
             if signal.regex is not None:
                 signals_of.setdefault(signal.regex, []).append((entry.id, signal))
-    return signals_of
+    return {
+        regex: _Sought(
+            tuple(signals), all(signal.weight is Weight.EXCLUDES for _, signal in signals)
+        )
+        for regex, signals in signals_of.items()
+    }
 
 
 class _KnownLine(NamedTuple):
@@ -124,14 +175,13 @@ def _known_line(text: Text, number: int, line: Line) -> _KnownLine:
     return _KnownLine(evidence, place, is_echo(line.text), said)
 
 
-def _clues(hit: Hit, line: _KnownLine, signals: Sequence[tuple[str, Signal]]) -> Iterator[Clue]:
-    # Nobody asks where in a line it is said that something is not so.
-    only_excludes = all(signal.weight is Weight.EXCLUDES for _, signal in signals)
+def _clues(hit: Hit, line: _KnownLine, sought: _Sought) -> Iterator[Clue]:
     text = line.evidence.text
-    match = None if only_excludes else catalogue.compiled(hit.pattern).search(text)
+    # Nobody asks where in a line it is said that something is not so.
+    match = None if sought.only_excludes else catalogue.compiled(hit.pattern).search(text)
     span = match.span() if match else None
     is_offered = span is not None and span[0] >= line.stated
-    for entry_id, signal in signals:
+    for entry_id, signal in sought.signals:
         if line.is_echo and not _reads_echoes(signal):
             continue
         where = () if signal.weight is Weight.EXCLUDES else places(text)
