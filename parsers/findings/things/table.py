@@ -114,7 +114,7 @@ def _cause(text: str) -> Cause:
 
 
 _HOST = re.compile(
-    r"(?:\b[a-z]{1,8}-)?\bgpus?(?:-?\d{2,}|-[a-z]?\d+|-[a-z]{2,12}(?=[:~\]]))(?![\w.]*:[\da-f])",
+    r"(?:\b[a-z]{1,8}-)?\bgpus?(?:-?\d{2,}|-[a-z]\d+|-[a-z]{2,12}(?=[:~\]]))(?![\w.]*:[\da-f])",
     re.IGNORECASE,
 )
 
@@ -122,8 +122,8 @@ _HOST = re.compile(
 def without_hosts(text: str) -> str:
     """The text with `node` for hosts that are called after their GPUs: none of them is one.
 
-    >>> without_hosts("[ops@gpu-07 ~]$ make: device busy"), without_hosts("GPU 3 and gpu3 are busy")
-    ('[ops@node ~]$ make: device busy', 'GPU 3 and gpu3 are busy')
+    >>> without_hosts("[ops@gpu-07 ~]$ make: device busy"), without_hosts("GPU 3, gpu3 or gpu-4 is busy")
+    ('[ops@node ~]$ make: device busy', 'GPU 3, gpu3 or gpu-4 is busy')
     """
     return _HOST.sub("node", text) if "gpu" in text.casefold() else text
 
