@@ -214,7 +214,7 @@ def test_a_harmless_remark_of_pytorch_is_no_finding() -> None:
         (
             "[8.1] mlx5_core 0000:5c:00.0: mlx5_pcie_event:299:(pid 2682): Detected insufficient"
             " power on the PCIe slot (27W).",
-            ("transceiver-hot", "likely"),
+            ("transceiver-hot", "possible"),
         ),
         (
             "[8.1] mlx5_core 0000:5c:00.0: wait_func:1136:(pid 71): MODIFY_CQ(0x403) timeout. Will"
