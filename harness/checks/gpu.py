@@ -328,6 +328,11 @@ def _processes(answer: NodeAnswer) -> tuple[CheckResult, ...]:
     )
 
 
+def _query(fields: str) -> str:
+    """What shows one setting again after the fix."""
+    return f"nvidia-smi --query-gpu={fields} --format=csv"
+
+
 def _judge(answer: NodeAnswer) -> tuple[CheckResult, ...]:
     if is_amd(answer):
         # busbw.checks.gpu_amd gives these checks.
@@ -341,7 +346,7 @@ def _judge(answer: NodeAnswer) -> tuple[CheckResult, ...]:
             lambda output: _count(output, answer.node.gpus),
         ),
         *answer_time(answer),
-        *results_of(answer, "gpu_query", "nvidia-smi --query-gpu=…", (*IDS, *_MORE), _settings),
+        *results_of(answer, "gpu_query", _query("index,name"), (*IDS, *_MORE), _settings),
         *results_of(
             answer,
             "gpu_remap",
@@ -378,35 +383,37 @@ CHECK = CheckFamily(
         ),
         Check(
             "gpu.driver",
-            "nvidia-smi --query-gpu=…",
+            _query("driver_version"),
             "library and module differ, several versions, or a GPU reports [Unknown Error]: FAIL",
         ),
-        Check("gpu.persistence", "nvidia-smi --query-gpu=…", "off: WARN"),
-        Check("gpu.mig", "nvidia-smi --query-gpu=…", "MIG on: FAIL"),
+        Check("gpu.persistence", _query("persistence_mode"), "off: WARN"),
+        Check("gpu.mig", _query("mig.mode.current"), "MIG on: FAIL"),
         Check(
             "gpu.ecc",
-            "nvidia-smi --query-gpu=…",
+            _query("ecc.errors.uncorrected.volatile.total"),
             "an uncorrected error since the driver was loaded: FAIL",
         ),
-        Check("gpu.power", "nvidia-smi --query-gpu=…", "limit below the default: WARN"),
+        Check(
+            "gpu.power", _query("power.limit,power.default_limit"), "limit below the default: WARN"
+        ),
         Check(
             "gpu.pcie_link",
-            "nvidia-smi --query-gpu=…",
+            _query("pcie.link.width.current,pcie.link.width.max"),
             "a GPU uses fewer PCIe lanes than it has: FAIL",
         ),
         Check(
             "gpu.throttle",
-            "nvidia-smi --query-gpu=…",
+            _query("clocks_throttle_reasons.active"),
             "a slowdown by hardware, heat or power brake: FAIL; by software for heat: WARN",
         ),
         Check(
             "gpu.clocks",
-            "nvidia-smi --query-gpu=…",
+            _query("utilization.gpu,clocks.sm,clocks.max.sm"),
             "a busy GPU below 0.9 of its maximum clock: WARN; idle ones are not judged",
         ),
         Check(
             "gpu.remap",
-            "nvidia-smi --query-remapped-rows=…",
+            f"nvidia-smi --query-remapped-rows={_REMAP} --format=csv",
             "a remapping failed or is pending, or more than 512 uncorrectable rows: FAIL",
         ),
         Check("gpu.temp", "nvidia-smi -q", "less than 5 °C below the slowdown temperature: WARN"),

@@ -15,9 +15,11 @@ from busbw.errors import InventoryError
 MAXIMUM_NAMES = 100_000
 """A list longer than this is a slip of the keyboard (`n[1-1000000]`), not a cluster."""
 
-LEGAL_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,252}\Z")
+LEGAL_NAME = re.compile(
+    r"(?=.{1,253}\Z)[A-Za-z0-9_][A-Za-z0-9_-]{0,62}(?:\.[A-Za-z0-9_-]{1,63})*\.?\Z"
+)
 """A node name travels through shells, reports and file names: nothing else is let in. `-x` would
-read as an option, `..` as a folder."""
+read as an option, `..` as a folder. Labels between dots have 1 to 63 characters (RFC 1035)."""
 
 _PATTERN = re.compile(r"[A-Za-z0-9._\[\],/-]+\Z")
 _BRACKET = re.compile(r"\[([^\[\]]*)\]")
@@ -75,6 +77,8 @@ def fold(names: Iterable[str]) -> str:
 
 def illegal(name: str) -> str:
     """What to say of a name that cannot be a node's."""
+    if re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9._-]*", name):
+        return f"illegal node name {name!r}: 1 to 63 characters between dots, 253 in all"
     return (
         f"illegal node name {name!r}: letters, digits, dot, dash and underscore only, none of dot"
         " and dash in front"

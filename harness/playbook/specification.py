@@ -213,7 +213,9 @@ def _of_system(name: str) -> Callable[[Texts, tuple[str, ...]], Readings]:
     return read
 
 
-_QUERY = "nvidia-smi --query-gpu=…"
+_QUERY = (
+    "nvidia-smi --query-gpu=name,pcie.link.width.current,vbios_version,driver_version --format=csv"
+)
 _SYSFS = "cat /sys/class/infiniband/*/ports/*/*"
 _PCI = "cat /sys/bus/pci/devices/*/current_link_{width,speed}"
 _SPEED = "cat /sys/class/net/*/{speed,mtu}"

@@ -78,6 +78,11 @@ def test_a_host_list_is_expanded_in_the_order_written_each_name_once(
             "",
         ),
         (
+            "a..b",
+            "illegal node name 'a..b': 1 to 63 characters between dots, 253 in all",
+            "",
+        ),
+        (
             "a/b",
             (
                 "illegal node name 'a/b': letters, digits, dot, dash and underscore only, none of"
