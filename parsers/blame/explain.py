@@ -33,8 +33,6 @@ from busbw.parsers.blame.uplinks import thin_losses
 
 _OF_ALL_PAIRS = (ComponentKind.LEAF, ComponentKind.RAIL_PLANE)
 """Slow for as many pairs as the rails of these are compared with."""
-FEWEST_BAD = 2
-"""Nodes that a leaf is taken apart into: one by itself explains less than the leaf."""
 _UPLINKS = (ComponentKind.UPLINK, ComponentKind.LEAF_PAIR)
 """What others than the nodes that are measured may load."""
 
@@ -180,7 +178,8 @@ class Explainer:
             parts = self._always_slow_in(leaf, others)
             self._accounting.predict(others)
             saved = math.fsum(map(expense, whole)) - math.fsum(map(expense, parts))
-            if len(parts) < FEWEST_BAD or self._accounting.worse_by(parts, whole) > saved:
+            # One node by itself explains less than its leaf.
+            if len(parts) <= 1 or self._accounting.worse_by(parts, whole) > saved:
                 continue
             flagged = [account for account in flagged if account not in whole]
             suspected = [account for account in suspected if account not in whole]

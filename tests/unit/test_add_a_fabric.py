@@ -138,7 +138,7 @@ OTHER_VOCABULARIES = {
     "parsers/logs/scan_literals.py": {"roce": "letters that many lines of a log have"},
     "parsers/findings/facts.py": {"tcp": "the device of the kernel's TCP counters"},
     "harness/compare/soak_watch.py": {"tcp": "the device of the kernel's TCP counters"},
-    "harness/run/planning.py": {"lab": "a payload"},
+    "harness/run/binaries.py": {"lab": "a payload"},
     "harness/playbook/form.py": {"lab": "a key of the playbook's YAML"},
     "harness/lab/enter.py": {"lab": "a word of the command line"},
     "harness/inventory/select.py": {"lab": "an inventory"},
