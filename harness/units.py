@@ -154,3 +154,12 @@ def format_time_us(time_us: float) -> str:
     if time_us < 1e6:
         return f"{time_us / 1e3:.1f} ms"
     return f"{time_us / 1e6:.2f} s"
+
+
+def counted(many: int, thing: str, things: str | None = None) -> str:
+    """A number with its noun.
+
+    >>> counted(1, "node"), counted(1200, "node"), counted(2, "process", "processes")
+    ('1 node', '1,200 nodes', '2 processes')
+    """
+    return f"{many:,} {thing if many == 1 else (things or thing + 's')}"

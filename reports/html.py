@@ -23,7 +23,7 @@ from busbw.reports import lead, phrases, safe
 from busbw.reports import sections as views
 from busbw.reports.charts.svg import Drawing
 from busbw.reports.input import ReportInput
-from busbw.units import format_bandwidth, format_duration, format_size, format_time_us
+from busbw.units import counted, format_bandwidth, format_duration, format_size, format_time_us
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -137,7 +137,7 @@ def _environment() -> Environment:
         "nodes": phrases.nodes,
         "where": phrases.where,
         "percent": phrases.percent,
-        "count": phrases.count,
+        "count": counted,
         "bandwidth": format_bandwidth,
         "number": phrases.number,
         "duration": format_duration,

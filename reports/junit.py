@@ -17,7 +17,7 @@ from xml.etree import ElementTree
 from busbw.model import CheckResult, Comparison, Finding, RunResult, Status
 from busbw.reports import lead, phrases
 from busbw.reports.safe import one_line, visible
-from busbw.units import format_size
+from busbw.units import counted, format_size
 
 if TYPE_CHECKING:
     from junitparser import TestCase, TestSuite
@@ -137,7 +137,7 @@ def _checks(result: RunResult) -> list[_Case]:
             Status.PASS,
             True,
             "",
-            f"{phrases.count(len(own), 'node')}: {phrases.nodes(c.node for c in own)}",
+            f"{counted(len(own), 'node')}: {phrases.nodes(c.node for c in own)}",
         )
         for name, own in passed.items()
     ]

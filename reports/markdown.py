@@ -20,7 +20,7 @@ from busbw.reports.safe import (
     markdown_code,
 )
 from busbw.reports.terminal import unreachable_by_reason
-from busbw.units import format_size
+from busbw.units import counted, format_size
 
 MAXIMUM_BYTES = 200_000
 MAXIMUM_ANNOTATIONS = 10
@@ -69,7 +69,7 @@ def _head(result: RunResult) -> str:
     lines = [f"# {_signed(result.verdict, result.verdict.value)}: {markdown(result.headline)}", ""]
     if result.emulated:
         lines += [f"> **{markdown(result.emulated)}**", ""]
-    nodes = phrases.count(len(result.nodes), "node")
+    nodes = counted(len(result.nodes), "node")
     ended = markdown_code(result.finished) if result.finished else "not ended"
     facts = (
         f"{nodes} {markdown_code(phrases.nodes(result.nodes))}".strip(),

@@ -317,15 +317,6 @@ def steps(fixes: tuple[Fix, ...]) -> list[str]:
     return labelled("fix", lines)
 
 
-def count(many: int, thing: str, things: str | None = None) -> str:
-    """A number with its noun.
-
-    >>> count(1, "node"), count(1200, "node"), count(2, "process", "processes")
-    ('1 node', '1,200 nodes', '2 processes')
-    """
-    return f"{many:,} {thing if many == 1 else (things or thing + 's')}"
-
-
 def cut(text: str, most: int) -> str:
     """At most `most` characters, the middle left out and said so."""
     if len(text) <= most:

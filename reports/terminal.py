@@ -11,7 +11,7 @@ from busbw.checks import CONNECT
 from busbw.model import Confidence, CriterionResult, Finding, RunResult, Status, Unreachable
 from busbw.reports import lead, phrases
 from busbw.reports.safe import one_line
-from busbw.units import format_size
+from busbw.units import counted, format_size
 
 _MORE_FINDINGS = 5
 _EVIDENCE = 3
@@ -270,7 +270,7 @@ def _others(findings: list[Finding]) -> list[Line]:
     lines = [_brief(finding) for finding in own[:_MORE_FINDINGS]]
     hidden = len(own) - _MORE_FINDINGS
     if hidden > 0:
-        lines.append(Line(f"ALSO  {phrases.count(hidden, 'more finding')} in the report"))
+        lines.append(Line(f"ALSO  {counted(hidden, 'more finding')} in the report"))
     if len(advisory) > 1:
         names = ", ".join(each.id for each in advisory)
         state = phrases.state(Status.WARN)

@@ -14,6 +14,7 @@ from enum import StrEnum
 from busbw.model import Finding, Fix, RunResult
 from busbw.reports import lead, phrases
 from busbw.reports.safe import one_line
+from busbw.units import counted
 
 
 class Recipient(StrEnum):
@@ -156,7 +157,7 @@ def _wrong(result: RunResult, finding: Finding) -> list[str]:
 
 def _measured(result: RunResult) -> list[str]:
     compared = lead.lead(result)
-    nodes = f"{phrases.count(len(result.nodes), 'node')} {phrases.nodes(result.nodes)}"
+    nodes = f"{counted(len(result.nodes), 'node')} {phrases.nodes(result.nodes)}"
     lines = [f"{result.verdict.value}: {result.headline}"]
     if compared is not None:
         reference = f"{phrases.reference(compared.reference)}: {compared.reference.source}"

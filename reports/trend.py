@@ -7,10 +7,10 @@ import statistics
 from dataclasses import dataclass
 
 from busbw.compare.history import ROLLING, Trend, TrendPoint
-from busbw.reports import html, phrases
+from busbw.reports import html
 from busbw.reports.charts import axes, strip
 from busbw.reports.charts.svg import Drawing
-from busbw.units import format_bandwidth, format_size
+from busbw.units import counted, format_bandwidth, format_size
 
 _MOST_MARKS = 5000
 
@@ -48,7 +48,7 @@ def view(trend: Trend) -> TrendView:
         change,
     )
     summary = (
-        f"{phrases.count(len(values), 'run')}, {first.started[:10]} to {last.started[:10]}:"
+        f"{counted(len(values), 'run')}, {first.started[:10]} to {last.started[:10]}:"
         f" median {format_bandwidth(middle)}, robust deviation {deviation / middle:.1%},"
         f" last {format_bandwidth(last.busbw_gb_s)}"
     )

@@ -14,10 +14,10 @@ from busbw.act.suspects import Suspect
 from busbw.errors import MeasureError
 from busbw.inventory import fold
 from busbw.model import Cluster
-from busbw.reports import phrases
 from busbw.reports.safe import one_line
 from busbw.store.plan import RunPlan
 from busbw.store.run_directory import RunDir
+from busbw.units import counted
 
 DEFAULT_LIMIT = "5%"
 _QUOTES = re.compile("[\"'`$]")
@@ -88,7 +88,7 @@ def take_out(
         already = f", and {fold(out_already)} out already" if out_already else ""
         names = fold(suspect.node for suspect, _ in todo)
         text = (
-            f"nothing is taken out of service: {phrases.count(len(todo), 'node')} would be"
+            f"nothing is taken out of service: {counted(len(todo), 'node')} would be"
             f" ({names}){already}, and {most} of {len(plan.cluster.nodes)} is the limit (--at-most)"
         )
         return Outcome((*lines, text), bool(todo))

@@ -29,7 +29,7 @@ from busbw.parsers.tools import gpus, ibverbs
 from busbw.parsers.verdict import Verdict
 from busbw.playbook.contract import Contract, Criterion
 from busbw.store.plan import RunPlan
-from busbw.units import format_bandwidth, format_size
+from busbw.units import counted, format_bandwidth, format_size
 
 REST = "rest-"
 """Begins the id of a case that was measured once more without the suspects."""
@@ -289,7 +289,7 @@ def _generation(appraisal: Appraisal) -> ProviderAnswer:
             "the nodes list no RDMA port: ask for generation and rate of every port",
             measured=False,
         )
-    text = "; ".join(f"{text} on {count} nodes" for text, count in sorted(kinds.items()))
+    text = "; ".join(f"{text} on {counted(count, 'node')}" for text, count in sorted(kinds.items()))
     return ProviderAnswer(question, f"{text}, as the ports say", measured=True)
 
 
@@ -308,7 +308,7 @@ def _training(launches: tuple[Launch, ...]) -> ProviderAnswer:
         )
     largest = max(row.size_bytes for launch in checked for row in launch.results[-1].rows)
     text = (
-        f"collectives over {nodes} nodes with every element verified, up to {format_size(largest)};"
+        f"collectives over {counted(nodes, 'node')} with every element verified, up to {format_size(largest)};"
         " a training job of yours is still to run"
     )
     return ProviderAnswer(question, text, measured=True)

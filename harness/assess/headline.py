@@ -16,7 +16,7 @@ from busbw.model import (
     Status,
     Uncovered,
 )
-from busbw.units import format_bandwidth, format_size
+from busbw.units import counted, format_bandwidth, format_size
 
 if TYPE_CHECKING:
     # A check says its headline too, and needs none of the judges behind these.
@@ -152,7 +152,7 @@ def _number(launches: tuple[Launch, ...]) -> str:
     launch, row = best
     busbw = format_bandwidth(row.out_of_place.busbw_gb_s if row.out_of_place else None)
     size, count = format_size(row.size_bytes), len(launch.artefact.nodes)
-    return f"{launch.artefact.case.collective} {busbw} at {size} on {count} nodes"
+    return f"{launch.artefact.case.collective} {busbw} at {size} on {counted(count, 'node')}"
 
 
 def _likely(decided: Verdict) -> Finding | None:
@@ -355,7 +355,7 @@ def not_covered(
             reason = check.reason or check.seen
             advisory.setdefault((check.check_id, reason), []).append(check.node)
     for (check_id, reason), nodes in advisory.items():
-        uncovered.append(Uncovered(check_id, f"{reason} ({len(nodes)} nodes)"))
+        uncovered.append(Uncovered(check_id, f"{reason} ({counted(len(nodes), 'node')})"))
     if outcome.open:
         why = "slower than its peers, in too few launches to prove it or to rule it out"
         suspected = f"suspected: {_suspected(outcome)}"

@@ -25,6 +25,7 @@ from busbw.parsers.findings.catalogue import filled
 from busbw.parsers.logs import nccl_debug, rank_logs
 from busbw.parsers.logs.rank_logs import RankLog
 from busbw.store.run_directory import RunDir
+from busbw.units import counted
 
 IDLE_RAIL = 0.5
 """A rail that sent less than this share of its node's median rail is not used as the others are:
@@ -99,9 +100,9 @@ def _from_log(
     silent = ranks - len(speaking)
     doubt = ""
     if silent > 0:
-        doubt = f"{silent} ranks said nothing"
+        doubt = f"{counted(silent, 'rank')} said nothing"
     elif truncated:
-        doubt = f"of {truncated} ranks only the start of the log was kept"
+        doubt = f"of {counted(truncated, 'rank')} only the start of the log was kept"
     makers = {
         "transport": lambda: _transport(must_see, speaking, doubt, artefact),
         "plugin": lambda: _plugin(must_see.plugin or "", speaking, doubt, artefact),

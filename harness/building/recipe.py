@@ -23,6 +23,7 @@ from dataclasses import dataclass
 
 from busbw import shell
 from busbw.model import Command
+from busbw.units import counted
 
 BUILD_TIMEOUT_S = 900.0
 COPY_TIMEOUT_S = 300.0
@@ -129,9 +130,9 @@ class BuildOutcome:
     def summary(self) -> str:
         """Who has what, in one line."""
         if not self.builds:
-            return f"{self.folder}: there on {len(self.usable)} nodes"
+            return f"{self.folder}: there on {counted(len(self.usable), 'node')}"
         each = [
-            f"{'reused' if b.reused else 'built'} {b.stamp} on {b.builder} for {len(b.nodes)} nodes"
+            f"{'reused' if b.reused else 'built'} {b.stamp} on {b.builder} for {counted(len(b.nodes), 'node')}"
             for b in self.builds
         ]
         return "; ".join(each)

@@ -25,6 +25,7 @@ from busbw.errors import UsageError
 from busbw.files import read_given
 from busbw.store import artefacts
 from busbw.store.run_directory import RunDir
+from busbw.units import counted
 
 MOST_FILES = 20_000
 MOST_BYTES = 256 << 20
@@ -134,7 +135,9 @@ def of_sources(files: dict[str, bytes], given: str) -> Benchmark:
     if "Makefile" not in files or not (cuda or b"_perf" in files["Makefile"]):
         has = "a Makefile and no all_reduce.cu" if "Makefile" in files else "no Makefile"
         raise UsageError(
-            f"{given} is not nccl-tests", seen=f"{len(files)} files, {has}", next_step=_GIVE
+            f"{given} is not nccl-tests",
+            seen=f"{counted(len(files), 'file')}, {has}",
+            next_step=_GIVE,
         )
     texts = b"\n".join(files[name] for name in sorted(files) if name.endswith((".h", ".cu")))
     version = re.search(rb'#define NCCL_TESTS_VERSION "([\d.]+)"', texts)

@@ -23,6 +23,7 @@ from busbw.parsers.tools import fi_info, os_facts
 from busbw.parsers.tools.fi_info import FabricProvider
 from busbw.parsers.tools.ibverbs import VerbsInfo
 from busbw.parsers.tools.os_facts import RdmaNodes
+from busbw.units import counted
 
 _TOPOLOGY_SIZES = re.compile(r"Standard_ND\w*v4|Standard_ND96is\w*_H[12]00_v5", re.I)
 """Sizes that hide the PCI tree, so that NCCL needs a topology file: Azure's ND A100 v4, ND H100 v5
@@ -40,13 +41,15 @@ def efa_domains(providers: tuple[FabricProvider, ...]) -> RuleResult:
     domains = sorted(
         {p.domain or "" for p in providers if p.provider == "efa" and p.endpoint == "FI_EP_RDM"}
     )
-    return _any(_DOMAINS, len(domains), f"{len(domains)} domains").with_values(domains=len(domains))
+    return _any(_DOMAINS, len(domains), counted(len(domains), "domain")).with_values(
+        domains=len(domains)
+    )
 
 
 def efa_devices(count: int) -> RuleResult:
     """EFA devices of the kernel; how many there must be is the instance type's, compared over the
     nodes."""
-    return _any(_DEVICES, count, f"{count} devices").with_values(count=count)
+    return _any(_DEVICES, count, counted(count, "device")).with_values(count=count)
 
 
 def _any(rule: Rule, count: int, seen: str) -> RuleResult:

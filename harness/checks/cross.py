@@ -21,6 +21,7 @@ from busbw.parsers.tools.ibverbs import VerbsInfo
 from busbw.parsers.tools.nvidia_smi_topology import Topology
 from busbw.parsers.tools.ofed import OfedRelease
 from busbw.parsers.tools.rdma_sysfs import PartitionKey
+from busbw.units import counted
 
 _COUNTED = re.compile(r"(\d+) x ([^,(]+)")
 
@@ -98,7 +99,7 @@ def _rates(output: SectionOutput) -> str | None:
 def _active(output: SectionOutput) -> str | None:
     devices = rdma_sysfs.parse(output.stdout)
     up = sum(port.state == "ACTIVE" for device in devices for port in device.ports)
-    return f"{up} active ports of {len(devices)} devices" if devices else None
+    return f"{counted(up, 'active port')} of {len(devices)} devices" if devices else None
 
 
 def _mtus(output: SectionOutput) -> str | None:
@@ -129,8 +130,8 @@ def _rails(output: SectionOutput) -> str | None:
         return None
     text = repr([(row.name, row.paths) for row in matrix.rows])
     return (
-        f"matrix {hashlib.sha256(text.encode()).hexdigest()[:8]} of {len(matrix.gpus)} GPUs and"
-        f" {len(matrix.nics)} NICs"
+        f"matrix {hashlib.sha256(text.encode()).hexdigest()[:8]} of {counted(len(matrix.gpus), 'GPU')} and"
+        f" {counted(len(matrix.nics), 'NIC')}"
     )
 
 
@@ -163,7 +164,9 @@ def _gid_indexes(output: SectionOutput) -> str | None:
     ]
     counts = Counter(port.rocev2_ipv4[0] for port in ports)
     return (
-        ", ".join(f"index {index} on {count} ports" for index, count in sorted(counts.items()))
+        ", ".join(
+            f"index {index} on {counted(count, 'port')}" for index, count in sorted(counts.items())
+        )
         or None
     )
 
@@ -471,7 +474,7 @@ def _of_records(records: tuple[object, ...]) -> tuple[RuleResult, ...]:
     for release in of_kind(records, OfedRelease):
         results.append(_alone("cross.ofed", release.name))
     for matrix in of_kind(records, Topology):
-        size = f"{len(matrix.gpus)} GPUs, {len(matrix.nics)} NICs"
+        size = f"{counted(len(matrix.gpus), 'GPU')}, {counted(len(matrix.nics), 'NIC')}"
         results.append(_alone("cross.rail_map", size))
     gids = of_kind(records, Gid)
     if gids:

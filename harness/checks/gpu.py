@@ -33,6 +33,7 @@ from busbw.parsers.tools import amd_smi, nvidia_smi, nvidia_smi_details, nvidia_
 from busbw.parsers.tools.nvidia_smi import SmiTable
 from busbw.parsers.tools.nvidia_smi_query import QueryRow
 from busbw.parsers.tools.os_facts import OsFacts
+from busbw.units import counted
 
 
 def is_amd(answer: NodeAnswer) -> bool:
@@ -90,7 +91,8 @@ _BITS = (
 @once
 def _count(output: SectionOutput, count: int | None) -> tuple[RuleResult, ...]:
     rule = Rule(
-        "gpu.count", f"{count} GPUs" if count is not None else "GPUs, as many as on the other nodes"
+        "gpu.count",
+        counted(count, "GPU") if count is not None else "GPUs, as many as on the other nodes",
     )
     models = [gpu.model for gpu in nvidia_smi.parse_list(output.stdout)]
     text = (output.stdout + output.stderr).strip()
@@ -366,7 +368,7 @@ def _of_records(records: tuple[object, ...]) -> tuple[RuleResult, ...]:
         gpus = from_table(table)
         status = Status.PASS if gpus else Status.FAIL
         expected = "GPUs, as many as on the other nodes"
-        results.append(RuleResult("gpu.count", status, f"{len(gpus)} GPUs", expected))
+        results.append(RuleResult("gpu.count", status, counted(len(gpus), "GPU"), expected))
         results += [*rule(gpus), processes(table.processes, gpus)]
     return tuple(results)
 

@@ -28,6 +28,7 @@ from busbw.checks import (
 from busbw.model import CheckResult, Status
 from busbw.parsers.tools import amd_smi, gpus, os_facts, rdma_sysfs
 from busbw.parsers.tools.amd_smi import AmdGpu, XgmiGpu
+from busbw.units import counted
 
 _LIST, _QUERY = "amd-smi list", "amd-smi static; amd-smi metric"
 _MARGIN_C = 5
@@ -42,7 +43,9 @@ _XGMI = "every XGMI link up, as many on each GPU, all at one rate"
 
 
 def _count(output: SectionOutput, expected: int | None, models: tuple[str, ...]) -> RuleResult:
-    text = f"{expected} GPUs" if expected is not None else "GPUs, as many as on the other nodes"
+    text = (
+        counted(expected, "GPU") if expected is not None else "GPUs, as many as on the other nodes"
+    )
     rule = Rule("gpu.count", text)
     listed = gpus.listed(output.stdout)
     parts = [each for each in amd_smi.parse(output.stdout) if each.is_part]
@@ -137,7 +140,7 @@ def _temperature(known: tuple[AmdGpu, ...]) -> tuple[RuleResult, ...]:
         return (result.with_values(margin_c=min(margins.values())),)
     if not margins:
         return (rule.unknown("not shown", "amd-smi shows no limit or no temperature"),)
-    return (rule.passed(f"{len(margins)} GPUs"),)
+    return (rule.passed(counted(len(margins), "GPU")),)
 
 
 @once
@@ -203,7 +206,7 @@ def links(known: tuple[XgmiGpu, ...]) -> RuleResult:
         return rule.warned(f"rates differ: {', '.join(f'{rate:g} Gb/s' for rate in rates)}")
     if not ups:
         rate = f" at {rates[0]:g} Gb/s a lane" if rates else ""
-        seen = f"{len(known)} GPUs over XGMI{rate}"
+        seen = f"{counted(len(known), 'GPU')} over XGMI{rate}"
         return rule.result(Status.PASS, seen, "this release of amd-smi does not show which are up")
     return rule.passed(f"{next(iter(ups))} links up per GPU").with_values(**values)
 
@@ -290,7 +293,7 @@ def _near(output: SectionOutput, sysfs: str) -> tuple[RuleResult, ...]:
         return (
             rule.warned(f"{', '.join(far)}: no NIC there").with_values(gpus_far_from_nics=len(far)),
         )
-    return (rule.passed(f"so for {len(known)} GPUs"),)
+    return (rule.passed(f"so for {counted(len(known), 'GPU')}"),)
 
 
 def _processes(output: SectionOutput, query: str) -> tuple[RuleResult, ...]:

@@ -35,6 +35,7 @@ from busbw.parsers.tools import (
 from busbw.parsers.tools.dcgm import DiagTest
 from busbw.parsers.tools.nvidia_smi_nvlink import NvlinkGpu
 from busbw.parsers.tools.nvidia_smi_topology import Topology
+from busbw.units import counted
 
 _LINKS = (("B200", 18), ("B300", 18), ("H100", 18), ("H200", 18), ("A100", 12))
 """NVLinks of an SXM card: NVIDIA data sheets. PCIe cards have fewer or none."""
@@ -110,7 +111,9 @@ def fabric_states(output: SectionOutput) -> tuple[RuleResult, ...]:
     limited = _by_text((i, _LIMITED) for i, gpu in known if gpu.fabric_health == _LIMITED)
     if limited:
         return (rule.warned(", ".join(limited)).with_values(state="Completed"),)
-    return (rule.passed(f"Completed on {len(known)} GPUs").with_values(state="Completed"),)
+    return (
+        rule.passed(f"Completed on {counted(len(known), 'GPU')}").with_values(state="Completed"),
+    )
 
 
 def _line_of(output: SectionOutput, values: Iterable[str | None]) -> int | None:
@@ -182,7 +185,7 @@ def affinity(matrix: Topology) -> RuleResult:
     ]
     if unread:
         return rule.unknown(f"not readable: {', '.join(unread)}", "rows are torn or truncated")
-    return rule.passed(f"so for {len(matrix.rows)} GPUs")
+    return rule.passed(f"so for {counted(len(matrix.rows), 'GPU')}")
 
 
 @once
@@ -384,7 +387,9 @@ def _domain(answer: NodeAnswer, shown: Mapping[str, str], racks: Mapping[str, st
     elif rack and (usual := _usual(shown, racks, rack)) not in ("", own):
         result = rule.failed(f"another NVLink domain than most of {rack} ({usual[:8]}…)")
     elif domain is not None and domain.state == "UP" and len(domain.members) < len(together):
-        result = rule.failed(f"IMEX joins {len(domain.members)} of its {len(together)} nodes")
+        result = rule.failed(
+            f"IMEX joins {len(domain.members)} of its {counted(len(together), 'node')}"
+        )
     elif len(together) == 1 and len(shown) > 1:
         outside = [each for each, other in shown.items() if not other]
         why = f"; {fold(outside)} in no domain" if outside else ""

@@ -22,6 +22,7 @@ from busbw.model import CheckResult
 from busbw.parsers.tools import gpus, os_facts
 from busbw.parsers.tools.os_facts import OsFacts
 from busbw.text import whole_number
+from busbw.units import counted
 
 _DEEP_US = 10
 """Latency in µs from which an idle state is felt by small messages: preflight table, os.cstates."""
@@ -79,7 +80,7 @@ def _shares(output: SectionOutput, gpus: int, driven: int) -> tuple[RuleResult, 
         return (rule.unknown("not shown", "the kernel shows no list of CPUs"),)
     memory = whole_number(facts.text("memory_max"))
     limit = f", memory limited to {memory >> 30} GiB" if memory is not None else ""
-    seen = f"{allowed} of {online} CPUs, {gpus} GPUs{limit}"
+    seen = f"{allowed} of {online} CPUs, {counted(gpus, 'GPU')}{limit}"
     if driven > gpus:
         hidden = rule.failed(f"{seen} of the {driven} that the driver has")
         return (hidden.with_values(gpus_visible=gpus, expected=driven),)

@@ -39,6 +39,7 @@ from busbw.parsers.tools.ibverbs import VerbsDevice, VerbsDevices, VerbsInfo
 from busbw.parsers.tools.ofed import OfedRelease
 from busbw.parsers.tools.os_facts import RdmaNodes
 from busbw.parsers.tools.rdma_link import RdmaLink
+from busbw.units import counted
 
 _NAMED = 3
 """Devices that a headline names; the rest are counted."""
@@ -61,7 +62,7 @@ def present(listed: VerbsDevices, rails: tuple[str, ...]) -> RuleResult:
             f"{', '.join(missing[:_NAMED])}{more} missing; devices there: {len(names)}"
         )
     else:
-        result = rule.passed(f"{len(names)} devices: {', '.join(names)}")
+        result = rule.passed(f"{counted(len(names), 'device')}: {', '.join(names)}")
     return result.with_values(count=len(names))
 
 

@@ -12,6 +12,7 @@ from busbw.parsers.tools.ibstat import Ibstat
 from busbw.parsers.tools.ibverbs import VerbsInfo
 from busbw.parsers.tools.rdma_link import RdmaLink
 from busbw.parsers.tools.rdma_sysfs import SysfsDevice
+from busbw.units import counted
 
 MTU = 4096
 """InfiniBand and RoCE carry payloads of up to 4096 bytes; less costs bandwidth."""
@@ -114,7 +115,7 @@ def port_state(ports: tuple[Port, ...], *, all_used: bool = True) -> RuleResult:
         )
     if not ports or any(port.active is None for port in ports):
         return rule.unknown("not shown", "the state of some port is not shown")
-    result = rule.passed(f"ACTIVE on {len(ports)} ports")
+    result = rule.passed(f"ACTIVE on {counted(len(ports), 'port')}")
     return result.with_values(state="ACTIVE", link_layer=_layer(ports[0]), active_ports=len(ports))
 
 
@@ -155,7 +156,7 @@ def mtu(ports: tuple[Port, ...]) -> RuleResult:
         )
     if not known:
         return rule.unknown("not shown", "no active port shows its MTU")
-    return rule.passed(f"{MTU} on {len(known)} ports")
+    return rule.passed(f"{MTU} on {counted(len(known), 'port')}")
 
 
 def port_gids(ports: tuple[Port, ...]) -> RuleResult:
@@ -166,13 +167,13 @@ def port_gids(ports: tuple[Port, ...]) -> RuleResult:
     if not roce:
         return rule.skipped("no RoCE port", "no port of link layer Ethernet")
     if all(port.rocev2_ipv6 and not port.rocev2_ipv4 for port in roce):
-        return rule.passed(f"IPv6 only, on {len(roce)} ports")
+        return rule.passed(f"IPv6 only, on {counted(len(roce), 'port')}")
     bare = [port.name for port in roce if not port.rocev2_ipv4]
     if bare:
         return rule.failed(f"none on {', '.join(bare)} (no IP address)").with_values(
             rocev2_ipv4_count=0
         )
-    return rule.passed(f"on {len(roce)} ports")
+    return rule.passed(f"on {counted(len(roce), 'port')}")
 
 
 def listed_gids(gids: tuple[Gid, ...]) -> RuleResult:
@@ -201,7 +202,7 @@ def subnet_manager(ports: tuple[Port, ...]) -> RuleResult:
     without = [port.name for port in infiniband if port.sm_lid == 0]
     if without:
         return rule.failed(f"none on {', '.join(without)}")
-    return rule.passed(f"on {len(infiniband)} ports")
+    return rule.passed(f"on {counted(len(infiniband), 'port')}")
 
 
 def _name(device: str, number: int) -> str:

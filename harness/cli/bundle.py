@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from busbw.cli import options, write_text
 from busbw.errors import UsageError
+from busbw.units import counted
 
 if TYPE_CHECKING:
     from busbw.reports.redact import Redactor
@@ -45,7 +46,7 @@ def run(args: argparse.Namespace) -> int:
     _write(target, content)
     first = files["README.txt"].splitlines()[2]
     write_text(
-        f"{target}  {len(content):,} bytes, {len(files)} files\n{first}\n"
+        f"{target}  {len(content):,} bytes, {counted(len(files), 'file')}\n{first}\n"
         f"table of names and aliases, not to be sent: {home}\n"
     )
     return 0

@@ -21,6 +21,7 @@ from busbw.reports import phrases
 from busbw.reports.safe import one_line
 from busbw.reports.terminal import Line, table, unreached
 from busbw.run.checking import CheckReport
+from busbw.units import counted
 
 if TYPE_CHECKING:
     from busbw.run.fabric_side import FabricReport
@@ -114,7 +115,7 @@ def link_lines(links: LinkTable) -> tuple[Line, ...]:
     right = ("SENDS", "RECEIVES", "OF OTHERS", "ALL BUSY", "LATENCY")
     cells = list(zip(*columns.values(), strict=True))
     lines = table(tuple(columns), cells, right=tuple(name for name in right if name in columns))
-    rounds = phrases.count(links.rounds, "round")
+    rounds = counted(links.rounds, "round")
     memory = "host and gpu" if links.memory == "both" else links.memory
     lines.append(Line(f"  {links.tool}, {memory} memory, {rounds} of disjoint pairs"))
     if together:
@@ -147,8 +148,8 @@ def drain_reason(report: CheckReport) -> str:
         passed = sum(c.status is Status.PASS for c in report.checks)
         warned = sum(c.status in (Status.WARN, Status.FAIL) for c in report.checks)
         return one_line(
-            f"busbw: {report.verdict.value} {phrases.count(passed, 'check')} passed,"
-            f" {phrases.count(warned, 'warning')}"
+            f"busbw: {report.verdict.value} {counted(passed, 'check')} passed,"
+            f" {counted(warned, 'warning')}"
         )
     # What one missing tool hides is one thing, not one per check.
     ids_by_text: dict[str, list[str]] = {}
@@ -179,7 +180,7 @@ def _matrix(report: CheckReport) -> list[Line]:
         if checked:
             count = f"{len(well):,}/{total:,}"
             checks = len({c.check_id for c in checked})
-            text = _marks(problems) or f"well ({phrases.count(checks, 'check')})"
+            text = _marks(problems) or f"well ({counted(checks, 'check')})"
         rows.append((group, count, text))
     return table(("CHECKS", "WELL", "RESULT"), rows, right=("WELL",)) if rows else []
 
@@ -346,7 +347,7 @@ def _not_checked(report: CheckReport) -> list[str]:
     skipped = {c.check_id for c in report.checks} - applicable
     if skipped:
         lines.append(
-            f"NOT APPLICABLE  {phrases.count(len(skipped), 'check')} to these nodes with profile"
+            f"NOT APPLICABLE  {counted(len(skipped), 'check')} to these nodes with profile"
             f" {report.profile} (reasons in check.json)"
         )
     return lines
@@ -356,12 +357,12 @@ def _last(what: str, report: CheckReport | FabricReport, run_dir: str) -> Line:
     """The line for grep. Every check gives one answer for each node, and the answers are counted."""
     counts = Counter(check.status for check in report.checks)
     applied = [check for check in report.checks if check.status is not Status.SKIPPED]
-    checks = phrases.count(len({check.check_id for check in applied}), "check")
+    checks = counted(len({check.check_id for check in applied}), "check")
     nodes = len({check.node for check in applied})
-    of = f" ({checks} on {phrases.count(nodes, 'node')})" if what == "CHECK" and nodes > 1 else ""
+    of = f" ({checks} on {counted(nodes, 'node')})" if what == "CHECK" and nodes > 1 else ""
     text = (
         f"busbw: {what} {report.verdict.value} {counts[Status.FAIL]:,} failed,"
-        f" {phrases.count(counts[Status.WARN], 'warning')}, {counts[Status.PASS]:,} passed,"
+        f" {counted(counts[Status.WARN], 'warning')}, {counts[Status.PASS]:,} passed,"
         f" {counts[Status.UNKNOWN]:,} not checked{of}  {run_dir}"
     )
     return Line(text, unbroken=True)
@@ -375,7 +376,7 @@ def fabric_lines(report: FabricReport, run_dir: str) -> tuple[Line, ...]:
     """The lines to print: verdict, what is wrong with both ends, the cabling, what was not read."""
     topology = report.topology
     cables = sum(link.b is not None for link in topology.links)
-    about = f"{phrases.count(cables, 'link')}, {phrases.count(len(topology.nodes), 'node')}"
+    about = f"{counted(cables, 'link')}, {counted(len(topology.nodes), 'node')}"
     lines = [Line(f"{report.verdict.value}  {about}: {_cabling(topology)}")]
     for status in _WORST_FIRST:
         for check in report.checks:

@@ -273,6 +273,6 @@ def _first(text: str) -> str:
 
 
 def _counted(number: int, what: str) -> str:
-    from busbw.reports.phrases import count
+    from busbw.units import counted
 
-    return count(number, what)
+    return counted(number, what)

@@ -12,8 +12,8 @@ from pathlib import Path
 from busbw.errors import UsageError
 from busbw.fabrics.fabric import carrier_by_fabric, intra_node_fabrics
 from busbw.files import read_given
-from busbw.reports import phrases
 from busbw.text import decoded
+from busbw.units import counted
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,9 +195,9 @@ def _described(
         # One node says how many its domain has.
         domain = max((len(node.nvlink_domain) for node in hardware.nodes), default=1) or 1
     if domain is not None and domain > 1:
-        parts.append(f"NVLink joins {phrases.count(domain, 'node')}")
+        parts.append(f"NVLink joins {counted(domain, 'node')}")
     summary = f"{source}: {', '.join(parts) or 'nothing that the tables know'}"
     if count is not None:
-        summary += f", on {phrases.count(count, 'node')}"
+        summary += f", on {counted(count, 'node')}"
     per_node = hardware.gpus_per_node
     return Described(gpu, per_node, nics, fabric, count, mtu, summary, missing, domain)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from busbw.cli.expect_hardware import Described, of_run
 from busbw.errors import UsageError
 from busbw.fabrics.fabric import carrier_by_fabric
-from busbw.reports import phrases
+from busbw.units import counted
 
 if TYPE_CHECKING:
     from busbw.model import RunResult
@@ -24,11 +24,11 @@ def ages(shipped: Tables, own: OwnFigures) -> tuple[str, ...]:
     """Which tables there are, each with its size and age."""
     from busbw.parsers.expect import baselines
 
-    count = phrases.count(len(shipped.published), "published row")
+    count = counted(len(shipped.published), "published row")
     lines = [f"shipped, {count}, as of {baselines.AS_OF} ({_age(baselines.AS_OF)})"]
     if own.rows:
         day = own.updates[-1].at[:10]
-        count = phrases.count(len(own.rows), "row")
+        count = counted(len(own.rows), "row")
         lines.append(f"your own, {count}, updated on {day} ({_age(day)})")
     return tuple(lines)
 
@@ -36,7 +36,7 @@ def ages(shipped: Tables, own: OwnFigures) -> tuple[str, ...]:
 def _age(day: str) -> str:
     """Of a table, in days; a clock that is behind gives none."""
     days = (datetime.date.today() - datetime.date.fromisoformat(day)).days
-    return f"{phrases.count(max(days, 0), 'day')} old"
+    return f"{counted(max(days, 0), 'day')} old"
 
 
 def update(args: argparse.Namespace) -> int:
@@ -56,14 +56,14 @@ def update(args: argparse.Namespace) -> int:
     other = [change.id for change in changes if change.kind == "changed"]
     if other and not args.replace:
         raise UsageError(
-            f"{phrases.count(len(other), 'row')} would be replaced: {', '.join(other[:5])}",
+            f"{counted(len(other), 'row')} would be replaced: {', '.join(other[:5])}",
             seen=f"{path} has them with other values; nothing was written",
             next_step=f"busbw expect --update {args.update} --replace",
         )
     after = own_figures.merged(own, rows, args.update, content, now())
     if after.updates[-1].ids:
         own_figures.save(after, path)
-    written = phrases.count(len(after.updates[-1].ids), "row")
+    written = counted(len(after.updates[-1].ids), "row")
     sums = f"sha256 {after.updates[-1].sha256}"
     sys.stdout.write(one_line(f"{path}: {written} written, {sums}, from {args.update}") + "\n")
     return 0
@@ -140,7 +140,7 @@ def rows_of_run(path: Path) -> tuple[Row, ...]:
                     None if half is None else measured + half,
                 ),
                 library_version=versions.get("NCCL"),
-                note=f"median of {phrases.count(each.launches, 'launch', 'launches')}",
+                note=f"median of {counted(each.launches, 'launch', 'launches')}",
             ),
         )
     return tuple(rows.values())

@@ -6,8 +6,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from busbw.reports import phrases
-from busbw.units import format_bandwidth, format_size, format_time_us
+from busbw.units import counted, format_bandwidth, format_size, format_time_us
 
 if TYPE_CHECKING:
     from busbw.model import Comparison, Limit, Reference
@@ -92,7 +91,7 @@ def _title(question: Question) -> str:
         gpu = f"GPU with {question.nvlink_gb_s:g} GB/s of NVLink"
         usual = question.gpus_per_node
     unit = "node" if question.gpus_per_node <= usual else "NVLink domain"
-    nodes = phrases.count(question.nodes, unit)
+    nodes = counted(question.nodes, unit)
     text = f"{question.collective} on {nodes} of {question.gpus_per_node} x {gpu}"
     if question.nodes == 1:
         return text
@@ -175,7 +174,7 @@ def _published(answer: Answer) -> list[str]:
     matches = answer.matches
     lines = ["published: no row of this regime or near it"]
     if matches.exact:
-        count = phrases.count(len(matches.exact), "row")
+        count = counted(len(matches.exact), "row")
         median = format_bandwidth(matches.median_gb_s)
         lines = [f"published, same regime: {count}, median {median}"]
         lines += [_row(row, "") for row in matches.exact]
@@ -195,7 +194,7 @@ def _published(answer: Answer) -> list[str]:
 def _row(row: Row, prefix: str) -> str:
     figure = row.busbw_gb_s
     assert figure is not None
-    nodes = f"{phrases.count(row.nodes, 'node')}; " if row.nodes is not None else ""
+    nodes = f"{counted(row.nodes, 'node')}; " if row.nodes is not None else ""
     source = f"{_source(row.source)}{_after(row.note)}"
     return f"  {_number(figure.value)}{_at_size(row)}  {prefix}{nodes}{source}"
 

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 from busbw.cli import write_message
+from busbw.units import counted
 
 
 def register(parser: argparse.ArgumentParser) -> None:
@@ -28,14 +29,13 @@ def register(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Write them. 0 = every run is in the tables, 3 = some could not be read; those are named."""
     from busbw.compare import frames
-    from busbw.reports import phrases
     from busbw.reports.safe import one_line
 
     folder = args.csv_folder or args.parquet_folder
     suffix = ".csv" if args.csv_folder else ".parquet"
     contents = frames.save(frames.load(*args.runs), folder, suffix)
     for table in contents.tables:
-        sys.stdout.write(f"{folder / table.file}  {phrases.count(table.rows, 'row')}\n")
+        sys.stdout.write(f"{folder / table.file}  {counted(table.rows, 'row')}\n")
     sys.stdout.write(f"{folder / 'frames.json'}  {contents.schema}\n")
     for each in contents.unreadable:
         write_message(one_line(f"busbw: not read: {each.path}: {each.reason}") + "\n")

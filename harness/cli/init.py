@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from busbw.cli import options, write_text
 from busbw.errors import InventoryError, UsageError
 from busbw.files import read_given
+from busbw.units import counted
 
 if TYPE_CHECKING:
     from busbw.model import Cluster
@@ -137,14 +138,14 @@ def _proposal(path: Path) -> str:
     if verdict not in (Status.PASS, Status.WARN):
         raise UsageError(
             f"{path} is no good example: its checks came to {verdict.value}",
-            seen=f"{len(answers)} nodes of run {run.run_id}",
+            seen=f"{counted(len(answers), 'node')} of run {run.run_id}",
             next_step="correct what busbw check names, check again, and propose from that run",
         )
     shared = specification.shared(answers)
     if not shared:
         raise UsageError(
             f"the nodes of {path} show nothing that all have in common",
-            seen=f"{len(answers)} nodes of run {run.run_id}",
+            seen=f"{counted(len(answers), 'node')} of run {run.run_id}",
             next_step="write the specification: block by hand: docs/checks.md has its keys",
         )
     return own_text.proposal(shared, run.run_id, len(answers))

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from busbw import units
 from busbw.cli import lab_options, write_message
 from busbw.errors import Interrupted, LabError, UsageError
+from busbw.units import counted
 
 if TYPE_CHECKING:
     from busbw.lab.state import LabState
@@ -62,7 +63,7 @@ def _up(args: argparse.Namespace) -> int:
     for limit in state.cannot:
         _progress(f"this lab cannot {limit}")
     first, last = state.nodes[0].name, state.nodes[-1].name
-    lines = [f"lab {state.name} is up: {len(state.nodes)} nodes, {first} to {last}"]
+    lines = [f"lab {state.name} is up: {counted(len(state.nodes), 'node')}, {first} to {last}"]
     if state.persona is not None:
         lines.append(f"  shows:     {state.persona.title} per node (invented)")
     if state.mode is not Mode.LOOPBACK:

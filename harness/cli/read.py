@@ -47,6 +47,7 @@ from busbw.parsers.nccl_tests.shape import Level, level, low_alltoall
 from busbw.parsers.nccl_tests.table import KIND
 from busbw.reports import phrases
 from busbw.reports.safe import csv_cell, one_line
+from busbw.units import counted
 
 if TYPE_CHECKING:
     from busbw.checks import RuleResult
@@ -449,7 +450,7 @@ def _check_lines(document: Document) -> Iterator[str]:
 def _result_lines(result: BenchmarkResult, label: str, columns: int) -> Iterator[str]:
     counts = []
     for noun, count in (("rank", result.nranks), ("node", result.nodes)):
-        counts.append(f"{noun}s not known" if count is None else phrases.count(count, noun))
+        counts.append(f"{noun}s not known" if count is None else counted(count, noun))
     facts = (
         result.collective or "collective not known",
         *counts,

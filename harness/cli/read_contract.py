@@ -22,9 +22,10 @@ from busbw.parsers.nccl_tests import rates
 from busbw.parsers.nccl_tests.checks import FEWEST_ITERATIONS, timed_iterations
 from busbw.parsers.nccl_tests.copies import first_copies
 from busbw.playbook.contract import Contract, Criterion, load
-from busbw.reports import phrases, terminal
+from busbw.reports import terminal
 from busbw.reports.safe import one_line
 from busbw.reports.terminal import Line
+from busbw.units import counted
 
 _PLAYBOOK = "provider-acceptance"
 _WORDS = {Status.PASS: "NUMBERS MET", Status.FAIL: "NUMBERS MISSED"}
@@ -103,7 +104,7 @@ def _doubts(
             f" {against}"
         )
     if sockets:
-        outputs = phrases.count(len(sockets), "output")
+        outputs = counted(len(sockets), "output")
         doubts.append(
             f"NCCL's log in {outputs} says network Socket: the bytes went over TCP, not RDMA"
             f" ({sockets[0]}); {against}; where TCP is what was bought: --fabric tcp"
@@ -158,7 +159,7 @@ def _partial_nodes(
             texts.append(f"{table.collective}: {uneven}{of_contract}")
         elif wanted and 0 < ranks < int(wanted[0]) * nodes:
             texts.append(
-                f"{table.collective}: {ranks} ranks on {phrases.count(nodes, 'node')}, and the contract"
+                f"{table.collective}: {ranks} ranks on {counted(nodes, 'node')}, and the contract"
                 f" says {wanted[0]} GPUs each"
             )
     return tuple(dict.fromkeys(texts))
@@ -201,6 +202,6 @@ def _judged(
         is_time = term.time_us is not None
         values.append(side.time_us if is_time else rates.busbw_gb_s(table, term.size, side))
     if few and not values:
-        tables_of = phrases.count(few, "table")
+        tables_of = counted(few, "table")
         why = f"{tables_of} of fewer than {FEWEST_ITERATIONS} timed iterations: no measurement"
     return judge.criterion(term, collective, Launches(tuple(values), nodes, (), why), None)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from busbw.cli import write_message
 from busbw.errors import BusbwError, UsageError
+from busbw.units import counted
 
 if TYPE_CHECKING:
     from busbw.store.run_directory import RunDir
@@ -40,7 +41,7 @@ def run(args: argparse.Namespace) -> int:
     """Write the pages. 0 = written; runs that cannot be read are named and left out, and so are
     reports that cannot be had."""
     from busbw.compare import frames, history
-    from busbw.reports import index, phrases, trend
+    from busbw.reports import index, trend
     from busbw.reports.safe import one_line
 
     if not args.runs.is_dir():
@@ -76,7 +77,7 @@ def run(args: argparse.Namespace) -> int:
             pages.add(name)
     rows = tuple((directory.run_id, result) for directory, result in results)
     _write(args.out, "index.html", index.render(rows, pages).encode())
-    sys.stdout.write(f"{args.out / 'index.html'}  {phrases.count(len(results), 'run')}\n")
+    sys.stdout.write(f"{args.out / 'index.html'}  {counted(len(results), 'run')}\n")
     for each in problems:
         write_message(one_line(f"busbw: {each}") + "\n")
     return 0

@@ -10,6 +10,7 @@ from busbw.parsers.findings import catalogue
 from busbw.parsers.findings.catalogue import STAGES, Catalogue, Entry, Role, Weight
 from busbw.reports import phrases
 from busbw.reports.safe import one_line
+from busbw.units import counted
 
 
 def entry(symptom: Entry, known: Catalogue) -> str:
@@ -48,7 +49,7 @@ def _reasons(symptom: Entry) -> list[str]:
     share_of = catalogue.shares(symptom)
     ordered = sorted(symptom.reasons, key=lambda reason: -share_of[reason.id])
     return [
-        f"{share_of[each.id]:.0%}  {each.id} ({phrases.count(each.cases, 'case')}): {each.why}"
+        f"{share_of[each.id]:.0%}  {each.id} ({counted(each.cases, 'case')}): {each.why}"
         for each in ordered
     ]
 

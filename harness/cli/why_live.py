@@ -24,7 +24,7 @@ from busbw.parsers.stall.ticket import clock, drain_commands, ticket
 from busbw.parsers.stall.verdict import Event, StallClass, StallVerdict
 from busbw.reports import phrases, terminal
 from busbw.reports.safe import one_line
-from busbw.units import format_duration
+from busbw.units import counted, format_duration
 
 if TYPE_CHECKING:
     from busbw.model import Cluster
@@ -134,7 +134,7 @@ def _job(verdict: StallVerdict) -> str:
     count = (
         f"{len(verdict.ranks)} of {verdict.world} ranks"
         if verdict.world
-        else f"{len(verdict.ranks)} ranks"
+        else counted(len(verdict.ranks), "rank")
     )
     where = fold(_nodes(verdict)) or "no node"
     return (

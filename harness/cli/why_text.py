@@ -13,6 +13,7 @@ from busbw.parsers.findings.diagnose import RATIOS
 from busbw.parsers.findings.evidence import RESULT, Diagnosis, Fact, Text
 from busbw.reports import phrases
 from busbw.reports.safe import one_line
+from busbw.units import counted
 
 _EVIDENCE = 4
 _PROBLEMS = 5
@@ -82,7 +83,7 @@ def broken(text: str, columns: int) -> str:
 
 def _overview(stated: Sequence[Finding]) -> list[str]:
     """All that is at least likely in a line each: the first of them left the screen long ago."""
-    out = [f"{phrases.count(len(stated), 'finding')}, as above:"]
+    out = [f"{counted(len(stated), 'finding')}, as above:"]
     for each in stated:
         place = f"  {phrases.location(each.evidence[0])}" if each.evidence else ""
         out.append(f"  {each.confidence.value:<7}  {each.id:<26}{place}")
@@ -98,7 +99,7 @@ def _read_lines(reading: Reading) -> list[str]:
     texts = reading.evidence.texts
     lines = sum(text.lines for text in texts)
     shown = reading.problems[:_PROBLEMS]
-    out = [f"read {phrases.count(len(texts), 'file')}, {phrases.count(lines, 'line')}"]
+    out = [f"read {counted(len(texts), 'file')}, {counted(lines, 'line')}"]
     out += [f"  not read: {problem}" for problem in shown]
     hidden = len(reading.problems) - len(shown)
     if hidden > 0:

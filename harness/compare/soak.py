@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from busbw.model import Confidence, Evidence, Finding, Status
 from busbw.model.history import Drift, Soak, SoakEvent, SoakRound
 from busbw.parsers.findings.catalogue import filled
-from busbw.units import format_bandwidth, format_duration
+from busbw.units import counted, format_bandwidth, format_duration
 
 FLOOR = 0.03
 """A smaller dip or drift is no fault."""
@@ -155,7 +155,7 @@ def _event_finding(events: tuple[SoakEvent, ...]) -> Finding:
     if len(events) > 1:
         total = sum(event.delta for event in events)
         title = (
-            f"{', '.join(first.where)} {first.counter} +{total} in {len(events)} rounds;"
+            f"{', '.join(first.where)} {first.counter} +{total} in {counted(len(events), 'round')};"
             f" round {first.number}, {when(first)}, to round {last.number}, {when(last)}"
         )
     finding = Finding(

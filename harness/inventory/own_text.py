@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 
 from busbw.inventory.hostlist import fold
 from busbw.model import Cluster, Node
+from busbw.units import counted
 
 _HEAD = """\
 # Written by `busbw init` from {source}.
@@ -52,9 +53,8 @@ _PROPOSAL = """\
 
 def proposal(shared: Mapping[str, str], run: str, nodes: int) -> str:
     """The block as comments."""
-    count = "1 node" if nodes == 1 else f"{nodes} nodes"
     lines = (f"#   {key}: {_scalar(value)}" for key, value in shared.items())
-    return _PROPOSAL.format(nodes=count, run=run) + "\n".join(lines) + "\n"
+    return _PROPOSAL.format(nodes=counted(nodes, "node"), run=run) + "\n".join(lines) + "\n"
 
 
 def _scalar(value: str) -> str:

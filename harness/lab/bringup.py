@@ -36,7 +36,7 @@ from busbw.lab.state import (
     marker,
     save,
 )
-from busbw.units import format_link_rate
+from busbw.units import counted, format_link_rate
 
 _BEFORE_THE_RECORD = {"lab.new"}
 """What may lie in the directory of a lab whose maker was killed before its first record was
@@ -157,7 +157,7 @@ def _clear_remains(state: LabState, progress: Callable[[str], None]) -> None:
     if is_up(state):
         raise LabError(
             f"the lab {state.name!r} is up already",
-            seen=f"{len(state.nodes)} nodes, recorded in {state.directory}",
+            seen=f"{counted(len(state.nodes), 'node')}, recorded in {state.directory}",
             next_step=f"busbw lab down --name {state.name}, or give the new one another --name",
         )
     progress(f"taking down what is left of an earlier lab {state.name!r}")
@@ -212,7 +212,7 @@ def _plan(options: LabOptions, progress: Callable[[str], None]) -> LabState:
         slurm=options.slurm,
     )
     progress(
-        f"lab {state.name!r}: {len(nodes)} nodes in {mode.value} mode, recorded in {directory}"
+        f"lab {state.name!r}: {counted(len(nodes), 'node')} in {mode.value} mode, recorded in {directory}"
     )
     return state
 
@@ -373,7 +373,7 @@ def status_text(state: LabState) -> str:
     running = "up" if now.running else "NOT RUNNING"
     lines = [
         (
-            f"lab {state.name}: {running}, {len(state.nodes)} nodes, {state.mode.value} mode, in"
+            f"lab {state.name}: {running}, {counted(len(state.nodes), 'node')}, {state.mode.value} mode, in"
             f" {state.directory}"
         ),
         (

@@ -10,7 +10,7 @@ from busbw.fabrics.fabric import MpiOption
 from busbw.inventory.hostlist import fold
 from busbw.launch.choose import launchers
 from busbw.model import Invocation
-from busbw.units import format_duration
+from busbw.units import counted, format_duration
 
 _IN_ENV = "OMPI_MCA_"
 
@@ -18,10 +18,9 @@ _IN_ENV = "OMPI_MCA_"
 def render(invocation: Invocation, options: tuple[MpiOption, ...] = ()) -> str:
     """The invocation as shell text that ends in a newline. `options`: MCA parameters whose reasons
     are shown where they are set."""
-    count = len(invocation.nodes)
-    nodes = "1 node" if count == 1 else f"{count} nodes"
+    nodes = counted(len(invocation.nodes), "node")
     limit = format_duration(invocation.timeout_s)
-    ranks = f"{invocation.nranks} ranks on {nodes} {fold(invocation.nodes)}"
+    ranks = f"{counted(invocation.nranks, 'rank')} on {nodes} {fold(invocation.nodes)}"
     lines = [_comment(f"{invocation.case_id}: {ranks}, ends after {limit} at the latest")]
     for variable in invocation.env:
         reason = f"from {variable.origin}: {variable.why}{_title(variable.source)}"

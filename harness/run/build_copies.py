@@ -18,6 +18,7 @@ from busbw.run.build_plans import ORIGIN, BuildRequest, collectives_of
 from busbw.run.context import Context
 from busbw.store import own_builds
 from busbw.transport.replay import ReplayTransport
+from busbw.units import counted
 
 PROVE_DEADLINE_S = 90.0
 
@@ -112,7 +113,7 @@ def linkage_problems(proofs: Mapping[str, Proof], usable: tuple[str, ...]) -> li
     """What the loader would do wrong with the binaries on the usable nodes, each in a sentence."""
     missing = Counter(library for node in usable for library in proofs[node].not_found)
     problems = [
-        f"{library} is not found by the loader on {count} nodes"
+        f"{library} is not found by the loader on {counted(count, 'node')}"
         for library, count in sorted(missing.items())
     ]
     if len({proofs[node].nccl_hash for node in usable}) > 1:

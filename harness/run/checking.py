@@ -16,7 +16,6 @@ from busbw.errors import ReachError
 from busbw.model import CheckResult, Status, Uncovered, Unreachable, worst
 from busbw.model.links import LinkTable
 from busbw.parsers.verdict import EXIT_STATUS, of_checks
-from busbw.reports import phrases
 from busbw.run.context import Context, End, Progress, logged
 from busbw.run.reach import ask, reach
 from busbw.store import artefacts
@@ -27,6 +26,7 @@ from busbw.transport import Transport
 from busbw.transport.fanout import Fleet
 from busbw.transport.inside import inside, prefix_of
 from busbw.transport.local import LocalTransport
+from busbw.units import counted
 
 SCHEMA = "busbw.check/1"
 
@@ -132,7 +132,7 @@ def probed(
         context = Context(run=run, plan=plan, fleet=fleet, now=now, progress=progress)
         progress(
             "check",
-            f"checking {len(fleet.sessions)} of {phrases.count(len(plan.cluster.nodes), 'node')}",
+            f"checking {len(fleet.sessions)} of {counted(len(plan.cluster.nodes), 'node')}",
         )
         ask(context)
         # Where no profile was given the answers decide on it.
@@ -186,7 +186,7 @@ def check(
         if fleet.sessions:
             progress(
                 "check",
-                f"checking {len(fleet.sessions)} of {phrases.count(len(plan.cluster.nodes), 'node')}",
+                f"checking {len(fleet.sessions)} of {counted(len(plan.cluster.nodes), 'node')}",
             )
             context = Context(run=run, plan=plan, fleet=fleet, now=now, progress=progress)
             ask(context, within_s=limits.within_s, section_s=limits.section_s, sudo=limits.sudo)

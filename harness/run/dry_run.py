@@ -30,6 +30,7 @@ from busbw.survey.adapt import SurveyLimits, choose
 from busbw.survey.measure_links import link_tool
 from busbw.survey.places import fabric_of, nvlink_domains
 from busbw.survey.schedule import Round, alone, nvlink_rounds, shards
+from busbw.units import counted
 
 ASSUMED_GPUS = 8
 """GPUs per node where the inventory does not say."""
@@ -53,7 +54,7 @@ def dry_run(plan: RunPlan, benchmark: Benchmark, *, verbose: bool = False) -> st
     nodes = tuple(node.name for node in plan.cluster.nodes)
     place = _place(plan, benchmark, nodes)
     lines = [
-        f"# {plan.playbook.name} on {len(nodes)} nodes from {plan.cluster.source};"
+        f"# {plan.playbook.name} on {counted(len(nodes), 'node')} from {plan.cluster.source};"
         f" {profile_note(plan)}; nothing was contacted",
         f"# assumed: {'; '.join(_assumed(plan))}",
         "",

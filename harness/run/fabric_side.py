@@ -15,7 +15,6 @@ from busbw.errors import ReachError, ReadError, RunDirError, UsageError
 from busbw.model import CheckResult, CommandResult, Node, Status, Unreachable
 from busbw.model.topology import Topology
 from busbw.parsers.verdict import EXIT_STATUS
-from busbw.reports import phrases
 from busbw.run.checking import require_session, verdict_of
 from busbw.run.context import Progress
 from busbw.run.reach import reach
@@ -28,6 +27,7 @@ from busbw.transport.fanout import Fleet
 from busbw.transport.local import LocalTransport
 from busbw.transport.per_node import PerNodeTransport
 from busbw.transport.recorder import recording
+from busbw.units import counted
 
 SCHEMA = "busbw.fabric/1"
 MOST_BYTES = 256 << 20
@@ -89,7 +89,7 @@ def reach_and_ask(
         own = None if host_name is None else _session(run, plan, transport, host_name)
         host = own or fleet.sessions.get(plan.cluster.head)
         place = host.node if host else "no host"
-        progress("fabric", f"reading {place} and {phrases.count(len(fleet.sessions), 'node')}")
+        progress("fabric", f"reading {place} and {counted(len(fleet.sessions), 'node')}")
         try:
             ask(run, plan.cluster.nodes, fleet, host, sudo=sudo)
         finally:

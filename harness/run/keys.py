@@ -26,6 +26,7 @@ from busbw.run.launching import Place
 from busbw.store import artefacts
 from busbw.store.artefacts import Excluded, ExcludedNodes
 from busbw.text import whole_number
+from busbw.units import counted
 
 CHECK_TIMEOUT_S = 90.0
 
@@ -90,7 +91,9 @@ def access(
     allowed: list[str] = []
     try:
         config = _install(context, place, others, directory, mark, allowed)
-        context.progress("keys", f"temporary key for {len(others)} nodes, removed at the end")
+        context.progress(
+            "keys", f"temporary key for {counted(len(others), 'node')}, removed at the end"
+        )
         ready = dataclasses.replace(place, ssh_config=config)
         still = _refused(context, ready, others)
         if still and not _few(still, others):

@@ -13,12 +13,12 @@ from busbw.launch.choose import choose
 from busbw.launch.env import mpi_options, resolve_env
 from busbw.launch.mpirun import ssh_agent
 from busbw.model import BenchmarkCase, Collective, Command, CommandResult, Sizes, Unreachable
-from busbw.reports import phrases
 from busbw.run import launching
 from busbw.run.context import Context
 from busbw.store import artefacts
 from busbw.store.artefacts import ProbeArtefact, ProbeText
 from busbw.text import decoded
+from busbw.units import counted
 
 SCHEMA = "busbw.path/1"
 _CASE = BenchmarkCase("hello", Collective.ALL_REDUCE, Sizes(8, 8), ranks_per_node=1)
@@ -52,7 +52,7 @@ def attempt(context: Context, known: Mapping[str, NodeFacts]) -> ProbeArtefact:
     launcher = choose(context.plan.cluster.launcher)
     by_ssh = launcher.over_ssh
     if others and by_ssh:
-        context.progress("path", f"{head} logs in to {len(others)} nodes")
+        context.progress("path", f"{head} logs in to {counted(len(others), 'node')}")
         texts.append(
             _kept(
                 "login",
@@ -63,7 +63,7 @@ def attempt(context: Context, known: Mapping[str, NodeFacts]) -> ProbeArtefact:
         _launch(context, nodes, head, known) if by_ssh else ((), f"the launcher is {launcher.name}")
     )
     if launch:
-        context.progress("path", f"mpirun hello-world on {phrases.count(len(nodes), 'node')}")
+        context.progress("path", f"mpirun hello-world on {counted(len(nodes), 'node')}")
         texts.append(_kept("hello", context.fleet.sessions[head].run(network_path.hello(launch))))
     else:
         texts.append(ProbeText("hello", head, None, None, why))
@@ -114,7 +114,7 @@ def _ports(
     """Everybody listens, then everybody connects, then the listeners are told to end (or end by
     themselves)."""
     token = f"busbw-{context.run.run_id}"
-    context.progress("path", f"TCP between {len(nodes)} nodes")
+    context.progress("path", f"TCP between {counted(len(nodes), 'node')}")
     listening = _all(context, "listen", {node: network_path.listen(node, token) for node in nodes})
     places = {
         text.node: found

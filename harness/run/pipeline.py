@@ -39,7 +39,7 @@ from busbw.store.run_directory import RunDir
 from busbw.survey import measure as survey
 from busbw.survey import without_suspects
 from busbw.transport import Transport
-from busbw.units import format_duration
+from busbw.units import counted, format_duration
 
 
 def execute(
@@ -96,7 +96,7 @@ def _measure_all(
 
 def _on_nodes(context: Context, benchmark: Benchmark) -> None:
     run = context.run
-    reached = phrases.count(len(context.fleet.sessions), "node")
+    reached = counted(len(context.fleet.sessions), "node")
     context.progress("check", f"checking {reached}")
     ask(context)
     context = settle_fabric.settle(context)
@@ -153,7 +153,7 @@ def _cases(context: Context, place: Place, nodes: tuple[str, ...]) -> None:
         order += 1
         context.progress(
             case.id,
-            f"{number} of {many}: {case.collective} on {phrases.count(len(nodes), 'node')},"
+            f"{number} of {many}: {case.collective} on {counted(len(nodes), 'node')},"
             f" {launch.invocation.nranks} ranks",
         )
         if not _measured(context, measure(context, launch)):

@@ -11,6 +11,7 @@ from busbw.run.context import Context
 from busbw.store import artefacts
 from busbw.store.artefacts import SetupArtefact, SetupNode
 from busbw.text import decoded
+from busbw.units import counted
 
 FILE = "setup.json"
 LIMIT_S = 30.0
@@ -22,7 +23,7 @@ def record(context: Context, nodes: tuple[str, ...]) -> None:
     setup = setup_script(plan.profile, plan.playbook, plan.cluster.setup)
     if setup is None or context.run.read_raw(FILE) is not None:
         return
-    context.progress("setup", f"{setup.path} on {len(nodes)} nodes")
+    context.progress("setup", f"{setup.path} on {counted(len(nodes), 'node')}")
     argv = ("bash", "-c", shell.load("busbw.run", "setup_script.sh"), "busbw-setup", setup.path)
     commands = {
         node: Command(argv, timeout_s=LIMIT_S, label="setup", store=f"setup/{node}.txt")

@@ -19,6 +19,7 @@ from busbw.parsers.expect.cluster import COLLECTIVES
 from busbw.parsers.expect.hardware import find_gpu
 from busbw.store.run_directory import write_atomically
 from busbw.text import decoded
+from busbw.units import counted
 
 SCHEMA = "busbw.figures/1"
 MOST_BYTES = 1 << 20
@@ -151,7 +152,7 @@ def rows_of(content: bytes, origin: str, shipped: Tables) -> tuple[Row, ...]:
         if why:
             raise UsageError(
                 f"{origin}: row {row.id!r} {why}",
-                seen=f"{len(rows)} rows",
+                seen=counted(len(rows), "row"),
                 next_step="docs/expect.md has a row; busbw expect --submit RUN writes one",
             )
         seen.add(row.id)
@@ -213,7 +214,7 @@ def save(own: OwnFigures, path: Path) -> None:
     if len(content) > MOST_BYTES:
         raise UsageError(
             f"{path} would have {len(content):,} bytes with these rows, {MOST_BYTES:,} at most",
-            seen=f"{len(own.rows)} rows; nothing was written",
+            seen=f"{counted(len(own.rows), 'row')}; nothing was written",
             next_step="give fewer rows, or another table: --table FILE",
         )
     write_atomically(path.absolute(), content, mode=0o644)

@@ -23,6 +23,7 @@ from busbw.parsers.logs.nccl_communicators import listed
 from busbw.parsers.logs.nccl_facts import PATTERNS
 from busbw.parsers.logs.nccl_processes import log_of
 from busbw.parsers.logs.scan import LineFormat, Scan
+from busbw.units import counted
 
 _LOOKS = re.compile(
     rb"NCCL (?:INFO|WARN|CALL|TRACE|ABORT) |^NCCL version \d|\bRCCL version", re.MULTILINE
@@ -65,8 +66,7 @@ read = LINES.read
 def _missing(log: NcclLog) -> tuple[str, ...]:
     if not log.missing_ranks:
         return ()
-    count = len(log.missing_ranks)
-    ranks = "1 rank" if count == 1 else f"{count} ranks"
+    ranks = counted(len(log.missing_ranks), "rank")
     return (f"{ranks} never logged the start of the communicator: {listed(log.missing_ranks)}",)
 
 

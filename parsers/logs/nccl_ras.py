@@ -34,6 +34,7 @@ from busbw.parsers.logs.json_values import (
     text_of,
 )
 from busbw.text import decoded
+from busbw.units import counted
 
 # JSON: the answer to STATUS (2.28.7 and later), and the monitor stream's objects (2.29.2 and later).
 
@@ -163,7 +164,7 @@ def _json_findings(ranks: list[RasRankState]) -> tuple[RasFinding, ...]:
             findings.append(RasFinding(kind, None, name, None, text, (), odd))
         odd = tuple(rank for rank in map(_rank, members) if rank.error)
         if odd:
-            text = f"errors on {len(odd)} ranks"
+            text = f"errors on {counted(len(odd), 'rank')}"
             findings.append(RasFinding("ERROR", None, name, None, text, (), odd))
         findings += _mismatches(name, [state for state in members if not state.missing])
     return tuple(findings)
@@ -527,7 +528,9 @@ def _summary(report: RasReport) -> tuple[tuple[str, str], ...]:
         rows.append(("communicators", f"{ranks}: {group.status} {errors}"))
     communicators = {each.communicator for each in report.ranks}
     if communicators:
-        rows.append(("communicators", f"{len(communicators)} with {len(report.ranks)} ranks"))
+        rows.append(
+            ("communicators", f"{len(communicators)} with {counted(len(report.ranks), 'rank')}")
+        )
     rows += [(each.kind, one_line_of(each)) for each in report.findings]
     return tuple(rows)
 

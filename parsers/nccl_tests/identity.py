@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from busbw.model.benchmark import Collective, busbw_factor
 from busbw.parsers.nccl_tests.printed import PrintedRow, algbw_fits, factor_interval
 from busbw.parsers.nccl_tests.rows import ELEMENT_BYTES
+from busbw.units import counted
 
 _UNIT_FACTOR = (Collective.BROADCAST, Collective.REDUCE, Collective.SENDRECV, Collective.HYPERCUBE)
 UNSCALED = (Collective.ALL_REDUCE, Collective.BROADCAST, Collective.REDUCE, Collective.SENDRECV)
@@ -316,7 +317,7 @@ def _missing_ranks(fitting: tuple[int, int] | None, hints: Hints) -> str | None:
     if fitting is not None and listed < fitting[0]:
         fewest, most = fitting
         fit = f"{fewest}" if fewest == most else f"{fewest} to {most}"
-        return f"the device list names {entries} ranks, but sizes and bandwidths are those of {fit}"
+        return f"the device list names {counted(entries, 'rank')}, but sizes and bandwidths are those of {fit}"
     if not hints.list_is_complete:
         few = hints.missing_ranks[:_MOST_MISSING]
         more = " …" if len(hints.missing_ranks) > len(few) else ""
@@ -338,7 +339,7 @@ def _contradictions(
             fewest, most = fitting
             fit = f"{fewest}" if fewest == most else f"{fewest} to {most}"
             return [
-                f"the device list names {listed} ranks, but sizes and bandwidths are those of {fit}"
+                f"the device list names {counted(listed, 'rank')}, but sizes and bandwidths are those of {fit}"
             ]
         return [] if hints.list_is_complete else ["the device list is incomplete"]
     if not rows or fitting is None or fitting[0] == fitting[1]:

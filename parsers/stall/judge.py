@@ -35,6 +35,7 @@ from busbw.parsers.stall.steps import fixes
 from busbw.parsers.stall.suspect import Strength, Suspect
 from busbw.parsers.stall.timeline import stalled_since, timeline, watchdog_left
 from busbw.parsers.stall.verdict import StallClass, StallVerdict
+from busbw.units import counted
 
 _ORDER = {
     # Of facts: what is seen on a node that answered comes before a node that did not answer us,
@@ -298,7 +299,7 @@ def _other_jobs(case: Case, culprits: Sequence[str]) -> list[str]:
         moves = movement_of(other, case.nodes, ras.view(case.nodes, other)) is not None
         state = "it moves" if moves else "nothing moves there either"
         notes.append(
-            f"{other.name or 'a job without a name'}: {len(other.ranks)} ranks on {len(places)} of"
+            f"{other.name or 'a job without a name'}: {counted(len(other.ranks), 'rank')} on {len(places)} of"
             f" these nodes{on_leaf}: {state}"
         )
     return notes
@@ -323,7 +324,7 @@ def _problems(nodes: Sequence[NodeEvidence]) -> list[str]:
     notes = [f"{each.node}: {each.problem}" for each in nodes if each.problem]
     hung = Counter(name for each in nodes for name in each.hung_sections)
     for name, count in sorted(hung.items()):
-        where = "1 node" if count == 1 else f"{count} nodes"
+        where = counted(count, "node")
         notes.append(f"{name} did not end within its limit on {where}")
     answers = [answer for each in nodes for answer in each.ras if answer and answer.probed]
     if answers and not any(answer.report for answer in answers):

@@ -16,6 +16,7 @@ from busbw.model import Evidence, RasFinding, RasRank, RasReport
 from busbw.parsers.stall.evidence import NodeEvidence, RasAnswer
 from busbw.parsers.stall.job import Job
 from busbw.parsers.stall.suspect import Strength, Suspect, ranks_text
+from busbw.units import counted
 
 # From a process as RAS names it (address, pid, number in its communicator) to the rank and the
 # node that people know.
@@ -445,5 +446,5 @@ def _finding_text(finding: RasFinding) -> str:
 
 def _counts_text(split: Split) -> str:
     name = f"communicator {split.communicator}: " if split.communicator else ""
-    groups = ", ".join(f"{many} ranks up to {count}" for count, many in split.counts[:6])
+    groups = ", ".join(f"{counted(many, 'rank')} up to {count}" for count, many in split.counts[:6])
     return f"RAS: {name}launched {split.subject}: {groups}"

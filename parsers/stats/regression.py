@@ -16,6 +16,7 @@ import statistics
 
 from busbw.model.history import Change, Shift
 from busbw.parsers.stats import student_t
+from busbw.units import counted
 
 FLOOR = 0.03
 """Practical floor: a smaller change is nobody's regression."""
@@ -94,7 +95,7 @@ def against_one(ratios: tuple[float, ...], *, comparisons: int = 1, floor: float
     logs = _logs(ratios)
     launches = (len(logs), len(logs))
     if len(logs) < FEWEST:
-        reason = f"{len(logs)} rounds; {FEWEST} are needed"
+        reason = f"{counted(len(logs), 'round')}; {FEWEST} are needed"
         return Shift(Change.INCONCLUSIVE, None, None, None, launches, 0, reason)
     share = _share((len(logs),))
     centre, (squares, left) = _centre(logs, share), _squares(logs, share)

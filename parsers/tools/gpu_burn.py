@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from busbw.parsers.tools import Tool
 from busbw.parsers.tools.blocks import runs
+from busbw.units import counted
 
 _BEGIN = re.compile(r"^Burning for \d+ seconds", re.M)
 _PROGRESS = re.compile(r"(\d{1,3}\.\d)%  +proc'd: ([^\n\r]{1,4000})")
@@ -69,7 +70,7 @@ def _run(text: str) -> Burn | None:
 
 def _lines(run: Burn) -> Iterator[str]:
     if run.gflop_s:
-        yield f"{run.percent:g} %, {min(run.gflop_s)} to {max(run.gflop_s)} Gflop/s on {len(run.gflop_s)} GPUs"
+        yield f"{run.percent:g} %, {min(run.gflop_s)} to {max(run.gflop_s)} Gflop/s on {counted(len(run.gflop_s), 'GPU')}"
     good = sum(verdict == "OK" for _, verdict in run.verdicts)
     if run.planned is not None:
         yield f"{good} of {run.planned} GPUs OK"

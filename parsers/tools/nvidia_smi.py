@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from busbw.parsers.tools import Tool, ToolFact, one
 from busbw.text import whole_number
+from busbw.units import counted
 
 _HEAD = re.compile(r"NVIDIA-SMI\s+(\S+)\s+Driver Version:\s*(\S+)\s+CUDA Version:\s*(\S+)")
 _FIRST = re.compile(
@@ -118,7 +119,7 @@ def _table_gpu(
 
 def _table_line(table: SmiTable) -> str:
     models = ", ".join(dict.fromkeys(gpu.model for gpu in table.gpus)) or "none"
-    return f"driver {table.driver}, CUDA {table.cuda}, {len(table.gpus)} GPUs: {models}"
+    return f"driver {table.driver}, CUDA {table.cuda}, {counted(len(table.gpus), 'GPU')}: {models}"
 
 
 def _table_facts(tables: tuple[SmiTable, ...]) -> Iterator[ToolFact]:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from busbw.parsers.tools import Tool, ToolFact, one
 from busbw.text import whole_number
+from busbw.units import counted
 
 _COLUMN = re.compile(r"^(GPU|NIC)\d+$|^(mlx5_|rdmap|bnxt_re|ibp)\S+$")
 _JOINED = re.compile(r"^(NV\d+|PIX|PXB|PHB|NODE|SYS)(NV\d+|PIX|PXB|PHB|NODE|SYS)$")
@@ -164,7 +165,9 @@ TOOL = (
         name="nvidia-smi topo -m",
         marks=("\tGPU0", "mGPU0", "  GPU0"),
         parse=one(parse),
-        lines=lambda matrix: (f"{len(matrix.gpus)} GPUs, {len(matrix.nics)} NICs",),
+        lines=lambda matrix: (
+            f"{counted(len(matrix.gpus), 'GPU')}, {counted(len(matrix.nics), 'NIC')}",
+        ),
         facts=_topology_facts,
         gaps=_torn_rows,
     ),

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from busbw.model import CheckResult, CriterionResult, ProviderAnswer, Status
 from busbw.reports import phrases
 from busbw.reports.input import ReportInput
+from busbw.units import counted
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +75,7 @@ def view(report: ReportInput) -> Acceptance | None:
         return None
     nodes = len({part.node for part in acceptance.hardware})
     hardware = (
-        f"{phrases.count(len(acceptance.hardware), 'part')} of {phrases.count(nodes, 'node')}, SHA-256"
+        f"{counted(len(acceptance.hardware), 'part')} of {counted(nodes, 'node')}, SHA-256"
         f" over their serial numbers {acceptance.fingerprint}"
     )
     return Acceptance(
@@ -113,7 +114,7 @@ def _criterion(report: ReportInput, each: CriterionResult) -> Criterion:
     sums = {excerpt.artefact: excerpt.sha256 for excerpt in report.excerpts}
     # All nodes is the rule, and named below the table.
     where = (
-        f", {phrases.count(each.nodes, 'node')}"
+        f", {counted(each.nodes, 'node')}"
         if each.nodes not in (0, len(report.result.nodes))
         else ""
     )

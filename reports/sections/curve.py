@@ -12,7 +12,7 @@ from busbw.reports.charts.svg import Drawing
 from busbw.reports.input import ReportInput
 from busbw.reports.safe import one_line
 from busbw.reports.sweeps import Point, Side, SideOf, Sweep, sweeps
-from busbw.units import format_size, format_time_us
+from busbw.units import counted, format_size, format_time_us
 
 _LIMIT_IN_SIGHT = 3.0
 """A limit more than this many times above everything measured would press the curve flat: it is
@@ -75,7 +75,7 @@ def _curve(result: RunResult, sweep: Sweep) -> Curve:
     by_point = {(c.case_id, c.size_bytes): c for c in comparisons}
     compared = tuple(by_point.values())
     conclusion = _conclusion(sweep, compared)
-    ranks = f" on {phrases.count(sweep.nranks, 'rank')}" if sweep.nranks is not None else ""
+    ranks = f" on {counted(sweep.nranks, 'rank')}" if sweep.nranks is not None else ""
     heading = f"{sweep.collective}{ranks}"
     chart = _plot(sweep, compared, heading, conclusion)
     places, texts, rows = [], [], []

@@ -12,7 +12,7 @@ from busbw.reports.charts import axes, members, strip, svg
 from busbw.reports.charts.svg import Drawing
 from busbw.reports.groups import Group, Holds, Kind, holders, suspect_nodes, usual_by_kind
 from busbw.reports.input import ReportInput
-from busbw.units import format_size
+from busbw.units import counted, format_size
 
 _NODES_IN_GRID = 24
 _GROUPS_IN_GRID = 66
@@ -187,7 +187,7 @@ def _conclusion(result: RunResult, groups: tuple[Group, ...]) -> str:
     against = [group for group in groups if group.flagged]
     widths = sorted({len(group.nodes) for group in groups})
     sized = " to ".join(str(width) for width in dict.fromkeys((widths[0], widths[-1])))
-    text = f"{phrases.count(len(groups), 'group')} of {sized} nodes"
+    text = f"{counted(len(groups), 'group')} of {sized} nodes"
     if all(group.rail is not None for group in groups):
         text += ", each over one rail"
     text += ". "

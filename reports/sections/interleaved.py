@@ -16,7 +16,7 @@ from busbw.reports.charts import axes, plot, strip
 from busbw.reports.charts.svg import Drawing
 from busbw.reports.input import ReportInput
 from busbw.reports.safe import one_line
-from busbw.units import format_bandwidth, format_duration, format_size
+from busbw.units import counted, format_bandwidth, format_duration, format_size
 
 _CHANGES = {
     Change.FASTER: "gains",
@@ -293,7 +293,7 @@ def _contrast_row(each: ContrastShift) -> Row:
 def _soak_text(soak: Soak) -> str:
     drifts = "; ".join(f"{each.case_id} drift {each.change:+.1%}" for each in soak.drifts)
     length = f"{format_duration(soak.done_s)} of {format_duration(soak.planned_s)}"
-    launches = phrases.count(len(soak.rounds), "launch", "launches")
+    launches = counted(len(soak.rounds), "launch", "launches")
     return f"{length} in {launches}; {drifts or 'too few rounds for a trend'}."
 
 

@@ -11,7 +11,7 @@ from busbw.reports.charts.svg import Drawing
 from busbw.reports.input import ReportInput
 from busbw.reports.sections.curve import Cursor
 from busbw.reports.sweeps import Point, Side, Sweep, sweeps
-from busbw.units import format_size, format_time_us
+from busbw.units import counted, format_size, format_time_us
 
 _SMALL_BYTES = 64 * 1024
 """Up to here time is latency; a collective that was measured at no such size has no latency
@@ -56,7 +56,7 @@ def _latency(sweep: Sweep) -> Latency:
         f"{sweep.collective} takes {format_time_us(first[1])} at {format_size(first[0].size_bytes)}"
         f" and {format_time_us(last[1])} at {format_size(last[0].size_bytes)}."
     )
-    ranks = f" on {phrases.count(sweep.nranks, 'rank')}" if sweep.nranks is not None else ""
+    ranks = f" on {counted(sweep.nranks, 'rank')}" if sweep.nranks is not None else ""
     heading = f"{sweep.collective}{ranks}"
     chart = _plot(sweep, [time for _, time in timed], heading, conclusion)
     cursor = Cursor(

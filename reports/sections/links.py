@@ -11,7 +11,7 @@ from busbw.reports import phrases
 from busbw.reports.charts import axes, strip
 from busbw.reports.charts.svg import Drawing
 from busbw.reports.input import ReportInput
-from busbw.units import format_duration
+from busbw.units import counted, format_duration
 
 _SHOWN = 60
 """Rows of the table at most, the worst first; links.json and run.json have all."""
@@ -61,7 +61,7 @@ def view(report: ReportInput) -> Links | None:
     rows = sorted(links.rows, key=lambda row: (_ORDER.index(row.status), row.share or 0.0))
     return Links(
         _conclusion(links),
-        f"{links.tool} between {_MEMORIES[links.memory]}, {phrases.count(links.rounds, 'round')} of"
+        f"{links.tool} between {_MEMORIES[links.memory]}, {counted(links.rounds, 'round')} of"
         f" disjoint pairs in {format_duration(links.seconds)}; without NCCL, so that it is ruled out."
         " Each number is the median over the partners; a share is the slower direction over the"
         " median of the same rail of all nodes. All busy: what is left of its own rate while all"
@@ -85,7 +85,7 @@ def _conclusion(links: LinkTable) -> str:
         more = f" and {len(warned) - 6} more" if len(warned) > 6 else ""
         parts.append(f"Noted: {', '.join(warned[:6])}{more}.")
     if unknown:
-        count = phrases.count(len(unknown), "rail")
+        count = counted(len(unknown), "rail")
         parts.append(
             f"Not judged: {count} of {phrases.nodes(tuple(dict.fromkeys(r.node for r in unknown)))}."
         )

@@ -10,7 +10,7 @@ from busbw.reports import phrases
 from busbw.reports.charts import matrix
 from busbw.reports.charts.svg import Drawing
 from busbw.reports.input import ReportInput
-from busbw.units import format_size
+from busbw.units import counted, format_size
 
 _ENOUGH = 0.5
 """Share of all pairs from which on the picture says more than the list of groups."""
@@ -157,7 +157,7 @@ def _nodes(names: tuple[str, ...], values: tuple[tuple[int, int, float], ...]) -
 
 
 def _conclusion(worst: list[_Node], middle: float, count: int) -> str:
-    text = f"{phrases.count(count, 'pair')}, median {phrases.bandwidth(middle)}. "
+    text = f"{counted(count, 'pair')}, median {phrases.bandwidth(middle)}. "
     first = worst[0]
     share = phrases.percent(first.median / middle) if middle else "not known"
     return (

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from busbw.model import CheckResult, Evidence, Status, worst
 from busbw.reports import phrases
 from busbw.reports.input import ReportInput
+from busbw.units import counted
 
 _CLASSES = 6
 """Most columns of the matrix; a cluster with more node types is shown by counts."""
@@ -185,12 +186,12 @@ def _summary(
     clean = sum(set(table[name].values()) == {Status.PASS} for name in applied)
     of = "" if probed == nodes else f" of {nodes}"
     text = (
-        f"{phrases.count(len(applied), 'check')} on {phrases.count(probed, 'node')}{of}: {clean} pass"
+        f"{counted(len(applied), 'check')} on {counted(probed, 'node')}{of}: {clean} pass"
         " on every node"
     )
     counts = Counter(check.status for check in checks)
     shown = [s for s in phrases.SEVERITY if s not in (Status.PASS, Status.SKIPPED)]
     others = [f"{counts[s]:,} × {phrases.LABELS[s]}" for s in shown if counts[s]]
     if len(applied) < len(table):
-        others.append(f"{phrases.count(len(table) - len(applied), 'check')} not applicable")
+        others.append(f"{counted(len(table) - len(applied), 'check')} not applicable")
     return "; ".join(filter(None, (text, ", ".join(others)))) + "."

@@ -13,7 +13,7 @@ from busbw.reports.charts.svg import Drawing
 from busbw.reports.groups import suspect_nodes
 from busbw.reports.input import ReportInput
 from busbw.reports.sections.curve import Cursor
-from busbw.units import format_size, format_time_us
+from busbw.units import counted, format_size, format_time_us
 
 OUTLIER_RATIO = 1.10
 """The line above which a process counts as an outlier: 10 %, the rule of thumb for spread over
@@ -93,7 +93,7 @@ def _ranks(
         processes.append(_Process(own, median, median / middle if middle else 1.0))
     outliers = [p for p in processes if p.ratio > OUTLIER_RATIO]
     heading = (
-        f"{outcome.case.id}: {phrases.count(len(times), 'process', 'processes')},"
+        f"{outcome.case.id}: {counted(len(times), 'process', 'processes')},"
         f" {format_size(times[0].size_bytes)}"
     )
     conclusion = _conclusion(processes, outliers, middle)
@@ -146,7 +146,7 @@ def _conclusion(processes: list[_Process], outliers: list[_Process], middle: flo
     text = f"Median {format_time_us(middle)}; {spread_text}. "
     if not outliers:
         return text + f"No process is slower than {OUTLIER_RATIO:.2f} × the median."
-    slow = phrases.count(len(outliers), "process", "processes")
+    slow = counted(len(outliers), "process", "processes")
     hosts = [p.times.host for p in outliers if p.times.host is not None]
     if hosts:
         slow += f" on {phrases.nodes(hosts)}"

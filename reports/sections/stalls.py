@@ -10,7 +10,7 @@ from busbw.reports import phrases
 from busbw.reports.charts import lanes
 from busbw.reports.charts.svg import Drawing
 from busbw.reports.input import ReportInput
-from busbw.units import format_duration
+from busbw.units import counted, format_duration
 
 _LANES = 12
 _TICKS = 5
@@ -85,7 +85,7 @@ def _conclusion(story: StallStory, flagged: set[str]) -> str:
     suspects = [rank for rank in story.ranks if rank.flagged]
     if suspects:
         states = ", ".join(dict.fromkeys(rank.state for rank in suspects))
-        ranks = f"{phrases.count(len(suspects), 'rank')} {states}"
+        ranks = f"{counted(len(suspects), 'rank')} {states}"
         text += f" Suspects: {phrases.where(tuple(sorted(flagged)))} ({ranks})."
     if story.silent:
         text += f" No answer from {phrases.nodes(story.silent)}."

@@ -10,6 +10,7 @@ from busbw.reports import phrases
 from busbw.reports.charts.fabric_map import Cable, Map, Place, draw_both
 from busbw.reports.charts.svg import Drawing
 from busbw.reports.input import ReportInput
+from busbw.units import counted
 
 _STATES = {
     BlameState.SLOW: "slow",
@@ -131,9 +132,7 @@ def _map(rows: tuple[Row, ...], flagged: _Suspects, conclusion: str) -> Drawing:
         count = f" ({row.count})" if row.count > 1 else ""
         nodes.append(Place(f"{row.nodes}{count}", row.flagged or _rails(row)))
     if len(rows) > len(shown):
-        nodes.append(
-            Place(f"and {phrases.count(len(rows) - len(shown), 'more group')} of nodes", "")
-        )
+        nodes.append(Place(f"and {counted(len(rows) - len(shown), 'more group')} of nodes", ""))
     leaves = tuple(Place(_leaf(name), flagged.leaves.get(name, "")) for name in names)
     title = "Leaves, nodes and their rails"
     return draw_both(Map("fabric", title, conclusion, leaves, tuple(nodes), tuple(cables)))
@@ -200,7 +199,7 @@ def _conclusion(result: RunResult, topology: Topology, rails: int) -> str:
     if crossing:
         how = "rail-optimised: the rails of a node are on different leaves"
     cabled = (
-        f"{phrases.count(len(topology.nodes), 'node')} with {phrases.count(rails, 'rail')} on"
+        f"{counted(len(topology.nodes), 'node')} with {counted(rails, 'rail')} on"
         f" {_leaves(topology)}, {how}."
     )
     if not result.blame:
@@ -210,4 +209,4 @@ def _conclusion(result: RunResult, topology: Topology, rails: int) -> str:
 
 
 def _leaves(topology: Topology) -> str:
-    return phrases.count(len(topology.leaves), "leaf", "leaves")
+    return counted(len(topology.leaves), "leaf", "leaves")

@@ -10,7 +10,7 @@ from busbw.reports import lead, phrases
 from busbw.reports.input import ReportInput
 from busbw.reports.sections import findings
 from busbw.reports.sections.findings import Entry
-from busbw.units import format_duration, format_size
+from busbw.units import counted, format_duration, format_size
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +113,7 @@ def _tiles(compared: Comparison | None) -> tuple[Tile, ...]:
 
 
 def _facts(result: RunResult) -> tuple[Fact, ...]:
-    nodes = f"{phrases.count(len(result.nodes), 'node')} {phrases.nodes(result.nodes)}"
+    nodes = f"{counted(len(result.nodes), 'node')} {phrases.nodes(result.nodes)}"
     facts = [
         Fact("nodes", nodes.strip()),
         Fact("run", result.run_id),

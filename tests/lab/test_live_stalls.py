@@ -87,7 +87,7 @@ def test_the_rank_that_did_not_call_the_operation_is_named_from_both_forms_of_ra
         answer = jobs.why(lab4, tmp_path / "runs")
     assert told(answer) == ("rank-behind", "stall-rank-behind", [WHO], [NODE])
     assert (
-        "launched AllReduce: 1 ranks up to 7, 7 ranks up to 8"
+        "launched AllReduce: 1 rank up to 7, 7 ranks up to 8"
         in answer["findings"][0]["evidence"][0]["text"]
     )
 

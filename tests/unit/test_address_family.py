@@ -36,7 +36,7 @@ ONLY_IPV6 = (PORT + IPV6).format("ibp0") + (PORT + IPV6).format("ibp1")
     ("text", "status", "seen"),
     [
         (ONLY_IPV6, Status.PASS, "IPv6 only, on 2 ports"),
-        ((PORT + IPV6 + IPV4).format("ibp0"), Status.PASS, "on 1 ports"),
+        ((PORT + IPV6 + IPV4).format("ibp0"), Status.PASS, "on 1 port"),
         ((PORT + IPV4).format("a") + (PORT + IPV6).format("b"), Status.FAIL, "none on b"),
         (PORT.format("a"), Status.FAIL, "none on a (no IP address)"),
     ],

@@ -355,7 +355,7 @@ def test_json_lists_every_rank_and_reports_what_the_text_would_have() -> None:
             None,
             "5c9ac0b1e5a13c77",
             None,
-            "errors on 1 ranks",
+            "errors on 1 rank",
             (),
             (RasRank(3, "10.0.0.1", 41014, "3", None, None, "async_error 6"),),
         ),

@@ -601,7 +601,7 @@ def test_a_device_list_cut_by_its_author_is_named_and_the_numbers_decide() -> No
     result = one(GOOD.replace(RANKS, RANKS.splitlines(keepends=True)[0]))
     assert (result.nranks, result.nodes, result.complete) == (16, None, True)
     assert result.problems == (
-        "the device list names 1 ranks, but sizes and bandwidths are those of 16",
+        "the device list names 1 rank, but sizes and bandwidths are those of 16",
     )
 
 

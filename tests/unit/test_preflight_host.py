@@ -135,7 +135,7 @@ CASES: tuple[tuple[str, Sections, Status, str], ...] = (
     ("efa.devices", {"efa": "device rdmap0s6\ndevice rdmap16s27\n"}, P, "2 devices"),
     ("efa.devices", {"efa": ""}, F, "0 devices"),
     ("efa.provider", {"fi_info": "no EFA device\n"}, F, "not asked: the kernel lists no EFA device"),
-    ("efa.provider", {"fi_info": "provider: efa\n    domain: rdmap0s6-rdm\n    type: FI_EP_RDM\n"}, P, "1 domains"),
+    ("efa.provider", {"fi_info": "provider: efa\n    domain: rdmap0s6-rdm\n    type: FI_EP_RDM\n"}, P, "1 domain"),
     ("efa.provider", {"fi_info": ABSENT}, U, "tool missing"),
     ("gcp.plugin", {"gcp": "gcp /usr/local/gib/lib64/libnccl-net.so\n"}, P, "/usr/local/gib/lib64/libnccl-net.so"),
     ("gcp.plugin", {"gcp": ""}, F, "none"),
@@ -187,7 +187,7 @@ def test_a_session_that_sees_fewer_gpus_than_the_driver_has_fails() -> None:
     seen = {"system": SYSTEM, "nvidia_smi_list": listed, "nvidia_driver": driver}
     assert status_and_answer("os.cgroup", seen) == (
         F,
-        "96 of 96 CPUs, 1 GPUs of the 2 that the driver has",
+        "96 of 96 CPUs, 1 GPU of the 2 that the driver has",
     )
     assert status_and_answer("os.cgroup", {**seen, "nvidia_smi_list": ABSENT}) == (
         P,

@@ -211,7 +211,7 @@ def test_a_roce_port_needs_an_ipv4_gid_of_version_two() -> None:
     roce = SYSFS.replace("InfiniBand", "Ethernet")
     gid = "gid mlx5_0 1 3 0000:0000:0000:0000:0000:ffff:0a00:0001 RoCE v2\n"
     assert verdict("rdma.gid", rdma_sysfs=roce) == (Status.FAIL, "none on mlx5_0 (no IP address)")
-    assert verdict("rdma.gid", rdma_sysfs=roce + gid) == (Status.PASS, "on 1 ports")
+    assert verdict("rdma.gid", rdma_sysfs=roce + gid) == (Status.PASS, "on 1 port")
     assert verdict("rdma.gid", rdma_sysfs=SYSFS)[0] is Status.SKIPPED
     assert rdma_rules.from_sysfs(rdma_sysfs.parse(roce + gid))[0].rocev2_ipv4 == (3,)
 

@@ -194,7 +194,7 @@ def test_a_log_of_which_only_the_start_was_kept_leaves_the_proofs_open() -> None
     (transport,) = proof.proofs(MustSee(("IB",)), read, 1, (), (), "x", truncated=1)
     assert (transport.status, transport.text, transport.excludes) == (
         Status.UNKNOWN,
-        "every rank says that it uses IB, but of 1 ranks only the start of the log was kept",
+        "every rank says that it uses IB, but of 1 rank only the start of the log was kept",
         sensitivity.TCP,
     )
 

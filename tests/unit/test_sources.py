@@ -374,11 +374,11 @@ def zip_link() -> bytes:
             "cannot be read as an archive",
             "ReadError: file could not be opened successfully",
         ),
-        (tar({"x/README": b"hello"}), "is not nccl-tests", "1 files, no Makefile"),
+        (tar({"x/README": b"hello"}), "is not nccl-tests", "1 file, no Makefile"),
         (
             tar({"x/Makefile": b"all:\n"}),
             "is not nccl-tests",
-            "1 files, a Makefile and no all_reduce.cu",
+            "1 file, a Makefile and no all_reduce.cu",
         ),
         (
             tar({"x/zeros": bytes(3 << 20)}),
