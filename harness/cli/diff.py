@@ -204,7 +204,7 @@ def _past(path: Path) -> ComparableRun:
 def _saved(*paths: Path) -> ComparableRun:
     """Outputs of nccl-tests that somebody kept, as one run."""
     from busbw import intake
-    from busbw.cli.read import read_one
+    from busbw.cli.read_texts import read_one
     from busbw.compare import saved
     from busbw.model.benchmark import BenchmarkResult
     from busbw.parsers.nccl_tests.table import KIND

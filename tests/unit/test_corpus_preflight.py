@@ -10,7 +10,8 @@ from typing import Any, cast
 import pytest
 
 from busbw import intake
-from busbw.cli.read import judged, read_one
+from busbw.cli.read_forms import judged
+from busbw.cli.read_texts import read_one
 from busbw.model import worst
 from busbw.parsers.logs import node_tools
 from busbw.parsers.tools.ibverbs import VerbsInfo

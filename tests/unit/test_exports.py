@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from busbw import cli, intake
-from busbw.cli import read
+from busbw.cli import read_texts
 from busbw.parsers.logs import exports
 
 FIXTURES = Path(__file__).parent.parent / "fixtures"
@@ -124,8 +124,8 @@ def test_a_table_in_an_export_is_whole(tmp_path: Path, form: Callable[[Stamped],
     plain, exported = tmp_path / "plain.txt", tmp_path / "exported.json"
     plain.write_text(TABLE)
     exported.write_text(form(stamped(TABLE)))
-    expected = read.read_one(intake.Source("x", plain))
-    assert read.read_one(intake.Source("x", exported)) == expected
+    expected = read_texts.read_one(intake.Source("x", plain))
+    assert read_texts.read_one(intake.Source("x", exported)) == expected
     assert expected.documents[0].complete
 
 
@@ -167,7 +167,7 @@ def test_lines_of_several_pods_are_kept_apart(tmp_path: Path) -> None:
             events.append({"logStreamName": pod, "timestamp": at, "message": line})
     path = tmp_path / "out.json"
     path.write_text(json.dumps({"events": events}))
-    (document,) = read.read_one(intake.Source("x", path)).documents
+    (document,) = read_texts.read_one(intake.Source("x", path)).documents
     assert [record.complete for record in document.records] == [True, True]  # type: ignore[attr-defined]  # results
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from busbw import codec, intake
-from busbw.cli import read, why, why_reading
+from busbw.cli import read_texts, why, why_reading
 from busbw.errors import BusbwError
 from busbw.model import Confidence, Status
 from busbw.parsers.findings.diagnose import Diagnosis, diagnose
@@ -36,7 +36,7 @@ def why_status(path: Path) -> int:
 
 
 def read_status(path: Path) -> int:
-    return read.exit_status(read.read_all(intake.expand([str(path)])))
+    return read_texts.exit_status(read_texts.read_all(intake.expand([str(path)])))
 
 
 def diagnosis_of(path: Path) -> Diagnosis:
@@ -114,8 +114,8 @@ ALL_TEXTS = pytest.mark.parametrize(
 
 @ALL_TEXTS
 def test_what_read_calls_bad_or_incomplete_is_no_pass_for_why(path: Path) -> None:
-    (text,) = read.read_all(intake.expand([str(path)]))
-    if read.exit_status([text]) and text.documents:
+    (text,) = read_texts.read_all(intake.expand([str(path)]))
+    if read_texts.exit_status([text]) and text.documents:
         assert why_status(path) != 0
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from busbw import cli, intake
-from busbw.cli import read
+from busbw.cli import read_texts
 from busbw.parsers.logs import Document
 from busbw.parsers.logs.json_values import values
 from busbw.parsers.nccl_tests import rccl, results_json
@@ -70,9 +70,9 @@ def test_a_document_that_is_cut_is_named_wherever_it_stands(
 def test_each_good_document_is_a_run(tmp_path: Path) -> None:
     path = tmp_path / "out.json"
     path.write_text(f"{GOOD}\n{GOOD}\n")
-    (text,) = read.read_all([intake.Source("out.json", path)])
+    (text,) = read_texts.read_all([intake.Source("out.json", path)])
     (document,) = text.documents
-    assert (len(document.records), read.exit_status([text])) == (2, 0)
+    assert (len(document.records), read_texts.exit_status([text])) == (2, 0)
 
 
 @pytest.mark.parametrize("size", [1, 7, 100, 100_000])

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from busbw import intake
-from busbw.cli import read
+from busbw.cli import read_texts
 from busbw.parsers.logs.json_values import unwrapped
 
 LOG = (
@@ -23,7 +23,7 @@ STAMP = "2026-07-10T09:00:00.123456789Z"
 
 def documents(tmp_path: Path, data: bytes) -> object:
     (tmp_path / "x.log").write_bytes(data)
-    return read.read_one(intake.Source("x.log", tmp_path / "x.log")).documents
+    return read_texts.read_one(intake.Source("x.log", tmp_path / "x.log")).documents
 
 
 @pytest.mark.parametrize(

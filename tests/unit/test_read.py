@@ -291,7 +291,8 @@ def test_a_message_of_the_watchdog_is_shown_once(
 @pytest.mark.parametrize("columns", [80, 100, 127])
 def test_a_table_fits_a_narrow_terminal(files: Path, columns: int) -> None:
     from busbw import intake
-    from busbw.cli.read import as_text, read_all
+    from busbw.cli.read_forms import as_text
+    from busbw.cli.read_texts import read_all
 
     texts = read_all(intake.expand([str(files / "bad.log")]))
     out = as_text(texts, columns).splitlines()

@@ -12,8 +12,7 @@ from pathlib import Path
 import pytest
 
 from busbw import intake
-from busbw.cli import read as read_texts
-from busbw.cli import why_reading
+from busbw.cli import read_texts, why_reading
 from busbw.cli.pool import read_each
 from busbw.errors import ReadError, UsageError
 

@@ -11,7 +11,6 @@ from pathlib import Path
 
 import pytest
 
-from busbw.cli import read
 from busbw.parsers.findings import searching
 from busbw.parsers.logs.scan import Pattern, Scanner, scanner_of
 from busbw.parsers.logs.scan_literals import LiteralFinder, _found_whole
@@ -50,7 +49,7 @@ def in_vain(patterns: tuple[Pattern, ...]) -> dict[str, float]:
 
 
 def test_no_expression_is_asked_of_a_tenth_of_a_varied_log_in_vain() -> None:
-    for patterns in (scanner_of(read._patterns()).patterns, searching.scanner().patterns):
+    for patterns in (scanner_of(read_texts._patterns()).patterns, searching.scanner().patterns):
         costly = {text: share for text, share in in_vain(patterns).items() if share > MOST_IN_VAIN}
         assert costly == {}
 
@@ -78,7 +77,7 @@ def test_expressions_that_begin_with_blanks_do_not_hide_each_other() -> None:
 def test_where_hyperscan_alone_decides_it_decides_as_python_does() -> None:
     text = b"".join(gen_varied.varied(300_000, 4108)).replace(b"\r", b"").replace(b"\x1b", b"")
     lines = text.split(b"\n")
-    for scanner in (scanner_of(read._patterns()), searching.scanner()):
+    for scanner in (scanner_of(read_texts._patterns()), searching.scanner()):
         finder = scanner._finder
         assert isinstance(finder, LiteralFinder)
         sure = [finder.branches[number] for number, is_sure in finder.whole.items() if is_sure]
