@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from busbw.cli import read_texts
 from busbw.parsers.findings import searching
 from busbw.parsers.logs.scan import Pattern, Scanner, scanner_of
 from busbw.parsers.logs.scan_literals import LiteralFinder, _found_whole
