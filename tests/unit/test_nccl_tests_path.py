@@ -49,5 +49,6 @@ def test_a_table_passes_through_a_module_for_each_subject_before_it_is_a_record(
         for name in (
             *("table", "lines", "runs", "run_reader", "open_run", "run_facts", "around_tables"),
             *("torn_rows", "rows", "layout", "printed", "identity", "checks"),
+            "contradictions",
         )
     }
