@@ -208,6 +208,11 @@ def test_a_harmless_remark_of_pytorch_is_no_finding() -> None:
     )
 
 
+def test_what_nccl_says_while_it_closes_is_no_cause() -> None:
+    line = "n1:2293:2466 [0] proxy.cc:1458 NCCL WARN [Service thread] Accept failed Resource temporarily unavailable"
+    assert findings_of(line) == [("secondary-error", "possible")]
+
+
 @pytest.mark.parametrize(
     ("line", "finding"),
     [
