@@ -374,7 +374,7 @@ def test_exec_passes_words_and_exit_status_through(lab_factory: Run) -> None:
         timeout=400,
         check=False,
     )
-    assert wrong.returncode == 3
+    assert wrong.returncode == 2
     assert "has no node 'node9'" in wrong.stderr
 
 
