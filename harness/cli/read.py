@@ -30,7 +30,7 @@ from busbw.cli.read_forms import as_csv, as_json, as_text, columns_of_terminal, 
 from busbw.cli.read_texts import ReadText, exit_status, read_all, read_one, status_of, worst
 from busbw.errors import UsageError
 from busbw.model.logs import NcclLog
-from busbw.parsers.nccl_tests.shape import Level, level, low_alltoall
+from busbw.parsers.nccl_tests.shape import Level, level, low_between
 from busbw.reports.safe import one_line
 
 _NEXT_LINE = "busbw: next: busbw why FILE looks for failures in any text; docs/read.md lists what busbw reads\n"
@@ -84,10 +84,8 @@ def run(args: argparse.Namespace) -> int:
         sys.stdout.write("\n".join(each.text for each in shown))
         if any(each.is_unread for each in shown):  # which and why stands on standard output
             write_message(_NEXT_LINE)
-        levels = [each.levels for each in shown]
-        if sum(map(bool, levels)) > 1:  # of one text it stands among the remarks
-            for text in low_alltoall([level for of_text in levels for level in of_text]):
-                sys.stdout.write(f"\nremark  {text}\n")
+        for text in low_between([each.levels for each in shown]):
+            sys.stdout.write(f"\nremark  {text}\n")
         return worst(each.status for each in shown)
 
 

@@ -137,10 +137,10 @@ def read(names: Sequence[str]) -> Reading:
         problems += reading.problems
         remarks += reading.records.remarks
     levels = [reading.records.levels for reading in readings]
-    if sum(map(bool, levels)) > 1:  # of one text it stands among its remarks
-        from busbw.parsers.nccl_tests.shape import low_alltoall
+    if any(levels):
+        from busbw.parsers.nccl_tests.shape import low_between  # most texts are no tables
 
-        remarks += low_alltoall([level for of_text in levels for level in of_text])
+        remarks += low_between(levels)
     if all_facts or results:
         from busbw.parsers.findings import facts  # its records take 50 ms to make
 

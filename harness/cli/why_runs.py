@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from busbw import intake
+from busbw.units import counted
 
 _RUN_TEXTS = (".out", ".err", ".log", ".txt")
 _PLAN, _LIVE, _REPORT = "/raw/plan.json", "/raw/live.json", "/report/run.json"
@@ -84,8 +85,7 @@ def _not_read(name: str, runs: set[str]) -> tuple[str, ...]:
     if not runs:
         return ()
     last = max(runs)
-    count = "1 other run" if len(runs) == 1 else f"{len(runs)} other runs"
-    return (f"{name}: {count} of busbw: busbw why {shlex.quote(last)}",)
+    return (f"{name}: {counted(len(runs), 'other run')} of busbw: busbw why {shlex.quote(last)}",)
 
 
 def _run_texts(run: str) -> tuple[intake.Source, ...]:

@@ -112,7 +112,11 @@ def kept(run: RunDir) -> LinkBaselineArtefact | None:
 
 
 def _of_records(content: bytes) -> bytes:
-    """The artefact with a record for each pair, however it was stored."""
+    """The artefact with a record for each pair, however it was stored.
+
+    Raises:
+        RunDirError: a list is shorter than the others.
+    """
     try:
         tree = mapping(loaded(content))
     except ValueError:
@@ -120,7 +124,12 @@ def _of_records(content: bytes) -> bytes:
     if "pairs" not in tree:
         return content
     columns = {new: items(tree, old) for old, new in _COLUMNS.items() if tree.get(old)}
-    rows = zip(*columns.values(), strict=False)
+    if len({len(column) for column in columns.values()}) > 1:
+        raise RunDirError(
+            f"raw/{FILE} does not have the same number of pairs in each list",
+            next_step="measure the links again",
+        )
+    rows = zip(*columns.values(), strict=True)
     today = {name: value for name, value in tree.items() if name not in _COLUMNS}
     today["swapped"] = "reverse_path" in columns
     today["outputs"] = [dict(zip(columns, row, strict=True)) for row in rows]

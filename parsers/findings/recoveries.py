@@ -7,7 +7,6 @@ Where nothing else failed, that trouble is over.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 
 from busbw.parsers.findings.evidence import EvidenceSet, Place, lines_of
 from busbw.parsers.logs.scan import Pattern
@@ -27,7 +26,6 @@ _PAIRS = (
 )
 """What a writer says of an object in trouble, and of the same object when it is well again."""
 _KEEP = 256
-_Recovered = Mapping[tuple[int, int, str], int]
 
 
 def patterns() -> tuple[Pattern, ...]:

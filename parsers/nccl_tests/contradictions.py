@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from typing import NamedTuple
 
@@ -15,6 +15,7 @@ from busbw.parsers.nccl_tests.printed import PrintedRow, algbw_fits, algbw_inter
 from busbw.parsers.nccl_tests.problem import LISTED, Problem, quote
 from busbw.parsers.nccl_tests.rows import ELEMENT_BYTES
 from busbw.parsers.nccl_tests.run_facts import RunFacts
+from busbw.units import counted
 
 
 def wrong_numbers(facts: RunFacts, identity: Identity) -> Iterator[Problem]:
@@ -31,27 +32,26 @@ def wrong_numbers(facts: RunFacts, identity: Identity) -> Iterator[Problem]:
         if disagreement is not None:
             wrong.append(disagreement)
     if wrong:
-        more = f" (and {len(wrong) - 1} more rows)" if len(wrong) > 1 else ""
         worst = max(each.share for each in wrong)
         first = next(each for each in wrong if (each.share > _NOTE) == (worst > _NOTE))
-        yield Problem(first.text + more, fault=worst > _NOTE)
+        yield Problem(first.text + _and_more(wrong), fault=worst > _NOTE)
     yield from _wrong_counts(facts)
 
 
 def _wrong_counts(facts: RunFacts) -> Iterator[Problem]:
     """Rows whose size is another multiple of count and element size than that of most rows."""
     scales = [(printed.row, _scale(printed.row)) for printed in facts.rows]
-    counted = Counter(scale for _, scale in scales if scale is not None)
-    if len(counted) < 2:
+    often_of = Counter(scale for _, scale in scales if scale is not None)
+    if len(often_of) < 2:
         return
-    ((usual, often),) = counted.most_common(1)
+    ((usual, often),) = often_of.most_common(1)
     wrong = [row for row, scale in scales if scale is not None and scale != usual]
     if often <= len(wrong):
         return
-    row, more = wrong[0], f" (and {len(wrong) - 1} more rows)" if len(wrong) > 1 else ""
+    row = wrong[0]
     yield Problem(
         f"{_line(row)}{row.count} elements of {row.type} are not {row.size_bytes} bytes as in the"
-        f" other rows{more}",
+        f" other rows{_and_more(wrong)}",
         fault=True,
     )
 
@@ -109,6 +109,11 @@ def _disagreement(
 
 def _off_by(printed: float, fitting: float) -> float:
     return abs(printed - fitting) / fitting if fitting > 0 else math.inf
+
+
+def _and_more(rows: Sequence[object]) -> str:
+    """How many rows are wrong beside the one that is told."""
+    return f" (and {counted(len(rows) - 1, 'more row')})" if len(rows) > 1 else ""
 
 
 def _line(row: BenchmarkRow) -> str:

@@ -191,6 +191,13 @@ def low_alltoall(levels: Sequence[Level]) -> tuple[str, ...]:
     return tuple(texts)
 
 
+def low_between(texts: Sequence[Sequence[Level]]) -> tuple[str, ...]:
+    """`low_alltoall` of the tables of several texts. Of one text it stands among its own remarks."""
+    if sum(map(bool, texts)) < 2:
+        return ()
+    return low_alltoall([level for of_text in texts for level in of_text])
+
+
 def _measurement(result: BenchmarkResult) -> object:
     devices = frozenset((line.host, line.device, line.bus_id) for line in result.ranks)
     versions = (result.nccl_version, result.tests_version)

@@ -148,7 +148,12 @@ def test_a_link_test_stored_in_columns_is_read(tmp_path: Path) -> None:
     )
 
 
-@pytest.mark.parametrize("content", ["", "[1]", '{"pairs": 3}', '{"pairs": [["a", "b"]]}'])
+SHORT_OF_A_PAIR = OF_COLUMNS.replace('["", "n4: no ib_write_bw"]', '[""]')
+
+
+@pytest.mark.parametrize(
+    "content", ["", "[1]", '{"pairs": 3}', '{"pairs": [["a", "b"]]}', SHORT_OF_A_PAIR]
+)
 def test_a_damaged_link_test_is_refused(content: str, tmp_path: Path) -> None:
     run = run_directory.create(tmp_path, "2026-11-21T10:00:00Z", "links")
     run.write_raw(link_baseline.FILE, content.encode())

@@ -324,7 +324,8 @@ def alltoall_and_all_reduce(alltoall_gb_s: float, all_reduce_gb_s: float) -> lis
             line = f"# Avg bus bandwidth    : {total:.4f}"
         rows.append(line)
     command = "$ mpirun -np 64 ./build/alltoall_perf -b 1G -e 4G -f 2\n"
-    return [all_reduce, command + "\n".join(rows) + "\n"]
+    alltoall = "\n".join(rows).replace("all_reduce_perf", "alltoall_perf")
+    return [all_reduce, f"{command}{alltoall}\n"]
 
 
 @pytest.mark.parametrize(("alltoall_gb_s", "is_low"), [(9.0, True), (40.0, False)])
@@ -341,10 +342,13 @@ def test_an_alltoall_far_below_the_all_reduce_of_the_same_gpus_is_remarked(
         out = capsys.readouterr().out
         assert "alltoall · 64 ranks · 8 nodes" in out
         assert out.count(says) == int(is_low)
+        main(["why", *map(str, names)])
+        assert capsys.readouterr().out.count(says) == int(is_low)
     both = tmp_path / "both.log"
     both.write_text("".join(path.read_text() for path in files))
-    main(["read", str(both)])
-    assert capsys.readouterr().out.count(says) == int(is_low)
+    for command in ("read", "why"):
+        main([command, str(both)])
+        assert capsys.readouterr().out.count(says) == int(is_low)
 
 
 def test_a_node_with_fewer_ranks_than_the_others_is_remarked() -> None:
