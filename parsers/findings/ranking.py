@@ -9,7 +9,7 @@
 5. What is open is possible at most: `certainty` holds the doubts.
 6. Then by confidence; causes before states, settings, secondary errors and notes; a message that is
    known before a guess by a thing and what is wrong with it (of first runs of batches 12 to 20
-   where such a guess stood first, the guess alone was right in 2, what stood behind it in 15); a
+   where such a guess stood first, it alone was right in 3, what stood behind it alone in 15); a
    line that states a reason before one that does not. Of what is only possible: what the exception
    says that the last failure began with, and last what stands only before it; a strong sign in a
    launcher's or a peer's words before weak signs; a guess at the cause after what it guesses at;

@@ -94,6 +94,7 @@ BENCHES: dict[str, Small] = {
     "why.py": Small(needs=CORPUS),
     "why_cases.py": Small("curve"),
     "why_files.py": Small("--size 10 --files 4 --rounds 1", good=GOALS),
+    "why_records.py": Small(),
 }
 
 
