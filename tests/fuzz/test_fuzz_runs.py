@@ -1,4 +1,4 @@
-"""A bounded run of `python tests/fuzz/runs.py`, every mutated run that ever broke a command, and that
+"""A bounded run of `python tests/fuzz/stored_runs.py`, every mutated run that ever broke a command, and that
 it can find what it looks for."""
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 import bases
 import damage
-import runs
+import stored_runs
 
 from busbw import assess
 from busbw.cli import report
@@ -31,11 +31,11 @@ LONG_MINUTES = 10.0
 
 
 @pytest.fixture(scope="module")
-def known(tmp_path_factory: pytest.TempPathFactory) -> tuple[runs.Whole, ...]:
+def known(tmp_path_factory: pytest.TempPathFactory) -> tuple[stored_runs.Whole, ...]:
     """All bases, judged whole."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_STATE_HOME", str(tmp_path_factory.mktemp("state")))
-        return runs.wholes(tmp_path_factory.mktemp("whole"))
+        return stored_runs.wholes(tmp_path_factory.mktemp("whole"))
 
 
 @pytest.fixture(autouse=True)
@@ -44,78 +44,78 @@ def _own_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_no_mutated_run_breaks_a_command_or_is_judged_better(
-    known: tuple[runs.Whole, ...], tmp_path: Path
+    known: tuple[stored_runs.Whole, ...], tmp_path: Path
 ) -> None:
-    tally = runs.fuzz(FIRST, RUNS, known, tmp_path)
+    tally = stored_runs.fuzz(FIRST, RUNS, known, tmp_path)
     assert tally.faults == []
-    assert set(tally.commands) == set(runs.COMMANDS)
+    assert set(tally.commands) == set(stored_runs.COMMANDS)
     assert tally.runs == RUNS
 
 
 def test_a_launch_with_a_name_longer_than_a_file_may_have_breaks_no_command(
-    known: tuple[runs.Whole, ...], tmp_path: Path
+    known: tuple[stored_runs.Whole, ...], tmp_path: Path
 ) -> None:
-    tally = runs.fuzz(113235, 1, known, tmp_path)
+    tally = stored_runs.fuzz(113235, 1, known, tmp_path)
     assert (tally.faults, tally.commands) == ([], {"redact": 1})
 
 
 @pytest.mark.long
-def test_ten_minutes_of_mutated_runs(known: tuple[runs.Whole, ...], tmp_path: Path) -> None:
-    tally = runs.for_minutes(LONG_MINUTES, known, tmp_path)
+def test_ten_minutes_of_mutated_runs(known: tuple[stored_runs.Whole, ...], tmp_path: Path) -> None:
+    tally = stored_runs.for_minutes(LONG_MINUTES, known, tmp_path)
     assert tally.faults == []
     assert tally.runs > RUNS
 
 
-def test_the_bases_have_every_verdict(known: tuple[runs.Whole, ...]) -> None:
+def test_the_bases_have_every_verdict(known: tuple[stored_runs.Whole, ...]) -> None:
     verdicts = Counter(each.result.verdict for each in known)
     assert min(verdicts[each] for each in (Status.PASS, Status.WARN, Status.FAIL, Status.UNKNOWN))
     assert len(known) >= 10
 
 
-def one(known: tuple[runs.Whole, ...], place: Path, command: str) -> list[str]:
+def one(known: tuple[stored_runs.Whole, ...], place: Path, command: str) -> list[str]:
     """The faults of one mutated run that goes through this command."""
-    tally = runs.Tally(1)
-    seed = next(seed for seed in itertools.count() if runs.command_of(seed) == command)
-    runs.tried(seed, known, place / "one", tally)
+    tally = stored_runs.Tally(1)
+    seed = next(seed for seed in itertools.count() if stored_runs.command_of(seed) == command)
+    stored_runs.tried(seed, known, place / "one", tally)
     return tally.faults
 
 
 def test_a_command_with_a_defect_is_caught(
-    known: tuple[runs.Whole, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    known: tuple[stored_runs.Whole, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(report, "run", lambda args: 1 // 0)
     assert "internal error" in one(known, tmp_path, "report")[0]
 
 
 def test_a_judge_that_is_blind_to_damage_is_caught(
-    known: tuple[runs.Whole, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    known: tuple[stored_runs.Whole, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     passed = next(each.result for each in known if each.result.verdict is Status.PASS)
     monkeypatch.setattr(assess, "derive", lambda run: passed)
     failed = tuple(each for each in known if each.result.verdict is Status.FAIL)
-    tally = runs.fuzz(1, 10, failed, tmp_path)
+    tally = stored_runs.fuzz(1, 10, failed, tmp_path)
     assert any("better by damage: FAIL became PASS" in each for each in tally.faults)
 
 
 def test_a_secret_in_redacted_output_is_caught(
     tmp_path: Path,
 ) -> None:
-    (tmp_path / "summary.md").write_text(f"token: {runs.KEYS[0]}\n")
-    assert runs.leaked(tmp_path, "") == f"leaked: {runs.KEYS[0]} in summary.md"
+    (tmp_path / "summary.md").write_text(f"token: {stored_runs.KEYS[0]}\n")
+    assert stored_runs.leaked(tmp_path, "") == f"leaked: {stored_runs.KEYS[0]} in summary.md"
 
 
 def test_a_secret_in_a_bundle_is_caught(tmp_path: Path) -> None:
-    (tmp_path / "report.txt").write_text(f"token: {runs.KEYS[0]}\n")
-    with tarfile.open(tmp_path / runs.ARCHIVE, "w:gz") as packed:
+    (tmp_path / "report.txt").write_text(f"token: {stored_runs.KEYS[0]}\n")
+    with tarfile.open(tmp_path / stored_runs.ARCHIVE, "w:gz") as packed:
         packed.add(tmp_path / "report.txt", "bundle/report.txt")
-    found = runs.leaked(runs.unpacked(tmp_path / runs.ARCHIVE), "")
-    assert found == f"leaked: {runs.KEYS[0]} in report.txt"
+    found = stored_runs.leaked(stored_runs.unpacked(tmp_path / stored_runs.ARCHIVE), "")
+    assert found == f"leaked: {stored_runs.KEYS[0]} in report.txt"
 
 
 def test_the_secrets_are_planted() -> None:
     base = next(each for each in bases.recorded() if each.name == "healthy")
-    text = b"".join(runs.planted(base).files.values())
-    assert all(key.encode() in text for key in runs.KEYS)
+    text = b"".join(stored_runs.planted(base).files.values())
+    assert all(key.encode() in text for key in stored_runs.KEYS)
 
 
 def test_an_error_line_has_no_control_character(
@@ -125,16 +125,16 @@ def test_an_error_line_has_no_control_character(
         raise RunDirError("a\x1b[2Jb", seen="c\x9bd", next_step="e\rf")
 
     monkeypatch.setattr(report, "run", refused)
-    assert runs.faults(("report",))[1] == ""
+    assert stored_runs.faults(("report",))[1] == ""
 
 
 def test_a_run_whose_list_and_last_files_were_cut_off_is_no_better(
-    known: tuple[runs.Whole, ...], tmp_path: Path
+    known: tuple[stored_runs.Whole, ...], tmp_path: Path
 ) -> None:
     for whole in known:
         for number, share in enumerate((0.2, 0.5, 0.8, 0.95)):
             folder = tmp_path / f"{whole.name}-{number}"
-            shutil.copytree(whole.path / runs.RUN_ID, folder)
+            shutil.copytree(whole.path / stored_runs.RUN_ID, folder)
             damage.cut_off(folder, share)
             try:
                 verdict = assess.derive(RunDir(folder)).verdict

@@ -6,7 +6,7 @@ Nothing but documented errors may come out, no control character, no better verd
 run's, and no planted secret in redacted output. Where the list of files was rewritten to fit, no
 verdict can be promised (docs/security.md): then only the rest is demanded.
 
-usage: python tests/fuzz/runs.py [--runs 200] [--seed 1] [--journal FILE]
+usage: python tests/fuzz/stored_runs.py [--runs 200] [--seed 1] [--journal FILE]
 
 Every run is judged as report does it, and goes through one of the commands. A journal keeps what was tried: started again
 with the same file, it goes on after the last seed there. Prints each fault with the seed that
