@@ -130,3 +130,23 @@ def test_what_concerns_no_job_is_no_finding(
 ) -> None:
     status, out = why(tmp_path / "log", line + _STEPS + "NCCL version 2.21.5+cuda12.4\n", capsys)
     assert (status, "CAUSE" in out) == (0, False), out
+
+
+@pytest.mark.parametrize(("seen", "status"), [("2m", 0), ("2m (x240 over 41m)", 3)])
+def test_a_pod_that_stays_unready_is_a_failure(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], seen: str, status: int
+) -> None:
+    log = tmp_path / "events.log"
+    log.write_text(
+        f"  Warning  Unhealthy  {seen}  kubelet  Readiness probe failed: connection refused\n"
+    )
+    assert main(["why", str(log)]) == status
+    assert ("Readiness probe failed" in capsys.readouterr().out) is bool(status)
+
+
+def test_what_a_server_of_models_says_of_itself_is_a_failure(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = "ERROR 03-11 09:13:01 [serving_chat.py:199] Internal Server Error: worker died\n"
+    status, out = why(tmp_path / "log", text, capsys)
+    assert (status, "worker died" in out) == (3, True), out
