@@ -169,7 +169,8 @@ def _criteria(result: RunResult) -> list[Line]:
     return lines
 
 
-CRITERIA = ("CRITERION", "LIMIT", "MEASURED", "n", "RESULT")
+CRITERIA = ("RESULT", "LIMIT", "MEASURED", "n", "CRITERION")
+"""What may be long comes last: a narrow terminal breaks it under itself."""
 
 
 def criterion_row(of: CriterionResult) -> tuple[str, str, str, str, str]:
@@ -179,11 +180,11 @@ def criterion_row(of: CriterionResult) -> tuple[str, str, str, str, str]:
     else:
         word = "not measured" if of.measured is None else "inconclusive"
     return (
-        f"{of.id} {phrases.criterion(of)}",
+        f"{phrases.SIGNS[of.status]} {word}",
         phrases.limit(of),
         phrases.measured(of),
         str(of.launches),
-        f"{phrases.SIGNS[of.status]} {word}",
+        f"{of.id} {phrases.criterion(of)}",
     )
 
 

@@ -20,8 +20,9 @@ def cases(launches: tuple[Launch, ...]) -> frozenset[str]:
     return frozenset(case for case, busy in loads.items() if 2 * sum(busy) >= len(busy))
 
 
-def findings(launches: tuple[Launch, ...], head: str) -> tuple[Finding, ...]:
-    """One for all launches of a run; () = the CPUs were free, or nobody knows."""
+def findings(launches: tuple[Launch, ...], head: str, *, lab: bool) -> tuple[Finding, ...]:
+    """One for all launches of a run; () = the CPUs were free, or nobody knows. `lab`: the nodes share
+    the CPUs of the machine that busbw runs on, and only there a process list shows who uses them."""
     loads = {}
     for launch in launches:
         if launch.artefact.load is not None:
@@ -38,10 +39,11 @@ def findings(launches: tuple[Launch, ...], head: str) -> tuple[Finding, ...]:
         id="measured-while-busy",
         status=Status.WARN,
         title=(
-            f"{len(busy)} of {len(loads)} launches ran while others used the CPUs of {head}:"
+            f"{len(busy)} of {len(loads)} launches ran while others used the CPUs of"
+            f" {'the machine that all nodes share' if lab else head}:"
             f" up to {most:.1f} tasks for each CPU"
         ),
-        where=(head,),
+        where=() if lab else (head,),
         evidence=tuple(evidence),
         confidence=Confidence.CERTAIN,
         required=False,

@@ -25,7 +25,7 @@ _PROGRAMS = (
     " fuser grep ibstat ibv_devices ibv_devinfo ip ipcs ipmitool journalctl kill ldconfig"
     " ls lsmod lspci mlnx_qos mlxconfig mlxfwmanager mlxfwreset mlxlink modinfo modprobe"
     " mount mstconfig nstat numactl nvcc nvidia-imex-ctl nvidia-smi ofed_info perfquery"
-    " ps ras-mc-ctl rdma reboot rocm-smi setpci show_gids ss sysctl systemctl tc top"
+    " ps ras-mc-ctl rdma reboot rocm-smi setpci show_gids ss sysctl systemctl tc top uptime"
 )
 _OF_A_NODE = frozenset(_PROGRAMS.split())
 """Programs that ask, or change, the machine on which they run."""

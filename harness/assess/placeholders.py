@@ -26,6 +26,7 @@ WORDS: Mapping[str, str] = {
     "BINARY": r"\bBINARY\b",
     "PID": r"(?<!\$)\bPID\b",
     "CONTRACT": r"(?<=--contract )CONTRACT\b",
+    "HOLDER": r"(?<=busbw cleanup runs/)ID\b",
     "RUN": (
         r"(?<=--resume )RUN\b|\bRUN(?=/)"
         r"|(?<=busbw diff )RUN\b|(?<=busbw why )RUN\b|(?<=busbw expect )RUN\b|(?<=busbw report )RUN\b"
@@ -45,6 +46,8 @@ _BUSES = re.compile(
 with eight digits, the driver `PCI:` before it."""
 _GPUS = re.compile(r"\bGPU (\d+)\b")
 _BINARIES = re.compile(r"(?<!\S)/\S+_perf\b")
+_HOLDERS = re.compile(r"\brun ([\w-]+) of ")
+"""The run that a lease names."""
 _PIDS = re.compile(r"\bpid[ =](\d+)", re.I)
 _RAIL = re.compile(r"(?P<node>\S+) rail (?P<rail>\d+)")
 _LOOKS = re.compile(r"(?:ssh \S+ )?(?:mlxlink|ibstat|perfquery|cat|ethtool -S|ethtool) ")
@@ -107,6 +110,7 @@ def known(finding: Finding, plan: RunPlan, node: Node | None) -> Known:
         "GPU": _named(finding, _GPUS),
         "BINARY": _named(finding, _BINARIES),
         "PID": _named(finding, _PIDS),
+        "HOLDER": _named(finding, _HOLDERS),
         "INTERFACE": _seen_interface(finding),
     }
     interfaces: tuple[str, ...] = ()

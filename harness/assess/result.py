@@ -237,7 +237,9 @@ def _judge(run: RunDir, raw: Raw) -> _Judged:
         *planned.findings(run, plan, raw.launches, raw.answers, raw.participants, appraised),
         *shortfalls.warned(comparisons, by_case),
         *busy.findings(
-            raw.launches, raw.participants.head if raw.participants else "the head node"
+            raw.launches,
+            raw.participants.head if raw.participants else "the head node",
+            lab=plan.cluster.emulated,
         ),
         *evidence.findings(raw.damage, raw.launches, raw.reach, raw.preflight, raw.participants),
     )

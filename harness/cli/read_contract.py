@@ -166,8 +166,8 @@ def _partial_nodes(
 
 
 def _row(result: CriterionResult) -> tuple[str, ...]:
-    *cells, verdict = terminal.criterion_row(result)
-    return (*cells, f"{verdict}: {result.reason}")
+    *cells, criterion = terminal.criterion_row(result)
+    return (*cells, f"{criterion}: {result.reason}")
 
 
 def _judged(

@@ -250,16 +250,13 @@ def _shifts(numbers: list[tuple[Number, tuple[Number, ...]]]) -> tuple[NumberShi
             rounding=_rounding(now, *earlier),
             of_times=is_latency,
         )
-        bandwidths = [value for each in before for value in each.busbw_gb_s]
-        times_us = [value for each in before for value in each.times_us]
+        busbw_gb_s = regression.centres(
+            tuple(each.busbw_gb_s for each in before), number.busbw_gb_s
+        )
+        times_us = regression.centres(tuple(each.times_us for each in before), number.times_us)
         shifts.append(
             NumberShift(
-                number,
-                statistics.median(bandwidths) if before else None,
-                statistics.median(number.busbw_gb_s),
-                shift,
-                statistics.median(times_us) if times_us else None,
-                statistics.median(number.times_us) if number.times_us else None,
+                number, busbw_gb_s[0], busbw_gb_s[1] or 0.0, shift, times_us[0], times_us[1]
             )
         )
     return tuple(shifts)

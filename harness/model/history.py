@@ -142,11 +142,12 @@ class NumberShift:
     number: Number
     """As it is now."""
     before_gb_s: float | None
-    """Median over the launches of all runs it is compared with; None = none of them measured it."""
+    """Trimmed geometric mean over the launches of the runs it is compared with, of which the change is
+    one; None = none of them measured it."""
     now_gb_s: float
     shift: Shift
     before_us: float | None = None
-    """Median of their times; None = none is known."""
+    """The same of their times; None = none is known."""
     now_us: float | None = None
 
     def times_us(self) -> tuple[float, float] | None:

@@ -82,6 +82,24 @@ def shift(
     return _shift(centre, error, freedom, (launches, len(runs)), limits, of_times=of_times)
 
 
+def centres(
+    before: tuple[tuple[float, ...], ...], now: tuple[float, ...]
+) -> tuple[float | None, float | None]:
+    """Before and now: what `shift` divides, so that its ratio follows from the two; None = nothing was
+    measured.
+
+    >>> tuple(round(each, 9) for each in centres(((2.0, 8.0),), (3.0, 3.0)))
+    (4.0, 3.0)
+    """
+    runs = tuple(filter(None, map(_logs, before)))
+    after = _logs(now)
+    share = _share(tuple(len(run) for run in (*runs, after)))
+    of_runs = statistics.fmean(_centre(run, share) for run in runs) if runs else None
+    of_now = _centre(after, share) if after else None
+    earlier, later = (each if each is None else math.exp(each) for each in (of_runs, of_now))
+    return earlier, later
+
+
 def against_one(ratios: tuple[float, ...], *, comparisons: int = 1, floor: float = FLOOR) -> Shift:
     """Whether ratios of interleaved launches, one per round, differ from 1: drift of the fabric is in both
     sides and cancels out.

@@ -13,9 +13,9 @@ from types import SimpleNamespace
 import pytest
 
 from busbw import shell
-from busbw.assess import busy, shortfalls
+from busbw.assess import busy, commands, shortfalls
 from busbw.compare import earlier
-from busbw.model import Command, Comparison, Confidence, Reference, Status
+from busbw.model import Cluster, Command, Comparison, Confidence, Node, Reference, Status
 from busbw.model.history import Change, Number, NumberShift, Shift
 from busbw.reports import phrases
 from busbw.run import job
@@ -55,7 +55,7 @@ def test_a_kernel_without_pressure_tells_the_rest() -> None:
 
 def test_launches_on_busy_cpus_are_reported_without_deciding_the_verdict() -> None:
     launches = (launch("proof", FREE), launch("alone", FREE, BUSY), launch("old", None))
-    (finding,) = busy.findings(launches, "node1")  # type: ignore[arg-type]  # no results are read
+    (finding,) = busy.findings(launches, "node1", lab=False)  # type: ignore[arg-type]  # no results are read
     assert (finding.id, finding.status, finding.required) == (
         "measured-while-busy",
         Status.WARN,
@@ -118,7 +118,23 @@ def test_a_number_of_busy_cpus_is_no_more_than_likely_whatever_it_is_compared_wi
 
 
 def test_launches_on_free_cpus_are_not_mentioned() -> None:
-    assert busy.findings((launch("proof", FREE, FREE),), "node1") == ()  # type: ignore[arg-type]
+    assert busy.findings((launch("proof", FREE, FREE),), "node1", lab=False) == ()  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("lab", [False, True], ids=["cluster", "lab"])
+def test_the_processes_are_asked_for_where_those_of_others_are_seen(lab: bool) -> None:
+    (finding,) = busy.findings((launch("alone", BUSY),), "node1", lab=lab)  # type: ignore[arg-type]
+    cluster = Cluster((Node("node1"),), "node1", "lab lab" if lab else "-w node1", emulated=lab)
+    plan = SimpleNamespace(
+        cluster=cluster, words=(), run_words=(), run_id="r", profile=SimpleNamespace(family=None)
+    )
+    (whole,) = commands.completed((finding,), plan)  # type: ignore[arg-type]  # the rest is not read
+    reach = "" if lab else "ssh node1 "
+    assert whole.fixes[0].commands == (
+        f"{reach}uptime",
+        f"{reach}ps -eo pid,user,pcpu,comm --sort=-pcpu",
+    )
+    assert ("that all nodes share" in finding.title) is lab
 
 
 @pytest.mark.parametrize(("load", "waits"), [(BUSY, 1), (FREE, 0), (None, 0)])

@@ -92,6 +92,13 @@ def test_a_slower_run_is_reported_with_the_change_of_the_machine_that_coincides(
     assert text[-1].startswith("busbw: SLOWER 1 slower of 1 numbers, worst -7.")
 
 
+def test_the_change_follows_from_the_numbers_before_and_now() -> None:
+    """One launch of four is disturbed on either side: medians would differ by 42 %."""
+    before = run("before", 400.0, 210.0, 390.0, 205.0)
+    (only,) = diff(run("now", 310.0, 120.0, 130.0, 125.0), (before,)).shifts
+    assert only.shift.ratio == pytest.approx(only.now_gb_s / only.before_gb_s)
+
+
 def test_the_worst_of_a_regression_is_a_number_that_is_slower_and_not_an_open_one() -> None:
     def both(one: ComparableRun, *open_gb_s: float) -> ComparableRun:
         number = dataclasses.replace(one.numbers[0], size_bytes=1 << 30)

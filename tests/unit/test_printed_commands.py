@@ -70,6 +70,15 @@ def test_commands_name_the_folder_that_was_given_to_the_run() -> None:
     assert placeholders.directory(plan()) == "runs/r"
 
 
+def test_the_run_that_holds_a_node_is_named_in_the_command_that_ends_it() -> None:
+    seen = "run 20261127-0912-quick-ab of ana@login1 (process 41) since 2026-11-27 09:12 UTC"
+    finding = Finding(
+        "sw.lease", Status.WARN, f"n1: {seen}", ("n1",), (), Confidence.CERTAIN, required=False
+    )
+    (whole,) = commands.completed((catalogue.filled(finding),), plan())
+    assert whole.fixes[0].commands == ("busbw cleanup runs/20261127-0912-quick-ab",)
+
+
 @pytest.mark.parametrize(
     ("printed", "whole"),
     [
@@ -391,7 +400,7 @@ def test_no_command_of_the_catalogue_leaves_a_word_that_the_run_knows(
 ) -> None:
     """A finding of one node that names everything a finding can name."""
     node = Node("n1", rails=("ens3",))
-    seen = "GPU 3 of 0000:9d:00.0 mlx5_3: pid 77 runs /home/u/all_reduce_perf"
+    seen = "run r2 of ana: GPU 3 of 0000:9d:00.0 mlx5_3: pid 77 runs /home/u/all_reduce_perf"
     steps = tuple(step.fix() for step in entry.fix)
     whole = Finding(entry.id, Status.FAIL, seen, ("n1",), (), fixes=steps, verify=entry.verify)
     cluster = Cluster((node, Node("n2")), "n1", "cluster.yaml")

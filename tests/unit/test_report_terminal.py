@@ -167,6 +167,15 @@ def test_a_missed_contract_says_whether_the_failures_clear_without_the_suspects(
     )
 
 
+def test_at_80_columns_a_criterion_keeps_result_limit_and_number_on_one_line() -> None:
+    lines = terminal.verdict_lines(RUNS.acceptance().result)
+    at = next(n for n, line in enumerate(lines) if "CRITERION" in line.text)
+    rows = terminal.printed(lines[at:][: 1 + len(RUNS.acceptance().result.acceptance.criteria)], 80)
+    starts = [row for row in rows.splitlines() if not row.startswith(" " * 8)]
+    assert max(map(len, rows.splitlines())) <= 80
+    assert len(starts) == 1 + len(RUNS.acceptance().result.acceptance.criteria), rows
+
+
 def test_a_narrow_terminal_breaks_prose_and_never_a_command_or_the_last_line() -> None:
     lines = terminal.verdict_lines(RUNS.failing().result)
     shown = terminal.printed(lines, 60).splitlines()
