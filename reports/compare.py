@@ -68,7 +68,7 @@ def lines(diff: RunDiff, place: str = "") -> tuple[str, ...]:
             ]
     else:
         accept = "busbw baseline accept RUN, of a good run of the cluster as it is now"
-        rows += ["", f"  next: {accept}, or name one: busbw diff {now.run_id} RUN"]
+        rows += ["", f"  next: {accept}, or name one: busbw diff {place or now.run_id} RUN"]
     rows += [
         "",
         f"busbw: {_VERDICTS[diff.status]} {_counts(diff)} {fold(now.nodes)} {place or now.run_id}",

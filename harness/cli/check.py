@@ -226,14 +226,18 @@ def _gpus(args: argparse.Namespace) -> int:
     """Each GPU by itself; refused while other jobs run."""
     from busbw.assess import requested_checks
     from busbw.run import gpus
+    from busbw.store import run_directory
 
     screen = console.Console(quiet=args.quiet or args.json)
     plan = dataclasses.replace(_plan(args), force=args.force)
     directory, plan = new_directory(plan, args.out or Path("runs"), "gpus")
     transport = _access(args).transport(plan)
-    with checking.probed(
-        directory, plan, transport, progress=screen.progress, now=console.now
-    ) as nodes:
+    with (
+        run_directory.withdrawn_if_refused(directory),
+        checking.probed(
+            directory, plan, transport, progress=screen.progress, now=console.now
+        ) as nodes,
+    ):
         gpus.measure(nodes, args.dcgm)
     return _shown(args, directory, plan, gpus.SCHEMA, requested_checks.gpus(directory))
 
@@ -242,6 +246,7 @@ def _links(args: argparse.Namespace) -> int:
     """Every rail of every node; refused while other jobs run."""
     from busbw.assess import links as link_results
     from busbw.run import links, planning
+    from busbw.store import run_directory
     from busbw.units import parse_duration
 
     try:
@@ -260,9 +265,12 @@ def _links(args: argparse.Namespace) -> int:
         plan = dataclasses.replace(_plan(args), force=args.force)
         directory, plan = new_directory(plan, out, "links")
         transport = _access(args).transport(plan)
-    with checking.probed(
-        directory, plan, transport, progress=screen.progress, now=console.now
-    ) as nodes:
+    with (
+        run_directory.withdrawn_if_refused(directory),
+        checking.probed(
+            directory, plan, transport, progress=screen.progress, now=console.now
+        ) as nodes,
+    ):
         links.measure(nodes, budget_s, memories=memories, sudo=sudo)
     plan = nodes.context.plan
     return _shown(args, directory, plan, links.SCHEMA, link_results.checks(directory, plan))

@@ -6,7 +6,7 @@ import argparse
 import errno
 import os
 import sys
-from contextlib import ExitStack
+from contextlib import ExitStack, nullcontext
 from typing import TYPE_CHECKING
 
 from busbw.cli import console, on_fail, outputs, run_options, stop_signals
@@ -97,6 +97,7 @@ def _take_open_ones(prepared: Prepared, screen: console.Console) -> None:
 def _execute(args: argparse.Namespace, pods: Pods, stack: ExitStack) -> int:
     from busbw.cli.console import Console, steady
     from busbw.reports import terminal
+    from busbw.store import run_directory
 
     screen, now = Console(quiet=args.quiet, verbose=args.verbose), steady()
     stop_signals.interrupt()
@@ -111,7 +112,10 @@ def _execute(args: argparse.Namespace, pods: Pods, stack: ExitStack) -> int:
     for note in prepared.notes:
         screen.progress("note", note)
     shown = prepared.run.shown
-    result = _measure(prepared, screen, now, shown)
+    # A resumed run has measured before: it stays.
+    refused = nullcontext() if args.resume else run_directory.withdrawn_if_refused(prepared.run)
+    with refused:
+        result = _measure(prepared, screen, now, shown)
     lines = terminal.verdict_lines(result, shown)
     if args.on_fail is not None:
         from busbw.act import suspects

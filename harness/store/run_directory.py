@@ -24,6 +24,7 @@ import json
 import os
 import re
 import secrets
+import shutil
 import socket
 import threading
 from collections.abc import Iterator, Mapping
@@ -358,6 +359,30 @@ def create(root: Path, started: str, playbook: str, *, link: str = "latest") -> 
             next_step="choose another place with --out DIR",
         ) from error
     return RunDir(path)
+
+
+@contextlib.contextmanager
+def withdrawn_if_refused(run: RunDir) -> Iterator[None]:
+    """Takes a new run back where its nodes are in use: nothing was measured, so it is no answer that
+    a report may give, and the newest run is the one before it.
+
+    Raises:
+        BusyError: as it came.
+    """
+    try:
+        yield
+    except BusyError:
+        root, link = run.path.parent, run.path.parent / "latest"
+        was_latest = link.is_symlink() and link.readlink() == Path(run.path.name)
+        shutil.rmtree(run.path, ignore_errors=True)
+        if was_latest:
+            others = (path for path in root.iterdir() if (path / "raw").is_dir() and path != link)
+            before = max(others, key=lambda path: path.name, default=None)
+            if before is None:
+                link.unlink()
+            else:
+                _point(root, "latest", before.name)
+        raise
 
 
 def open_existing(path: Path) -> RunDir:

@@ -214,6 +214,7 @@ def test_a_second_run_names_the_first_and_touches_nothing(
     assert "busbw cleanup" in following
     assert "-x node2" in following
     assert leased(lab4)["node3"] == [], "what is refused keeps nothing"
+    assert list((tmp_path / "second").iterdir()) == [], "nothing was measured: no run, no report"
     assert leased(lab4)["node2"] == [f"run={run_id}"]
     measuring_long.send_signal(signal.SIGINT)
     assert measuring_long.wait(timeout=400) == 130

@@ -301,6 +301,11 @@ def test_a_run_that_no_accepted_run_may_be_compared_with_has_no_answer() -> None
     assert "none of them may be compared" in earlier.uncovered(difference)[0].why
 
 
+def test_the_next_command_of_a_run_with_nothing_to_compare_names_its_folder() -> None:
+    text = lines(diff(run("now", 371.0), ()), "kept/now")
+    assert any(line.endswith("busbw diff kept/now RUN") for line in text), text
+
+
 def test_accepted_runs_that_cannot_be_read_are_named_by_the_run_and_alone_leave_it_without_an_answer(
     tmp_path: Path,
 ) -> None:

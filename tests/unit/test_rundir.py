@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
+import shutil
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
 
-from busbw.errors import RunDirError
+from busbw.errors import BusyError, RunDirError
 from busbw.model import Command, CommandResult, Node, Unreachable
 from busbw.store import run_directory
 from busbw.store.plan import refuse_other_versions
@@ -187,3 +188,25 @@ def test_a_look_at_a_hung_job_does_not_take_the_place_of_the_newest_run(tmp_path
     look = run_directory.create(tmp_path, "2026-11-23T00:10:00Z", "live", link="latest-live")
     assert (tmp_path / "latest").resolve() == run.path
     assert (tmp_path / "latest-live").resolve() == look.path
+
+
+def test_a_run_whose_nodes_are_in_use_leaves_nothing_and_the_one_before_it_is_the_newest(
+    tmp_path: Path,
+) -> None:
+    first = run_directory.create(tmp_path, "2026-11-23T00:00:00Z", "day-one")
+    for before in (first.path, None):
+        run = run_directory.create(tmp_path, "2026-11-23T00:10:00Z", "quick")
+        run.write_raw("reach.json", b"{}")
+        with pytest.raises(BusyError), run_directory.withdrawn_if_refused(run):
+            raise BusyError("in use", seen="", next_step="")
+        assert not run.path.exists()
+        link = tmp_path / "latest"
+        assert (link.resolve() if link.is_symlink() else None) == before
+        shutil.rmtree(first.path, ignore_errors=True)
+
+
+def test_a_run_that_fails_otherwise_is_kept(tmp_path: Path) -> None:
+    run = run_directory.create(tmp_path, "2026-11-23T00:10:00Z", "quick")
+    with pytest.raises(RunDirError), run_directory.withdrawn_if_refused(run):
+        raise RunDirError("no room", seen="", next_step="")
+    assert (tmp_path / "latest").resolve() == run.path
