@@ -84,7 +84,7 @@ def test_a_latency_that_more_than_doubles_is_slower_at_every_size_whose_bandwidt
     status, out = diff(capsys, after, before)
     assert status == 1, out
     assert out.startswith("SLOWER  all_reduce ")
-    assert "37.9 µs to 92.0 µs, +142.6%" in out.splitlines()[0]
+    assert "37.9 µs to 92.1 µs, +142.6%" in out.splitlines()[0]
     for size in ("8 B", "16 B", "64 B", "128 B", "64 KiB"):
         assert f"✖ all_reduce {size} " in out
     assert "14 slower, 4 same of 18 numbers, worst +142." in out.splitlines()[-1]
@@ -131,4 +131,6 @@ def test_a_contract_about_a_small_size_counts_its_bandwidth_to_more_digits_than_
     out = capsys.readouterr().out
     assert status == 1, out
     assert "1 of 2 criteria met" in out
-    assert "✖ fail: -6.9%" in out
+    (failed,) = (line for line in out.splitlines() if "✖ fail" in line)
+    assert "0.0251 GB/s" in failed
+    assert failed.endswith("-6.9% against the limit")
