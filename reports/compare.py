@@ -19,7 +19,7 @@ from busbw.model.history import (
 from busbw.parsers.stats.regression import FLOOR
 from busbw.reports import phrases
 from busbw.reports.safe import one_line
-from busbw.units import format_bandwidth, format_size, format_time_us
+from busbw.units import counted, format_bandwidth, format_size, format_time_us
 
 _SIGNS = {Change.SLOWER: "✖", Change.FASTER: "▲", Change.SAME: "✓", Change.INCONCLUSIVE: "?"}
 _VERDICTS = {Status.FAIL: "SLOWER", Status.UNKNOWN: "INCONCLUSIVE", Status.PASS: "NO REGRESSION"}
@@ -141,14 +141,18 @@ def _name(number: Number) -> str:
     return f"{number.collective} {format_size(number.size_bytes)}"
 
 
-_WANTED = {Status.FAIL: Change.SLOWER, Status.UNKNOWN: Change.INCONCLUSIVE}
-"""The changes that a verdict rests on; any, for another one."""
+_WANTED = {
+    Status.FAIL: (Change.SLOWER,),
+    Status.UNKNOWN: (Change.INCONCLUSIVE,),
+    Status.PASS: (Change.SAME, Change.FASTER),
+}
+"""The changes that a verdict rests on."""
 
 
 def _headline(diff: RunDiff) -> str:
     """The number that changed most in the direction of the verdict, and why it decides nothing
     where it does not."""
-    wanted = _WANTED.get(diff.status)
+    wanted = _WANTED[diff.status]
     named = [(_name(each.number), _share(each), _change(each), each.shift) for each in diff.shifts]
     for contrast in diff.contrasts:
         ratio = contrast.shift.ratio
@@ -156,10 +160,10 @@ def _headline(diff: RunDiff) -> str:
         named.append((_treated(contrast), ratio, percent, contrast.shift))
     known = []
     for name, share, percent, shift in named:
-        if share is not None and wanted in (None, shift.change):
+        if share is not None and shift.change in wanted:
             text = percent
             if (
-                wanted is Change.INCONCLUSIVE
+                shift.change is Change.INCONCLUSIVE
             ):  # the reason begins with the change, if there is an interval
                 text = f"{percent} ({shift.reason})" if shift.ratio is None else shift.reason
             known.append((share, name, text))
@@ -173,8 +177,12 @@ def _headline(diff: RunDiff) -> str:
     if not known:
         return "nothing to compare with" if not diff.against else "no number was measured in both"
     _, name, text = min(known, key=lambda each: each[0])
-    lead = "worst: " if wanted is None else ""
-    return f"{lead}{name} {text}"
+    if diff.status is not Status.PASS:
+        return f"{name} {text}"
+    compared = [each.shift.change for each in diff.shifts if each.before_gb_s is not None]
+    count = compared.count(Change.INCONCLUSIVE)
+    still = f"; {counted(count, 'advisory number')} inconclusive" if count else ""
+    return f"worst: {name} {text}{still}"
 
 
 def _share(each: NumberShift) -> float | None:
@@ -250,17 +258,16 @@ def _counts(diff: RunDiff) -> str:
     changes += [each.shift.change for each in diff.contrasts if each.before is not None]
     if not changes:
         return "nothing to compare with"
-    counted = [f"{changes.count(change)} {change.value}" for change in Change if change in changes]
+    counts = [f"{changes.count(change)} {change.value}" for change in Change if change in changes]
     shares = [(_share(each), each.times_us() is not None, each.shift) for each in diff.shifts]
     shares += [(each.shift.ratio, False, each.shift) for each in diff.contrasts]
-    wanted = _WANTED.get(diff.status)
     known = [
         (share, is_time)
         for share, is_time, shift in shares
-        if share is not None and wanted in (None, shift.change)
+        if share is not None and shift.change in _WANTED[diff.status]
     ]
     least = ""
     if known:
         share, is_time = min(known)
         least = f", worst {1 / share - 1:+.1%} in time" if is_time else f", worst {share - 1:+.1%}"
-    return f"{', '.join(counted)} of {len(changes)} numbers{least}, floor {FLOOR:.0%}"
+    return f"{', '.join(counts)} of {len(changes)} numbers{least}, floor {FLOOR:.0%}"

@@ -151,7 +151,8 @@ def last_line(result: RunResult, run_dir: str) -> str:
     elif compared is not None and _decides(compared, result):
         decision = f"{_culprit(result)}{collective(result, compared)} {phrases.against(compared)}"
     elif result.verdict is Status.UNKNOWN:
-        decision = f"could not measure: {subject(result)}"
+        measured = any(outcome.results for outcome in result.cases)
+        decision = f"{'no answer' if measured else 'could not measure'}: {subject(result)}"
     else:
         decision = subject(result)
     nodes = nodes_of(result)

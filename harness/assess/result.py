@@ -159,7 +159,7 @@ def _decide(
         _outcomes(raw),
         judged.comparisons,
         with_followers((*judged.findings, *changes, *interleaved.findings)),
-        (*judged.uncovered, *earlier.uncovered(diff), *interleaved.uncovered),
+        (*judged.uncovered, *earlier.uncovered(diff, _repeated(raw.plan)), *interleaved.uncovered),
         _not_run(raw),
         measuring=_measures(raw.plan),
     )
@@ -293,8 +293,14 @@ def _change_findings(plan: RunPlan, diff: RunDiff | None, raw: Raw) -> tuple[Fin
     )
     if plan.playbook.repeat is None:
         return slower
-    required = frozenset(case.family for case in plan.playbook.cases if case.required)
-    return (*slower, *earlier.inconclusive_finding(diff, required))
+    return (*slower, *earlier.inconclusive_finding(diff, _repeated(plan)))
+
+
+def _repeated(plan: RunPlan) -> frozenset[str]:
+    """The cases that the run was to launch until it is clear whether they changed."""
+    if plan.playbook.repeat is None:
+        return frozenset()
+    return frozenset(case.family for case in plan.playbook.cases if case.required)
 
 
 def _not_run(raw: Raw) -> tuple[str, ...]:

@@ -6,10 +6,15 @@ import argparse
 import os
 import subprocess
 import sys
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from busbw.cli.run_options import options_of
 from busbw.errors import LaunchError, UsageError
 from busbw.launch.choose import choose
+
+if TYPE_CHECKING:
+    from busbw.run.planning import RunOptions
 
 _SLURM_ANSWERS_S = 30.0
 
@@ -56,6 +61,8 @@ def become_allocated(args: argparse.Namespace) -> None:
     argv = salloc.salloc(
         options, nodes, args.node_count, (sys.executable, "-m", "busbw", *sys.argv[1:])
     )
+    if not args.resume:
+        _require_options(options_of(args), args.node_count)
     _require_slurm()
     sys.stdout.flush()
     # salloc ends with 1 where it gets no allocation, which would read as "measured and failed".
@@ -65,6 +72,22 @@ def become_allocated(args: argparse.Namespace) -> None:
         os.execvpe(argv[0], argv, environ)
     except OSError as error:
         raise _no_slurm(f"salloc: {error}") from error
+
+
+def _require_options(options: RunOptions, count: int | None) -> None:
+    """The options make a plan: nobody waits in a queue for nodes to learn that they do not.
+
+    Raises:
+        UsageError: one of them is wrong.
+        InventoryError: the inventory is.
+    """
+    from busbw.run import binaries, planning
+
+    if options.nodes is None and options.inventory is None:
+        # Which nodes it will be Slurm says: their number is all that counts here.
+        anyhow = f"node[1-{count}]"
+        options = replace(options, nodes=anyhow, exclude=None, treatment=None)
+    binaries.benchmark(options.nccl_tests, planning.new_plan(options), fetch=False)
 
 
 def _require_slurm() -> None:

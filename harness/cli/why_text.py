@@ -37,6 +37,8 @@ def answer(diagnosis: Diagnosis, shown: tuple[Finding, ...], reading: Reading) -
     and what was read."""
     stated, possible = by_certainty(shown)
     leader = leading_guess(diagnosis)
+    if leader is None:
+        stated, possible = _with_suspect(stated, possible, reading)
     consequences = {name for each in stated for name in _explains(each.id)}
     guesses = [each for each in possible if each.id not in consequences and each is not leader]
     if stated or leader is not None:
@@ -58,6 +60,18 @@ def answer(diagnosis: Diagnosis, shown: tuple[Finding, ...], reading: Reading) -
     if len(stated) > 1:
         blocks.append(_overview(stated))
     return "\n\n".join("\n".join(one_line(line) for line in block) for block in blocks) + "\n"
+
+
+def _with_suspect(
+    stated: list[Finding], possible: list[Finding], reading: Reading
+) -> tuple[list[Finding], list[Finding]]:
+    """Both, with what a run blames, however unsure it is, before what follows from it."""
+    blamed = [each.id for each in reading.findings[:1]]
+    following = {each.id for each in stated}
+    for each in possible:
+        if each.id in blamed and following.intersection(each.explains):
+            return [each, *stated], [other for other in possible if other is not each]
+    return stated, possible
 
 
 _COMMAND = re.compile(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
+from itertools import accumulate
 
 from busbw.cli.why_reading import Reading
 from busbw.model import Confidence, Finding, Status
@@ -71,15 +72,20 @@ def _is_cause_or_condition(finding: Finding) -> bool:
 
 
 def with_findings(diagnosis: Diagnosis, run_findings: tuple[Finding, ...]) -> Diagnosis:
-    """The diagnosis with what runs found themselves: the surer first, a run's own before what its
-    texts say."""
+    """The diagnosis with what runs found themselves, in their order, for the first is to act on: the
+    surer first of what their texts say beside it, and a run's own before that."""
     if not run_findings:
         return diagnosis
     # A run's findings carry the causes that the catalogue knows; those are shown with them only.
     ids = {name for each in run_findings for name in (each.id, *each.also, *each.explains)}
     others = [each for each in diagnosis.findings if each.id not in ids]
-    ordered = sorted([*run_findings, *others], key=lambda each: _SURER[each.confidence])
-    return replace(diagnosis, findings=tuple(ordered), healthy=False, bases=())
+    sureness = [_SURER[each.confidence] for each in (*run_findings, *others)]
+    # A certain finding behind a likely one follows from it, or is no failure: it stays behind it.
+    own = accumulate(sureness[: len(run_findings)], max)
+    ranks = [*own, *sureness[len(run_findings) :]]
+    pairs = zip(ranks, (*run_findings, *others), strict=True)
+    ordered = tuple(finding for _, finding in sorted(pairs, key=lambda pair: pair[0]))
+    return replace(diagnosis, findings=ordered, healthy=False, bases=())
 
 
 def worth_showing(diagnosis: Diagnosis) -> tuple[Finding, ...]:

@@ -96,6 +96,7 @@ def of_parts(parts: Parts, accepted: Decision | None = None) -> ComparableRun:
 def _numbers(launches: list[CaseOutcome]) -> tuple[Number, ...]:
     """By case and size; the groups of a survey are not among the launches."""
     values: dict[tuple[str, str, str, int, str], list[tuple[float, float]]] = {}
+    required = {launch.case.family for launch in launches if launch.case.required}
     for launch in launches:
         case, table = launch.case, launch.results[-1]
         # Wrong data has no bandwidth.
@@ -109,7 +110,8 @@ def _numbers(launches: list[CaseOutcome]) -> tuple[Number, ...]:
     numbers = []
     for key, launched in values.items():
         bandwidths = tuple(busbw_gb_s for busbw_gb_s, _ in launched)
-        numbers.append(Number(*key, bandwidths, tuple(time_us for _, time_us in launched)))
+        times_us = tuple(time_us for _, time_us in launched)
+        numbers.append(Number(*key, bandwidths, times_us, key[0] in required))
     return tuple(numbers)
 
 
@@ -297,9 +299,16 @@ def _status(
     contrasts: tuple[ContrastShift, ...],
     unread: tuple[ComparableRun, ...],
 ) -> Status:
-    """Slower anywhere is a regression; one inconclusive number, none, or a run that cannot be read
-    leaves it open."""
-    changes = {each.shift.change for each in shifts if each.before_gb_s is not None}
+    """Slower anywhere is a regression; one inconclusive number, no number, or a run that cannot be
+    read leaves it open. Of an advisory number an open question does not."""
+    compared = [each for each in shifts if each.before_gb_s is not None]
+    if any(each.shift.change is Change.SLOWER for each in compared):
+        return Status.FAIL
+    changes = {
+        each.shift.change
+        for each in compared
+        if each.number.required or each.shift.change is not Change.INCONCLUSIVE
+    }
     changes |= {each.shift.change for each in contrasts if each.before is not None}
     if Change.SLOWER in changes:
         return Status.FAIL

@@ -178,21 +178,24 @@ def _nothing_comparable(diff: RunDiff) -> Finding:
     return filled(finding)
 
 
-def uncovered(diff: RunDiff | None) -> tuple[Uncovered, ...]:
-    """Numbers of which it is inconclusive whether they changed."""
+def uncovered(diff: RunDiff | None, cases: frozenset[str] = frozenset()) -> tuple[Uncovered, ...]:
+    """Numbers of which it is inconclusive whether they changed; those of the named cases are a
+    finding's."""
     if diff is None:
         return ()
     if not diff.against and diff.excluded:
         why = f"none of them may be compared: {'; '.join(diff.excluded[-1][1])}"
         change = "the change since the accepted runs"
         return (Uncovered(change, why, "busbw baseline accept"),)
-    numbers = _inconclusive(diff)
+    every = _inconclusive(diff)
+    numbers = [each for each in every if each.number.case_id not in cases]
     if not numbers:
         return ()
     last = numbers[-1]
+    more = "more " if len(numbers) < len(every) else ""
     return (
         Uncovered(
-            f"whether {len(numbers)} of the numbers changed since the accepted runs",
+            f"whether {len(numbers)} {more}of the numbers changed since the accepted runs",
             f"{_named(last)}: {last.shift.reason}",
             "more launches (trials in the playbook), or more accepted runs",
         ),

@@ -54,6 +54,8 @@ class Number:
     """Out of place, one per launch."""
     times_us: tuple[float, ...] = ()
     """Of the same launches: what a small size, or a case for latency, is about."""
+    required: bool = True
+    """False = of an advisory case: a regression counts, an open question does not."""
 
     @property
     def key(self) -> tuple[str, int, str]:

@@ -8,14 +8,36 @@ from pathlib import Path
 
 
 def test_without_slurm_a_run_through_srun_is_unknown_not_failed(tmp_path: Path) -> None:
-    salloc = tmp_path / "salloc"
-    salloc.write_text("#!/bin/sh\necho 'salloc: error: no controller' >&2\nexit 1\n")
-    sinfo = tmp_path / "sinfo"
-    sinfo.write_text("#!/bin/sh\necho 'slurm_load_partitions: no controller' >&2\nexit 1\n")
-    for program in (salloc, sinfo):
-        program.chmod(0o755)
-    words = ("run", "quick", "-w", "a1,a2", "--launcher", "srun", "--partition", "gpu")
-    ended = subprocess.run(
+    write(tmp_path / "salloc", "echo 'salloc: error: no controller' >&2\nexit 1")
+    write(tmp_path / "sinfo", "echo 'slurm_load_partitions: no controller' >&2\nexit 1")
+    ended = asked(tmp_path, "--nccl-tests", "/opt/nccl-tests/build")
+    assert ended.returncode == 3, ended.stderr
+    assert "seen: slurm_load_partitions: no controller" in ended.stderr
+
+
+def test_what_is_wrong_in_the_options_is_said_before_an_allocation_is_asked_for(
+    tmp_path: Path,
+) -> None:
+    write(tmp_path / "sinfo", "exit 0")
+    write(tmp_path / "salloc", "touch granted")
+    for words, why in (
+        ((), "seen: no --nccl-tests"),
+        (("--nccl-tests", "/opt/nccl-tests/build", "--contract", "none.yaml"), "none.yaml"),
+        (("--nccl-tests", "/opt/nccl-tests/build", "--node-count", "2", "-p", "x"), "x"),
+    ):
+        ended = asked(tmp_path, *words)
+        assert (ended.returncode, why in ended.stderr) == (2, True), ended.stderr
+    assert not (tmp_path / "granted").exists()
+
+
+def write(program: Path, body: str) -> None:
+    program.write_text(f"#!/bin/sh\n{body}\n")
+    program.chmod(0o755)
+
+
+def asked(tmp_path: Path, *more: str) -> subprocess.CompletedProcess[str]:
+    words = ("run", "quick", "-w", "a1,a2", "--launcher", "srun", "--partition", "gpu", *more)
+    return subprocess.run(
         (sys.executable, "-m", "busbw", *words),
         cwd=tmp_path,
         env={"PATH": f"{tmp_path}:/usr/bin:/bin", "HOME": str(tmp_path)},
@@ -23,5 +45,3 @@ def test_without_slurm_a_run_through_srun_is_unknown_not_failed(tmp_path: Path) 
         text=True,
         check=False,
     )
-    assert ended.returncode == 3, ended.stderr
-    assert "seen: slurm_load_partitions: no controller" in ended.stderr

@@ -117,6 +117,27 @@ def test_the_same_again_is_no_regression_and_too_few_launches_are_inconclusive()
     assert lines(one)[-1].startswith("busbw: INCONCLUSIVE ")
 
 
+def test_an_advisory_number_that_stays_open_decides_nothing_and_is_counted() -> None:
+    def both(one: ComparableRun, *times_us: float, required: bool = False) -> ComparableRun:
+        busbw_gb_s = tuple(0.015 / time_us for time_us in times_us)
+        number = Number("lat", "all_reduce", "latency", 8, "-n 20", busbw_gb_s, times_us, required)
+        return dataclasses.replace(one, numbers=(*one.numbers, number))
+
+    good = both(GOOD[0], 20.0, 30.0, 15.0)
+    now = run("now", 371.0, 370.6, 371.3)
+    text = lines(diff(both(now, 16.0, 24.0, 33.0), (good,)))
+    assert text[0].startswith("NO REGRESSION  worst: all_reduce 8 GiB ")
+    assert text[0].endswith("; 1 advisory number inconclusive")
+    assert text[-1].startswith("busbw: NO REGRESSION 1 same, 1 inconclusive of 2 numbers, worst ")
+    assert " in time" not in text[-1]
+    required = diff(both(now, 16.0, 24.0, 33.0, required=True), (good,))
+    assert required.status is Status.UNKNOWN
+    slower = diff(both(now, 90.0, 90.1, 90.2), (both(GOOD[0], 20.0, 20.1, 20.2),))
+    assert slower.status is Status.FAIL
+    alone = dataclasses.replace(both(now, 16.0, 24.0, 33.0), numbers=good.numbers[1:])
+    assert diff(alone, (good,)).status is Status.UNKNOWN, "nothing else was compared"
+
+
 def test_inconclusive_numbers_show_their_change_and_a_common_reason_once() -> None:
     sizes = tuple(1 << power for power in (31, 32, 33))
     now, before = (

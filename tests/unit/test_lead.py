@@ -52,3 +52,10 @@ def test_what_failed_comes_before_what_passed() -> None:
 
 def test_a_run_without_comparisons_leads_with_none() -> None:
     assert led() is None
+
+
+def test_what_was_measured_and_decides_nothing_is_not_called_not_measured() -> None:
+    open_one = replace(RESULT, verdict=Status.UNKNOWN, headline="inconclusive", comparisons=())
+    assert lead.last_line(open_one, "runs/a").startswith("busbw: UNKNOWN no answer: ")
+    line = lead.last_line(replace(open_one, cases=()), "runs/a")
+    assert line.startswith("busbw: UNKNOWN could not measure: ")

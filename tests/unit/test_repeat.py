@@ -137,6 +137,9 @@ def test_what_stays_open_is_no_answer_and_no_regression() -> None:
     assert (
         earlier.inconclusive_finding(result(QUIET, QUIET).compared, frozenset({"all-reduce"})) == ()
     )
+    assert earlier.uncovered(compared, frozenset({"all-reduce"})) == (), "the finding says it"
+    (open_one,) = earlier.uncovered(compared, frozenset({"alltoall"}))
+    assert open_one.what == "whether 1 of the numbers changed since the accepted runs"
     lost = result(tuple(value * 0.95 for value in QUIET), QUIET).compared
     assert [each.status for each in earlier.findings(lost)] == [Status.FAIL]
 
