@@ -44,6 +44,8 @@ def moves(movement: str, facts: Sequence[Suspect], job: Job) -> Finding:
 def unexplained(case: Case) -> tuple[StallClass, Finding]:
     """No suspect: not in a collective at all, or held up where nothing that was read shows it."""
     job, nodes = case.job, case.nodes
+    if job.plan is not None and ranks.none_left(job, case.by_name):
+        return StallClass.NO_JOB, _all_ended(case)
     frozen = ras.frozen(case.views)
     in_nccl = frozen is not None or case.dumps or network.connected(nodes, job)
     if job.plan is None and not in_nccl:
@@ -68,6 +70,20 @@ def unexplained(case: Case) -> tuple[StallClass, Finding]:
         confidence=Confidence.POSSIBLE,
         also=("size-mismatch", "all-launched-not-completed"),
         would_settle=settling("stall-unexplained", case),
+    )
+
+
+def _all_ended(case: Case) -> Finding:
+    """A launch of ours that its launcher outlived: no rank waits for another, so none is named."""
+    return Finding(
+        "stall-no-job",
+        Status.UNKNOWN,
+        f"all {case.job.world} ranks have ended and their launcher has not: which ended first was not"
+        " seen",
+        (),
+        _on_each(case.nodes, "no rank is left"),
+        cause="A rank died or all came to their end, and the launcher did not notice.",
+        would_settle=("what the launch printed: its messages name the rank that died first",),
     )
 
 

@@ -141,11 +141,30 @@ def dead(
     """Ranks that are not there, ended between the samples, or are dead and not collected.
 
     `connected` = the other ranks have connections with each other: the job was running, so a rank
-    that is not there has died.
+    that is not there has died. Where none is left nobody waits, and only one that the kernel killed
+    is known to have died by itself.
     """
+    found = _dead(job, nodes, unreachable, connected=connected)
+    if none_left(job, nodes):
+        found = (each for each in found if each.source == "kernel")
+    yield from found
+
+
+def none_left(job: Job, nodes: Nodes) -> bool:
+    """Whether every rank of the job is known to have ended."""
+    return len(job.missing) + sum(_has_ended(rank, nodes) for rank in job.ranks) == job.world
+
+
+def _has_ended(rank: RankSeen, nodes: Nodes) -> bool:
+    vanished = rank.first is not None and rank.second is None
+    return last_state(rank) in ("Z", "X") or (vanished and nodes[rank.node].samples[1] is not None)
+
+
+def _dead(
+    job: Job, nodes: Nodes, unreachable: Sequence[str], *, connected: bool
+) -> Iterator[Suspect]:
     for rank in job.ranks:
-        vanished = rank.first is not None and rank.second is None
-        if last_state(rank) in ("Z", "X") or (vanished and nodes[rank.node].samples[1]):
+        if _has_ended(rank, nodes):
             text = f"rank {rank.rank} pid {rank.process.pid} has ended"
             yield _gone((rank.rank,), (rank.node,), job, nodes, text, connected=True)
     missing = [each for each in job.missing if not set(each.nodes) & set(unreachable)]

@@ -415,13 +415,20 @@ def test_a_killed_rank_loses_nothing_that_was_measured(healed: LabState, tmp_pat
     status, result, out = faulted(healed, tmp_path, "kill", "node2")
     assert status == 3, out
     assert [c["status"] for c in result["cases"]] == ["PASS", "UNKNOWN"]
-    said = " ".join(e["text"] for f in result["findings"] for e in f["evidence"])
-    assert "node2" in said, "mpirun says on which node the process died"
     first = result["findings"][0]
     # A neighbour that notices the dead rank can end before mpirun hears of it: then the launch says
-    # that nothing was measured, and still where.
-    assert first["id"] in ("dead-process", "nothing-measured"), first
-    assert (first["where"], first["status"]) == (["node2"], "UNKNOWN"), first
+    # that nothing was measured, and still where. Seldom mpirun itself hangs once all ranks are gone.
+    assert first["id"] in ("dead-process", "nothing-measured", "stall-no-job"), first
+    assert first["status"] == "UNKNOWN", first
+    # One launch in twenty, Open MPI 4.1 ends without its last message, the one with the node.
+    printed = "".join(
+        (latest(tmp_path) / f"raw/cases/all-reduce/{stream}.txt").read_text()
+        for stream in ("stdout", "stderr")
+    )
+    was_named = "on node node2" in printed or "node2 on eth0" in printed
+    assert first["where"] == (["node2"] if was_named else []), first
+    said = " ".join(e["text"] for f in result["findings"] for e in f["evidence"])
+    assert "node2" in said or not was_named, "who says on which node the process died"
     assert first["fixes"], "the catalogue's steps are with it"
 
 

@@ -390,6 +390,19 @@ def test_a_killed_rank_is_the_cause_of_the_connections_to_it_that_fail(scanner: 
     assert told(ask(scanner, unreachable + text))[0] == ("mpi-wrong-interface", "certain")
 
 
+def test_ranks_that_exchanged_data_until_a_peer_closed_had_found_each_others_interfaces(
+    scanner: Scanner,
+) -> None:
+    """The same warning of Open MPI, and nothing of the kill in its output."""
+    names = [
+        name for name, _ in told(ask(scanner, (RECORDED / "killed-unnoticed.txt").read_text()))
+    ]
+    assert names[0] == "dead-process"
+    # Without the peers' lines the warning is all there is.
+    warning = (RECORDED / "killed-unnoticed.txt").read_text().partition("WARNING")[2]
+    assert told(ask(scanner, f"WARNING{warning}"))[0] == ("mpi-wrong-interface", "likely")
+
+
 def test_a_setting_that_a_log_echoes_is_no_symptom(scanner: Scanner) -> None:
     assert told(ask(scanner, "slurm: step 7 ended: OUT_OF_MEMORY\n"))
     assert told(ask(scanner, "+ export RETRY_AFTER=OUT_OF_MEMORY\n")) == []

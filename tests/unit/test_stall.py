@@ -105,6 +105,20 @@ def test_ranks_that_are_gone_are_named_by_what_was_planned() -> None:
     assert found.title.startswith("ranks 1 and 3 on n1 are gone; the others wait for them")
 
 
+def test_of_a_launch_whose_ranks_have_all_ended_none_is_named() -> None:
+    """A killed rank took the others with it, and mpirun hangs."""
+    found = judged(own(0, ended=True), own(1, ended=True))
+    assert [(each.id, each.where, each.status) for each in found] == [
+        ("stall-no-job", (), Status.UNKNOWN)
+    ]
+    assert found[0].title.startswith("all 2 ranks have ended and their launcher has not")
+
+
+def test_of_a_launch_with_one_rank_left_those_that_ended_are_named() -> None:
+    found = judged(own(0), own(1, ended=True), own(2, ended=True))
+    assert found[0].id == "stall-rank-gone"
+
+
 def test_a_link_that_went_down_is_named_and_one_that_was_never_up_is_not() -> None:
     down = "eth0/operstate:down\neth0/carrier:0\ndocker0/operstate:down\ndocker0/carrier:0\n"
     found = judged(own(0), own(1, look=down))
