@@ -83,6 +83,7 @@ def _all_ended(case: Case) -> Finding:
         (),
         _on_each(case.nodes, "no rank is left"),
         cause="A rank died or all came to their end, and the launcher did not notice.",
+        fixes=steps("stall-rank-gone", {}, case, spare=True),
         would_settle=("what the launch printed: its messages name the rank that died first",),
     )
 

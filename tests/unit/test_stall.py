@@ -112,6 +112,7 @@ def test_of_a_launch_whose_ranks_have_all_ended_none_is_named() -> None:
         ("stall-no-job", (), Status.UNKNOWN)
     ]
     assert found[0].title.startswith("all 2 ranks have ended and their launcher has not")
+    assert [fix.needs for fix in found[0].fixes] == ["app-owner", "user"]
 
 
 def test_of_a_launch_with_one_rank_left_those_that_ended_are_named() -> None:
