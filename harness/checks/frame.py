@@ -47,11 +47,8 @@ def judge(
     amd = {answer.node.name for answer in answers if is_amd(answer)}
     if amd:
         results = [_on_amd(each) if each.node in amd else each for each in results]
-    covered = {check_id for family in known for check_id in family.ids} | {CONNECT.id}
-    for check_id in sorted({*policy.required, *policy.advisory}):
-        if any(fnmatchcase(known_id, check_id) for known_id in covered):
-            continue
-        why = "this version of busbw does not have this check"
+    for check_id in unknown_ids(known, (*policy.required, *policy.advisory)):
+        why = f"this version of busbw has no check {check_id}"
         results += [
             CheckResult(check_id, a.node.name, Status.UNKNOWN, "not checked", "", "", reason=why)
             for a in answers
@@ -60,6 +57,19 @@ def judge(
     applied = (_apply(result, is_required(result.check_id), policy.profile) for result in results)
     # The sort is stable: results of one check stay in the order in which the nodes were asked.
     return tuple(sorted(applied, key=attrgetter("check_id")))
+
+
+def known_ids(known: Iterable[CheckFamily]) -> set[str]:
+    """The ids of all checks."""
+    return {check_id for family in known for check_id in family.ids} | {CONNECT.id}
+
+
+def unknown_ids(known: Iterable[CheckFamily], demanded: Iterable[str]) -> list[str]:
+    """The demanded ids and globs that fit no check."""
+    ids = known_ids(known)
+    return [
+        each for each in sorted(set(demanded)) if not any(fnmatchcase(name, each) for name in ids)
+    ]
 
 
 def judge_records(

@@ -279,6 +279,8 @@ BY_KEY = {each.key: each for each in FIELDS}
 
 _WRITTEN = re.compile(r"\s*(>=)?\s*(.*?)\s*", re.S)
 _NUMBER = re.compile(r"\d+(?:\.\d+)?")
+_COUNT = re.compile(r"0*[1-9]\d*")
+_OTHER_RELATIONS = tuple("<>=!~")
 
 
 def problems(block: Mapping[str, str]) -> Iterator[tuple[str, str]]:
@@ -290,8 +292,12 @@ def problems(block: Mapping[str, str]) -> Iterator[tuple[str, str]]:
             continue
         match = _WRITTEN.fullmatch(text)
         relation, value = (match[1], match[2]) if match else (None, "")
-        if known.kind is Kind.TEXT and relation:
+        if value[:1] in _OTHER_RELATIONS:
+            yield key, f"the only relation is >=, found {text!r}"
+        elif known.kind is Kind.TEXT and relation:
             yield key, f"{key} is compared word by word: no >="
+        elif known.kind is Kind.NUMBER and not known.unit and not _COUNT.fullmatch(value):
+            yield key, f"expected a whole number above 0, or >= and one, found {text!r}"
         elif known.kind is Kind.NUMBER and not (_NUMBER.fullmatch(value) and float(value) > 0):
             yield key, f"expected a number above 0, or >= and a number, found {text!r}"
         elif known.kind is Kind.VERSION and not versions.numbers(value):

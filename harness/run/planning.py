@@ -13,12 +13,14 @@ import busbw
 from busbw import assess, inventory, playbook
 from busbw.building import sources
 from busbw.building.recipe import Benchmark
+from busbw.checks import frame
+from busbw.codec import unknown
 from busbw.compare import earlier
 from busbw.compare import plan as interleaving_plan
 from busbw.credentials import masked
 from busbw.errors import PlaybookError, UsageError
 from busbw.fabrics import fabric as profile
-from busbw.fabrics.fabric import Profile
+from busbw.fabrics.fabric import ChecksPlan, Profile
 from busbw.inventory import fold
 from busbw.inventory.hostlist import expand
 from busbw.lab import enter
@@ -291,6 +293,8 @@ def _what(options: RunOptions, cluster: Cluster) -> tuple[Profile, Playbook, Int
 
         promised.refuse_impossible(book, len(cluster.nodes), cluster.requirements)
     fabric = _fabric(options.profile or book.fabric or cluster.fabric)
+    _refuse_unknown_checks(f"playbook {book.name}", book.checks)
+    _refuse_unknown_checks(f"profile {fabric.name}", fabric.checks)
     if cluster.invented and cluster.fabric is not None:
         fabric = _with_invented(fabric, profile.load(cluster.fabric))
     settings = interleaving_plan.settings(options.sweep)
@@ -306,6 +310,20 @@ def _what(options: RunOptions, cluster: Cluster) -> tuple[Profile, Playbook, Int
         interleaving_plan.collectives(options.sweep),
     )
     return fabric, book, interleaving
+
+
+def _refuse_unknown_checks(owner: str, checks: ChecksPlan) -> None:
+    """`owner`: whose demands they are, as in `playbook quick`.
+
+    Raises:
+        PlaybookError: it demands a check that there is not.
+    """
+    families = frame.families()
+    for check_id in frame.unknown_ids(families, (*checks.required, *checks.advisory)):
+        raise PlaybookError(
+            f"{owner}: {unknown('check', check_id, frame.known_ids(families))}",
+            next_step="docs/checks.md lists them; correct the id and start again; nothing was contacted",
+        )
 
 
 _INVENTED = ("gpu", "rdma", "pci")

@@ -15,7 +15,9 @@ from busbw.model.requirement import Requirement
 from busbw.parsers.expect import baselines, cluster, hardware
 from busbw.parsers.expect.cluster import Question
 from busbw.playbook import Playbook
+from busbw.playbook.contract import Contract
 from busbw.playbook.specification import requirements
+from busbw.units import format_size
 
 
 def refuse_impossible(book: Playbook, nodes: int, inventory: Iterable[Requirement]) -> None:
@@ -28,6 +30,7 @@ def refuse_impossible(book: Playbook, nodes: int, inventory: Iterable[Requiremen
     contract = book.contract
     if contract is None:
         return
+    _refuse_unmeasured(book, contract)
     collectives = {case.id: str(case.collective) for case in book.cases}
     wanted = (*inventory, *requirements(contract.specification, "contract"))
     specified = {each.key: each.value for each in wanted if not each.at_least}
@@ -47,6 +50,30 @@ def refuse_impossible(book: Playbook, nodes: int, inventory: Iterable[Requiremen
                 "ask for the node count, the algorithm and the unit behind the number: Gb/s are eight"
                 " times GB/s; busbw expect --contract GB_S checks one"
             ),
+        )
+
+
+_SHORTEST_US = 1.0
+"""No collective is shorter: launching any kernel takes longer."""
+
+
+def _refuse_unmeasured(book: Playbook, contract: Contract) -> None:
+    """Refuse what would be *not measured* or *not accepted* after hours, whatever the cluster gives."""
+    found = []
+    sizes = {case.id: case.sizes.planned() for case in book.cases}
+    for each in contract.criteria:
+        name = f"criterion {each.id} ({each.case})"
+        measured = sizes.get(each.case, (each.size,))
+        if each.size not in measured:
+            known = ", ".join(map(format_size, measured[:12])) + ", …" * (len(measured) > 12)
+            found.append(f"{name}: {format_size(each.size)} is not among its sizes: {known}")
+        if each.time_us is not None and each.time_us < _SHORTEST_US:
+            found.append(f"{name}: no collective takes {each.time_us:g} µs: is it ms, or s?")
+    if found:
+        raise PlaybookError(
+            f"playbook {book.name} cannot answer this contract; nothing was contacted",
+            seen="\n".join(found),
+            next_step="correct the contract, or measure its sizes with a playbook of your own",
         )
 
 

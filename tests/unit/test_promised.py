@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from busbw import playbooks
 from busbw.cli import main
 from busbw.errors import RunDirError
 from busbw.store import run_directory
@@ -16,11 +17,15 @@ SPECIFIED = "specification: {gpus: 8, nics: 8, nic_rate: 400}\n"
 
 
 def planned(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], numbers: tuple[int, ...], specified: str
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    numbers: tuple[int, ...],
+    specified: str,
+    size: str = "4G",
 ) -> tuple[int, str]:
     path = tmp_path / "contract.yaml"
     lines = "".join(
-        f'  - {{id: "{place}", case: all-reduce, size: 8G, busbw_gb_s: {number}}}\n'
+        f'  - {{id: "{place}", case: all-reduce, size: {size}, busbw_gb_s: {number}}}\n'
         for place, number in enumerate(numbers, 1)
     )
     path.write_text(f"nodes: 4\n{specified}criteria:\n{lines}")
@@ -67,6 +72,42 @@ def test_a_specification_of_at_least_bounds_nothing(
 ) -> None:
     at_least = 'specification: {gpus: 8, nics: 8, nic_rate: ">= 400"}\n'
     assert planned(tmp_path, capsys, (770,), at_least)[0] == 0
+
+
+def test_a_size_that_the_playbook_does_not_measure_is_refused_before_hours_of_measuring(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for size, shown in (("9G", "9 GiB"), ("3G", "3 GiB"), ("16G", "16 GiB")):
+        status, err = planned(tmp_path, capsys, (360,), SPECIFIED, size)
+        assert status == 2
+        assert (
+            f"criterion 1 (all-reduce): {shown} is not among its sizes: 1 GiB, 2 GiB, 4 GiB" in err
+        )
+    assert planned(tmp_path, capsys, (360,), SPECIFIED, "2G")[0] == 0
+
+
+def test_a_time_that_no_call_can_take_is_in_another_unit(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "contract.yaml"
+    path.write_text("criteria:\n  - {id: a, case: all-reduce, size: 1G, time_us: 0.06}\n")
+    words = ["run", "quick", "--contract", str(path), "-w", "n[1-4]", "-p", "infiniband"]
+    assert main([*words, "--nccl-tests", "/opt/nccl-tests/build", "--dry-run"]) == 2
+    assert "criterion a (all-reduce): no collective takes 0.06 µs: is it ms, or s?" in (
+        capsys.readouterr().err
+    )
+
+
+def test_a_check_that_is_none_is_refused_while_the_run_is_planned(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = (Path(playbooks.__file__).parent / "quick.yaml").read_text()
+    path = tmp_path / "mine.yaml"
+    path.write_text(text.replace("[ssh.connect,", "[ssh.connect, gpu.cout,"))
+    words = ["run", str(path), "-w", "n[1-4]", "-p", "infiniband", "--dry-run"]
+    assert main([*words, "--nccl-tests", "/opt/nccl-tests/build"]) == 2
+    err = capsys.readouterr().err
+    assert "playbook mine: unknown check 'gpu.cout'; did you mean 'gpu.count'?" in err
 
 
 def test_a_misspelled_fabric_is_named_and_a_bound_has_the_digits_that_decide(

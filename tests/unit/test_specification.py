@@ -133,7 +133,11 @@ def test_limits_take_the_specified_rate_and_never_less_than_was_found_at_least()
         ("nic_rate: fast", "expected a number above 0, or >= and a number, found 'fast'"),
         ("driver: new", "expected a version, or >= and a version, found 'new'"),
         ('gpu_model: ">= H100"', "gpu_model is compared word by word: no >="),
-        ("gpus: 0", "expected a number above 0, or >= and a number, found '0'"),
+        ("gpus: 8.5", "expected a whole number above 0, or >= and one, found '8.5'"),
+        ('driver: "=> 580.95"', "the only relation is >=, found '=> 580.95'"),
+        ('nic_rate: "<400"', "the only relation is >=, found '<400'"),
+        ('gpu_model: "== H100"', "the only relation is >=, found '== H100'"),
+        ("gpus: 0", "expected a whole number above 0, or >= and one, found '0'"),
     ],
 )
 def test_a_wrong_key_or_value_is_refused_with_its_line(
