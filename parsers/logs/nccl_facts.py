@@ -21,9 +21,9 @@ from busbw.model import (
     ProcessFacts,
     TuningChoice,
 )
+from busbw.parsers.logs.blocks import LONGEST_LINE
 from busbw.parsers.logs.nccl_line import message_of
 from busbw.parsers.logs.scan import COMMON_LINES, Line, Pattern
-from busbw.parsers.logs.scan_sieve import LONGEST_LINE
 from busbw.text import whole_number
 
 _ALGORITHMS = ("TREE", "RING", "COLLNET_DIRECT", "COLLNET_CHAIN", "NVLS", "NVLS_TREE", "PAT")

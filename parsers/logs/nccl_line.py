@@ -11,7 +11,7 @@ import re
 from dataclasses import dataclass
 
 from busbw.model import LogLine
-from busbw.parsers.logs.scan_sieve import LONGEST_LINE
+from busbw.parsers.logs.blocks import LONGEST_LINE
 
 _CORE = re.compile(r"(?:^|[ \"#])NCCL (?P<level>INFO|WARN|CALL|TRACE|ABORT) (?P<message>.*)$")
 _INFO = " NCCL INFO "

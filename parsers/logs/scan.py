@@ -24,16 +24,9 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from busbw.parsers.logs import Document, scan_literals
-from busbw.parsers.logs.scan_sieve import (
-    LONGEST_LINE,
-    Block,
-    Branch,
-    Finder,
-    Piece,
-    blocks,
-    branches_of,
-    wrapped_warnings,
-)
+from busbw.parsers.logs.blocks import LONGEST_LINE, Block, Piece, blocks
+from busbw.parsers.logs.scan_sieve import Branch, Finder, branches_of
+from busbw.parsers.logs.wrapped_warnings import wrapped_warnings
 from busbw.table_cache import cached, digest_of
 
 COMMON_LINES = 5_000
@@ -173,7 +166,7 @@ class Scanner:
     ) -> None:
         """finder: how lines are found that are worth a look; what is found does not depend on it.
 
-        Raises: ValueError: an expression uses syntax that `scan_sieve` does not know; or two
+        Raises: ValueError: an expression uses syntax that `required_literals` does not know; or two
         patterns share an id.
         """
         ids = Counter(pattern.id for pattern in patterns)

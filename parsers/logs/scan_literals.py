@@ -20,7 +20,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
 from typing import NamedTuple
 
-from busbw.parsers.logs.scan_sieve import WARN, Branch, Candidates, Finder, Sieve
+from busbw.parsers.logs.scan_sieve import Branch, Candidates, Finder, Sieve
+from busbw.parsers.logs.wrapped_warnings import WARN
 from busbw.table_cache import cached, digest_of
 
 try:

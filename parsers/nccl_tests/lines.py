@@ -22,9 +22,9 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
+from busbw.parsers.logs.blocks import line_ends_in
 from busbw.parsers.logs.escapes import without_escapes, without_escapes_bytes
 from busbw.parsers.logs.scan_literals import MarkedLine, Marks
-from busbw.parsers.logs.scan_sieve import line_ends_in
 from busbw.parsers.nccl_tests.layout import has_header_part
 from busbw.parsers.nccl_tests.rows import ELEMENT_BYTES, HEAD, REDOPS, REST_OF_ROW
 

@@ -13,7 +13,7 @@ from re import _parser  # type: ignore[attr-defined]
 import pytest
 
 from busbw.parsers.findings.searching import search_patterns
-from busbw.parsers.logs import scan_sieve
+from busbw.parsers.logs import required_literals
 from busbw.parsers.logs.scan import Pattern, Scanner
 
 CHARACTERS = frozenset(string.printable)
@@ -118,7 +118,7 @@ def test_the_check_lets_pass_what_marks_each_end(regex: str) -> None:
 def test_no_expression_of_the_tables_nor_its_shape_is_ambiguous() -> None:
     bad = {}
     for pattern in search_patterns():
-        for regex in (pattern.regex, scan_sieve.erased(pattern.regex)):
+        for regex in (pattern.regex, required_literals.erased(pattern.regex)):
             if found := doubts(regex):
                 bad[regex] = found
     assert not bad

@@ -14,7 +14,16 @@ import pytest
 from busbw.parsers.findings import catalogue
 from busbw.parsers.findings.searching import search_patterns
 from busbw.parsers.logs import failure_lines, scan_literals
+from busbw.parsers.logs.blocks import (
+    BLOCK_BYTES,
+    LONGEST_LINE,
+    Piece,
+    as_shown,
+    blocks,
+    line_ends_in,
+)
 from busbw.parsers.logs.nccl_facts import PATTERNS as PATTERNS_OF_LOGS
+from busbw.parsers.logs.required_literals import erased, required_literals, shape_of
 from busbw.parsers.logs.scan import (
     COMMON_LINES,
     SAMPLED_BLOCKS,
@@ -26,20 +35,7 @@ from busbw.parsers.logs.scan import (
     process_of,
 )
 from busbw.parsers.logs.scan_literals import LiteralFinder
-from busbw.parsers.logs.scan_sieve import (
-    BLOCK_BYTES,
-    LONGEST_LINE,
-    Branch,
-    Finder,
-    Piece,
-    Sieve,
-    as_shown,
-    blocks,
-    erased,
-    line_ends_in,
-    required_literals,
-    shape_of,
-)
+from busbw.parsers.logs.scan_sieve import Branch, Finder, Sieve
 
 PATTERNS = (
     Pattern("no-ib", r"NET/IB ?: No device found"),
