@@ -6,7 +6,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable, Iterator
 
-from busbw.assess import address_family, detection, failover, proof, sharp, traffic_class
+from busbw.assess import address_family, detection, events, failover, proof, sharp, traffic_class
 from busbw.assess.appraisal import Appraisal
 from busbw.assess.launches import Launch
 from busbw.checks import NodeAnswer
@@ -36,6 +36,7 @@ def findings(
     return (
         *_nothing_required(plan),
         *_not_run(plan, launches),
+        *_survey_not_run(run, plan, launches),
         *_other_cases(plan, launches),
         *_other_nodes(plan, launches, participants),
         *_idle_gpus(plan, launches, appraisal),
@@ -90,6 +91,16 @@ def _not_run(plan: RunPlan, launches: tuple[Launch, ...]) -> Iterator[Finding]:
         if case.required and case.id not in ran:
             title = f"{case.id} is required and did not run: the run ended before it"
             yield _finding("case-not-run", Status.UNKNOWN, title, "raw/plan.json")
+
+
+def _survey_not_run(run: RunDir, plan: RunPlan, launches: tuple[Launch, ...]) -> Iterator[Finding]:
+    """A run that was stopped in or before the survey which it was to make whatever its cases give:
+    what would have been their reference is not known, nor who is slow."""
+    if plan.playbook.survey.when != "always" or not launches or any(_not_run(plan, launches)):
+        return
+    if len(launches[0].artefact.nodes) > 1 and events.is_cut_short(run):
+        title = "the run was stopped before its survey ended"
+        yield _finding("case-not-run", Status.UNKNOWN, title, "raw/events.jsonl")
 
 
 def _other_cases(plan: RunPlan, launches: tuple[Launch, ...]) -> Iterator[Finding]:

@@ -13,6 +13,7 @@ from busbw.assess import (
     busy,
     commands,
     diagnosis,
+    events,
     evidence,
     fabric,
     layout,
@@ -58,7 +59,6 @@ from busbw.parsers.blame import findings as blame_findings
 from busbw.parsers.blame.blame import BlameOutcome
 from busbw.parsers.findings.explain import with_followers
 from busbw.parsers.findings.gpu_words import finding_for, gpus_of
-from busbw.parsers.logs.json_values import loaded, mapping
 from busbw.parsers.stats import spikes
 from busbw.store.plan import RunPlan
 from busbw.store.run_directory import RunDir
@@ -106,7 +106,7 @@ def derive(run: RunDir) -> RunResult:
         playbook=plan.playbook.name,
         profile=plan.profile.name,
         started=plan.started,
-        finished=_finished(run),
+        finished=events.finished(run),
         verdict=decided.status,
         headline=headline,
         exit_status=decided.exit_status,
@@ -345,17 +345,3 @@ def software_versions(
     if build:
         versions.append(("build", build.summary))
     return tuple(versions)
-
-
-def _finished(run: RunDir) -> str | None:
-    """When the last step ended; None = the run was cut off before it ended."""
-    lines = (run.read_raw("events.jsonl") or b"").decode("utf-8", "replace").splitlines()
-    for line in reversed(lines):
-        try:
-            event = mapping(loaded(line))
-        except ValueError:
-            continue
-        if event.get("kind") == "end":
-            at = event.get("at")
-            return at if isinstance(at, str) else None
-    return None

@@ -6,9 +6,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from datetime import datetime
 
+from busbw.assess import events
 from busbw.assess.launches import Launch
 from busbw.model.stall import StallStory, StoryEvent, StoryRank
-from busbw.parsers.logs.json_values import loaded, mapping
 from busbw.parsers.stall.job import RankSeen
 from busbw.parsers.stall.verdict import StallVerdict
 from busbw.store.artefacts import CaseArtefact
@@ -39,16 +39,16 @@ def stories(run: RunDir, launches: Iterable[Launch]) -> tuple[StallStory, ...]:
 def _story(run: RunDir, artefact: CaseArtefact, verdict: StallVerdict) -> StallStory:
     flagged = set(verdict.flagged_nodes)
     ranks = tuple(_rank(seen, flagged) for seen in sorted(verdict.ranks, key=lambda r: r.rank))
-    events = _noted(run, artefact)
+    noted = _noted(run, artefact)
     # Without a process of the launch, the events may be of another job on these nodes.
     if verdict.ranks:
-        events += [StoryEvent(event.at_s, event.node, event.text) for event in verdict.timeline]
-    events.sort(key=lambda event: (event.at_s, event.who, event.text))
+        noted += [StoryEvent(event.at_s, event.node, event.text) for event in verdict.timeline]
+    noted.sort(key=lambda event: (event.at_s, event.who, event.text))
     return StallStory(
         case_id=artefact.case.id,
         ended=artefact.state,
         why=artefact.problem,
-        events=tuple(events[-_MOST_EVENTS:]),
+        events=tuple(noted[-_MOST_EVENTS:]),
         ranks=(*ranks, *_absent(artefact, ranks, flagged)),
         silent=tuple(missing.node for missing in artefact.unreachable),
         quiet=_quiet(artefact),
@@ -90,20 +90,16 @@ def _absent(
 def _noted(run: RunDir, artefact: CaseArtefact) -> list[StoryEvent]:
     """What the run logged of this launch while it watched; a row of the benchmark without its many
     columns."""
-    events = []
-    for line in (run.read_raw("events.jsonl") or b"").decode("utf-8", "replace").splitlines():
-        try:
-            event = mapping(loaded(line))
-        except ValueError:
-            continue
+    noted = []
+    for event in events.logged(run):
         if event.get("step") != artefact.case.id:
             continue
         text, at_s = event.get("text"), _seconds(event.get("at"))
         if isinstance(text, str) and at_s is not None:
             if event.get("kind") == "row":
                 text = f"row of {event.get('size_bytes')} bytes"
-            events.append(StoryEvent(at_s, OURS, text.strip()))
-    return events
+            noted.append(StoryEvent(at_s, OURS, text.strip()))
+    return noted
 
 
 def _seconds(at: object) -> float | None:
