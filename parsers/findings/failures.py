@@ -67,10 +67,10 @@ def _may_end(line: Sighting, harmless: Collection[tuple[str, int | None]]) -> bo
 
 
 def _harmless(known: Catalogue, clues: Iterable[Clue]) -> set[tuple[str, int | None]]:
-    """Text and number of the lines that a note or a condition reads."""
+    """Text and number of the lines that a note or a condition reads, by more than a guess."""
     harmless = set()
     for clue in clues:
         is_harmless = known.by_id[clue.symptom].role in (Role.NOTE, Role.STATE)
-        if is_harmless and clue.weight is not Weight.EXCLUDES:
+        if is_harmless and clue.weight not in (Weight.EXCLUDES, Weight.GUESS):
             harmless.add((clue.evidence.artefact, clue.evidence.line_no))
     return harmless

@@ -89,6 +89,8 @@ _INFORMS = re.compile(
 )
 """The level of a line that its writer calls information: of Python's loggers, glog and Ray. NCCL's own
 has its level behind host, process and GPU, and states causes at it."""
+_WARNS = re.compile(r"""\btype[=:] ?['"]?Warning\b""")
+"""An event of Kubernetes that a controller passes on: the event's own level counts."""
 _STRANGERS = re.compile(
     r"^\S.{10,60} (?:snapd|fwupd|fwupdmgr|packagekitd|unattended-upgrades?|apt\S*|dnf\S*|whoopsie|motd-news|esm-cache|ubuntu-advantage"
     r"|ModemManager|cupsd?|cups-browsed|avahi-daemon|bluetoothd|colord|gdm\S*|gnome-\S+|anacron|postfix/\w+|sendmail|landscape-\S+)\[\d+\]: "
@@ -151,8 +153,10 @@ def informs(line: str) -> bool:
     True
     >>> informs("gpu1:1:2 [0] NCCL INFO Could not find: libnccl-net.so")
     False
+    >>> informs('I0311 04:12:09.1 1 event.go:377] "Event occurred" type="Warning" reason="FailedCreate"')
+    False
     """
-    return _INFORMS.match(line) is not None
+    return _INFORMS.match(line) is not None and _WARNS.search(line) is None
 
 
 _ERROR_NAME = re.compile(r"\b\w+(?:Error|Exception)\b: \S|: Invalid \w|: [A-Z][\w ]+$")
