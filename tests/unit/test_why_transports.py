@@ -12,7 +12,7 @@ KLOG = "0311 04:12:39.113390       1 "
 EVENT = '"Event occurred" object="bench/nccl-9" kind="MPIJob" type="Warning" reason='
 FAILURES = {
     "device-plugin": (
-        f'E{KLOG}server.go:101] x.com/mlnx_rdma device plugin unable to register with Kubelet : rpc'
+        f"E{KLOG}server.go:101] x.com/mlnx_rdma device plugin unable to register with Kubelet : rpc"
         ' error: code = Unavailable desc = "dial unix kubelet.sock: connect: connection refused"'
     ),
     "event": f'I{KLOG}event.go:377] {EVENT}"ValidationError" message="must have Launcher"',
