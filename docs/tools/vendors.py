@@ -12,7 +12,7 @@ from busbw.codec import load_yaml
 from busbw.fabrics import fabric
 from busbw.fabrics.fabric import Profile
 from busbw.launch import FabricFacts
-from busbw.launch.env import resolve_env
+from busbw.launch.env import Origins, resolve
 
 FOLDER = Path(__file__).parents[1] / "vendors"
 LOGGING = "NCCL_DEBUG"
@@ -69,7 +69,7 @@ def rows(file: VendorFile, profile: Profile) -> tuple[Row, ...]:
     """Every variable that either side sets, sorted; what the run itself logs is left out."""
     book = dataclasses.replace(playbook.load("quick"), env=())
     facts = FabricFacts(**dataclasses.asdict(file.facts))
-    resolved = resolve_env(profile, book, book.cases[0], (), facts)
+    resolved = resolve(Origins(profile, book), book.cases[0], facts).variables
     ours = {variable.name: variable.value for variable in resolved}
     names = sorted({*ours, *file.env})
     return tuple(

@@ -4,7 +4,7 @@ there."""
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from string import Formatter
 
@@ -78,44 +78,44 @@ def stray(environ: Mapping[str, str]) -> tuple[str, ...]:
     )
 
 
-def resolve_env(
-    profile: Profile,
-    playbook: Playbook,
-    case: BenchmarkCase,
-    overrides: Settings,
-    facts: FabricFacts,
-    site: Settings = (),
-) -> tuple[ResolvedVar, ...]:
-    """The variables of a launch, sorted by name. A case wins over `--env`, that over the playbook,
-    that over the inventory (`site`), that over the profile.
+@dataclass(frozen=True, slots=True)
+class Origins:
+    """Whatever sets a variable of the ranks, besides the case."""
+
+    profile: Profile
+    playbook: Playbook
+    overrides: Settings = ()
+    """`--env` and `--unset`."""
+    site: Settings = ()
+    """The inventory's."""
+
+
+@dataclass(frozen=True, slots=True)
+class RankEnvironment:
+    """The variables of a launch's ranks, each sorted by name."""
+
+    variables: tuple[ResolvedVar, ...]
+    unset: tuple[UnsetVar, ...]
+    """What no rank may have."""
+
+
+def resolve(origins: Origins, case: BenchmarkCase, facts: FabricFacts) -> RankEnvironment:
+    """The variables of a launch. A case wins over `--env`, that over the playbook, that over the
+    inventory, that over the profile.
 
     A profile's value with a placeholder whose fact is not known is left out: `excluded` says
     which."""
-    resolved = _resolved(profile, playbook, case, overrides, facts, site)
-    return tuple(each for each in resolved if isinstance(each, ResolvedVar))
-
-
-def resolve_unset(
-    profile: Profile,
-    playbook: Playbook,
-    case: BenchmarkCase,
-    overrides: Settings,
-    facts: FabricFacts,
-    site: Settings = (),
-) -> tuple[UnsetVar, ...]:
-    """The variables that no rank of a launch may have, sorted by name; the same order decides."""
-    resolved = _resolved(profile, playbook, case, overrides, facts, site)
-    return tuple(each for each in resolved if isinstance(each, UnsetVar))
+    settled = _resolved(origins, case, facts)
+    return RankEnvironment(
+        tuple(each for each in settled if isinstance(each, ResolvedVar)),
+        tuple(each for each in settled if isinstance(each, UnsetVar)),
+    )
 
 
 def _resolved(
-    profile: Profile,
-    playbook: Playbook,
-    case: BenchmarkCase,
-    overrides: Settings,
-    facts: FabricFacts,
-    site: Settings,
+    origins: Origins, case: BenchmarkCase, facts: FabricFacts
 ) -> list[ResolvedVar | UnsetVar]:
+    profile, playbook, overrides = origins.profile, origins.playbook, origins.overrides
     resolved: dict[str, ResolvedVar | UnsetVar] = {}
     for variable in profile.env:
         if _applies(variable, case, facts):
@@ -125,7 +125,7 @@ def _resolved(
     split = (("NCCL_TESTS_SPLIT", case.split),) if case.split is not None else ()
     given = "given on the command line"
     layers = (
-        (site, "inventory", "set by the inventory for its nodes"),
+        (origins.site, "inventory", "set by the inventory for its nodes"),
         (playbook.env, f"playbook {playbook.name}", "set by the playbook for all its cases"),
         (tuple(pair for pair in overrides if pair[1] is not None), "--env", given),
         (tuple(pair for pair in overrides if pair[1] is None), "--unset", given),

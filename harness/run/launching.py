@@ -10,13 +10,12 @@ from typing import TYPE_CHECKING, TypeVar
 
 from busbw.checks.software import NodeFacts
 from busbw.errors import LaunchError
-from busbw.fabrics.fabric import Profile
 from busbw.launch import FabricFacts, Launcher, LaunchRequest, Mpi, MpiFacts, SlurmFacts, pml
 from busbw.launch.choose import choose, launchers
-from busbw.launch.env import mpi_options, resolve_env, resolve_unset, setup_script
+from busbw.launch.env import mpi_options, resolve, setup_script
 from busbw.launch.mpirun import ssh_agent
-from busbw.model import BenchmarkCase, ResolvedVar, Settings
-from busbw.playbook import Playbook
+from busbw.model import BenchmarkCase, ResolvedVar
+from busbw.run.planning import origins_of
 from busbw.store.plan import RunPlan
 
 if TYPE_CHECKING:
@@ -126,25 +125,17 @@ def _mpi_on_head(place: Place, launcher: Launcher) -> MpiFacts:
     )
 
 
-def _origins(
-    plan: RunPlan, case: BenchmarkCase, facts: FabricFacts
-) -> tuple[Profile, Playbook, BenchmarkCase, Settings, FabricFacts, Settings]:
-    """Whatever sets a variable of the ranks."""
-    return plan.profile, plan.playbook, case, plan.overrides, facts, plan.cluster.env
-
-
 def _variables(
+    resolved: tuple[ResolvedVar, ...],
     plan: RunPlan,
-    case: BenchmarkCase,
     launcher: Launcher,
     facts: FabricFacts,
     mpi: MpiFacts,
     job_id: str,
 ) -> tuple[ResolvedVar, ...]:
-    """The environment of the ranks."""
+    """What the ranks get: also the transport of their MPI, and the mark of their launch."""
     # MPICH may be built on UCX, too, and has no option that says so.
     transport = "ucx" if launcher.mpi is Mpi.MPICH else plan.pml
-    resolved = resolve_env(*_origins(plan, case, facts))
     mark = ResolvedVar(
         "BUSBW_JOB",
         job_id,
@@ -185,7 +176,8 @@ def make(
         f"{directory}.nccl" if case.purpose == PROOF else None,
         place.nccl_version,
     )
-    env = _variables(plan, case, launcher, facts, mpi, job_id)
+    resolved = resolve(origins_of(plan), case, facts)
+    env = _variables(resolved.variables, plan, launcher, facts, mpi, job_id)
     request = LaunchRequest(
         case=case,
         nodes=plan.cluster.chosen(nodes),
@@ -199,7 +191,7 @@ def make(
         odd_shells=odd_shells((place.head, *nodes), place.known),
         ranks_per_node=plan.ranks_per_node or _listed_gpus(plan, nodes, place.known),
         slurm=place.slurm,
-        unset=resolve_unset(*_origins(plan, case, facts)),
+        unset=resolved.unset,
         setup=setup_script(plan.profile, plan.playbook, plan.cluster.setup),
     )
     invocation = launcher.build(request)

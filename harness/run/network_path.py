@@ -10,11 +10,12 @@ from busbw.checks.software import NodeFacts
 from busbw.errors import UsageError
 from busbw.launch import LaunchRequest
 from busbw.launch.choose import choose
-from busbw.launch.env import mpi_options, resolve_env
+from busbw.launch.env import mpi_options, resolve
 from busbw.launch.mpirun import ssh_agent
 from busbw.model import BenchmarkCase, Collective, Command, CommandResult, Sizes, Unreachable
 from busbw.run import launching
 from busbw.run.context import Context
+from busbw.run.planning import origins_of
 from busbw.store import artefacts
 from busbw.store.artefacts import ProbeArtefact, ProbeText
 from busbw.text import decoded
@@ -35,17 +36,8 @@ def attempt(context: Context, known: Mapping[str, NodeFacts]) -> ProbeArtefact:
     )
     head = context.plan.head if context.plan.head in nodes else nodes[0]
     facts = launching.fabric_facts(context.plan, nodes, known)
-    resolved = {
-        v.name: v.value
-        for v in resolve_env(
-            context.plan.profile,
-            context.plan.playbook,
-            _CASE,
-            context.plan.overrides,
-            facts,
-            context.plan.cluster.env,
-        )
-    }
+    settled = resolve(origins_of(context.plan), _CASE, facts)
+    resolved = {each.name: each.value for each in settled.variables}
     interface = resolved.get("NCCL_SOCKET_IFNAME")
     texts: list[ProbeText] = []
     others = tuple(node for node in nodes if node != head)

@@ -429,17 +429,21 @@ def profile_note(plan: RunPlan) -> str:
     return f"profile {plan.profile.name} extended by {site.path} (SHA-256 {site.sha256[:12]})"
 
 
+def origins_of(plan: RunPlan) -> env.Origins:
+    """Whatever sets a variable of the ranks, besides the case."""
+    return env.Origins(plan.profile, plan.playbook, plan.overrides, plan.cluster.env)
+
+
 def cautions(plan: RunPlan) -> list[str]:
     """What is known against values that the playbook, a case or --env sets; each once."""
     facts = FabricFacts()
+    origins = origins_of(plan)
     texts = [
         text
         for case in plan.playbook.cases
         for text in env.cautions(
             plan.profile,
-            env.resolve_env(
-                plan.profile, plan.playbook, case, plan.overrides, facts, plan.cluster.env
-            ),
+            env.resolve(origins, case, facts).variables,
         )
     ]
     return list(dict.fromkeys(texts))

@@ -485,7 +485,7 @@ def test_no_parameter_and_no_variable_stands_twice_in_any_command_line(name: str
     facts = FabricFacts("bond0", ("mlx5_0", "mlx5_1"), "2.27.5", "/tmp/log")
     profile = fabric.load(name)
     book = replace(playbook.load("quick"), env=())
-    variables = env.resolve_env(profile, book, CASE, (), facts)
+    variables = env.resolve(env.Origins(profile, book), CASE, facts).variables
     layers = (None, *pml.CHOICES)
     for chosen, version, launcher in itertools.product(
         layers, ("3.1.6", "4.1.7", "5.0.8"), OPEN_MPI

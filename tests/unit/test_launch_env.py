@@ -9,19 +9,28 @@ import pytest
 from busbw import playbook
 from busbw.errors import UsageError
 from busbw.fabrics import fabric
-from busbw.fabrics.fabric import ProfileVar
+from busbw.fabrics.fabric import Profile, ProfileVar
 from busbw.launch import FabricFacts
 from busbw.launch.env import (
+    Origins,
     cautions,
     excluded,
     mpi_options,
     parse_overrides,
-    resolve_env,
-    resolve_unset,
+    resolve,
     setup_script,
     stray,
 )
-from busbw.model import BenchmarkCase, Collective, ResolvedVar, SetupScript, Sizes, UnsetVar
+from busbw.model import (
+    BenchmarkCase,
+    Collective,
+    ResolvedVar,
+    Settings,
+    SetupScript,
+    Sizes,
+    UnsetVar,
+)
+from busbw.playbook import Playbook
 
 IB = fabric.load("infiniband")
 BOOK = dataclasses.replace(playbook.load("quick"), env=())
@@ -29,12 +38,23 @@ CASE = BenchmarkCase("all-reduce", Collective.ALL_REDUCE, Sizes(8, 8))
 FACTS = FabricFacts("bond0", ("mlx5_0", "mlx5_3"), "2.27.5", "/tmp/log")
 
 
+def variables(
+    profile: Profile,
+    book: Playbook,
+    case: BenchmarkCase,
+    overrides: Settings,
+    facts: FabricFacts,
+    site: Settings = (),
+) -> tuple[ResolvedVar, ...]:
+    return resolve(Origins(profile, book, overrides, site), case, facts).variables
+
+
 def values(resolved: tuple[ResolvedVar, ...]) -> dict[str, str]:
     return {item.name: item.value for item in resolved}
 
 
 def test_the_profiles_values_are_filled_with_the_facts_of_the_cluster() -> None:
-    assert values(resolve_env(IB, BOOK, CASE, (), FACTS)) == {
+    assert values(variables(IB, BOOK, CASE, (), FACTS)) == {
         "NCCL_DEBUG": "WARN",
         "NCCL_DEBUG_FILE": "/tmp/log/nccl.%h.%p.log",
         "NCCL_DEBUG_TIMESTAMP_LEVELS": "ALL",
@@ -45,7 +65,7 @@ def test_the_profiles_values_are_filled_with_the_facts_of_the_cluster() -> None:
 
 
 def test_every_value_says_where_it_comes_from_and_why() -> None:
-    (net,) = (item for item in resolve_env(IB, BOOK, CASE, (), FACTS) if item.name == "NCCL_NET")
+    (net,) = (item for item in variables(IB, BOOK, CASE, (), FACTS) if item.name == "NCCL_NET")
     assert net == ResolvedVar(
         name="NCCL_NET",
         value="IB",
@@ -61,9 +81,9 @@ def test_every_value_says_where_it_comes_from_and_why() -> None:
 
 def test_a_proof_run_is_logged_and_a_timed_run_is_not() -> None:
     proof = dataclasses.replace(CASE, purpose="proof")
-    assert values(resolve_env(IB, BOOK, proof, (), FACTS))["NCCL_DEBUG"] == "INFO"
-    assert "NCCL_DEBUG_SUBSYS" in values(resolve_env(IB, BOOK, proof, (), FACTS))
-    assert "NCCL_DEBUG_SUBSYS" not in values(resolve_env(IB, BOOK, CASE, (), FACTS))
+    assert values(variables(IB, BOOK, proof, (), FACTS))["NCCL_DEBUG"] == "INFO"
+    assert "NCCL_DEBUG_SUBSYS" in values(variables(IB, BOOK, proof, (), FACTS))
+    assert "NCCL_DEBUG_SUBSYS" not in values(variables(IB, BOOK, CASE, (), FACTS))
 
 
 def test_a_case_wins_over_the_command_line_that_over_the_playbook_that_over_the_profile() -> None:
@@ -71,7 +91,7 @@ def test_a_case_wins_over_the_command_line_that_over_the_playbook_that_over_the_
         BOOK, env=(("NCCL_NET", "playbook"), ("A", "playbook"), ("B", "playbook"))
     )
     case = dataclasses.replace(CASE, env=(("A", "case"),))
-    resolved = resolve_env(IB, book, case, (("A", "option"), ("B", "option")), FACTS)
+    resolved = variables(IB, book, case, (("A", "option"), ("B", "option")), FACTS)
     assert [
         (item.name, item.value, item.origin, item.why)
         for item in resolved
@@ -97,9 +117,9 @@ def test_a_value_of_none_takes_the_variable_away_and_a_higher_layer_sets_it_agai
     book = dataclasses.replace(BOOK, env=(("NCCL_NET", None), ("NCCL_IB_HCA", None)))
     args = (IB, book, CASE, (("NCCL_IB_HCA", "=mlx5_9"), ("NCCL_CROSS_NIC", None)), FACTS)
 
-    assert "NCCL_NET" not in values(resolve_env(*args))
-    assert values(resolve_env(*args))["NCCL_IB_HCA"] == "=mlx5_9"
-    assert resolve_unset(*args) == (
+    assert "NCCL_NET" not in values(variables(*args))
+    assert values(variables(*args))["NCCL_IB_HCA"] == "=mlx5_9"
+    assert resolve(Origins(IB, book, args[3]), CASE, FACTS).unset == (
         UnsetVar("NCCL_CROSS_NIC", "--unset", "given on the command line"),
         UnsetVar("NCCL_NET", "playbook quick", "unset by the playbook for all its cases"),
     )
@@ -107,7 +127,7 @@ def test_a_value_of_none_takes_the_variable_away_and_a_higher_layer_sets_it_agai
 
 def test_the_inventory_wins_over_the_profile_and_yields_to_the_playbook() -> None:
     book = dataclasses.replace(BOOK, env=(("A", "playbook"),))
-    resolved = resolve_env(IB, book, CASE, (), FACTS, (("A", "site"), ("NCCL_NET", "site")))
+    resolved = variables(IB, book, CASE, (), FACTS, (("A", "site"), ("NCCL_NET", "site")))
     assert [(item.value, item.origin) for item in resolved if item.name in ("A", "NCCL_NET")] == [
         ("playbook", "playbook quick"),
         ("site", "inventory"),
@@ -115,7 +135,7 @@ def test_the_inventory_wins_over_the_profile_and_yields_to_the_playbook() -> Non
 
 
 def test_only_a_profiles_values_yield_to_a_setup_script_and_never_those_of_the_log() -> None:
-    resolved = resolve_env(IB, BOOK, CASE, (("NCCL_CROSS_NIC", "0"),), FACTS)
+    resolved = variables(IB, BOOK, CASE, (("NCCL_CROSS_NIC", "0"),), FACTS)
     assert {item.name for item in resolved if item.yields} == {
         "NCCL_IB_HCA",
         "NCCL_NET",
@@ -160,14 +180,14 @@ def test_a_value_for_named_machines_is_set_on_those_alone(
     machine: str | None, rails: tuple[str, ...], expected: tuple[str | None, str]
 ) -> None:
     facts = dataclasses.replace(FACTS, machine=machine, rails=rails)
-    found = values(resolve_env(fabric.load("oci"), BOOK, CASE, (), facts))
+    found = values(variables(fabric.load("oci"), BOOK, CASE, (), facts))
     assert found["NCCL_IB_TC"] == "41"
     assert found.get("NCCL_IB_QPS_PER_CONNECTION") == expected[0]
     assert found.get("NCCL_IB_HCA", "").startswith(expected[1])
 
 
 def test_groups_are_cut_by_the_case_alone() -> None:
-    resolved = resolve_env(
+    resolved = variables(
         fabric.load("lab"),
         BOOK,
         dataclasses.replace(CASE, split="DIV 2"),
@@ -178,7 +198,7 @@ def test_groups_are_cut_by_the_case_alone() -> None:
 
 
 def test_a_value_whose_fact_is_not_known_is_left_out_and_reported() -> None:
-    assert values(resolve_env(IB, BOOK, CASE, (), FabricFacts())) == {
+    assert values(variables(IB, BOOK, CASE, (), FabricFacts())) == {
         "NCCL_DEBUG": "WARN",
         "NCCL_DEBUG_TIMESTAMP_LEVELS": "ALL",
         "NCCL_NET": "IB",
@@ -208,8 +228,7 @@ def test_a_value_is_set_for_the_versions_it_is_for(version: str | None, names: s
         ),
     )
     assert (
-        set(values(resolve_env(profile, BOOK, CASE, (), FabricFacts(nccl_version=version))))
-        == names
+        set(values(variables(profile, BOOK, CASE, (), FabricFacts(nccl_version=version)))) == names
     )
 
 
@@ -265,7 +284,7 @@ def test_mca_parameters_are_filled_or_left_out() -> None:
 def test_settings_from_articles_that_do_harm_are_explained_and_still_set(
     override: tuple[str, str], caution: str
 ) -> None:
-    resolved = resolve_env(IB, BOOK, CASE, (override,), FACTS)
+    resolved = variables(IB, BOOK, CASE, (override,), FACTS)
     assert values(resolved)[override[0]] == override[1]
     assert cautions(IB, resolved) == (caution,)
 
@@ -273,12 +292,12 @@ def test_settings_from_articles_that_do_harm_are_explained_and_still_set(
 def test_the_profiles_own_values_need_no_caution() -> None:
     for name in fabric.names():
         profile = fabric.load(name)
-        assert cautions(profile, resolve_env(profile, BOOK, CASE, (), FACTS)) == ()
+        assert cautions(profile, variables(profile, BOOK, CASE, (), FACTS)) == ()
 
 
 def test_all_rails_by_name_need_no_caution() -> None:
     assert (
-        cautions(IB, resolve_env(IB, BOOK, CASE, (("NCCL_IB_HCA", "=mlx5_0,mlx5_3"),), FACTS)) == ()
+        cautions(IB, variables(IB, BOOK, CASE, (("NCCL_IB_HCA", "=mlx5_0,mlx5_3"),), FACTS)) == ()
     )
 
 
