@@ -21,6 +21,10 @@ pytestmark = pytest.mark.lab
 
 PLAYBOOK = str(Path(__file__).parents[1] / "bench" / "fault_matrix.yaml")
 
+COUNTED = "30s"
+"""Time for some launches, where only what they count matters: a loaded node keeps a survey open until
+its budget ends."""
+
 
 @pytest.fixture
 def rails(lab_factory: Callable[..., LabState]) -> LabState:
@@ -220,7 +224,7 @@ def test_a_cpu_limit_is_named_by_how_often_it_stopped_the_node(
     # machine's CPUs, so that it is the limit that stops them.
     faults.cpu_limit(rails, "node2", 0.2)
     faults.cpu_load(rails, "node2", 300, 4)
-    run = survey(rails, tmp_path)
+    run = survey(rails, tmp_path, "--budget", COUNTED)
     stopped = [f for f in run["findings"] if f["id"] == "cpu-throttled"]
     assert [f["where"] for f in stopped] == [["node2"]], run["findings"]
     assert {label(b["component"]) for b in run["blame"]} <= {"node2"}, run["findings"]
@@ -231,7 +235,7 @@ def test_a_cpu_limit_is_named_by_how_often_it_stopped_the_node(
 
 def test_other_work_on_a_node_is_named_with_it(rails: LabState, tmp_path: Path) -> None:
     faults.cpu_load(rails, "node2", 300, 4)
-    run = survey(rails, tmp_path)
+    run = survey(rails, tmp_path, "--budget", COUNTED)
     shared = [f for f in run["findings"] if f["id"] == "cpu-shared"]
     assert [f["where"] for f in shared] == [["node2"]], run["findings"]
     assert {label(b["component"]) for b in run["blame"]} <= {"node2"}, run["findings"]
