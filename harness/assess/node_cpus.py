@@ -3,6 +3,7 @@ work. A launch that waits for a CPU looks like a slow node."""
 
 from __future__ import annotations
 
+import functools
 import statistics
 from collections.abc import Collection
 from dataclasses import dataclass, replace
@@ -10,6 +11,7 @@ from dataclasses import dataclass, replace
 from busbw.assess import counter_texts
 from busbw.assess.counter_texts import NodeTexts, Taken
 from busbw.assess.launches import Launch
+from busbw.faults import Fault, attempt
 from busbw.model import Confidence, Evidence, Finding, Status
 from busbw.parsers.findings.catalogue import filled
 from busbw.parsers.tools.cpu_shares import tasks, throttling
@@ -54,10 +56,11 @@ def findings(
             if node.before is None or node.after is None:
                 continue
             measured[node.node] = measured.get(node.node, 0) + 1
-            stopped = _stopped(node, node.before, node.after)
+            seen = attempt(functools.partial(_seen, node, node.before, node.after, emulated))
+            # Of a node whose text a reader breaks on nothing is known; its counters say so.
+            stopped, others = (None, None) if isinstance(seen, Fault) else seen
             if stopped is not None:
                 limited.setdefault(node.node, []).append(stopped)
-            others = _others(node, node.before, node.after, emulated=emulated)
             if others is not None:
                 loaded.setdefault(node.node, []).append(others)
     warnings = []
@@ -77,6 +80,12 @@ def with_suspects(warnings: tuple[Finding, ...], suspects: Collection[str]) -> t
         each if set(each.where) & set(suspects) else replace(each, required=False)
         for each in warnings
     )
+
+
+def _seen(
+    node: NodeTexts, before: Taken, after: Taken, emulated: bool
+) -> tuple[_Seen | None, _Seen | None]:
+    return _stopped(node, before, after), _others(node, before, after, emulated=emulated)
 
 
 def _stopped(node: NodeTexts, before: Taken, after: Taken) -> _Seen | None:
