@@ -24,7 +24,7 @@ from busbw.transport.fanout import Fleet, open_fleet
 # Asking every node once: the script of all families of checks, and where its answers are kept.
 
 STRAGGLER_S = 60.0
-"""How much longer than three quarters of the nodes the others may take. A node on which three tools
+"""How much longer than three quarters of the nodes, or all but one, the others may take. A node on which three tools
 hang needs 51 s; the script's own limit, every section at its own, is ten minutes and more."""
 
 

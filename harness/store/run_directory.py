@@ -40,6 +40,11 @@ MODE_DIRECTORY = 0o750
 MODE_FILE = 0o640
 
 
+def _unwritten(name: str) -> str:
+    """The line that takes a file from the list."""
+    return json.dumps({"was": name})
+
+
 def _listed(name: str, content: bytes) -> str:
     digest = hashlib.sha256(content).hexdigest()
     return json.dumps({"name": name, "bytes": len(content), "sha256": digest})
@@ -127,7 +132,13 @@ class RunDir:
             )
         # The line comes first: a file without its line is one that somebody else put there.
         self._append(LIST, _listed(name, content))
-        self._write(f"raw/{name}", content)
+        try:
+            self._write(f"raw/{name}", content)
+        except RunDirError:
+            # A file that the disk refused is not missing, else no resumed run could ever pass.
+            with contextlib.suppress(RunDirError):
+                self._append(LIST, _unwritten(name))
+            raise
         return f"raw/{name}"
 
     def write_derived(self, name: str, text: str) -> Path:
@@ -321,7 +332,7 @@ class RunDir:
         was killed in between. Among the newest lines alone; what others miss is damage."""
         for name in tuple(self._list())[-_MOST_UNWRITTEN:]:
             if name.startswith("nodes/") and not os.path.lexists(self.raw / name):
-                self._append(LIST, json.dumps({"was": name}))
+                self._append(LIST, _unwritten(name))
 
     def _append(self, name: str, line: str) -> None:
         """One line more; after one that was cut off it stays a line of its own."""

@@ -117,7 +117,7 @@ class Fleet:
         answers with its `Unreachable`. A command that is not finished in time has no exit status
         and says so; what it wrote until shortly before is kept.
 
-        With `straggler_s`, once three quarters of the nodes have answered, the others have so many
+        With `straggler_s`, once three quarters of the nodes, or all but one, have answered, the others have so many
         seconds more: then their sessions are closed, which ends what they run, and what they wrote
         until then is their answer.
 
@@ -269,8 +269,9 @@ class _Stragglers:
     ) -> None:
         """`sessions`: of all nodes that were asked; `answers`: as they come in; `patience_s` None =
         nobody is given up."""
-        self.enough = len(sessions) - len(sessions) // 4
-        """Answers from which on the others are stragglers."""
+        count = len(sessions)
+        self.enough = min(count - count // 4, max(1, count - 1))
+        """Answers from which on the others are stragglers; of two or three nodes all but one."""
         self.given_up = ""
         """Why they were given up; empty = they were not."""
         self._sessions = sessions

@@ -268,6 +268,34 @@ def test_without_three_quarters_of_the_answers_nobody_is_given_up() -> None:
     ]
 
 
+@pytest.mark.parametrize("names", ["ab", "abc"])
+def test_of_two_or_three_nodes_the_one_that_hangs_behind_its_log_in_is_given_up(names: str) -> None:
+    ended = threading.Event()
+
+    class Slow(FakeSession):
+        def close(self) -> None:
+            super().close()
+            ended.set()
+
+    def reach(node: Node, timeout_s: float) -> FakeSession:
+        def act(command: Command) -> CommandResult:
+            assert ended.wait(HANG_S)
+            return CommandResult(node.name, command.argv, None, b"", b"", 1.0)
+
+        return Slow(node.name, act=act) if node.name == "b" else FakeSession(node.name)
+
+    with (
+        not_held_up(),
+        open_fleet(cluster(*names), FakeTransport(reach=reach), deadline_s=PATIENCE_S) as fleet,
+    ):
+        answers = {
+            answer.node: answer for answer in fleet.run(TRUE, deadline_s=HANG_S, straggler_s=0.2)
+        }
+    late = answers["b"]
+    assert isinstance(late, CommandResult)
+    assert f"{len(names) - 1} of {len(names)} nodes had answered" in (late.problem or "")
+
+
 def test_events_are_reported_in_the_thread_of_the_caller() -> None:
     events: list[tuple[EventKind, str, str]] = []
     threads = set()

@@ -183,6 +183,23 @@ def test_an_answer_whose_file_never_came_is_forgotten_at_resume_and_other_files_
     assert [each.name for each in run.damage()] == ["cases/a/outcome.json"]
 
 
+def test_a_file_that_the_disk_refused_is_no_damage_once_there_is_room(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = run_directory.create(tmp_path, "2026-11-20T13:12:00Z", "quick")
+
+    def full(path: Path, content: bytes) -> None:
+        raise RunDirError(f"cannot write {path}", seen="No space left on device")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(run_directory, "write_atomically", full)
+        with pytest.raises(RunDirError):
+            run.write_raw("failure-measure.json", "{}")
+    assert run.damage() == ()
+    run.write_raw("failure-measure.json", "[]")
+    assert run.damage() == ()
+
+
 def test_a_look_at_a_hung_job_does_not_take_the_place_of_the_newest_run(tmp_path: Path) -> None:
     run = run_directory.create(tmp_path, "2026-11-23T00:00:00Z", "day-one")
     look = run_directory.create(tmp_path, "2026-11-23T00:10:00Z", "live", link="latest-live")
