@@ -30,6 +30,10 @@ killed-while-connecting
     mpi-tcp-failed, secondary, line 6, node node1, detail 10.77.0.5:1034
     peer-disconnected, secondary, line 17, node node1
     signal, cause, line 33, rank 20, node node5, code 9, detail Killed
+killed-unnoticed
+    primary-aborted, secondary, line 12
+    mpi-tcp-failed, cause, line 16, node node1, detail 10.77.0.1:1027
+    exit-code, cause, line 27, rank 5, code 3
 segfault-rank
     primary-aborted, secondary, line 2
     signal, cause, line 6, rank 1, node vm, code 11, detail Segmentation fault
