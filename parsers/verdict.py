@@ -163,6 +163,9 @@ def _contract_finding(finding_id: str, acceptance: Acceptance) -> Finding:
     )
 
 
+_CONNECT = "ssh.connect"
+
+
 def check_findings(checks: tuple[CheckResult, ...]) -> tuple[Finding, ...]:
     """Failed and unanswered checks as findings: equal answers of several nodes are one finding, and
     so are different ones of which none has the majority."""
@@ -202,6 +205,8 @@ def check_findings(checks: tuple[CheckResult, ...]) -> tuple[Finding, ...]:
                     else Confidence.POSSIBLE
                 ),
                 required=required,
+                # What a missing node leaves open follows from it: it is what to act on first.
+                effect=1.0 if check_id == _CONNECT else 0.0,
             )
         )
     return tuple(findings)

@@ -11,6 +11,7 @@ from busbw.model import (
     Comparison,
     Component,
     ComponentKind,
+    LaunchRole,
     Medium,
     RunResult,
     Status,
@@ -20,6 +21,8 @@ from busbw.parsers.nccl_tests.groups import group_samples
 
 Holds = Callable[[tuple[str, ...], int | None], bool]
 """Whether a group of these nodes, on this rail (None = on all), holds a component."""
+
+_OF_GROUPS = (LaunchRole.ALONE, LaunchRole.PAIRS, LaunchRole.NVLINK)
 
 Kind = tuple[bool, bool, bool]
 """(one node alone, all rails, over NVLink between nodes)."""
@@ -102,7 +105,8 @@ def measured_groups(result: RunResult) -> tuple[Group, ...]:
         by_case.setdefault(comparison.case_id, []).append(comparison)
     groups: list[Group] = []
     for outcome in result.cases:
-        if outcome.case.split is not None:
+        # A pair that is alone in its launch, as each is of three nodes, needs no split.
+        if outcome.case.split is not None or outcome.case.role in _OF_GROUPS:
             groups += _groups_of(outcome, by_case.get(outcome.case.id, []), holds)
     return tuple(groups)
 

@@ -186,8 +186,10 @@ def _conclusion(result: RunResult, groups: tuple[Group, ...]) -> str:
     clean = [group for group in groups if not group.flagged]
     against = [group for group in groups if group.flagged]
     widths = sorted({len(group.nodes) for group in groups})
-    sized = " to ".join(str(width) for width in dict.fromkeys((widths[0], widths[-1])))
-    text = f"{counted(len(groups), 'group')} of {sized} nodes"
+    sized = counted(widths[-1], "node")
+    if widths[0] < widths[-1]:
+        sized = f"{widths[0]} to {sized}"
+    text = f"{counted(len(groups), 'group')} of {sized}"
     if all(group.rail is not None for group in groups):
         text += ", each over one rail"
     text += ". "

@@ -14,6 +14,7 @@ from busbw.model import (
     Component,
     ComponentKind,
     Finding,
+    LaunchRole,
     Leaf,
     Medium,
     StallStory,
@@ -267,6 +268,24 @@ def test_what_is_usual_is_distinguished_for_groups_that_cannot_be_compared() -> 
     assert usual[True, True, False] == 9.0
     assert usual[False, True, False] < 1.0
     assert usual[False, True, True] == 820.0
+
+
+def test_a_pair_alone_in_its_launch_is_a_group_as_each_is_of_three_nodes() -> None:
+    result = RUNS.emulated().result
+    surveyed = [each for each in result.cases if each.case.split is not None]
+    unsplit = {
+        each.case.id: replace(each, case=replace(each.case, split=None, role=LaunchRole.PAIRS))
+        for each in surveyed
+    }
+    alone = replace(result, cases=tuple(unsplit.get(each.case.id, each) for each in result.cases))
+    assert measured_groups(alone) == measured_groups(result)
+    ring = replace(
+        result,
+        cases=tuple(
+            replace(each, case=replace(each.case, role=LaunchRole.WHOLE)) for each in alone.cases
+        ),
+    )
+    assert measured_groups(ring) == ()
 
 
 def test_of_a_pair_measured_twice_the_matrix_shows_the_slower() -> None:
