@@ -7,11 +7,13 @@ measure · 130 interrupted, resumable.
 from __future__ import annotations
 
 import argparse
+import codecs
 import contextlib
 import errno
 import importlib
 import io
 import os
+import shlex
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from types import ModuleType
@@ -59,6 +61,8 @@ _EPILOG = (
     " environment, then busbw.yaml."
 )
 _NOT_TAKEN = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO})
+_OF_FOLDERS = frozenset({"history", "baseline"})
+"""Commands of which somebody may name the folder of runs without its option."""
 _START = "Start: busbw check -w 'gpu-[001-016]'"
 
 
@@ -144,8 +148,11 @@ def _open_streams() -> None:
                 os.close(null)
             stream = os.fdopen(number, mode, encoding="utf-8", closefd=False)
             setattr(sys, name, stream)
-    # A locale without UTF-8, such as en_US.ISO-8859-1: `✖` becomes `?`, and the answer is printed.
-    if isinstance(sys.stdout, io.TextIOWrapper) and sys.stdout.errors == "strict":
+    # A locale without UTF-8, such as en_US.ISO-8859-1 or C: `✖` becomes `?`, and the answer is
+    # printed. With UTF-8 only a name's bytes that are none need `surrogateescape`.
+    if isinstance(sys.stdout, io.TextIOWrapper) and (
+        sys.stdout.errors == "strict" or codecs.lookup(sys.stdout.encoding).name != "utf-8"
+    ):
         sys.stdout.reconfigure(errors="replace")
 
 
@@ -221,7 +228,11 @@ def _parse(name: str, command: ModuleType, words: Sequence[str]) -> argparse.Nam
     values = environment.apply(parser, os.environ)
     args, unknown = parser.parse_known_args(words)
     if unknown:
-        raise UsageError(_unknown(name, parser, words, unknown))
+        step = ""
+        if name in _OF_FOLDERS and os.path.isdir(unknown[0]):
+            kept = [word for word in words if word not in unknown]
+            step = f"busbw {shlex.join((name, *kept, '-o', unknown[0]))}"
+        raise UsageError(_unknown(name, parser, words, unknown), next_step=step)
     environment.settle(args, values)
     return args
 

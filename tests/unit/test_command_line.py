@@ -45,6 +45,13 @@ def test_an_unknown_word_is_named_with_what_was_probably_meant(
     assert capsys.readouterr().err.splitlines()[0] == f"busbw: error: {message}"
 
 
+def test_a_folder_of_runs_that_is_no_argument_is_named_as_the_option_it_is(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.main(["history", str(tmp_path)]) == 2
+    assert capsys.readouterr().err.splitlines()[1] == f"busbw: next: busbw history -o {tmp_path}"
+
+
 def test_every_module_of_a_command_is_in_the_table_and_every_line_of_help_fits() -> None:
     folder = Path(cli.__file__).parent
     sources = {path.stem: path.read_text(encoding="utf-8") for path in folder.glob("*.py")}
@@ -99,14 +106,22 @@ def test_a_check_goes_on_where_its_progress_cannot_be_printed(tmp_path: Path) ->
     assert (tmp_path / "latest/check.json").exists()
 
 
-def test_a_terminal_without_utf_8_gets_the_answer(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "environ",
+    [
+        {"PYTHONIOENCODING": "ascii"},
+        # As a Python that leaves the locale as it is: what cannot be encoded is an error there, too.
+        {"LC_ALL": "C", "PYTHONCOERCECLOCALE": "0", "PYTHONUTF8": "0"},
+    ],
+)
+def test_a_terminal_without_utf_8_gets_the_answer(tmp_path: Path, environ: dict[str, str]) -> None:
     log = tmp_path / "dmesg.txt"
     log.write_text(
         "NVRM: Xid (PCI:0000:4b:00): 79, pid=4, name=python3, GPU has fallen off the bus.\n"
     )
     done = subprocess.run(
         [sys.executable, "-m", "busbw", "why", log],
-        env={**os.environ, "PYTHONIOENCODING": "ascii"},
+        env={**os.environ, **environ},
         capture_output=True,
         check=False,
     )
