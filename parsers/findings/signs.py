@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import functools
 import re
+from collections import defaultdict
 from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import NamedTuple
@@ -35,6 +36,9 @@ _TYPED = re.compile(
 )
 """A prompt of a shell, a switch or a BMC, and what was typed behind it."""
 _SURE = (Weight.STRONG, Weight.CERTAIN)
+_INFORMATION = " NCCL INFO "
+_FEW = 5
+"""Lines of a host that show a weak sign, of one text among many: a finding shows no more."""
 
 
 def patterns(known: Catalogue) -> tuple[Pattern, ...]:
@@ -54,9 +58,20 @@ def line_clues(known: Catalogue, texts: Iterable[Text]) -> tuple[Clue, ...]:
 
 
 def brief_clues(known: Catalogue, text: Text) -> tuple[Clue, ...]:
-    """Those of one text, without lines of NCCL's information that rule out an entry once more: that an
-    entry is out, and for which channel, is said by the first one. No rule reads them."""
-    return tuple(_of_text(known, text, 0, is_brief=True))
+    """Those of one text, without what NCCL's lines of information only say once more: that an entry is
+    out, and for which channel, is said by the first one; a weak sign on the same host by the first
+    few, of which the last is marked as repeated. No rule reads them."""
+    clues: list[Clue] = []
+    weak_at: dict[tuple[str, str, tuple[str, ...]], list[int]] = defaultdict(list)
+    for clue in _of_text(known, text, 0, is_brief=True):
+        if clue.weight is Weight.WEAK and _INFORMATION in clue.evidence.text:
+            at = weak_at[clue.symptom, clue.source, clue.where]
+            if len(at) == _FEW:
+                clues[at[-1]] = replace(clues[at[-1]], is_repeated=True)
+                continue
+            at.append(len(clues))
+        clues.append(clue)
+    return tuple(clues)
 
 
 def _of_text(known: Catalogue, text: Text, number: int, *, is_brief: bool) -> Iterator[Clue]:
@@ -69,7 +84,7 @@ def _of_text(known: Catalogue, text: Text, number: int, *, is_brief: bool) -> It
         if sought is None:
             continue
         for line in hit.examples:
-            is_remark = is_brief and " NCCL INFO " in line.text
+            is_remark = is_brief and _INFORMATION in line.text
             channel = channel_in(line.text) if is_remark else None
             if is_remark and sought.only_excludes and sought.are_out(out, channel):
                 continue
