@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import shlex
 import subprocess
 import sys
 from dataclasses import replace
@@ -33,7 +34,7 @@ def become_allocated(args: argparse.Namespace) -> None:
     from busbw.run import planning
     from busbw.store.run_directory import open_existing
 
-    if "SLURM_JOB_ID" in os.environ or args.dry_run or args.replay:
+    if "SLURM_JOB_ID" in os.environ or args.replay or (args.dry_run and args.resume):
         return
     if choose(args.launcher).creates_nodes:
         return
@@ -58,6 +59,13 @@ def become_allocated(args: argparse.Namespace) -> None:
             seen=f"-x {args.exclude}",
             next_step=f"--salloc=--exclude={args.exclude}",
         )
+    if args.dry_run:
+        words = [word for word in sys.argv[1:] if word != "--dry-run"]
+        asked = salloc.salloc(options, nodes, args.node_count, ("busbw", *words))
+        sys.stdout.write(f"{shlex.join(asked)}\n\n")
+        if not nodes:
+            args.nodes = _any(args.node_count)
+        return
     argv = salloc.salloc(
         options, nodes, args.node_count, (sys.executable, "-m", "busbw", *sys.argv[1:])
     )
@@ -85,9 +93,13 @@ def _require_options(options: RunOptions, count: int | None) -> None:
 
     if options.nodes is None and options.inventory is None:
         # Which nodes it will be Slurm says: their number is all that counts here.
-        anyhow = f"node[1-{count}]"
-        options = replace(options, nodes=anyhow, exclude=None, treatment=None)
+        options = replace(options, nodes=_any(count), exclude=None, treatment=None)
     binaries.benchmark(options.nccl_tests, planning.new_plan(options), fetch=False)
+
+
+def _any(count: int | None) -> str:
+    """Names that stand for the nodes which Slurm will choose."""
+    return f"node[1-{count}]"
 
 
 def _require_slurm() -> None:

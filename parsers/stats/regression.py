@@ -172,7 +172,7 @@ def _decide(
     distance = abs(math.log(ratio))
     if distance < width and (usual <= floor / 3 or distance + usual <= width):
         return Change.SAME, f"{text}: no change of {floor:.0%} or more"
-    reason = f"{text}: inconclusive, too much noise; more launches would settle it"
+    reason = f"{text}: too much noise; more launches would settle it"
     return Change.INCONCLUSIVE, reason
 
 
