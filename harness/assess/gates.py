@@ -139,8 +139,9 @@ def _reference(
         return own or Reference(
             "accepted-run", None, "no accepted run of these nodes measured this size"
         )
-    if gate.reference == "peers":
+    if gate.reference == "peers" and (peers.busbw_gb_s is not None or own is None):
         return peers
+    # Of two nodes there are no peers: what was accepted of them is the next best.
     if own is not None:
         return own
     # A pair of nodes says what a ring over all of them can do; it says nothing of other

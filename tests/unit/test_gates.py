@@ -134,6 +134,18 @@ def test_the_clusters_own_accepted_runs_come_before_peers_and_are_stricter() -> 
     ), "fewer nodes are another thing"
 
 
+def test_where_a_gate_wants_peers_and_has_none_an_accepted_run_of_these_nodes_decides() -> None:
+    gate = dataclasses.replace(BEST, reference="peers")
+    assert compared(gate, 375.0, accepted=(earlier(380.0),)).reference.kind == "peers"
+    good = compared(gate, 375.0, outcome=NO_PEERS, accepted=(earlier(380.0),))
+    assert (good.reference.kind, good.status) == ("accepted-run", Status.PASS)
+    slow = compared(gate, 200.0, outcome=NO_PEERS, accepted=(earlier(380.0),))
+    assert slow.status is Status.FAIL
+    for others in ((), (earlier(380.0, SIM.NODES[:4]),)):
+        alone = compared(gate, 375.0, outcome=NO_PEERS, accepted=others)
+        assert (alone.reference.kind, alone.status) == ("peers", Status.UNKNOWN)
+
+
 def test_published_figures_alone_never_pass_and_may_fail() -> None:
     known = {"all-reduce": SIM.outlook("infiniband")}
     fine = compared(BEST, 375.0, outcome=NO_PEERS, outlooks=known)
