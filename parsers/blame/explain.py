@@ -330,13 +330,15 @@ def without_loaded(explanation: Explanation, columns: Columns, *, hashed: bool) 
     asked = explanation.flagged if hashed else (*explanation.flagged, *explanation.open)
     uplinks = [each.account for each in asked if each.account.part.kind in _UPLINKS]
     sure = [each.account for each in explanation.flagged]
+    borrowed = _may_borrow(sure)
     loaded = []
     for each in explanation.flagged:
         part, explained = each.account.part, list(each.account.explained)
         if part.kind in _UPLINKS:
             # Where uplinks are narrow, a dead rail leaves the others of its cable more.
             wide = float(columns.expected[explained].min()) >= 1.0 - DISTANCE
-            may_be = any(_are_apart(each.account, other, wide=wide) for other in uplinks)
+            may_be = part.rail is not None and part.rail in borrowed
+            may_be = may_be or any(_are_apart(each.account, other, wide=wide) for other in uplinks)
         else:
             across = bool(columns.crosses[explained].all())
             others = [other.part for other in uplinks if other not in sure]
@@ -344,6 +346,16 @@ def without_loaded(explanation: Explanation, columns: Columns, *, hashed: bool) 
         loaded += [each] if may_be else []
     flagged = tuple(each for each in explanation.flagged if each not in loaded)
     return Explanation(flagged, (*loaded, *explanation.open))
+
+
+def _may_borrow(sure: Sequence[Account]) -> set[int]:
+    """Rails of nodes of which several are slow: where one of their NICs is dead, another sends for
+    it, and its uplinks carry both."""
+    rails: dict[str, set[int]] = defaultdict(set)
+    for account in sure:
+        if account.part.kind is ComponentKind.RAIL and account.part.rail is not None:
+            rails[account.part.names[0]].add(account.part.rail)
+    return set().union(*(own for own in rails.values() if len(own) > 1))
 
 
 def _are_apart(account: Account, other: Account, *, wide: bool) -> bool:

@@ -112,6 +112,10 @@ class Proof:
         across = of_nodes and self._accounting.only_across(account.part, account.explained)
         if across and self._is_of_way(account):
             return False
+        if account.part.kind is _PAIR and account.intermittent:
+            # Nothing is the pair's own that comes and goes: one of its ends may have been good with
+            # others just then, or its way was full.
+            return False
         if account.part.kind is _PAIR and (self._is_of_end(account) or self._is_of_leaf(account)):
             return False
         slow, clean = len(account.slow_in), len(account.clean_in)
@@ -119,7 +123,7 @@ class Proof:
         crosses = all(level.crosses for level in explained)
         lucky = self._fabric.hashed and self._has_like_rails(account.part)
         at_times = account.intermittent and crosses and not lucky
-        if at_times and account.part.kind in (*_UPLINKS, _PAIR):
+        if at_times and account.part.kind in _UPLINKS:
             # Full at times: by neighbours, or by flows that collide. All hashed flows may miss a bad
             # cable now and then.
             return False

@@ -91,7 +91,7 @@ def case(size: str, kind: str, index: int, base: int) -> Case:
     passing: frozenset[Component] = frozenset()
     if throttling is not None:
         passing = _all_of(fleet, throttling[0].node)
-    truths = tuple(_truth(fleet, fault) for fault in fleet.faults)
+    truths = tuple(truth_of(fleet, fault) for fault in fleet.faults)
     return Case(size, kind, index, fleet, truths, passing, stated if rng.random() < 0.5 else ())
 
 
@@ -215,7 +215,7 @@ def _rails(names: tuple[str, ...], rails: tuple[int, ...]) -> frozenset[Componen
     )
 
 
-def _truth(fleet: Fleet, fault: Fault) -> Truth:
+def truth_of(fleet: Fleet, fault: Fault) -> Truth:
     """How a finding may name it."""
     every = tuple(range(fleet.layout.rails))
     if fault.leaf >= 0:

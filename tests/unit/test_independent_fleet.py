@@ -149,3 +149,18 @@ def test_the_bench_tells_right_from_near_and_wrong_names() -> None:
     assert BENCH.judge(one, replace(outcome, blames=(), flagged=(), open=())) == "nothing"
     healthy = replace(one, truths=(), passing=frozenset())
     assert BENCH.judge(healthy, outcome) == "wrong"
+
+
+@pytest.mark.parametrize(
+    ("base", "kind", "index"),
+    [
+        pytest.param(33_000_000, "healthy", 83, id="a pair that was slow in two of three launches"),
+        pytest.param(33_000_000, "intermittent", 34, id="a pair of a node that is bad at times"),
+        pytest.param(31_000_000, "dead", 8, id="uplinks that carry what a dead NIC borrows"),
+    ],
+)
+def test_what_earlier_builds_named_wrongly_is_named_no_more(
+    base: int, kind: str, index: int
+) -> None:
+    one = case("8x4", kind, index, base)
+    assert BENCH.judge(one, BENCH.Survey(one).run()) != "wrong"
