@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 import re
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -88,12 +89,15 @@ def run(args: argparse.Namespace) -> int:
     text = own_text.text(cluster, fabric.names()) + proposal
     write_atomically(args.out.absolute(), text.encode(), mode=0o666)
     count = len(cluster.nodes)
-    where = "" if args.out.name == _FILE and args.out.parent == Path() else f" -i {args.out}"
+    where = "" if args.out == Path(_FILE) else f" -i {shlex.quote(str(args.out))}"
+    inside = ""
+    if cluster.emulated:  # Their addresses are known in the lab alone.
+        inside = f"lab exec --name {cluster.source.split()[1]} -- busbw "
     write_text(
         f"wrote {args.out}: {count} {'node' if count == 1 else 'nodes'}"
         f" {fold(node.name for node in cluster.nodes)}, from {cluster.source}\nnext: busbw"
-        f" check{where}        # read-only: every node against its expected configuration, and"
-        f" against the others\n      busbw run{where} --dry-run\n"
+        f" {inside}check{where}        # read-only: every node against its expected configuration, and"
+        f" against the others\n      busbw {inside}run{where} --dry-run\n"
     )
     return 0
 
@@ -107,7 +111,7 @@ def _append(out: Path, run: Path) -> int:
         raise UsageError(
             f"{out} has a specification: block",
             seen=str(out.resolve()),
-            next_step=f"edit it, or write it to another file: busbw init --propose {run} -o FILE",
+            next_step=f"edit it, or write it to another file: busbw init --propose {shlex.quote(str(run))} -o FILE",
         )
     proposal = _proposal(run)
     write_atomically(out.absolute(), (text.rstrip("\n") + "\n" + proposal).encode(), mode=0o666)

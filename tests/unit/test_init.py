@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 
 import pytest
@@ -36,6 +37,15 @@ def test_a_host_list_becomes_a_file_that_every_command_finds(
     ]
     assert cluster.head == "gpu-001"
     assert "no nodes were given: those of busbw.yaml are used" in cluster.notes
+
+
+def test_what_comes_next_can_be_pasted_also_with_a_blank_in_the_name(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["init", "-w", "gpu-1", "-o", "mein ä.yaml"]) == 0
+    _, check, run = capsys.readouterr().out.splitlines()
+    assert shlex.split(check, comments=True)[1:] == ["busbw", "check", "-i", "mein ä.yaml"]
+    assert shlex.split(run) == ["busbw", "run", "-i", "mein ä.yaml", "--dry-run"]
 
 
 def test_the_one_hostfile_here_is_taken_with_what_it_says_of_each_node(here: Path) -> None:
