@@ -18,8 +18,8 @@ from busbw.store.plan import RunPlan
 _OURS = re.compile(r"busbw (?P<command>run|check)\b(?P<rest>[^#]*?)(?P<comment>\s+#.*)?")
 _SSH = re.compile(r"ssh (?P<node>\S+) (?P<rest>.+)")
 _COPY = re.compile(r"ssh-copy-id (?P<node>\S+)")
-_SELECTS = frozenset({"-i", "--inventory", "-w", "--nodes", "--resume", "--replay"})
-"""A command with one of these names its nodes itself."""
+_SELECTS = frozenset({"-i", "--inventory", "--resume", "--replay"})
+"""A command with one of these says itself what its nodes are."""
 _PROGRAMS = (
     "amd-smi cat chronyc cpupower dcgmi df dkms dmesg ethtool fi_info flint for free"
     " fuser grep ibstat ibv_devices ibv_devinfo ip ipcs ipmitool journalctl kill ldconfig"
@@ -200,6 +200,8 @@ def _of_busbw(command: str, words: list[str], plan: RunPlan) -> str:
     "busbw run quick -i lab -x 'n[2-3]' --nccl-tests 'a b'"
     >>> _of_busbw("run", ["soak"], plan), _of_busbw("check", [], plan)
     ("busbw run soak -i lab -x n2 --nccl-tests 'a b'", 'busbw check -i lab -x n2')
+    >>> _of_busbw("check", ["-w", "n[1-2]"], plan)
+    "busbw check -i lab -w 'n[1-2]'"
     >>> _of_busbw("run", ["--nccl-tests", "/opt/c"], plan)
     'busbw run quick -i lab -x n2 --nccl-tests /opt/c'
     """
@@ -209,6 +211,10 @@ def _of_busbw(command: str, words: list[str], plan: RunPlan) -> str:
     if words and not words[0].startswith("-"):
         playbook = words.pop(0)
     selection = list(plan.words)
+    if "-w" in words:  # Some of the run's nodes: how they are reached its inventory says.
+        pairs = zip(selection[::2], selection[1::2], strict=False)
+        selection = [word for pair in pairs if pair[0] not in ("-w", "-x") for word in pair]
+        words = [shlex.quote(word) if "[" in word else word for word in words]
     if "-x" in words and "-x" in selection:
         own, other = selection.index("-x"), words.index("-x")
         try:

@@ -87,7 +87,13 @@ def test_the_run_that_holds_a_node_is_named_in_the_command_that_ends_it() -> Non
             "busbw run --survey --budget 20m",
             "busbw run quick -i cluster.yaml -p tcp --nccl-tests '~/nccl-tests' --survey --budget 20m",
         ),
-        ("busbw run -w n1,n2", "busbw run -w n1,n2"),
+        # How they are reached the inventory says.
+        (
+            "busbw run -w n1,n2",
+            "busbw run quick -i cluster.yaml -p tcp --nccl-tests '~/nccl-tests' -w n1,n2",
+        ),
+        ("busbw check -w n[1-2]", "busbw check -i cluster.yaml -p tcp -w 'n[1-2]'"),
+        ("busbw check -i other.yaml -w n1", "busbw check -i other.yaml -w n1"),
         (
             "busbw check --sudo   # needs root",
             "busbw check -i cluster.yaml -p tcp --sudo   # needs root",
