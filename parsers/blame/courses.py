@@ -278,10 +278,10 @@ def _compared(
     where = "groups across leaves" if level.crosses else "groups"
     reference = Reference(
         "peers",
-        level.reference_gb_s,
+        level.usual_gb_s,
         f"peers in this run: the good level of {where} of the same launch ({medium})",
     )
-    measured = level.ratio * level.reference_gb_s
+    measured = level.ratio * level.usual_gb_s
     reason = f"{rail}{level.ratio:.0%} of its peers, noise {level.noise:.1%}{why}"
     return Comparison(
         case_id,

@@ -52,7 +52,7 @@ class Level:
     noise: float
     """Standard deviation of `ratio` for a good group."""
     reference_gb_s: float
-    """Bus bandwidth that 1 stands for."""
+    """Bus bandwidth of a good group inside a leaf."""
     crosses: bool
     """It leaves its leaf."""
     dips: float
@@ -67,6 +67,11 @@ class Level:
     nodes by design."""
     scatter: float = 0.0
     """Standard deviation by what its iterations scatter alone."""
+
+    @property
+    def usual_gb_s(self) -> float:
+        """Bus bandwidth that a good group on its way gets."""
+        return self.reference_gb_s * self.expected
 
 
 def best_ratio(own: Sequence[Level]) -> float:

@@ -22,8 +22,8 @@ _CONTRAST = 3
 
 def quoted(level: Level) -> Evidence:
     """A group with its number and that of its peers."""
-    measured = format_bandwidth(level.ratio * level.reference_gb_s)
-    expected = format_bandwidth(level.reference_gb_s)
+    measured = format_bandwidth(level.ratio * level.usual_gb_s)
+    expected = format_bandwidth(level.usual_gb_s)
     return _quoted_sample(
         level.sample,
         f"{measured} over {len(level.sample.busbw_gb_s)} iterations, {level.ratio:.0%} of"
@@ -70,7 +70,7 @@ def slow_suspect(suspicion: Suspicion, all_levels: tuple[Level, ...], speed: Exp
     account = suspicion.account
     own = [all_levels[i] for i in account.explained]
     flagged = {name for other in speed.flagged for name in other.account.part.names}
-    reference = statistics.median(level.reference_gb_s for level in own)
+    reference = statistics.median(level.usual_gb_s for level in own)
     ratio = statistics.median(level.ratio for level in own)
     rails = {level.sample.rail for level in own}
     state = BlameState.INTERMITTENT if account.intermittent else BlameState.SLOW
@@ -94,7 +94,7 @@ def unsteady_suspect(suspicion: Suspicion, steady: View, all_levels: tuple[Level
     of the time."""
     account = suspicion.account
     own = [all_levels[i] for i in account.explained]
-    reference = statistics.median(level.reference_gb_s for level in own)
+    reference = statistics.median(level.usual_gb_s for level in own)
     steady_share = statistics.median(steady.ratio[list(account.explained)].tolist())
     worst = sorted(own, key=lambda level: -level.dips)[:EVIDENCE]
     return Blame(

@@ -10,7 +10,7 @@ from dataclasses import replace
 import pytest
 
 from busbw.model import BlameState, Component, ComponentKind, Confidence, Status
-from busbw.parsers.blame import blame, courses, findings
+from busbw.parsers.blame import blame, courses, findings, suspects
 from busbw.parsers.blame.accounts import Accounting
 from busbw.parsers.blame.columns import Columns
 from busbw.parsers.blame.levels import levels
@@ -283,6 +283,19 @@ def test_a_bad_rail_is_named_where_nobody_states_how_wide_the_uplinks_are() -> N
             replace(sample, busbw_gb_s=tuple(v * 0.5 for v in sample.busbw_gb_s)) if bad else sample
         )
     assert named(tuple(samples), designed()) == [("rail", "node3 rail 2")]
+
+
+def test_evidence_says_what_groups_over_narrow_uplinks_got_not_what_inside_a_leaf_it_stands_for() -> (
+    None
+):
+    outcome = blame.solve(across(0.35), designed(2.0, 2.0))
+    (found,) = outcome.blames
+    crossing = [level for level in outcome.levels if level.crosses]
+    middle = statistics.median(level.sample.median_gb_s for level in crossing)
+    assert found.capacity_gb_s == pytest.approx(4 * middle, rel=0.05)
+    for level in crossing:
+        said = float(suspects.quoted(level).text.split(": ")[1].split(" GB/s")[0])
+        assert said == pytest.approx(level.sample.median_gb_s, rel=0.05)
 
 
 def test_between_two_leaves_the_ends_are_not_told_apart_and_a_longer_way_is_no_fault() -> None:

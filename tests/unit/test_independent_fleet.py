@@ -32,6 +32,7 @@ from independent_fleet.network import (  # noqa: E402 — as above
 from busbw.model import ComponentKind, LaunchRole  # noqa: E402 — as above
 
 BENCH = SimpleNamespace(**runpy.run_path(str(TESTS / "bench/independent_fleets.py")))
+ORACLE = SimpleNamespace(**runpy.run_path(str(TESTS / "bench/independent_oracle.py")))
 SEED = 77_000_000
 """Of no run that is quoted."""
 QUIET = Noise(*(0.0 for _ in Noise.__dataclass_fields__))
@@ -164,3 +165,20 @@ def test_what_earlier_builds_named_wrongly_is_named_no_more(
 ) -> None:
     one = case("8x4", kind, index, base)
     assert BENCH.judge(one, BENCH.Survey(one).run()) != "wrong"
+
+
+def test_the_oracle_tells_a_fault_that_acted_and_none_that_did_not() -> None:
+    one = calm("nic", 0)
+    nic = replace(one.fleet.faults[0], left=0.6)
+    small = Layout(4, 2, 2, True, 2, 1.0, "adaptive", 1, False, 40.0)
+    for fault, told in (
+        (replace(nic, node=2, rail=1), True),
+        (Fault("nic", 2, 1, left=1.0), False),
+    ):
+        fleet = ORACLE.Recorded(small, one.fleet.noise, (fault,), SEED)
+        for groups in (
+            (("n0000", "n0001"), ("n0002", "n0003")),
+            (("n0000", "n0002"), ("n0001", "n0003")),
+        ):
+            fleet.measure([("pairs", groups, LaunchRole.PAIRS)])
+        assert (ORACLE.Oracle(fleet, fleet.log).posterior(0) >= ORACLE.TELLS) is told
