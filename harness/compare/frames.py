@@ -20,6 +20,7 @@ from busbw.errors import BusbwError, RunDirError, UsageError
 from busbw.inventory import fold
 from busbw.model import RunResult, Status
 from busbw.reports import csv, lead
+from busbw.reports.groups import measured_groups
 from busbw.reports.safe import csv_cell
 from busbw.store.run_directory import RunDir
 
@@ -123,7 +124,7 @@ class Frames:
     rows: pd.DataFrame
     """One row per size of every table: `ROWS`, the columns of `busbw report --csv`."""
     groups: pd.DataFrame
-    """One row per group of nodes and size with the reference it was compared with: `GROUPS`;
+    """One row per group of nodes and size with the reference it was compared with, if any: `GROUPS`;
     `survey` = it was measured to find who is slow."""
     nodes: pd.DataFrame
     """One row per node of a run, unreachable and excluded ones included: `NODES`. `blame` is the
@@ -251,6 +252,17 @@ def _groups(result: RunResult) -> Iterator[tuple[object, ...]]:
             *(reference.kind, reference.busbw_gb_s, limit.value_gb_s if limit else None),
             *(comparison.ratio, comparison.status.value, comparison.reason),
         )
+    compared = {comparison.case_id for comparison in result.comparisons}
+    for group in measured_groups(result):
+        # A pair that is alone in its launch, as each is of three nodes, has nothing beside it.
+        if group.case_id not in compared:
+            yield (
+                *(result.run_id, result.started, group.case_id, True),
+                group.medium.value if group.medium is not None else None,
+                *(fold(group.nodes), len(group.nodes), group.size_bytes, group.busbw_gb_s),
+                *(None, 1, None, None, None, None, None, None),
+                "alone in its launch",
+            )
 
 
 def _nodes(result: RunResult) -> Iterator[tuple[object, ...]]:

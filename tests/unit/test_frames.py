@@ -19,6 +19,7 @@ from busbw.cli import main
 from busbw.codec import dump_json
 from busbw.compare import accepted, frames
 from busbw.errors import RunDirError, UsageError
+from busbw.model import LaunchRole
 from busbw.model.history import Decision
 from busbw.store.run_directory import RunDir
 
@@ -92,6 +93,33 @@ def test_every_number_of_a_run_is_in_its_table(tmp_path: Path) -> None:
     assert "slow-rail" in nodes.loc["gpu-005", "findings"]
     assert nodes["checks_fail"].sum() == sum(c.status.value == "FAIL" for c in failing.checks)
     assert len(loaded.findings[loaded.findings["run"] == "failing"]) == len(failing.findings)
+
+
+def test_a_pair_alone_in_its_launch_counts_for_its_nodes_without_a_comparison(
+    tmp_path: Path,
+) -> None:
+    recorded(tmp_path, "emulated")
+    result = RUNS.emulated().result
+    surveyed = {each.case.id for each in result.cases if each.case.split is not None}
+    alone = dataclasses.replace(
+        result,
+        run_id="emulated",
+        cases=tuple(
+            dataclasses.replace(
+                each, case=dataclasses.replace(each.case, split=None, role=LaunchRole.PAIRS)
+            )
+            if each.case.id in surveyed
+            else each
+            for each in result.cases
+        ),
+        comparisons=tuple(each for each in result.comparisons if each.case_id not in surveyed),
+    )
+    (tmp_path / "emulated" / "run.json").write_text(dump_json(alone))
+    groups = busbw.load(tmp_path / "emulated").groups
+    pairs = groups[groups["survey"]]
+    assert set(pairs["case"]) == surveyed
+    assert set(pairs["node_count"]) == {2}
+    assert pairs["busbw_gb_s"].notna().all()
 
 
 def test_the_node_that_is_blamed_has_what_it_carried(tmp_path: Path) -> None:
