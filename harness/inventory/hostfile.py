@@ -29,6 +29,24 @@ _WORDS: Mapping[str, str] = {
     "user-name": "user",
     "user_name": "user",
 }
+_OTHERS = (
+    (
+        re.compile(r"\s*PARTITION\b.*\bNODELIST\b"),
+        "what sinfo prints",
+        '-w "$(sinfo -h -p PARTITION -o %N)"',
+    ),
+    (
+        re.compile(r"\s*NAME\b.*\bSTATUS\b"),
+        "what kubectl prints",
+        "-w \"$(kubectl get nodes -o jsonpath='{.items[*].metadata.name}' | tr ' ' ,)\"",
+    ),
+    (
+        re.compile(r"\s*(?:Host|Match|Include)\s+\S", re.IGNORECASE),
+        "an ssh config",
+        "-w HOSTS: your own ssh config is read; another one is named in busbw.yaml, `ssh_config: FILE`",
+    ),
+)
+"""First line → what the text is, which is no list of hosts, and how its nodes are named."""
 _TOKEN = re.compile(r"\S+")
 
 
@@ -58,6 +76,8 @@ def read(text: str, path: str) -> Cluster:
                 lines.setdefault(line.name, []).append(line)
     if not lines and not problems:
         problems.append(Problem(path, "names no host"))
+    if problems:
+        _refuse_others(text, path)
     refuse(problems, InventoryError)
     nodes = tuple(_node(name, same) for name, same in lines.items())
     has_slots = any(node.slots is not None for node in nodes)
@@ -69,6 +89,16 @@ def read(text: str, path: str) -> Cluster:
     kind = "Open MPI hostfile" if has_slots else "list of hosts"
     source = f"{path} ({kind})"
     return Cluster(nodes=nodes, head=nodes[0].name, source=source, notes=tuple(notes[:1]))
+
+
+def _refuse_others(text: str, path: str) -> None:
+    """Name a well-known text that is no list of hosts, in the place of an error for each word."""
+    first = next((line for line in text.splitlines() if line.partition("#")[0].strip()), "")
+    for layout, what, step in _OTHERS:
+        if layout.match(first):
+            raise InventoryError(
+                f"{path} is {what}, and no list of hosts", seen=first.strip(), next_step=step
+            )
 
 
 def _node(name: str, lines: list[_Line]) -> Node:

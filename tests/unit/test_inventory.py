@@ -324,3 +324,30 @@ def test_a_thousand_nodes_are_read_from_every_kind_of_file(write: Write) -> None
             "n0001",
             "n1000",
         )
+
+
+@pytest.mark.parametrize(
+    ("text", "what", "step"),
+    [
+        (
+            "PARTITION AVAIL  TIMELIMIT  NODES  STATE NODELIST\ngpu* up infinite 4 idle gpu-[001-004]\n",
+            "what sinfo prints",
+            "sinfo -h -p PARTITION -o %N",
+        ),
+        (
+            "NAME    STATUS   ROLES    AGE   VERSION\ngpu-1   Ready    <none>   10d   v1.30\n",
+            "what kubectl prints",
+            "kubectl get nodes -o jsonpath=",
+        ),
+        ("# mine\nHost gpu-1 gpu-2\n  User root\n", "an ssh config", "ssh_config: FILE"),
+    ],
+)
+def test_a_listing_that_is_no_list_of_hosts_is_named_once(
+    tmp_path: Path, text: str, what: str, step: str
+) -> None:
+    path = tmp_path / "nodes"
+    path.write_text(text)
+    with pytest.raises(InventoryError) as caught:
+        resolve(str(path), None, None, {})
+    assert caught.value.what == f"{path} is {what}, and no list of hosts"
+    assert step in caught.value.next_step
