@@ -10,9 +10,8 @@ from dataclasses import replace
 from busbw.model import Confidence, Evidence, Finding, Status
 from busbw.parsers.findings.candidates import WEIGHTS, Candidate
 from busbw.parsers.findings.catalogue import Entry, Role
-from busbw.parsers.findings.evidence import Clue, Place
+from busbw.parsers.findings.evidence import MOST_EVIDENCE, Clue, Place
 
-_MOST_EVIDENCE = 5
 _MOST_WORDS = 300
 """Characters of a line that are quoted."""
 _MOST_PLACES = 16
@@ -93,9 +92,9 @@ def _status(role: Role) -> Status:
 
 
 def _evidence(clues: Sequence[Clue], crash: Place | None) -> tuple[Evidence, ...]:
-    """The best lines, at most five, each once, in order; the exception of the last failure is one."""
+    """The best lines, not too many, each once, in order; the exception of the last failure is one."""
     best = sorted(clues, key=lambda clue: (clue.place != crash, WEIGHTS[clue.weight], clue.place))
-    chosen = list(dict.fromkeys((clue.evidence, clue.place) for clue in best))[:_MOST_EVIDENCE]
+    chosen = list(dict.fromkeys((clue.evidence, clue.place) for clue in best))[:MOST_EVIDENCE]
     return tuple(evidence for evidence, place in sorted(chosen, key=lambda pair: pair[1]))
 
 

@@ -388,6 +388,8 @@ def stamp(text: str) -> str | None:
     return f"{found[1]} {found[2]}" if found else None
 
 
+MOST_EVIDENCE = 5
+"""Lines that a finding shows."""
 MOST_LINES_KNOWN = 20_000
 """Lines of which it is remembered what they name: most lines match several patterns, and ranks print
 the same."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import functools
 import re
-from collections import defaultdict
+from collections import Counter
 from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import NamedTuple
@@ -15,6 +15,7 @@ from busbw.parsers.findings import catalogue
 from busbw.parsers.findings.candidates import channel_in
 from busbw.parsers.findings.catalogue import Catalogue, Signal, Weight
 from busbw.parsers.findings.evidence import (
+    MOST_EVIDENCE,
     MOST_LINES_KNOWN,
     Clue,
     EvidenceSet,
@@ -37,8 +38,6 @@ _TYPED = re.compile(
 """A prompt of a shell, a switch or a BMC, and what was typed behind it."""
 _SURE = (Weight.STRONG, Weight.CERTAIN)
 _INFORMATION = " NCCL INFO "
-_FEW = 5
-"""Lines of a host that show a weak sign, of one text among many: a finding shows no more."""
 
 
 def patterns(known: Catalogue) -> tuple[Pattern, ...]:
@@ -59,17 +58,21 @@ def line_clues(known: Catalogue, texts: Iterable[Text]) -> tuple[Clue, ...]:
 
 def brief_clues(known: Catalogue, text: Text) -> tuple[Clue, ...]:
     """Those of one text, without what NCCL's lines of information only say once more: that an entry is
-    out, and for which channel, is said by the first one; a weak sign on the same host by the first
-    few, of which the last is marked as repeated. No rule reads them."""
+    out, and for which channel, is said by the first one; a weak sign by as many lines as a finding
+    shows, and by one of each further host. No rule reads them."""
     clues: list[Clue] = []
-    weak_at: dict[tuple[str, str, tuple[str, ...]], list[int]] = defaultdict(list)
+    last: dict[tuple[str, str], int] = {}
+    shown: Counter[tuple[str, str]] = Counter()
+    hosts: set[tuple[str, str, tuple[str, ...]]] = set()
     for clue in _of_text(known, text, 0, is_brief=True):
         if clue.weight is Weight.WEAK and _INFORMATION in clue.evidence.text:
-            at = weak_at[clue.symptom, clue.source, clue.where]
-            if len(at) == _FEW:
-                clues[at[-1]] = replace(clues[at[-1]], is_repeated=True)
+            sign = clue.symptom, clue.source
+            if shown[sign] >= MOST_EVIDENCE and (*sign, clue.where) in hosts:
+                clues[last[sign]] = replace(clues[last[sign]], is_repeated=True)
                 continue
-            at.append(len(clues))
+            shown[sign] += 1
+            hosts.add((*sign, clue.where))
+            last[sign] = len(clues)
         clues.append(clue)
     return tuple(clues)
 
