@@ -25,6 +25,8 @@ _BELOW = (
 """The host of a help block, below what the block reports."""
 _PEER = r"^\s*Peer host\s*:"
 """In a block with a peer the local host is the one that noticed."""
+_BORDER = r"-{50,}\s*$"
+"""Ends a help block: the host below is the next one's."""
 _ABOVE = r"(?-i:^NodeName=\S+ |^Name: +[a-z0-9][\w.-]*\s*$)"
 """The heading of an object's listing."""
 _FAILED_HOST = r"^\s*host {6}: [\w.-]+\s*$"
@@ -53,7 +55,9 @@ class _Owner(NamedTuple):
 
 def patterns() -> tuple[Pattern, ...]:
     """What to search texts for."""
-    blocks = (Pattern(each, each, keep=_KEEP) for each in (_BELOW, _PEER, _ABOVE, _FAILED_TASK))
+    blocks = (
+        Pattern(each, each, keep=_KEEP) for each in (_BELOW, _PEER, _BORDER, _ABOVE, _FAILED_TASK)
+    )
     return (
         *blocks,
         Pattern(_FAILED_HOST, _FAILED_HOST, keep=_KEEP, after=1),
@@ -68,7 +72,8 @@ def with_owners(evidence: EvidenceSet, clues: Iterable[Clue]) -> list[Clue]:
     hosts = _hosts_of_ranks(evidence)
     if not (below or above or hosts):
         return list(clues)
-    return [_on_hosts(_with_owner(each, below, above), hosts) for each in clues]
+    borders = _borders(evidence) if below else {}
+    return [_on_hosts(_with_owner(each, below, above, borders), hosts) for each in clues]
 
 
 def _hosts_of_ranks(evidence: EvidenceSet) -> Mapping[str, str]:
@@ -114,14 +119,28 @@ def _owners(evidence: EvidenceSet, pattern: str) -> Mapping[int, Sequence[_Owner
     return owners
 
 
+def _borders(evidence: EvidenceSet) -> Mapping[int, Sequence[int]]:
+    """Text → the numbers of the lines between help blocks, in order."""
+    borders: dict[int, list[int]] = {}
+    for line in lines_of(evidence, _BORDER):
+        borders.setdefault(line.place.text, []).append(line.place.line_no)
+    return borders
+
+
 def _with_owner(
-    clue: Clue, below: Mapping[int, Sequence[_Owner]], above: Mapping[int, Sequence[_Owner]]
+    clue: Clue,
+    below: Mapping[int, Sequence[_Owner]],
+    above: Mapping[int, Sequence[_Owner]],
+    borders: Mapping[int, Sequence[int]],
 ) -> Clue:
     if _names_owner(clue) or clue.place == NO_PLACE or clue.weight is Weight.EXCLUDES:
         return clue
     own, line_no = below.get(clue.place.text, ()), clue.place.line_no
     at = bisect(own, line_no, key=lambda owner: owner.line_no)
-    if at < len(own) and own[at].line_no - line_no <= _NEAR_BELOW:
+    lines = borders.get(clue.place.text, ())
+    border = bisect(lines, line_no)
+    end = min((line_no + _NEAR_BELOW, *lines[border : border + 1]))
+    if at < len(own) and own[at].line_no <= end:
         return replace(clue, where=(own[at].place, *clue.where))
     own = above.get(clue.place.text, ())
     at = bisect(own, line_no, key=lambda owner: owner.line_no)

@@ -394,10 +394,9 @@ def test_ranks_that_exchanged_data_until_a_peer_closed_had_found_each_others_int
     scanner: Scanner,
 ) -> None:
     """The same warning of Open MPI, and nothing of the kill in its output."""
-    names = [
-        name for name, _ in told(ask(scanner, (RECORDED / "killed-unnoticed.txt").read_text()))
-    ]
-    assert names[0] == "dead-process"
+    first, *_ = ask(scanner, (RECORDED / "killed-unnoticed.txt").read_text()).findings
+    # The host that the next help block names only noticed.
+    assert (first.id, first.where) == ("dead-process", ())
     # Without the peers' lines the warning is all there is.
     warning = (RECORDED / "killed-unnoticed.txt").read_text().partition("WARNING")[2]
     assert told(ask(scanner, f"WARNING{warning}"))[0] == ("mpi-wrong-interface", "likely")
