@@ -140,7 +140,7 @@ def open_suspicions(outcome: BlameOutcome, artefacts: Set[str]) -> tuple[Finding
         slow = [level for level in levels if level.sample.artefact in artefacts]
         if slow and doubt.account.part.label not in labels:
             labels += [part.label for part in (doubt.account.part, *doubt.alike)]
-            texts.append(_suspicion_text(doubt))
+            texts.append(_suspicion_text(doubt) + _or_a_cable(doubt, outcome))
             evidence += map(dips if doubt.unsteady else quoted, slow)
     if not labels:
         return ()
@@ -214,3 +214,21 @@ def _suspicion_text(doubt: Suspicion) -> str:
         often = f"{what} in the only launch that shows it"
     often += ", each on busy CPUs" if account.only_when_busy else ""
     return f"{names} is suspected, not proved: {often}"
+
+
+def _or_a_cable(doubt: Suspicion, outcome: BlameOutcome) -> str:
+    """A cable on the routes of a node or a rail slows it as much, but in no group inside its leaf."""
+    account, part = doubt.account, doubt.account.part
+    if doubt.unsteady or part.kind not in (ComponentKind.NODE, ComponentKind.RAIL):
+        return ""
+    explained = [outcome.levels[position] for position in account.explained]
+    inside = any(
+        not level.crosses
+        and level.sample.over_network
+        and set(part.nodes) <= set(level.sample.nodes)
+        for level in outcome.levels
+        if part.rail in (None, level.sample.rail)
+    )
+    if not inside or not all(level.crosses for level in explained):
+        return ""
+    return ", across leaves alone: a cable between them may be slow instead"

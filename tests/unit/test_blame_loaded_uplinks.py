@@ -13,7 +13,7 @@ from types import SimpleNamespace
 import pytest
 
 from busbw.model import LaunchRole
-from busbw.parsers.blame import blame
+from busbw.parsers.blame import blame, findings
 from busbw.parsers.blame.blame import BlameOutcome
 from busbw.parsers.blame.parts import Fabric
 from busbw.parsers.nccl_tests.groups import GroupSample
@@ -171,3 +171,20 @@ def test_what_static_routing_does_beside_a_bad_part_names_nothing_else(
     way across others load."""
     one = BENCH.case(size, kind, index, base)
     assert labels(BENCH.Survey(one).run())[0] == [right]
+
+
+@pytest.mark.parametrize(
+    ("index", "rail", "says"),
+    [
+        pytest.param(1, "n0007 rail 0", True, id="one cable, where static routing leads two rails"),
+        pytest.param(4, "n0007 rail 0", False, id="slow inside its leaf as well"),
+    ],
+)
+def test_a_rail_that_is_slow_across_leaves_alone_is_suspected_beside_a_cable(
+    index: int, rail: str, says: bool
+) -> None:
+    outcome = BENCH.Survey(BENCH.case("8x4", "cable", index, 29_000_000)).run()
+    artefacts = {level.sample.artefact for level in outcome.levels}
+    (finding,) = findings.open_suspicions(outcome, artefacts)
+    (text,) = (each for each in finding.title.split("; ") if each.startswith(rail))
+    assert ("a cable between them" in text) is says
