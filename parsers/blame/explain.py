@@ -35,6 +35,8 @@ _OF_ALL_PAIRS = (ComponentKind.LEAF, ComponentKind.RAIL_PLANE)
 """Slow for as many pairs as the rails of these are compared with."""
 _UPLINKS = (ComponentKind.UPLINK, ComponentKind.LEAF_PAIR)
 """What others than the nodes that are measured may load."""
+_ENDS = (ComponentKind.NODE, ComponentKind.RAIL)
+"""What a pair joins."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -325,12 +327,15 @@ class Explainer:
 
 
 def without_loaded(explanation: Explanation, columns: Columns, *, hashed: bool) -> Explanation:
-    """With what others' load on uplinks, or routes that share them, may explain as a suspicion.
+    """With what others' load on uplinks, routes that share them, or both ends may explain as a
+    suspicion.
     `hashed`: what is only suspected of uplinks may be the luck of their flows."""
     asked = explanation.flagged if hashed else (*explanation.flagged, *explanation.open)
     uplinks = [each.account for each in asked if each.account.part.kind in _UPLINKS]
     sure = [each.account for each in explanation.flagged]
     borrowed = _may_borrow(sure)
+    of_ends = [d.account.part for d in explanation.open if d.account.part.kind in _ENDS]
+    ends = {name for part in of_ends for name in part.names}
     loaded = []
     for each in explanation.flagged:
         part, explained = each.account.part, list(each.account.explained)
@@ -343,6 +348,8 @@ def without_loaded(explanation: Explanation, columns: Columns, *, hashed: bool) 
             across = bool(columns.crosses[explained].all())
             others = [other.part for other in uplinks if other not in sure]
             may_be = across and part.kind not in SHARED and any(_on_rail(part, o) for o in others)
+            # Both ends by themselves would do as well.
+            may_be = may_be or (part.kind is ComponentKind.PAIR and ends.issuperset(part.names))
         loaded += [each] if may_be else []
     flagged = tuple(each for each in explanation.flagged if each not in loaded)
     return Explanation(flagged, (*loaded, *explanation.open))

@@ -43,6 +43,8 @@ LIKELY = 12
 """Parts that are tried with all sizes: those that fit best with the smallest."""
 _Seen = tuple[int, list[Launch], list[tuple[GroupSample, ...] | None]]
 """Step, launches, what they gave."""
+_Drawn = dict[tuple[int, int, tuple[str, ...], int | None], float]
+"""Launch, its place beside others, nodes, rail → GB/s."""
 
 
 @dataclass(slots=True)
@@ -50,6 +52,8 @@ class Recorded(Fleet):
     """A fleet that keeps what was measured."""
 
     log: list[_Seen] = field(default_factory=list)
+    drawn: dict[tuple[tuple[Fault, ...], int], _Drawn] = field(default_factory=dict)
+    """What these faults would have given in that launch, without noise."""
 
     def measure(self, launches: list[Launch]) -> list[tuple[GroupSample, ...] | None]:
         """As the fleet does."""
@@ -84,8 +88,8 @@ def parts(layout: Layout) -> Iterator[tuple[Fault, ...]]:
 class Oracle:
     """Likelihoods of what one fleet gave."""
 
-    def __init__(self, fleet: Fleet, log: list[_Seen]) -> None:
-        self._fleet, self._log = fleet, log
+    def __init__(self, fleet: Recorded) -> None:
+        self._fleet, self._log = fleet, tuple(fleet.log)
         self._quiet = replace(
             fleet.noise, iteration=0, tail=0, everywhere=0, node_lasting=0, rail_lasting=0,
             pair_lasting=0, launch=0, node_launch=0, rail_launch=0, group_launch=0, drift=0,
@@ -93,7 +97,7 @@ class Oracle:
         )  # fmt: skip
         self._rows = [
             (number, place, sample)
-            for number, (_, _, results) in enumerate(log)
+            for number, (_, _, results) in enumerate(self._log)
             for place, samples in enumerate(results)
             for sample in samples or ()
             if len(sample.nodes) <= 2
@@ -135,13 +139,19 @@ class Oracle:
     def _likelihoods(self, faults: tuple[Fault, ...]) -> tuple[Floats, Floats]:
         """By launch: the logarithm of the likelihood with these faults always there; with what nodes
         and rails last, and with each launch by itself."""
-        drawn: dict[tuple[int, int, tuple[str, ...], int | None], float] = {}
+        drawn: _Drawn = {}
         for number, (step, launches, _) in enumerate(self._log):
-            states = self._fleet._states  # what other jobs load, drawn once
-            twin = Fleet(self._fleet.layout, self._quiet, faults, self._fleet.seed, step, states)
-            for place, samples in enumerate(twin.measure(launches)):
-                for each in samples or ():
-                    drawn[number, place, each.nodes, each.rail] = each.median_gb_s
+            if (faults, number) not in self._fleet.drawn:
+                states = self._fleet._states  # what other jobs load, drawn once
+                twin = Fleet(
+                    self._fleet.layout, self._quiet, faults, self._fleet.seed, step, states
+                )
+                self._fleet.drawn[faults, number] = {
+                    (number, place, each.nodes, each.rail): each.median_gb_s
+                    for place, samples in enumerate(twin.measure(launches))
+                    for each in samples or ()
+                }
+            drawn |= self._fleet.drawn[faults, number]
         keys = [(number, place, each.nodes, each.rail) for number, place, each in self._rows]
         short = self._seen - np.log([drawn[key] for key in keys])
         white = [np.linalg.solve(factor, short) for factor in self._factors]
@@ -195,7 +205,7 @@ def tells(one: Case) -> tuple[float, float]:
             order = [fleet.names[i] for i in rng.permutation(len(fleet.names))]
             groups = tuple(zip(order[::2], order[1::2], strict=False))
             fleet.measure([("pairs", groups, LaunchRole.PAIRS)])
-        oracle = Oracle(fleet, fleet.log)
+        oracle = Oracle(fleet)
         found.append(min(map(oracle.posterior, range(len(fleet.faults)))))
     return found[0], found[1]
 

@@ -157,6 +157,7 @@ def test_the_bench_tells_right_from_near_and_wrong_names() -> None:
     [
         pytest.param(33_000_000, "healthy", 83, id="a pair that was slow in two of three launches"),
         pytest.param(33_000_000, "intermittent", 34, id="a pair of a node that is bad at times"),
+        pytest.param(35_000_000, "setting", 4, id="a pair of two nodes that lost a little"),
         pytest.param(31_000_000, "dead", 8, id="uplinks that carry what a dead NIC borrows"),
     ],
 )
@@ -181,4 +182,4 @@ def test_the_oracle_tells_a_fault_that_acted_and_none_that_did_not() -> None:
             (("n0000", "n0002"), ("n0001", "n0003")),
         ):
             fleet.measure([("pairs", groups, LaunchRole.PAIRS)])
-        assert (ORACLE.Oracle(fleet, fleet.log).posterior(0) >= ORACLE.TELLS) is told
+        assert (ORACLE.Oracle(fleet).posterior(0) >= ORACLE.TELLS) is told
