@@ -13,7 +13,7 @@ from typing import NamedTuple
 from busbw.model import Evidence
 from busbw.parsers.findings import catalogue
 from busbw.parsers.findings.candidates import channel_in
-from busbw.parsers.findings.catalogue import Catalogue, Signal, Weight
+from busbw.parsers.findings.catalogue import Catalogue, Role, Signal, Weight
 from busbw.parsers.findings.evidence import (
     MOST_EVIDENCE,
     MOST_LINES_KNOWN,
@@ -37,6 +37,7 @@ _TYPED = re.compile(
 )
 """A prompt of a shell, a switch or a BMC, and what was typed behind it."""
 _SURE = (Weight.STRONG, Weight.CERTAIN)
+_ENDING = (Role.CAUSE, Role.SECONDARY)
 _INFORMATION = " NCCL INFO "
 
 
@@ -48,12 +49,27 @@ def patterns(known: Catalogue) -> tuple[Pattern, ...]:
 def line_clues(known: Catalogue, texts: Iterable[Text]) -> tuple[Clue, ...]:
     """Clues from the lines of the texts."""
     clues: list[Clue] = []
+    out: set[tuple[str, str | None]] = set()
     for number, text in enumerate(texts):
         if text.clues is not None:
-            clues += text.clues.signs.of(text.artefact, number)
+            own = text.clues.signs.of(text.artefact, number)
+            clues += [clue for clue in own if not _is_out_already(known, clue, out)]
         else:
             clues += _of_text(known, text, number, is_brief=False)
     return tuple(clues)
+
+
+def _is_out_already(known: Catalogue, clue: Clue, out: set[tuple[str, str | None]]) -> bool:
+    """A line of information in an earlier text of many rules the entry out for that channel too. For
+    what ends a run each text counts by itself: there it may be over."""
+    is_remark = clue.weight is Weight.EXCLUDES and _INFORMATION in clue.evidence.text
+    if not is_remark or known.by_id[clue.symptom].role in _ENDING:
+        return False
+    key = (clue.symptom, channel_in(clue.evidence.text))
+    if key in out:
+        return True
+    out.add(key)
+    return False
 
 
 def brief_clues(known: Catalogue, text: Text) -> tuple[Clue, ...]:

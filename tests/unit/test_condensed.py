@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import pickle
 import random
+from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,11 +14,12 @@ import pytest
 from busbw.cli import why_reading
 from busbw.model import Evidence
 from busbw.parsers.findings import catalogue
-from busbw.parsers.findings.catalogue import Weight
+from busbw.parsers.findings.catalogue import Role, Weight
 from busbw.parsers.findings.diagnose import diagnose
 from busbw.parsers.findings.evidence import Diagnosis, EvidenceSet, Fact, PackedHits, Text
 from busbw.parsers.findings.rules import all_rules
 from busbw.parsers.findings.searching import condensed, search_patterns
+from busbw.parsers.findings.signs import line_clues
 from busbw.parsers.logs.scan import Hit, Line, Scanner
 
 _SCANNER = Scanner(search_patterns())
@@ -69,6 +71,29 @@ def test_condensed_texts_are_diagnosed_as_they_are(seed: int) -> None:
 def _uncounted(diagnosis: Diagnosis) -> Diagnosis:
     """Without how many lines speak for a finding: of many texts a host's weak signs are cut short."""
     return replace(diagnosis, bases=tuple(replace(each, lines=0) for each in diagnosis.bases))
+
+
+def test_what_rules_out_a_condition_is_held_once_for_all_texts() -> None:
+    lines = (
+        "n1:7:7 [0] NCCL INFO Channel 00/0 : 0[0] -> 1[1] via NET/IB/0/GDRDMA",
+        "n1:7:7 [0] NCCL INFO Channel 01/0 : 0[0] -> 1[1] via NET/IB/0/GDRDMA",
+        "n1:7:7 [0] NCCL INFO Using network AWS Libfabric",
+    )
+    scan = _SCANNER.scan(["\n".join((*lines, "")).encode()])
+    known = catalogue.load()
+
+    def held(count: int) -> Counter[tuple[str, bool]]:
+        texts = [condensed(Text(f"{each}.log", scan.hits, scan.lines)) for each in range(count)]
+        against = (each for each in line_clues(known, texts) if each.weight is Weight.EXCLUDES)
+        return Counter(
+            (each.symptom, known.by_id[each.symptom].role in (Role.CAUSE, Role.SECONDARY))
+            for each in against
+        )
+
+    one, many = held(1), held(20)
+    assert one["gdr-level-too-strict", False] == 2, "one for each channel"
+    assert one["efa-provider-missing", True] == 1
+    assert many == {key: count * (20 if key[1] else 1) for key, count in one.items()}
 
 
 def test_the_command_condenses_many_large_texts(
