@@ -122,7 +122,7 @@ def _diagnose(args: argparse.Namespace) -> int:
             seen="\n".join(reading.problems),
             next_step="give a log, a directory of logs, a table or a run",
         )
-    diagnosis = diagnose(reading.evidence, Context(family))
+    diagnosis = diagnose(reading.evidence, Context(family or reading.family))
     diagnosis = with_nodes(with_findings(diagnosis, reading.findings))
     if exit_status(diagnosis, reading) == 0 and not diagnosis.healthy:
         reading = with_missing_ends(with_unfinished_starts(reading))

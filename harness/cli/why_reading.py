@@ -3,7 +3,7 @@ evidence for a diagnosis."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -26,6 +26,7 @@ from busbw.parsers.nccl_tests.table import KIND
 from busbw.text import decoded
 
 if TYPE_CHECKING:
+    from busbw.fabrics.fabric import Family
     from busbw.model import RasReport, RunResult
     from busbw.parsers.nccl_tests.shape import Level
     from busbw.parsers.stall.recorders import Progress
@@ -66,6 +67,8 @@ class Reading:
     """What is worth a look in results that are complete and not bad."""
     sources: tuple[intake.Source, ...] = ()
     """All texts, to read them again."""
+    family: Family | None = None
+    """Of the runs' fabric; None = there is no run, they differ, or other texts are beside."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +129,7 @@ def read(names: Sequence[str]) -> Reading:
     gaps = list(inputs.gaps)
     remarks: list[str] = []
     for source, reading in zip(sources, readings, strict=True):
-        if not any(source.path.is_relative_to(run) for run in runs):
+        if not _is_of_run(source, runs):
             gaps += reading.records.gaps
         if reading.text is not None:
             texts.append(reading.text)
@@ -161,6 +164,9 @@ def read(names: Sequence[str]) -> Reading:
     is_blank = all(reading.is_blank for reading in readings if reading.text is not None)
     is_known = bool(all_facts or results) or any(reading.is_known for reading in readings)
     is_good = not problems and all(reading.records.is_good for reading in readings)
+    families = {_family_of(run) for run in runs}
+    if len(families) != 1 or not all(_is_of_run(source, runs) for source in sources):
+        families = {None}
     return Reading(
         evidence,
         tuple(problems),
@@ -171,7 +177,12 @@ def read(names: Sequence[str]) -> Reading:
         is_good=is_good,
         remarks=tuple(remarks),
         sources=sources,
+        family=next(iter(families)),
     )
+
+
+def _is_of_run(source: intake.Source, runs: Iterable[str]) -> bool:
+    return any(source.path.is_relative_to(run) for run in runs)
 
 
 def with_unfinished_starts(reading: Reading) -> Reading:
@@ -207,6 +218,13 @@ def _names_a_start(source: intake.Source) -> bool:
     except (ReadError, UsageError):
         pass  # it stands among the problems already
     return False
+
+
+def _family_of(name: str) -> Family | None:
+    from busbw.assess.checks import load_plan
+    from busbw.store import run_directory
+
+    return load_plan(run_directory.open_existing(Path(name))).profile.family
 
 
 def _run_result(name: str) -> RunResult:

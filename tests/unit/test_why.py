@@ -10,6 +10,7 @@ import pytest
 
 from busbw.cli import main
 from busbw.cli.why_reading import read
+from busbw.fabrics import fabric
 from busbw.parsers.findings import catalogue
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"
@@ -449,6 +450,20 @@ def test_a_folder_of_runs_is_read_as_its_newest_run(
         assert out.split("\nread ")[0] == alone.split("\nread ")[0]
     _, out, _ = why(capsys, str(tmp_path / "runs"))
     assert f"1 other run of busbw: busbw why {tmp_path}/runs/20261126-slowed" in out
+
+
+def test_causes_of_other_fabrics_than_the_runs_own_are_not_guessed(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    (base,) = (each for each in bases.recorded() if each.name == "slowed")
+    run = str(base.written(tmp_path / "run").path)
+    assert read([run]).family == fabric.family("tcp")
+    _, out, _ = why(capsys, run, "--all")
+    _, of_roce, _ = why(capsys, run, "--all", "--fabric", "roce")
+    assert "low-bw-pfc-missing" in of_roce
+    assert "low-bw-pfc-missing" not in out
+    # Another text may be of another fabric.
+    assert read([run, write(tmp_path, "other.log", "ranks wait\n")]).family is None
 
 
 def test_of_a_run_in_an_archive_its_own_records_are_no_logs(
