@@ -166,12 +166,16 @@ class Console:
             return
         with self._lock:
             text, done = self._put(step, text)
-            self._reported = self._written = time.monotonic()
             if self._live is None:
-                self._write(step, text)
+                from busbw.run.context import Awaited
+
+                if not isinstance(text, Awaited):
+                    self._reported = self._written = time.monotonic()
+                    self._write(step, text)
                 if step not in _INSTANT:
                     self._step, self._text = step, text
                 return
+            self._reported = self._written = time.monotonic()
             if step in _INSTANT:
                 self._leave()
                 if text != "ended":

@@ -32,6 +32,10 @@ class Done(str):
     """The text of a launch that ended well."""
 
 
+class Awaited(str):
+    """What a step says of itself while it waits: no event, and no line where lines are written."""
+
+
 class End(str):
     """The text of a run's last event."""
 
@@ -58,8 +62,9 @@ def logged(run: RunDir, progress: Progress, now: Callable[[], str]) -> Progress:
     """The same callback, which also keeps each event in `events.jsonl`."""
 
     def keep(step: str, text: str) -> None:
-        size = {"size_bytes": text.size_bytes} if isinstance(text, Row) else {}
-        run.event(now(), step, _KINDS.get(type(text), "note"), text=text, **size)
+        if not isinstance(text, Awaited):
+            size = {"size_bytes": text.size_bytes} if isinstance(text, Row) else {}
+            run.event(now(), step, _KINDS.get(type(text), "note"), text=text, **size)
         progress(step, text)
 
     return keep

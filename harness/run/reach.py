@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from busbw import assess
 from busbw.checks import script
@@ -13,19 +13,22 @@ from busbw.checks.frame import families
 from busbw.fabrics import fabric
 from busbw.inventory.hostlist import fold
 from busbw.model import CommandResult
-from busbw.run.context import Context, Progress
+from busbw.run.context import Awaited, Context, Progress
 from busbw.store import artefacts
 from busbw.store.artefacts import PreflightArtefact, PreflightEntry, ReachArtefact
 from busbw.store.plan import RunPlan
 from busbw.store.run_directory import RunDir
 from busbw.transport import Transport
-from busbw.transport.fanout import Fleet, open_fleet
+from busbw.transport.fanout import Fleet, FleetEvent, Report, open_fleet
+from busbw.units import counted
 
 # Asking every node once: the script of all families of checks, and where its answers are kept.
 
 STRAGGLER_S = 60.0
 """How much longer than three quarters of the nodes, or all but one, the others may take. A node on which three tools
 hang needs 51 s; the script's own limit, every section at its own, is ten minutes and more."""
+_MOST_NAMED = 4
+"""Nodes without an answer that are named."""
 
 
 def ask(
@@ -58,7 +61,13 @@ def ask(
     }
     entries = []
     patience_s = STRAGGLER_S if within_s is None else None
-    for answer in context.fleet.run(commands, deadline_s=limit_s + 10, straggler_s=patience_s):
+    answers = context.fleet.run(
+        commands,
+        deadline_s=limit_s + 10,
+        straggler_s=patience_s,
+        on_event=_awaited(context.progress, commands),
+    )
+    for answer in answers:
         if isinstance(answer, CommandResult):
             path = f"raw/preflight/{answer.node}.txt"
             stderr = f"{path}.err" if answer.stderr else None
@@ -76,6 +85,20 @@ def ask(
     artefact = PreflightArtefact(boundary, tuple(entries))
     artefacts.keep(context.run, "preflight.json", artefact)
     return artefact
+
+
+def _awaited(progress: Progress, asked: Iterable[str]) -> Report:
+    """Tells which nodes have not answered yet, once they are few."""
+    open_nodes = dict.fromkeys(asked)
+
+    def heard(event: FleetEvent) -> None:
+        open_nodes.pop(event.node, None)
+        text = f"checking {counted(event.total, 'node')}"
+        if 0 < len(open_nodes) <= _MOST_NAMED:
+            text += f"; no answer yet: {fold(open_nodes)}"
+        progress("check", Awaited(text))
+
+    return heard
 
 
 @contextlib.contextmanager

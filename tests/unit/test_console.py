@@ -17,7 +17,7 @@ from waiting import PATIENCE_S, wait_until
 from busbw.cli import console
 from busbw.cli.console import Console
 from busbw.reports.terminal import Line
-from busbw.run.context import Done, Row
+from busbw.run.context import Awaited, Done, Row
 
 STAMP = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ"
 SHOW = """
@@ -97,6 +97,24 @@ with Console(quiet=False) as console:
     output = re.sub(r"\x1b\[[\d;?]*\w", "", in_a_terminal({"NO_COLOR": "1"}, program))
     assert re.search(r"✓ proof +\d", output)
     assert not re.search(r"✓ all-reduce", output)
+
+
+def test_a_heartbeat_names_what_is_awaited_which_has_no_line_of_its_own(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    seen: list[str] = []
+    with Console(quiet=False, heartbeat_s=0.2) as console:
+        console.progress("check", "checking 16 nodes")
+        console.progress("check", Awaited("checking 16 nodes; no answer yet: n7"))
+
+        def beat() -> bool:
+            seen.append(capsys.readouterr().err)
+            return "still running" in "".join(seen)
+
+        wait_until(beat, "a heartbeat")
+    first, second, *_ = "".join(seen).splitlines()
+    assert first.endswith("checking 16 nodes")
+    assert second.endswith("last: checking 16 nodes; no answer yet: n7")
 
 
 def test_a_silent_step_gets_a_heartbeat_that_says_how_long_and_a_quiet_console_says_nothing(
