@@ -87,9 +87,9 @@ def ask(
     return artefact
 
 
-def _awaited(progress: Progress, asked: Iterable[str]) -> Report:
+def _awaited(progress: Progress, nodes: Iterable[str]) -> Report:
     """Tells which nodes have not answered yet, once they are few."""
-    open_nodes = dict.fromkeys(asked)
+    open_nodes = dict.fromkeys(nodes)
 
     def heard(event: FleetEvent) -> None:
         open_nodes.pop(event.node, None)
