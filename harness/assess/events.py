@@ -23,6 +23,6 @@ def finished(run: RunDir) -> str | None:
     return ends[-1] if ends and isinstance(ends[-1], str) else None
 
 
-def is_cut_short(run: RunDir) -> bool:
-    """It began and did not come to its end. A run without a log says neither."""
-    return finished(run) is None and any(True for _ in logged(run))
+def is_logged(run: RunDir) -> bool:
+    """Whether there is an event at all."""
+    return any(True for _ in logged(run))

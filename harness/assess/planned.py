@@ -98,8 +98,10 @@ def _survey_not_run(run: RunDir, plan: RunPlan, launches: tuple[Launch, ...]) ->
     what would have been their reference is not known, nor who is slow."""
     if plan.playbook.survey.when != "always" or not launches or any(_not_run(plan, launches)):
         return
-    if len(launches[0].artefact.nodes) > 1 and events.is_cut_short(run):
+    if len(launches[0].artefact.nodes) > 1 and events.finished(run) is None:
         title = "the run was stopped before its survey ended"
+        if not events.is_logged(run):
+            title = "nothing shows that the survey ended: the run's log is missing"
         yield _finding("case-not-run", Status.UNKNOWN, title, "raw/events.jsonl")
 
 

@@ -112,13 +112,17 @@ def test_no_damaged_file_of_any_run_makes_its_verdict_better(
 
 
 @pytest.mark.parametrize("damage", ["truncated", "removed", "emptied"])
-def test_the_record_of_what_happened_decides_nothing(
+def test_without_the_record_of_its_end_a_run_with_a_survey_does_not_pass(
     whole: dict[str, bases.Base], tmp_path: Path, damage: str
 ) -> None:
     run = whole["healthy"].written(tmp_path)
-    before = assess.derive(run).verdict
+    assert assess.derive(run).verdict is Status.PASS
     damaged(run, GROWING, damage)
-    assert judged(run) == (before, "")
+    result = assess.derive(run)
+    assert result.verdict is Status.UNKNOWN
+    assert [each.id for each in result.findings if each.status is Status.UNKNOWN] == [
+        "case-not-run"
+    ]
 
 
 def test_a_judge_that_does_not_look_at_damage_is_caught(
