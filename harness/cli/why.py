@@ -17,6 +17,7 @@ from busbw.cli.why_end import with_missing_ends
 from busbw.cli.why_entries import entry, listing, unknown_id
 from busbw.cli.why_nodes import with_nodes
 from busbw.cli.why_reading import read, with_unfinished_starts
+from busbw.cli.why_runs import is_part_of_run
 from busbw.cli.why_text import answer, broken
 from busbw.cli.why_verdict import exit_status, with_findings, worth_showing
 from busbw.errors import ReadError, UsageError
@@ -92,7 +93,7 @@ def _diagnose(args: argparse.Namespace) -> int:
     if len(args.what) == 1 and Path(args.what[0]).is_dir():
         from busbw.triage.offline import is_collection
 
-        if is_collection(Path(args.what[0])):
+        if is_collection(Path(args.what[0])) and not is_part_of_run(Path(args.what[0])):
             from busbw.cli.why_live import offline
 
             return offline(args, args.what[0])

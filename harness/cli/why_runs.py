@@ -55,6 +55,10 @@ def _inputs(name: str) -> Inputs:
         if (folder / "raw" / "plan.json").is_file():
             return Inputs(_run_texts(str(folder)), (str(folder),))
     sources = intake.expand([name])
+    if is_part_of_run(path):
+        gap = f"{name}: only what the programs of this part of a run printed is read; the run has its verdict"
+        printed = (each for each in sources if _is_evidence(PurePosixPath(each.path.resolve())))
+        return Inputs(tuple(printed), gaps=(gap,))
     runs = {run for source in sources if (run := _run_of_record(source))}
     if not runs:
         return Inputs(sources)
@@ -69,6 +73,12 @@ def _inputs(name: str) -> Inputs:
     inside = [source for source in sources if newest in _folders(source)]
     gap = f"{newest}: only the output of this run's programs is read; its report has its verdict"
     return Inputs((*others, *_evidence(inside)), (), problems, (gap,))
+
+
+def is_part_of_run(path: Path) -> bool:
+    """A folder inside the `raw/` of a run."""
+    above = path.resolve().parents if path.is_dir() else ()
+    return any(each.name == "raw" and (each / "plan.json").is_file() for each in above)
 
 
 def _run_of_record(source: intake.Source) -> str:
@@ -101,5 +111,7 @@ def _evidence(sources: Iterable[intake.Source]) -> list[intake.Source]:
 
 def _is_evidence(path: PurePosixPath) -> bool:
     if "raw" not in path.parts or path.suffix not in _RUN_TEXTS or "preflight" in path.parts:
+        return False
+    if path.stem == "exit_status":  # how busbw asked for it
         return False
     return "nodes" not in path.parts[-3:-1] or "-build." in path.name

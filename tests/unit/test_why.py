@@ -452,6 +452,24 @@ def test_a_folder_of_runs_is_read_as_its_newest_run(
     assert f"1 other run of busbw: busbw why {tmp_path}/runs/20261126-slowed" in out
 
 
+def test_of_a_part_of_a_run_what_its_programs_printed_is_read(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not the records of busbw beside it, nor its looks at the ranks."""
+    (base,) = (each for each in bases.recorded() if each.name == "stalled")
+    cases = base.written(tmp_path / "run").path / "raw" / "cases"
+    part = next(path.parent for path in sorted(cases.glob("*/outcome.json")))
+    texts = read([str(part)]).evidence.texts
+    assert texts
+    own = (".json", "exit_status.err")
+    assert not [text.artefact for text in texts if text.artefact.endswith(own)]
+    status, out, _ = why(capsys, str(part))
+    assert status in (1, 3), out
+    assert "only what the programs of this part of a run printed is read" in out
+    monkeypatch.chdir(part)
+    assert len(read(["."]).evidence.texts) == len(texts)
+
+
 def test_causes_of_other_fabrics_than_the_runs_own_are_not_guessed(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
