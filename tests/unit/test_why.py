@@ -465,7 +465,9 @@ def test_of_a_part_of_a_run_what_its_programs_printed_is_read(
     assert not [text.artefact for text in texts if text.artefact.endswith(own)]
     status, out, _ = why(capsys, str(part))
     assert status in (1, 3), out
-    assert "only what the programs of this part of a run printed is read" in out
+    assert "exit_status" not in out
+    (gap,) = read([str(part)]).gaps
+    assert "the run has its verdict" in gap
     monkeypatch.chdir(part)
     assert len(read(["."]).evidence.texts) == len(texts)
 
