@@ -204,6 +204,17 @@ def test_a_command_with_less_time_than_the_deadline_keeps_its_own_words() -> Non
     assert answer.problem == "timed out after 0.2 s"
 
 
+def ending_when_closed(ended: threading.Event) -> type[FakeSession]:
+    """Sessions whose commands may end once one of them is closed."""
+
+    class Slow(FakeSession):
+        def close(self) -> None:
+            super().close()
+            ended.set()
+
+    return Slow
+
+
 def test_a_node_far_behind_the_others_is_given_up_and_keeps_its_output(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -211,10 +222,7 @@ def test_a_node_far_behind_the_others_is_given_up_and_keeps_its_output(
     monkeypatch.setattr("busbw.transport.fanout._CLOSE_S", 0.5)
     ended = threading.Event()
 
-    class Slow(FakeSession):
-        def close(self) -> None:
-            super().close()
-            ended.set()
+    slow = ending_when_closed(ended)
 
     def reach(node: Node, timeout_s: float) -> FakeSession:
         def act(command: Command) -> CommandResult:
@@ -223,7 +231,7 @@ def test_a_node_far_behind_the_others_is_given_up_and_keeps_its_output(
                 time.sleep(HANG_S)
             return CommandResult(node.name, command.argv, 0, b"early", b"", 1.0)
 
-        return Slow(node.name, act=act) if node.name in "de" else FakeSession(node.name)
+        return slow(node.name, act=act) if node.name in "de" else FakeSession(node.name)
 
     names = ("a", "b", "c", "d", "e", "f", "g", "h")
     with (
@@ -272,17 +280,14 @@ def test_without_three_quarters_of_the_answers_nobody_is_given_up() -> None:
 def test_of_two_or_three_nodes_the_one_that_hangs_behind_its_log_in_is_given_up(names: str) -> None:
     ended = threading.Event()
 
-    class Slow(FakeSession):
-        def close(self) -> None:
-            super().close()
-            ended.set()
+    slow = ending_when_closed(ended)
 
     def reach(node: Node, timeout_s: float) -> FakeSession:
         def act(command: Command) -> CommandResult:
             assert ended.wait(HANG_S)
             return CommandResult(node.name, command.argv, None, b"", b"", 1.0)
 
-        return Slow(node.name, act=act) if node.name == "b" else FakeSession(node.name)
+        return slow(node.name, act=act) if node.name == "b" else FakeSession(node.name)
 
     with (
         not_held_up(),
