@@ -56,6 +56,8 @@ _PASTE = 100
 _FATAL = (Role.CAUSE, Role.SECONDARY)
 _BEFORE_WORK = frozenset({"build", "launch", "init"})
 """Stages that end when a communicator is complete."""
+_LASTING = "preflight"
+"""The stage of what a node lacks: it still does when the job went on, and may fail it later."""
 _MOST_UNEXPLAINED = 3
 
 
@@ -136,7 +138,7 @@ def _weighed(
             clue.evidence.text, clue.place, course_of, is_starter
         ):
             weighed.append(each)
-        elif not _ends(known, clue):
+        elif not _ends(known, clue) or known.by_id[clue.symptom].stage == _LASTING:
             is_sign = clue.weight in STRONG
             weighed.append(
                 _Heard(replace(clue, weight=Weight.WEAK), each.origin) if is_sign else each

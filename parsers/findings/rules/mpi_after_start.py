@@ -4,8 +4,9 @@ A device list with a rank above 0 is printed after MPI_Init of all ranks, so the
 A killed rank takes mpirun's connections with it, and mpirun then reports what it could not unpack or
 reach in the words of a version mismatch.
 
-A row of results is printed after all ranks had waited for each other over MPI: its interfaces reach
-all nodes. What Open MPI cannot connect to after it, or loses, is a process that is gone.
+A row of results, and the end of NCCL's initialisation, are printed after all ranks had waited for each
+other over MPI: its interfaces reach all nodes. What Open MPI cannot connect to after it, or loses, is a
+process or a daemon that is gone.
 Written against btl/tcp of Open MPI 4.1 and 5.0.
 """
 
@@ -26,7 +27,7 @@ _RANK = Watch("rank", r"# +Rank +[1-9]\d* .*Pid +\d+ on ")
 _ERROR = Watch("error", r"ORTE_ERROR_LOG: |(?:PMIX|OPAL) ERROR: ")
 _RESULTS = Watch(
     "results",
-    r"^ *\d+ +\d+ +(?:b?float|half|double|u?int)\w* +(?:[a-z]\w* +)?(?:-?\d+ +)?\d+\.?\d* +\d+\.\d+ ",
+    r"- ?Init COMPLETE|^ *\d+ +\d+ +(?:b?float|half|double|u?int)\w* +(?:[a-z]\w* +)?(?:-?\d+ +)?\d+\.?\d* +\d+\.\d+ ",
 )
 _START = Watch("start", r"^# nThread \d|^# Collective test starting")
 _LOST = Watch(
@@ -35,6 +36,7 @@ _LOST = Watch(
     r"|Open MPI failed to TCP connect",
 )
 """Words of btl/tcp for a peer that does not answer, or no longer."""
+_LOST_DAEMON = Watch("daemon", r"(?:ORTE|PRTE) has lost communication with (?:a remote|its) daemon")
 _STREAMS = frozenset({"stdout.txt", "stderr.txt"})
 """Of one launch in a run directory."""
 
@@ -43,8 +45,8 @@ def _judge(view: View) -> Iterator[Clue]:
     rows, errors = view.sightings(_RANK.name), view.sightings(_ERROR.name)
     if errors and all(any(_is_later(error, row) for row in rows) for error in errors):
         yield rows[0].clue(_MISMATCH, Weight.EXCLUDES, "nccl-tests")
-    lost = view.sightings(_LOST.name)
-    row = _row_before(view, lost) if lost else None
+    lost, daemons = view.sightings(_LOST.name), view.sightings(_LOST_DAEMON.name)
+    row = _row_before(view, (*lost, *daemons)) if lost or daemons else None
     if row is not None:
         for prevented in _PREVENTED:
             yield row.clue(prevented, Weight.EXCLUDES, "nccl-tests")
@@ -90,6 +92,8 @@ _LOST_TEXT = (
     "[node2][[1,1],2][btl_tcp_endpoint.c:625:mca_btl_tcp_endpoint_start_connect] connect() to"
     " 10.77.0.2 failed: Connection refused (111)\n"
 )
+_COMPLETE_TEXT = "node1:41:42 [0] NCCL INFO comm 0x1 rank 0 nranks 2 cudaDev 0 - Init COMPLETE\n"
+_DAEMON_TEXT = "PRTE has lost communication with a remote daemon.\n"
 _START_TEXT = "# nThread 1 nGpus 1 minBytes 1048576 maxBytes 4194304\n"
 
 RULE = Rule(
@@ -97,9 +101,10 @@ RULE = Rule(
     conclusion=(
         "Errors of mpirun after the ranks joined one run come from its end: different versions of"
         " MPI would have kept it from starting. Connections that Open MPI loses or is refused after"
-        " rows of results are those of a process that is gone: a wrong interface lets no row through."
+        " rows of results or the end of NCCL's initialisation are those of a process or daemon that is"
+        " gone: a wrong interface lets no rank that far."
     ),
-    watches=(_RANK, _ERROR, _RESULTS, _START, _LOST),
+    watches=(_RANK, _ERROR, _RESULTS, _START, _LOST, _LOST_DAEMON),
     judge=_judge,
     fires=(
         Fires(_ROW_TEXT + _ERROR_TEXT, ((_MISMATCH, "excludes"),)),
@@ -107,6 +112,7 @@ RULE = Rule(
             _START_TEXT + _RESULTS_TEXT + _LOST_TEXT,
             (*((name, "excludes") for name in _PREVENTED), (_DEAD, "strong")),
         ),
+        Fires(_COMPLETE_TEXT + _DAEMON_TEXT, tuple((name, "excludes") for name in _PREVENTED)),
     ),
     silent=(
         _ERROR_TEXT + _ROW_TEXT,
@@ -114,6 +120,7 @@ RULE = Rule(
         _ERROR_TEXT,
         _LOST_TEXT,
         _LOST_TEXT + _RESULTS_TEXT,
+        _DAEMON_TEXT + _COMPLETE_TEXT,
         _RESULTS_TEXT + _START_TEXT + _LOST_TEXT,
     ),
 )

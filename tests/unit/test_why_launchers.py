@@ -1,0 +1,92 @@
+"""Composed outputs of launchers: which cause a job's end has, and where."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from busbw.cli import main
+
+BORDER = "-" * 74 + "\n"
+LOST_DAEMON = (
+    BORDER
+    + """PRTE has lost communication with a remote daemon.
+
+  HNP daemon   : [prterun-node1-9137@0,0] on node node1
+  Remote daemon: [prterun-node1-9137@0,2] on node node3
+
+This is usually due to either a failure of the TCP network
+connection to the node, or possibly an internal failure of
+the daemon itself. We cannot recover from this failure, and
+therefore will terminate the job.
+"""
+    + BORDER
+)
+EXIT_132 = (
+    BORDER
+    + """mpirun detected that one or more processes exited with non-zero status, thus causing
+the job to be terminated. The first process to do so was:
+
+  Process name: [[22222,1],3]
+  Exit code:    132
+"""
+    + BORDER
+)
+MEMLOCK = (
+    BORDER
+    + """The OpenFabrics (openib) BTL failed to initialize while trying to
+allocate some locked memory.  This typically can indicate that the
+memlock limits are set too low.  The failure occurred
+here:
+
+  Local host:    gpu-n17
+  Memlock limit: 65536
+"""
+    + BORDER
+)
+WORK = "".join(f"INFO  trainer: loaded shard {n} of 400 in 0.1 s\n" for n in range(200))
+
+
+@pytest.fixture
+def first_cause(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    """Finding and place of the first answer."""
+
+    def ask(text: str) -> tuple[str, str]:
+        path = tmp_path / "job.log"
+        path.write_text(text)
+        assert main(["why", str(path)]) in (1, 3)
+        answer = capsys.readouterr().out
+        cause = re.search(r"CAUSE \(\w+\) .*\[([\w-]+)\]", answer)
+        place = re.search(r"^  where +(.*)$", answer, re.MULTILINE)
+        return cause[1] if cause else "", place[1] if place else ""
+
+    return ask
+
+
+def test_a_daemon_lost_after_work_had_been_reached_over_the_interface(first_cause) -> None:
+    complete = "node1:41:42 [0] NCCL INFO comm 0x1 rank 0 nranks 2 cudaDev 0 - Init COMPLETE\n"
+    assert first_cause(LOST_DAEMON)[0] == "mpi-wrong-interface"
+    assert first_cause(complete + LOST_DAEMON) == ("node-unreachable", "node3")
+
+
+@pytest.mark.parametrize(
+    ("text", "place"),
+    [
+        ("srun: error: gpu-003: task 12: Illegal instruction (core dumped)\n", "rank 12, gpu-003"),
+        (EXIT_132, ""),
+    ],
+)
+def test_an_instruction_that_the_cpu_lacks(text: str, place: str, first_cause) -> None:
+    assert first_cause(text) == ("cpu-instruction-missing", place)
+
+
+def test_an_illegal_instruction_of_a_gpu_is_none_of_the_cpu(first_cause) -> None:
+    cause, _ = first_cause("RuntimeError: CUDA error: an illegal instruction was encountered\n")
+    assert cause != "cpu-instruction-missing"
+
+
+@pytest.mark.parametrize("end", ["", "srun: error: gpu-n17: task 3: Exited with exit code 1\n"])
+def test_what_a_node_lacks_it_still_lacks_after_200_lines(end: str, first_cause) -> None:
+    assert first_cause(MEMLOCK + WORK + end) == ("memlock-limit", "gpu-n17")
