@@ -10,7 +10,7 @@ from busbw import intake
 from busbw.cli.one_pass import OnePass
 from busbw.cli.pool import read_each
 from busbw.errors import UnknownLayout
-from busbw.parsers.findings import catalogue
+from busbw.parsers.findings import known_lines
 from busbw.parsers.logs import HEAD_BYTES, Document, Format, failure_lines, nccl_debug
 from busbw.parsers.logs.failure_lines import FailureLine
 from busbw.parsers.logs.formats import formats, formats_for, line_formats
@@ -132,7 +132,7 @@ def _failures(lines: OnePass, documents: Sequence[Document]) -> tuple[FailureLin
         is_quoted = line.line_no in quoted_lines or line.text.strip() in quoted
         if not is_quoted and "NCCL WARN " not in line.text:
             failures.append(line)
-    known = catalogue.no_failures([line.text for line in failures])
+    known = known_lines.no_failures([line.text for line in failures])
     return tuple(line for line in failures if line.text not in known)
 
 
@@ -175,5 +175,5 @@ def _is_bad(document: Document) -> bool:
     """It has an error that the catalogue does not know to be harmless. What NCCL's log says of a
     setting or a condition is no error either."""
     if document.kind == nccl_debug.FORMAT.name:
-        return not catalogue.no_failures(document.faults).issuperset(document.faults)
-    return not all(map(catalogue.is_remark, document.faults))
+        return not known_lines.no_failures(document.faults).issuperset(document.faults)
+    return not all(map(known_lines.is_remark, document.faults))

@@ -13,152 +13,18 @@ from __future__ import annotations
 
 import functools
 import importlib.resources
-import operator
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import NamedTuple
 
 from busbw import codec
 from busbw.errors import ReadError
 from busbw.model import Finding, Fix
+from busbw.parsers.findings import expr
 from busbw.parsers.findings.gpu_words import Gpus, fixes_for
-from busbw.parsers.logs.scan_sieve import branches_of
 from busbw.table_cache import cached
-
-# The closed expression language of the catalogue: comparisons of named values, joined by
-# `and`. Parsed, never evaluated as code.
-#
-#     expression  =  comparison { "and" comparison }
-#     comparison  =  NAME OP term            OP is one of  <  <=  >  >=  ==  !=
-#     term        =  number | "true" | "false" | NAME | number "*" NAME | text
-#
-# After == and != a word is text (`state == INIT`) unless it has an underscore (`fm_version !=
-# driver_version`); after the others it is
-# always a name. A comparison with a name that the record does not have is unknown (None), neither
-# true nor false: nothing is concluded from
-# what was not measured.
-
-Value = float | bool | str
-"""What a record holds under a name."""
-
-_NUMBER = r"[-+]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d+)?"
-_NAME = r"[A-Za-z_][A-Za-z0-9_]*"
-_COMPARISON = re.compile(rf"\s*({_NAME})\s*(<=|>=|==|!=|<|>)\s*(.+?)\s*\Z")
-_TERM_NUMBER = re.compile(rf"{_NUMBER}\Z")
-_TERM_SCALED = re.compile(rf"({_NUMBER})\s*\*\s*({_NAME})\Z")
-_TERM_NAME = re.compile(rf"{_NAME}\Z")
-_TERM_TEXT = re.compile(r"[A-Za-z][\w ./-]*\Z")
-
-_ORDERED: Mapping[str, Callable[[float, float], bool]] = {
-    "<": operator.lt,
-    "<=": operator.le,
-    ">": operator.gt,
-    ">=": operator.ge,
-}
-
-
-@dataclass(frozen=True, slots=True)
-class Comparison:
-    """`name OP term`."""
-
-    name: str
-    op: str
-    constant: Value
-    """The term, where `reference` is None."""
-    reference: str | None = None
-    """The name whose value is the term."""
-    factor: float = 1.0
-    """Multiplies the value of `reference`."""
-
-
-@dataclass(frozen=True, slots=True)
-class Expression:
-    """Comparisons that must all hold."""
-
-    text: str
-    comparisons: tuple[Comparison, ...]
-
-    def names(self) -> tuple[str, ...]:
-        """The names it reads, left and right, in the order written."""
-        pairs = ((comparison.name, comparison.reference) for comparison in self.comparisons)
-        return tuple(name for pair in pairs for name in pair if name is not None)
-
-
-def parse_expression(text: str) -> Expression:
-    """An expression from its text.
-
-    >>> parse_expression("busbw < 200 and same_leaf_ratio > 1.3*cross_leaf_ratio").names()
-    ('busbw', 'same_leaf_ratio', 'cross_leaf_ratio')
-
-    Raises:
-        ValueError: the text is not of the grammar; the message quotes the part that is not.
-    """
-    return Expression(
-        text, tuple(_comparison(part) for part in re.split(r"\s+and\s+", text.strip()))
-    )
-
-
-def _comparison(text: str) -> Comparison:
-    match = _COMPARISON.match(text)
-    if not match:
-        raise ValueError(f"expected NAME OP VALUE, found {text!r}")
-    name, op, term = match.groups()
-    if term in ("true", "false"):
-        return Comparison(name, op, term == "true")
-    if _TERM_NUMBER.match(term):
-        return Comparison(name, op, float(term))
-    scaled = _TERM_SCALED.match(term)
-    if scaled:
-        return Comparison(name, op, "", scaled[2], float(scaled[1]))
-    if _TERM_NAME.match(term) and (op in _ORDERED or "_" in term):
-        return Comparison(name, op, "", term)
-    if op in _ORDERED or not _TERM_TEXT.match(term):
-        raise ValueError(
-            f"expected a number, true, false, a name, a word or NUMBER*NAME, found {term!r}"
-        )
-    return Comparison(name, op, term)
-
-
-def evaluate(expression: Expression, record: Mapping[str, Value]) -> bool | None:
-    """Whether all comparisons hold of the record. None = not decidable: a name is missing and
-    nothing else is false.
-
-    >>> evaluate(parse_expression("state != ACTIVE"), {"state": "DOWN"}), evaluate(parse_expression("count < expected"), {"count": 7.0})
-    (True, None)
-    """
-    held = [_holds(comparison, record) for comparison in expression.comparisons]
-    if False in held:
-        return False
-    return None if None in held else True
-
-
-def _holds(comparison: Comparison, record: Mapping[str, Value]) -> bool | None:
-    if comparison.name not in record or (
-        comparison.reference is not None and comparison.reference not in record
-    ):
-        return None
-    left = record[comparison.name]
-    right = comparison.constant if comparison.reference is None else record[comparison.reference]
-    if not isinstance(right, str | bool):
-        right = right * comparison.factor
-    if comparison.op in _ORDERED:
-        if isinstance(left, str) or isinstance(right, str):
-            return None
-        return _ORDERED[comparison.op](float(left), float(right))
-    return (_text(left) == _text(right)) == (comparison.op == "==")
-
-
-def _text(value: Value) -> str:
-    """The value as == and != compare it: 1 and "1" are the same, true is not 1, words compare
-    without case."""
-    if isinstance(value, str):
-        return value.strip().casefold()
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    return repr(float(value)).removesuffix(".0")
 
 
 class Weight(StrEnum):
@@ -375,66 +241,6 @@ def _packaged() -> Catalogue:
     return assemble(entries)
 
 
-class _Sign(NamedTuple):
-    """One alternative of what an entry looks for in lines, by one text that such a line may have."""
-
-    literal: str
-    """Lower case; "" = it needs none that is known."""
-    regex: str
-
-
-@functools.cache
-def _signs_of(*roles: Role) -> tuple[_Sign, ...]:
-    """What entries of these roles look for in lines."""
-    names = "-".join(role.value for role in roles)
-    return cached(f"signs-{names}", functools.partial(_alternatives_of, roles))
-
-
-def _alternatives_of(roles: tuple[Role, ...]) -> tuple[_Sign, ...]:
-    regexes = []
-    for symptom in load().entries:
-        for signal in symptom.signals:
-            is_sign = symptom.role in roles and signal.weight is not Weight.EXCLUDES
-            if is_sign and signal.regex is not None:
-                regexes.append(signal.regex)
-    return tuple(
-        _Sign(literal.decode(), branch.text)
-        for branch in branches_of(regexes)
-        for literal in branch.literals or (b"",)
-    )
-
-
-@functools.cache
-def _compiled(regex: str) -> re.Pattern[str]:
-    return re.compile(regex, re.IGNORECASE | re.ASCII)
-
-
-def _looked_for(lines: Sequence[str], *roles: Role) -> frozenset[str]:
-    """The lines that an entry of these roles looks for. Most lines have none of the literals, and few
-    of the literals are in any of the lines: an expression is compiled for the first line that has one
-    of its own."""
-    text = "\n".join(lines).lower()
-    near = [sign for sign in _signs_of(*roles) if sign.literal in text]
-    found = set()
-    for line in lines:
-        low = line.lower()
-        regexes = (regex for literal, regex in near if literal in low)
-        if any(_compiled(regex).search(line) is not None for regex in regexes):
-            found.add(line)
-    return frozenset(found)
-
-
-def is_remark(line: str) -> bool:
-    """Whether the catalogue knows the line to be harmless."""
-    return bool(_looked_for((line,), Role.NOTE))
-
-
-def no_failures(lines: Sequence[str]) -> frozenset[str]:
-    """The lines that the catalogue knows as remarks, or as settings or conditions that cost bandwidth
-    and end nothing."""
-    return _looked_for(lines, Role.NOTE, Role.STATE)
-
-
 def entry(finding_id: str) -> Entry:
     """The entry of the packaged catalogue with that id.
 
@@ -603,7 +409,7 @@ def _wrong(entry_id: str, signal: Signal) -> list[str]:
         return [f"{entry_id}: a signal has either regex or expr"]
     try:
         if signal.expr is not None:
-            parse_expression(signal.expr)
+            expr.parse(signal.expr)
     except ValueError as error:
         return [f"{entry_id}: {error}"]
     return []

@@ -5,16 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from busbw.model import Evidence
-from busbw.parsers.findings.catalogue import (
-    Catalogue,
-    Expression,
-    Signal,
-    Value,
-    Weight,
-    evaluate,
-    parse_expression,
-)
+from busbw.parsers.findings import expr
+from busbw.parsers.findings.catalogue import Catalogue, Signal, Weight
 from busbw.parsers.findings.evidence import NO_PLACE, Clue, Fact
+from busbw.parsers.findings.expr import Expression, Value
 from busbw.text import whole_number
 
 _DISTINCTIONS = frozenset({"loss"})
@@ -34,13 +28,13 @@ def fact_clues(known: Catalogue, facts: Iterable[Fact]) -> tuple[Clue, ...]:
 
 
 def _signal_clues(entry_id: str, signal: Signal, text: str, facts: Iterable[Fact]) -> list[Clue]:
-    expression = parse_expression(text)
+    expression = expr.parse(text)
     clues = []
     for fact in facts:
         if not _is_source(fact.source, signal.source):
             continue
         values = fact.record()
-        result = evaluate(expression, values)
+        result = expr.evaluate(expression, values)
         weight = _weight(signal.weight, result, str(values.get("status")))
         if weight is not None:
             evidence = _fact_evidence(fact, expression)

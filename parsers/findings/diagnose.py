@@ -12,12 +12,13 @@ from typing import NamedTuple
 
 from busbw.model import Confidence, Evidence, Finding
 from busbw.parsers.findings import (
-    blocks,
     catalogue,
     courses,
     crashes,
     failures,
     guesses,
+    known_lines,
+    line_owners,
     makers,
     message_clues,
     recoveries,
@@ -118,7 +119,7 @@ def _heard(
         where = places(crash.text)
         clues.append(crash.clue(guesses.PROGRAM, Weight.WEAK, "program", where))
         origins.append(_CRASH)
-    clues = blocks.with_owners(evidence, clues)
+    clues = line_owners.with_owners(evidence, clues)
     return [
         _Heard(clue, origin)
         for clue, origin in zip(clues, origins, strict=True)
@@ -210,7 +211,7 @@ def _diagnosis(
 ) -> Diagnosis:
     """Findings and guesses with what they leave open."""
     stated = [each for each in findings if each.at_least_likely]
-    faults = [fault for fault in evidence.faults if not catalogue.is_remark(fault.text)]
+    faults = [fault for fault in evidence.faults if not known_lines.is_remark(fault.text)]
     unexplained: tuple[Evidence, ...] = ()
     if not any(each.evidence for each in stated):
         lines = dict.fromkeys(line.evidence() for line in failed.doubts)

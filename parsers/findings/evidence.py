@@ -13,7 +13,8 @@ from typing import Any, NamedTuple, overload
 
 from busbw.fabrics.fabric import Family
 from busbw.model import Evidence, Finding
-from busbw.parsers.findings.catalogue import Value, Weight
+from busbw.parsers.findings.catalogue import Weight
+from busbw.parsers.findings.expr import Value
 from busbw.parsers.logs.scan import Hit, Line
 
 KERNEL, RAS, RECORDER, COUNTER, PREFLIGHT, RESULT, LOG = (

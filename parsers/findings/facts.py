@@ -20,9 +20,9 @@ from busbw.model import (
 )
 from busbw.model.counters import CounterDelta, NicPort
 from busbw.parsers import tools
-from busbw.parsers.findings.catalogue import Value
 from busbw.parsers.findings.catalogue import load as load_catalogue
 from busbw.parsers.findings.evidence import COUNTER, RESULT, Fact
+from busbw.parsers.findings.expr import Value
 from busbw.parsers.stats import spikes, spread
 from busbw.parsers.tools.counters import IB_WORD_BYTES, LEVELS
 from busbw.text import whole_number

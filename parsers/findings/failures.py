@@ -6,7 +6,7 @@ import re
 from collections.abc import Collection, Iterable, Mapping
 from typing import NamedTuple
 
-from busbw.parsers.findings import catalogue, courses, crashes, signs
+from busbw.parsers.findings import courses, crashes, known_lines, signs
 from busbw.parsers.findings.catalogue import Catalogue, Role, Weight
 from busbw.parsers.findings.courses import Course
 from busbw.parsers.findings.evidence import Clue, EvidenceSet, Sighting, lines_of
@@ -57,7 +57,7 @@ def _may_end(line: Sighting, harmless: Collection[tuple[str, int | None]]) -> bo
     """It is no remark, no information, no echo of a setting and no source that a traceback quotes."""
     return not (
         (line.artefact, line.place.line_no) in harmless
-        or catalogue.is_remark(line.text)
+        or known_lines.is_remark(line.text)
         or signs.is_echo(line.text)
         or _STARTS.search(line.text)
         or crashes.is_frame(line.text)

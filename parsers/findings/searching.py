@@ -9,11 +9,11 @@ from __future__ import annotations
 import functools
 
 from busbw.parsers.findings import (
-    blocks,
     catalogue,
     courses,
     crashes,
     guesses,
+    line_owners,
     makers,
     message_clues,
     recoveries,
@@ -49,7 +49,7 @@ def _kept_longer() -> tuple[Pattern, ...]:
         *courses.patterns(),
         *crashes.patterns(),
         *failure_lines.patterns(),
-        *blocks.patterns(),
+        *line_owners.patterns(),
         *recoveries.patterns(),
     )
 

@@ -6,8 +6,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from busbw.model import Evidence, RasFinding, RasReport
-from busbw.parsers.findings.catalogue import Value
 from busbw.parsers.findings.evidence import Fact
+from busbw.parsers.findings.expr import Value
 from busbw.parsers.stall import ras, recorders
 from busbw.parsers.stall.ras import Member, Split, member_of
 from busbw.parsers.stall.recorders import GroupWait, Progress

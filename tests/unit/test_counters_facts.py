@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from busbw.model.counters import CounterDelta, NicPort
-from busbw.parsers.findings.catalogue import Value
 from busbw.parsers.findings.diagnose import EvidenceSet, diagnose
+from busbw.parsers.findings.expr import Value
 from busbw.parsers.findings.facts import NodeChanges, from_counters
 from busbw.parsers.tools import counters
 

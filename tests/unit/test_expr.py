@@ -2,7 +2,7 @@
 
 import pytest
 
-from busbw.parsers.findings import catalogue
+from busbw.parsers.findings import expr
 
 
 @pytest.mark.parametrize(
@@ -39,9 +39,9 @@ from busbw.parsers.findings import catalogue
     ],
 )
 def test_an_expression_is_true_false_or_unknown_as_the_record_says(
-    text: str, record: dict[str, catalogue.Value], expected: bool | None
+    text: str, record: dict[str, expr.Value], expected: bool | None
 ) -> None:
-    assert catalogue.evaluate(catalogue.parse_expression(text), record) is expected
+    assert expr.evaluate(expr.parse(text), record) is expected
 
 
 @pytest.mark.parametrize(
@@ -62,5 +62,5 @@ def test_what_is_not_of_the_grammar_is_refused_with_the_part_quoted(
     text: str, message: str
 ) -> None:
     with pytest.raises(ValueError, match=r"expected") as caught:
-        catalogue.parse_expression(text)
+        expr.parse(text)
     assert message in str(caught.value)

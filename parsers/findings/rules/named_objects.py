@@ -8,8 +8,9 @@ import re
 from collections.abc import Iterator
 
 from busbw.parsers.findings import signs
-from busbw.parsers.findings.catalogue import Role, Weight, is_remark, load
+from busbw.parsers.findings.catalogue import Role, Weight, load
 from busbw.parsers.findings.evidence import Clue, Place, View
+from busbw.parsers.findings.known_lines import is_remark
 from busbw.parsers.findings.line_roles import stated
 from busbw.parsers.findings.named_places import places
 from busbw.parsers.findings.rules import Fires, Rule, Watch
