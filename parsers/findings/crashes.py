@@ -17,6 +17,7 @@ True
 from __future__ import annotations
 
 import functools
+import itertools
 import re
 from collections.abc import Mapping, Sequence
 
@@ -83,16 +84,17 @@ def patterns() -> tuple[Pattern, ...]:
 def of_last_failure(evidence: EvidenceSet, course_of: Mapping[int, Course]) -> Sighting | None:
     """The exception with which the last failure of a job began: of the first text that has one.
     Right behind what a device reports it is none: it follows from that."""
-    exceptions: dict[int, list[Sighting]] = {}
-    for line in lines_of(evidence, EXCEPTION):
-        exceptions.setdefault(line.place.text, []).append(line)
     devices = [line.place for each in _device_patterns() for line in lines_of(evidence, each.id)]
-    for number, lines in sorted(exceptions.items()):
+    for number, lines in itertools.groupby(lines_of(evidence, EXCEPTION), _text_of):
         course = course_of[number]
-        first = first_of_last(lines, course.failures) if not course.finished else None
+        first = first_of_last(tuple(lines), course.failures) if not course.finished else None
         if first is not None and not any(_is_behind(first.place, each) for each in devices):
             return first
     return None
+
+
+def _text_of(line: Sighting) -> int:
+    return line.place.text
 
 
 def _is_behind(crash: Place, device: Place) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from busbw.parsers.findings import courses, crashes, known_lines, signs
@@ -39,18 +39,20 @@ def of(
     those that the job outlived or whose trouble is over."""
     harmless = _harmless(known, clues)
 
-    def left(patterns: Iterable[Pattern]) -> tuple[Sighting, ...]:
-        lines = {line for each in patterns for line in lines_of(evidence, each.id)}
-        kept = (
-            line
-            for line in lines
-            if _may_end(line, harmless)
-            and not courses.is_outlived(line.text, line.place, course_of)
-            and not recovered.is_over(line.text, line.place)
-        )
-        return tuple(sorted(kept, key=lambda line: line.place))
+    def left(patterns: Iterable[Pattern]) -> Iterator[Sighting]:
+        for line in (line for each in patterns for line in lines_of(evidence, each.id)):
+            if (
+                _may_end(line, harmless)
+                and not courses.is_outlived(line.text, line.place, course_of)
+                and not recovered.is_over(line.text, line.place)
+            ):
+                yield line
 
-    return Failures(left(failure_lines.patterns(words=False)), left(failure_lines.patterns()))
+    reported = dict.fromkeys(left(failure_lines.patterns(words=False)))
+    doubts = reported | dict.fromkeys(left(failure_lines.patterns(words=True)))
+    return Failures(
+        *(tuple(sorted(each, key=lambda line: line.place)) for each in (reported, doubts))
+    )
 
 
 def _may_end(line: Sighting, harmless: Collection[tuple[str, int | None]]) -> bool:

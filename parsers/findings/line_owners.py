@@ -85,7 +85,8 @@ def _hosts_of_ranks(evidence: EvidenceSet) -> Mapping[str, str]:
             members.setdefault(int(match["size"]), {})[f"rank {match['nccl']}"] = line.host
     hosts = members[max(members)] if members else {}
     for pattern in (_FAILED_TASK, _FAILED_HOST):
-        for _, (_, _, examples) in evidence.rows_of(pattern):
+        rows = (row for _, rows in evidence.rows_of(pattern) for row in rows)
+        for _, _, examples in rows:
             for _, text, after in examples:
                 host, rank = _HOST.search(text), _RANK.search(" ".join((text, *after)))
                 if host is not None and rank is not None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 from busbw import plugins
@@ -79,12 +79,11 @@ def view_for(rule: Rule, evidence: EvidenceSet, clues: tuple[Clue, ...], context
     """The view of one rule: of all lines those that it watches, in the order of the texts."""
     id_of = {watch.name: watch.pattern().id for watch in rule.watches}
 
-    @functools.cache
-    def sightings_of(watch: str) -> tuple[Sighting, ...]:
+    def each(watch: str) -> Iterator[Sighting]:
         return lines_of(evidence, id_of[watch])
 
     def has(watch: str) -> bool:
         return evidence.has(id_of[watch])
 
     names = tuple(text.artefact for text in evidence.texts)
-    return View(sightings_of, has, clues, evidence.facts, context, names)
+    return View(each, has, clues, evidence.facts, context, names)

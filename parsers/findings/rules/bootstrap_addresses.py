@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import ipaddress
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from busbw.parsers.findings.catalogue import Weight
 from busbw.parsers.findings.evidence import Clue, Sighting, View
@@ -44,7 +44,7 @@ _LOOPBACK = "127."
 
 def _judge(view: View) -> Iterator[Clue]:
     published: dict[str, tuple[str, Sighting]] = {}
-    for line in view.sightings(_USING.name):
+    for line in view.each(_USING.name):
         match = _PUBLISHED.search(line.text)
         if match and line.host is not None:
             published.setdefault(line.host, (match[2], line))
@@ -52,7 +52,7 @@ def _judge(view: View) -> Iterator[Clue]:
     yield from _between_hosts(published, reached=view.has(_COMPLETE.name))
     if failures:
         yield from _behind_the_first(view)
-        yield from _loopback(published, view.sightings(_RANKS.name))
+        yield from _loopback(published, view.each(_RANKS.name))
     yield from _unreachable_publisher(published, failures)
     for line in failures:
         peer = _PEER.search(line.text)
@@ -68,7 +68,7 @@ def _behind_the_first(view: View) -> Iterator[Clue]:
     """A virtual interface behind others in NCCL's list, where somebody could not connect: what the
     channels use decides."""
     used = set()
-    for line in view.sightings(_CHANNEL.name):
+    for line in view.each(_CHANNEL.name):
         used |= set(_SOCKET.findall(line.text))
     for line in view.sightings(_LIST.name):
         listed = set(_LISTED.findall(line.text))
@@ -93,7 +93,7 @@ def _unreachable_publisher(
 
 
 def _loopback(
-    published: dict[str, tuple[str, Sighting]], ranks: tuple[Sighting, ...]
+    published: dict[str, tuple[str, Sighting]], ranks: Iterable[Sighting]
 ) -> Iterator[Clue]:
     """A process that publishes a loopback address in a job of several hosts, where somebody could
     not connect."""

@@ -62,9 +62,11 @@ def _judge(view: View) -> Iterator[Clue]:
 def _worked(view: View, first: Sighting) -> bool:
     """Some lines of work before it, in the same text."""
     lines = 0
-    for line in view.sightings(_WORK.name):
-        if line.place.text == first.place.text and line.place < first.place:
-            lines += line.count
+    for line in view.each(_WORK.name):
+        if line.place >= first.place:
+            break
+        if line.place.text == first.place.text:
+            lines += line.line_count
     return lines >= _ENOUGH_WORK
 
 
@@ -77,13 +79,12 @@ def _queue_was_answered(view: View) -> bool:
 def _long_after_init(view: View, first: Sighting) -> bool:
     """More than a minute passed by the clock since the last initialisation."""
     failure = _clock(first)
-    lines = [line for each in _INIT for line in view.sightings(each.name)]
-    lines.sort(key=lambda line: line.place, reverse=True)
-    starts = map(_clock, lines)
-    last = next((start for start in starts if start is not None), None)
-    if failure is None or last is None:
+    if failure is None:
         return False
-    return (failure - last).total_seconds() > START_S
+    lines = (line for each in _INIT for line in view.each(each.name))
+    starts = ((line.place, start) for line in lines if (start := _clock(line)) is not None)
+    last = max(starts, default=None)
+    return last is not None and (failure - last[1]).total_seconds() > START_S
 
 
 def _clock(line: Sighting) -> datetime | None:

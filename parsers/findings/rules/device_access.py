@@ -22,7 +22,9 @@ _USING = Watch("using", r"NET/IB ?: Using +\[0\]")
 
 
 def _judge(view: View) -> Iterator[Clue]:
-    last = {line.process: line.place for line in view.sightings(_USING.name)}
+    if not view.has(_FAILED.name):
+        return
+    last = {line.process: line.place for line in view.each(_USING.name)}
     for line in view.sightings(_FAILED.name):
         where = places(line.text)
         if line.process in last and line.place < last[line.process]:

@@ -7,14 +7,19 @@ Truncated pastes imitate absence: only who states something else is taken as sil
 
 from __future__ import annotations
 
+import functools
+import itertools
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import Enum, auto
 
 from busbw.parsers.findings.catalogue import Weight
 from busbw.parsers.findings.evidence import Clue, Sighting, View
 from busbw.parsers.findings.rules import Fires, Rule, Watch
+
+_Statement = tuple[str | int, Sighting]
+"""A value, and the line that states it."""
 
 AGREE = (
     "NCCL_IB_DISABLE", "NCCL_NET", "NCCL_PROTO", "NCCL_ALGO", "NCCL_BUFFSIZE", "NCCL_NTHREADS", "NCCL_CUMEM_ENABLE", "NCCL_NVLS_ENABLE",
@@ -114,24 +119,29 @@ COMPARISONS = (
 
 
 def _judge(view: View) -> Iterator[Clue]:
-    speaking = {line.host for line in view.sightings(_OTHERS.name)} - {None}
+    speaking = {line.host for line in view.each(_OTHERS.name)} - {None}
     for each in COMPARISONS:
-        stated = []
-        for line in view.sightings(each.watch.name):
-            value = each.value(line.text)
-            if line.host is not None and value is not None:
-                stated.append((value, line))
-        different = _different(each.kind, stated)
+        stated = _Stated(functools.partial(_lines, view, each))
+        different = stated.different(each.kind)
         yield from _clues(each, different, stated)
-        silent = speaking - {line.host for _, line in stated}
-        if each.absent and stated and silent and not different:
-            for line in (line for _, line in stated[:2]):
+        silent = speaking - stated.by_host.keys()
+        if each.absent and stated.first and silent and not different:
+            for _, line in itertools.islice(_lines(view, each), 2):
                 yield from (line.clue(*clue, "nccl-log", line.hosts) for clue in each.absent)
-    for stated in _bare_versions(view):
-        yield from _clues(VERSION, _different(VERSION.kind, stated), stated)
+    for versions in _bare_versions(view):
+        stated = _Stated(versions.__iter__)
+        yield from _clues(VERSION, stated.different(VERSION.kind), stated)
 
 
-def _bare_versions(view: View) -> Iterator[list[tuple[str | int, Sighting]]]:
+def _lines(view: View, comparison: Comparison) -> Iterator[_Statement]:
+    """The lines of known hosts that state a value."""
+    for line in view.each(comparison.watch.name):
+        value = comparison.value(line.text)
+        if line.host is not None and value is not None:
+            yield value, line
+
+
+def _bare_versions(view: View) -> Iterator[list[_Statement]]:
     """The releases that the texts of one communicator state without a process: each is of the process
     that starts in its text."""
     if not view.has(_BARE_VERSION.name):
@@ -139,56 +149,67 @@ def _bare_versions(view: View) -> Iterator[list[tuple[str | int, Sighting]]]:
     processes: dict[str, str | None] = {}
     texts: dict[str, set[str]] = {}
     """Of each communicator."""
-    for line in view.sightings(_START.name):
+    for line in view.each(_START.name):
         processes.setdefault(line.artefact, line.process)
         comm = _COMMUNICATOR.search(line.text)
         if comm is not None:
             texts.setdefault(comm[1], set()).add(line.artefact)
     versions = [
-        (value, replace(line, process=processes[line.artefact]))
-        for line in view.sightings(_BARE_VERSION.name)
+        (value, line._replace(process=processes[line.artefact]))
+        for line in view.each(_BARE_VERSION.name)
         if line.artefact in processes and (value := VERSION.value(line.text)) is not None
     ]
     for own in texts.values():
         yield [(value, line) for value, line in versions if line.artefact in own]
 
 
-def _different(kind: Kind, stated: list[tuple[str | int, Sighting]]) -> list[Sighting]:
-    """The lines that show the difference; [] = there is none, or only one process speaks."""
-    if kind is Kind.MIXED:
-        return _mixed(stated)
-    first: dict[str | int, Sighting] = {}
-    for value, line in stated:
-        first.setdefault(value, line)
-    if len(first) < 2 or len({line.process for _, line in stated}) < 2:
-        return []
-    if kind is Kind.OTHER:
-        return list(first.values())
-    by_host: dict[str | None, tuple[int, Sighting]] = {}
-    for value, line in stated:
-        by_host.setdefault(line.host, (int(value), line))
-    most = max(value for value, _ in by_host.values())
-    return [line for value, line in by_host.values() if value < most]
+class _Stated:
+    """What the lines of one kind state, without the lines themselves: a thousand ranks print a hundred
+    each."""
+
+    def __init__(self, lines: Callable[[], Iterator[_Statement]]) -> None:
+        """lines: gives them once more, in order, each time."""
+        self._lines = lines
+        self.first: dict[str | int, Sighting] = {}
+        """The first line with each value."""
+        self.by_host: dict[str | None, _Statement] = {}
+        """The first of each host."""
+        self.hosts: dict[str | int | None, set[str]] = {}
+        """Of each value."""
+        self.values: dict[str | None, set[str | int]] = {}
+        """Of each process."""
+        for value, line in lines():
+            self.first.setdefault(value, line)
+            self.by_host.setdefault(line.host, (value, line))
+            self.hosts.setdefault(value, set()).update(line.hosts)
+            self.values.setdefault(line.process, set()).add(value)
+
+    def different(self, kind: Kind) -> list[Sighting]:
+        """The lines that show the difference; [] = there is none, or only one process speaks."""
+        if len(self.first) < 2:
+            return []
+        if kind is Kind.MIXED:
+            return self._mixed()
+        if len(self.values) < 2:
+            return []
+        if kind is Kind.OTHER:
+            return list(self.first.values())
+        most = max(int(value) for value, _ in self.by_host.values())
+        return [line for value, line in self.by_host.values() if int(value) < most]
+
+    def _mixed(self) -> list[Sighting]:
+        """The lines with the lower value of processes that have both."""
+        both = {process for process, values in self.values.items() if len(values) > 1}
+        if not both:
+            return []
+        return [line for value, line in self._lines() if not value and line.process in both]
 
 
-def _mixed(stated: list[tuple[str | int, Sighting]]) -> list[Sighting]:
-    """The lines with the lower value of processes that have both."""
-    values: dict[str | None, set[str | int]] = {}
-    for value, line in stated:
-        values.setdefault(line.process, set()).add(value)
-    return [line for value, line in stated if not value and len(values[line.process]) > 1]
-
-
-def _clues(
-    comparison: Comparison, lines: list[Sighting], stated: list[tuple[str | int, Sighting]]
-) -> Iterator[Clue]:
+def _clues(comparison: Comparison, lines: list[Sighting], stated: _Stated) -> Iterator[Clue]:
     """The lines, each with its host; what most hosts state places nothing."""
-    hosts: dict[str | int | None, set[str]] = {}
-    for value, line in stated:
-        hosts.setdefault(value, set()).update(line.hosts)
-    total = sum(map(len, hosts.values()))
+    total = sum(map(len, stated.hosts.values()))
     for line in lines:
-        own = hosts[comparison.value(line.text)]
+        own = stated.hosts[comparison.value(line.text)]
         where = tuple(sorted(own))
         if comparison.kind is not Kind.OTHER:
             where = line.hosts

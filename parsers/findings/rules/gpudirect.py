@@ -24,8 +24,8 @@ _WITHOUT = Watch(
 
 
 def _judge(view: View) -> Iterator[Clue]:
-    using = {line.host for line in view.sightings(_WITH.name)}
-    carrying = {line.host for line in view.sightings(_WITHOUT.name)}
+    using = {line.host for line in view.each(_WITH.name)}
+    carrying = {line.host for line in view.each(_WITHOUT.name)}
     for line in view.sightings(_DISABLED.name):
         if line.host in using or (line.host is None and using):
             continue
@@ -33,7 +33,7 @@ def _judge(view: View) -> Iterator[Clue]:
         weight = Weight.STRONG if line.host in carrying else Weight.WEAK
         yield line.clue("peermem-missing", weight, "nccl-log", line.hosts)
         yield line.clue("gdr-unsupported-platform", Weight.WEAK, "nccl-log", line.hosts)
-    for line in view.sightings(_WITHOUT.name):
+    for line in view.each(_WITHOUT.name):
         if line.host not in using:
             is_alone = bool(using) and line.host is not None
             weight = Weight.STRONG if is_alone else Weight.WEAK

@@ -8,7 +8,7 @@ others.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from busbw.parsers.findings.catalogue import Weight
 from busbw.parsers.findings.evidence import Clue, Sighting, View
@@ -18,14 +18,18 @@ _START = Watch("start", r"rank \d+ nranks \d+ .*- ?Init START")
 _COMPLETE = Watch("complete", r"rank \d+ nranks \d+ .*- ?Init COMPLETE")
 _RANK = re.compile(r"\brank (\d+) nranks (\d+) ")
 _COMM = re.compile(r"\bcommId (0x[0-9a-f]+)")
+_Communicator = tuple[str, int]
+"""Its id, and its size."""
 
 
 def _judge(view: View) -> Iterator[Clue]:
-    started = _ranks(view.sightings(_START.name))
-    complete = _ranks(view.sightings(_COMPLETE.name))
-    for comm, ranks in started.items():
-        nranks = comm[1]
-        if len(ranks) < 2 or complete.get(comm):
+    complete = {comm for _, comm, _ in _members(view.each(_COMPLETE.name))}
+    started: dict[_Communicator, dict[int, Sighting]] = {}
+    for line, comm, rank in _members(view.each(_START.name)):
+        if comm not in complete:
+            started.setdefault(comm, {}).setdefault(rank, line)
+    for (_, nranks), ranks in started.items():
+        if len(ranks) < 2:
             continue
         absent = sorted(set(range(nranks)) - set(ranks))
         # Of a few ranks out of many the others' logs were not given: that is no place to look at.
@@ -38,15 +42,12 @@ def _judge(view: View) -> Iterator[Clue]:
             yield line.clue("socket-ifname-mismatch", Weight.WEAK, "nccl-log", where)
 
 
-def _ranks(lines: tuple[Sighting, ...]) -> dict[tuple[str, int], dict[int, Sighting]]:
-    """(communicator, its size) → rank → line."""
-    communicators: dict[tuple[str, int], dict[int, Sighting]] = {}
+def _members(lines: Iterable[Sighting]) -> Iterator[tuple[Sighting, _Communicator, int]]:
+    """The lines that name a rank, each with its communicator and the rank."""
     for line in lines:
         rank, comm = _RANK.search(line.text), _COMM.search(line.text)
         if rank:
-            key = (comm[1] if comm else "", int(rank[2]))
-            communicators.setdefault(key, {}).setdefault(int(rank[1]), line)
-    return communicators
+            yield line, (comm[1] if comm else "", int(rank[2])), int(rank[1])
 
 
 def _line(rank: int, state: str) -> str:

@@ -48,7 +48,7 @@ def _judge(view: View) -> Iterator[Clue]:
     boots = view.sightings(_BOOT.name)
     times: Counter[tuple[str, str]] = Counter()
     for line in lines:
-        times[line.artefact, _interface(line)] += line.count
+        times[line.artefact, _interface(line)] += line.line_count
     for line in lines:
         interface = _interface(line)
         often = times[line.artefact, interface] >= _OFTEN

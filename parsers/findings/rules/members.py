@@ -67,7 +67,7 @@ def _is_given_twice(lines: tuple[Sighting, ...]) -> bool:
     for line in lines:
         pair = _NUMBERS.search(line.text)
         if pair:
-            seen[pair[1]] += line.count
+            seen[pair[1]] += line.line_count
             size = int(pair[2])
     twice = [rank for rank, count in seen.items() if count > 1]
     return len(twice) > 1 and len(seen) < size <= seen.total()

@@ -4,12 +4,14 @@ wrote the line.
 
 from __future__ import annotations
 
+import heapq
+import operator
 import re
 from collections.abc import Iterator
 
 from busbw.parsers.findings import signs
 from busbw.parsers.findings.catalogue import Role, Weight, load
-from busbw.parsers.findings.evidence import Clue, Place, View
+from busbw.parsers.findings.evidence import Clue, Place, Sighting, View
 from busbw.parsers.findings.known_lines import is_remark
 from busbw.parsers.findings.line_roles import stated
 from busbw.parsers.findings.named_places import places
@@ -45,9 +47,11 @@ _SOURCE = re.compile(
 _SURE = (Weight.STRONG, Weight.CERTAIN)
 
 
+_place = operator.attrgetter("place")
+
+
 def _judge(view: View) -> Iterator[Clue]:
-    lines = {line.place: line for watch in _FAILURES for line in view.sightings(watch.name)}
-    if not lines:
+    if not any(view.has(watch.name) for watch in _FAILURES):
         return
     # Their tables are not needed for a healthy text.
     from busbw.parsers.findings import similar
@@ -60,9 +64,13 @@ def _judge(view: View) -> Iterator[Clue]:
         judged.setdefault(clue.place, set()).add(clue.symptom)
         if clue.weight in _SURE or known[clue.symptom].role in _HARMLESS:
             settled.add(clue.place)
-    is_ours = any(similar.is_of_field(line.text) for line in lines.values())
-    for place in sorted(lines)[:_MOST_LINES]:
-        line = lines[place]
+    lines: dict[Place, Sighting] = {}
+    is_ours = False
+    for line in heapq.merge(*(view.each(watch.name) for watch in _FAILURES), key=_place):
+        if line.place in lines or len(lines) < _MOST_LINES:
+            lines[line.place] = line
+        is_ours = is_ours or similar.is_of_field(line.text)
+    for place, line in lines.items():
         if place in settled or (place in judged and _NCCL.search(line.text)):
             continue
         reading = sentences.read(_SOURCE.sub(" ", stated(line.text)))

@@ -7,6 +7,7 @@ mention.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 
 from busbw.fabrics.fabric import DataPath
@@ -30,11 +31,14 @@ _OFF = Watch(
 _INTRA_NODE = Watch("intra-node", r"via (?:P2P|SHM|direct shared memory)", keep=1)
 _INTER_NODE = Watch("inter-node", r"via NET/|failed ?: |retrying", enough=0)
 
+_SHOWN = 4
+"""Lines that are shown of many."""
+
 
 def _judge(view: View) -> Iterator[Clue]:
     if not view.has(_SOCKET.name):
         return
-    sockets = view.sightings(_SOCKET.name)
+    sockets = tuple(itertools.islice(view.each(_SOCKET.name), _SHOWN))
     if _is_intra_node(view):
         for entry in (
             "ib-not-detected",
@@ -63,11 +67,11 @@ def _is_intra_node(view: View) -> bool:
     """Channels were made, all of them inside one host: no network carries data."""
     if view.has(_INTER_NODE.name) or not view.has(_INTRA_NODE.name):
         return False
-    return len({line.host for line in view.sightings(_INTRA_NODE.name)} - {None}) < 2
+    return len({line.host for line in view.each(_INTRA_NODE.name)} - {None}) < 2
 
 
 def _clues(entry: str, lines: tuple[Sighting, ...]) -> Iterator[Clue]:
-    for line in lines[:4]:
+    for line in lines[:_SHOWN]:
         yield line.clue(entry, Weight.STRONG, "nccl-log", line.hosts)
 
 

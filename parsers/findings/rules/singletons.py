@@ -32,7 +32,7 @@ def _judge(view: View) -> Iterator[Clue]:
     lines = view.sightings(_ALONE.name)
     if view.sightings(_LAUNCH.name):
         lines = (*lines, *view.sightings(_ONE.name))
-    if sum(line.count for line in lines) > 1:
+    if sum(line.line_count for line in lines) > 1:
         yield lines[0].clue("mpi-singletons", Weight.STRONG, "mpirun")
 
 

@@ -82,7 +82,7 @@ def _judge(view: View) -> Iterator[Clue]:
     known = load().by_id
     signs = [clue for clue in view.clues if clue.weight is not Weight.EXCLUDES]
     causes = [each for each in signs if known[each.symptom].role is Role.CAUSE]
-    own = _of_own_code(lines, view.sightings(_FRAMES.name))
+    own = _of_own_code(lines, view.each(_FRAMES.name))
     surely_read = {each.place for each in causes if each.weight in _SURE}
     for place in sorted(own - surely_read):
         if place.text in ours:
@@ -105,12 +105,15 @@ def _judge(view: View) -> Iterator[Clue]:
 
 def _of_own_code(lines: Mapping[Place, Sighting], frames: Iterable[Sighting]) -> set[Place]:
     """Where exceptions stand that the user's own code raised: their innermost frame is in no library."""
+    near_of = {
+        place: [place._replace(line_no=place.line_no - back) for back in range(1, _NEAR + 1)]
+        for place, line in lines.items()
+        if _OWN.search(line.text) is not None
+    }
+    near_any = {each for near in near_of.values() for each in near}
+    numbered = {frame.place: frame for frame in frames if frame.place in near_any}
     own = set()
-    numbered = {frame.place: frame for frame in frames}
-    for place, line in lines.items():
-        if _OWN.search(line.text) is None:
-            continue
-        near = (place._replace(line_no=place.line_no - back) for back in range(1, _NEAR + 1))
+    for place, near in near_of.items():
         frame = next((numbered[each] for each in near if each in numbered), None)
         if frame is not None and _LIBRARY.search(frame.text) is None:
             own.add(place)

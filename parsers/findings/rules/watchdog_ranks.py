@@ -82,7 +82,7 @@ def _usual(works: list[tuple[str, str | None]]) -> tuple[str, str | None] | None
 def _started(view: View) -> dict[int, set[str]]:
     """Size of a communicator → its ranks that logged that it is complete."""
     started: dict[int, set[str]] = {}
-    for line in view.sightings(_STARTED.name):
+    for line in view.each(_STARTED.name):
         member = _MEMBER.search(line.text)
         if member:
             started.setdefault(int(member[2]), set()).add(member[1])
