@@ -198,7 +198,7 @@ OPENS = {
     "busbw.parsers.logs.failure_lines": "patterns of the package",
     "busbw.parsers.findings.things.table": "things of the package",
     "busbw.parsers.vocabulary.messages": "tables of the package",
-    "busbw.fabrics.fabric": "tables of the package",
+    "busbw.fabrics.profiles": "tables of the package",
     "busbw.playbook": "playbooks of the package",
     "busbw.run.controller": "the boot of this machine and its processes, from /proc",
     "busbw.run.binaries": "the payload of the package",

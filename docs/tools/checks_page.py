@@ -13,7 +13,7 @@ from collections.abc import Iterable
 import busbw.checks
 from busbw.checks import CONNECT, Check, Policy
 from busbw.checks.frame import families
-from busbw.fabrics import fabric
+from busbw.fabrics import profiles
 
 INTRODUCTION = """\
 # Checks
@@ -47,8 +47,8 @@ _FEW = 6
 def render() -> str:
     """The page."""
     demands = []
-    for name in fabric.names():
-        profile = fabric.load(name)
+    for name in profiles.names():
+        profile = profiles.load(name)
         checks = profile.checks
         demands.append((profile.name, Policy(profile.name, checks.required, checks.advisory)))
     lines = [

@@ -11,8 +11,8 @@ from typing import TypeVar
 import vendors
 
 from busbw.codec import load_yaml
-from busbw.fabrics import fabric
-from busbw.fabrics.fabric import (
+from busbw.fabrics import profiles
+from busbw.fabrics.profile import (
     Harmful,
     MpiOption,
     MustSee,
@@ -78,7 +78,7 @@ the run's own log decides them.
 
 def render() -> str:
     """The page; the same text for the same profiles."""
-    loaded = [fabric.load(name) for name in fabric.names()]
+    loaded = [profiles.load(name) for name in profiles.names()]
     parts = [_HEAD, *(_profile(each) for each in (*_bases(loaded), *loaded))]
     parts += [_never(loaded), _harmful(loaded)]
     parts += [_VENDORS, *(vendors.section(name) for name in sorted(vendors.by_profile()))]
@@ -87,15 +87,15 @@ def render() -> str:
 
 def _bases(loaded: Iterable[Profile]) -> list[Profile]:
     """The profiles that are only there to be extended."""
-    bases = (fabric.base(each.name) for each in loaded)
+    bases = (profiles.base(each.name) for each in loaded)
     found = {each.name: each for each in bases if each is not None}
-    return [found[name] for name in sorted(set(found) - set(fabric.names()))]
+    return [found[name] for name in sorted(set(found) - set(profiles.names()))]
 
 
 def _profile(each: Profile) -> str:
     """What a profile adds to the one that it extends, and what it replaces there."""
-    base = fabric.base(each.name)
-    chosen = each.name in fabric.names()
+    base = profiles.base(each.name)
+    chosen = each.name in profiles.names()
     after_title = "." if chosen else ", not to be chosen:"
     title = f"**{_plain(each.title)}**{after_title} {_plain(each.applies_to)}."
     lines = [f"## {each.name}", "", title]
@@ -107,7 +107,7 @@ def _profile(each: Profile) -> str:
         lines += ["", f"Each rank sources `{each.setup.path}`{need}: {why}."]
     if chosen:
         lines += ["", f"A proof launch must show: {_must_see(each.must_see)}."]
-    shown_by = [_sign(sign) for sign in fabric.signs().get(each.name, ())]
+    shown_by = [_sign(sign) for sign in profiles.signs().get(each.name, ())]
     if shown_by:
         lines += ["", f"Detected by: {'; or '.join(shown_by)}."]
     trials = _own(each.trials, base and base.trials)
@@ -223,7 +223,7 @@ def _harmful(loaded: Iterable[Profile]) -> str:
 @functools.cache
 def _keys() -> dict[str, str]:
     """`title, address` as a profile has it → the key in `sources.yaml`."""
-    path = Path(fabric.__file__).with_name("sources.yaml")
+    path = Path(profiles.__file__).with_name("sources.yaml")
     known = load_yaml(path.read_text(encoding="utf-8"), path.name, dict[str, dict[str, str]])
     return {f"{each['title']}, {each['address']}": key for key, each in known.items()}
 

@@ -9,8 +9,8 @@ from pathlib import Path
 
 from busbw import playbook
 from busbw.codec import load_yaml
-from busbw.fabrics import fabric
-from busbw.fabrics.fabric import Profile
+from busbw.fabrics import profiles
+from busbw.fabrics.profile import Profile
 from busbw.launch import FabricFacts
 from busbw.launch.env import Origins, resolve
 
@@ -100,7 +100,7 @@ def by_profile() -> dict[str, list[VendorFile]]:
 
 def section(name: str) -> str:
     """The profile beside its vendors' files, as Markdown: a row that stands in several files once."""
-    profile = fabric.load(name)
+    profile = profiles.load(name)
     lines, differing = [f"### {name} beside", ""], dict[Row, list[str]]()
     for file in by_profile()[name]:
         version = f", {file.version}" if file.version else ""

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from busbw.checks import NodeAnswer
-from busbw.fabrics.fabric import DataPath, Profile
+from busbw.fabrics.profile import DataPath, Profile
 from busbw.parsers.tools import rdma_sysfs
 
 _FAMILY, _INDEX = "NCCL_IB_ADDR_FAMILY", "NCCL_IB_GID_INDEX"

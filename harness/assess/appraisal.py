@@ -12,7 +12,7 @@ from busbw.assess.expectation import Hardware, NodeHardware, Outlook
 from busbw.assess.launches import Launch, over_all_nodes
 from busbw.assess.proof import Proof
 from busbw.checks import NodeAnswer
-from busbw.fabrics.fabric import Wire
+from busbw.fabrics.profile import Wire
 from busbw.model import CheckResult, Comparison, Confidence, Evidence, Finding, Status, Uncovered
 from busbw.model.history import ComparableRun
 from busbw.parsers import verdict

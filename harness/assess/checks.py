@@ -12,7 +12,7 @@ from busbw.checks import specification as demands
 from busbw.checks.frame import families
 from busbw.checks.software import facts
 from busbw.errors import RunDirError
-from busbw.fabrics.fabric import UNDETECTED
+from busbw.fabrics.profile import UNDETECTED
 from busbw.faults import Fault, attempt
 from busbw.inventory.hostlist import LEGAL_NAME
 from busbw.model import CheckResult, CommandResult, Evidence, Status

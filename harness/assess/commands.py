@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from busbw.assess import placeholders
 from busbw.errors import BusbwError
-from busbw.fabrics.fabric import DataPath
+from busbw.fabrics.profile import DataPath
 from busbw.inventory.hostlist import expand, fold
 from busbw.model import Cluster, Finding, Node, Uncovered
 from busbw.store.plan import RunPlan

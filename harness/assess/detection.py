@@ -12,8 +12,8 @@ from fnmatch import fnmatchcase
 from busbw.assess.expectation import NodeHardware, node_hardware
 from busbw.checks import NodeAnswer, read_answer
 from busbw.errors import UsageError
-from busbw.fabrics import fabric
-from busbw.fabrics.fabric import Ports, Sign
+from busbw.fabrics import profiles
+from busbw.fabrics.profile import UNDETECTED, Ports, Sign
 from busbw.inventory import fold
 from busbw.parsers.tools import os_facts, rdma_sysfs
 from busbw.parsers.tools.rdma_sysfs import SysfsDevice
@@ -89,7 +89,7 @@ def _of_node(answer: NodeAnswer, *, alone: bool) -> Guess:
     )
     fitting = [
         (name, sign)
-        for name, signs in fabric.signs().items()
+        for name, signs in profiles.signs().items()
         for sign in signs
         if all(_tests(sign, node))
     ]
@@ -151,11 +151,11 @@ def _ports(hardware: NodeHardware) -> str:
 def settled(plan: RunPlan, answers: tuple[NodeAnswer, ...]) -> RunPlan:
     """The plan with the profile that the answers decide; as it is where one was given, or nothing
     is decided."""
-    if plan.profile.name != fabric.UNDETECTED:
+    if plan.profile.name != UNDETECTED:
         return plan
     found = guess(answers)
     return (
-        dataclasses.replace(plan, profile=fabric.load(found.candidates[0]))
+        dataclasses.replace(plan, profile=profiles.load(found.candidates[0]))
         if len(found.candidates) == 1
         else plan
     )
@@ -168,9 +168,9 @@ def demand_profile(plan: RunPlan, answers: tuple[NodeAnswer, ...]) -> str:
         UsageError: nothing decides it; the candidates and the facts are listed.
     """
     found = guess(answers)
-    if plan.profile.name != fabric.UNDETECTED:
+    if plan.profile.name != UNDETECTED:
         return "; ".join(found.facts)
-    candidates = found.candidates or fabric.of_hardware()
+    candidates = found.candidates or profiles.of_hardware()
     raise UsageError(
         f"the nodes do not show which fabric they are on: it may be {' or '.join(candidates)}",
         seen="; ".join(found.facts),

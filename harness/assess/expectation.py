@@ -15,7 +15,8 @@ from dataclasses import dataclass
 
 from busbw.checks import NodeAnswer, read_answer, software
 from busbw.errors import UsageError
-from busbw.fabrics.fabric import Wire, carrier_by_fabric
+from busbw.fabrics.profile import Wire
+from busbw.fabrics.profiles import carrier_by_fabric
 from busbw.inventory import fold
 from busbw.model import Limit, Reference, Requirement
 from busbw.parsers.expect import baselines, cluster, judge

@@ -11,8 +11,8 @@ from busbw.assess.appraisal import Appraisal
 from busbw.assess.launches import Launch
 from busbw.checks import NodeAnswer
 from busbw.fabrics import nccl_settings
-from busbw.fabrics.fabric import carrier_by_fabric
 from busbw.fabrics.nccl_settings import names_devices
+from busbw.fabrics.profiles import carrier_by_fabric
 from busbw.inventory.hostlist import fold
 from busbw.model import Confidence, Evidence, Finding, NcclLog, ProcessFacts, Status
 from busbw.parsers.findings.catalogue import filled

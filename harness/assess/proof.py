@@ -16,7 +16,7 @@ from busbw.assess import counters
 from busbw.assess.expectation import NodeHardware
 from busbw.assess.launches import Launch
 from busbw.errors import ReadError
-from busbw.fabrics.fabric import MustSee
+from busbw.fabrics.profile import MustSee
 from busbw.inventory import fold
 from busbw.model import Confidence, Evidence, Finding, NcclLog, ProcessFacts, Status, Uncovered
 from busbw.model.counters import RailBytes

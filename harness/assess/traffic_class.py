@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from busbw.checks import NodeAnswer
-from busbw.fabrics.fabric import DataPath, Profile, Wire
+from busbw.fabrics.profile import DataPath, Profile, Wire
 from busbw.inventory.hostlist import fold
 from busbw.parsers.tools import mlnx_qos
 from busbw.parsers.tools.mlnx_qos import Qos

@@ -123,7 +123,7 @@ def _local(args: argparse.Namespace) -> int:
 def _plan(args: argparse.Namespace) -> RunPlan:
     """The plan of a run without cases."""
     from busbw.cli.console import now
-    from busbw.fabrics import fabric
+    from busbw.fabrics import profiles
     from busbw.run import planning
 
     options = planning.RunOptions(
@@ -142,7 +142,7 @@ def _plan(args: argparse.Namespace) -> RunPlan:
     if args.profile is None and plan.cluster.fabric is not None:
         # The playbook's fabric is what its benchmark runs over, and none runs here: what the nodes
         # have counts.
-        plan = dataclasses.replace(plan, profile=fabric.load(plan.cluster.fabric))
+        plan = dataclasses.replace(plan, profile=profiles.load(plan.cluster.fabric))
     return checking.without_cases(plan, plan.started)
 
 

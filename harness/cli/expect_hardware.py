@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from busbw.errors import UsageError
-from busbw.fabrics.fabric import carrier_by_fabric, intra_node_fabrics
+from busbw.fabrics.profiles import carrier_by_fabric, intra_node_fabrics
 from busbw.files import read_given
 from busbw.text import decoded
 from busbw.units import counted

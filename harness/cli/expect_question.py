@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from busbw.cli.options import require_positive
 from busbw.errors import UsageError
-from busbw.fabrics.fabric import carrier_by_fabric, intra_node_fabrics, network_fabrics
+from busbw.fabrics.profiles import carrier_by_fabric, intra_node_fabrics, network_fabrics
 
 if TYPE_CHECKING:
     from busbw.parsers.expect.cluster import Question

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from busbw.cli.expect_hardware import Described, of_run
 from busbw.errors import UsageError
-from busbw.fabrics.fabric import carrier_by_fabric
+from busbw.fabrics.profiles import carrier_by_fabric
 from busbw.units import counted
 
 if TYPE_CHECKING:

@@ -74,7 +74,7 @@ def run(args: argparse.Namespace) -> int:
     """Write it. 0 = written, 2 = no nodes were found, or the file is there already."""
     if args.propose is not None and args.out.exists() and not args.force:
         return _append(args.out, args.propose)
-    from busbw.fabrics import fabric
+    from busbw.fabrics import profiles
     from busbw.inventory import fold, own_text
     from busbw.store.run_directory import write_atomically
 
@@ -86,7 +86,7 @@ def run(args: argparse.Namespace) -> int:
         )
     cluster = _cluster(args)
     proposal = _proposal(args.propose) if args.propose is not None else ""
-    text = own_text.text(cluster, fabric.names()) + proposal
+    text = own_text.text(cluster, profiles.names()) + proposal
     write_atomically(args.out.absolute(), text.encode(), mode=0o666)
     count = len(cluster.nodes)
     where = "" if args.out == Path(_FILE) else f" -i {shlex.quote(str(args.out))}"

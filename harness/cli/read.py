@@ -92,11 +92,12 @@ def run(args: argparse.Namespace) -> int:
 def _with_contract(texts: Sequence[ReadText], contract: Path, fabric_name: str | None) -> int:
     """The texts, then the numbers of the contract. A text that is bad decides as without one."""
     from busbw.cli import read_contract
-    from busbw.fabrics import fabric
+    from busbw.fabrics import profiles
+    from busbw.fabrics.profile import DataPath
     from busbw.reports import terminal
 
     may_be_sockets = (
-        fabric_name is not None and fabric.family(fabric_name).data_path is fabric.DataPath.SOCKETS
+        fabric_name is not None and profiles.family(fabric_name).data_path is DataPath.SOCKETS
     )
     over_sockets = () if may_be_sockets else tuple(t.name for t in texts if _is_over_sockets(t))
 

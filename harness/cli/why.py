@@ -105,9 +105,9 @@ def _diagnose(args: argparse.Namespace) -> int:
         )
     family = None
     if args.fabric is not None:
-        from busbw.fabrics import fabric
+        from busbw.fabrics import profiles
 
-        family = fabric.family(args.fabric)
+        family = profiles.family(args.fabric)
     reading = read(args.what)
     texts = reading.evidence.texts
     if not texts and not reading.evidence.facts:

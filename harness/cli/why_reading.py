@@ -26,7 +26,7 @@ from busbw.parsers.nccl_tests.table import KIND
 from busbw.text import decoded
 
 if TYPE_CHECKING:
-    from busbw.fabrics.fabric import Family
+    from busbw.fabrics.profile import Family
     from busbw.model import RasReport, RunResult
     from busbw.parsers.nccl_tests.shape import Level
     from busbw.parsers.stall.recorders import Progress

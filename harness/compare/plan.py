@@ -11,8 +11,8 @@ from fnmatch import fnmatchcase
 from busbw.codec import unknown
 from busbw.compare.ab import CASE_NUMBERS, Setting, setting_text, with_setting
 from busbw.errors import UsageError
-from busbw.fabrics import fabric as fabrics
-from busbw.fabrics.fabric import Harmful, Profile
+from busbw.fabrics import profiles
+from busbw.fabrics.profile import UNDETECTED, Harmful, Profile
 from busbw.inventory import fold
 from busbw.launch import nccl_tests, variables
 from busbw.launch.env import STRAY_PREFIXES
@@ -136,8 +136,8 @@ def refuse_unsafe(settings: tuple[Setting, ...], fabric: Profile) -> None:
         UsageError: the first of them, with the reason and its source.
     """
     known: tuple[Profile, ...] = (fabric,)
-    if fabric.name == fabrics.UNDETECTED:
-        known = tuple(fabrics.load(name) for name in fabrics.names())
+    if fabric.name == UNDETECTED:
+        known = tuple(profiles.load(name) for name in profiles.names())
     harmful = [item for each in known for item in each.harmful]
     for name, value in dict.fromkeys(pair for setting in settings for pair in setting):
         harm = next((item for item in harmful if _matches(item, name, value)), None)

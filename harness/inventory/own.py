@@ -25,7 +25,7 @@ from pathlib import Path
 
 from busbw.codec import Document, Problem, Tree, from_tree, refuse, unknown
 from busbw.errors import InventoryError
-from busbw.fabrics.fabric import is_path
+from busbw.fabrics.profiles import is_path
 from busbw.inventory.hostlist import LEGAL_NAME, expand, fold, illegal
 from busbw.launch import variables
 from busbw.launch.choose import launchers

@@ -23,7 +23,7 @@ from pathlib import Path
 
 from busbw import codec
 from busbw.errors import LabError, UsageError
-from busbw.fabrics import fabric as profile
+from busbw.fabrics import profiles
 
 # Locked memory on nodes with invented hardware: where the kernel refuses the lab to raise the
 # limit, sessions are shown one that is not there.
@@ -356,9 +356,9 @@ def _problems(document: codec.Document[Persona]) -> Iterator[codec.Problem]:
         yield document.problem(("gpu_addresses",), "expected at least one GPU")
     if (file.adapters is None) != (not file.adapter_addresses):
         yield document.problem(("adapter_addresses",), "adapters and adapter_addresses go together")
-    if file.fabric not in profile.names():
+    if file.fabric not in profiles.names():
         yield document.problem(
-            ("fabric",), codec.unknown("fabric profile", file.fabric, profile.names())
+            ("fabric",), codec.unknown("fabric profile", file.fabric, profiles.names())
         )
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 
-from busbw.fabrics.fabric import MpiOption
+from busbw.fabrics.profile import MpiOption
 from busbw.model import BenchmarkCase, Invocation, Node, ResolvedVar, SetupScript, UnsetVar
 
 

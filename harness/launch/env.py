@@ -10,7 +10,7 @@ from string import Formatter
 
 from busbw.errors import UsageError
 from busbw.fabrics import nccl_settings
-from busbw.fabrics.fabric import Harmful, MpiOption, NeverSet, Profile, ProfileVar
+from busbw.fabrics.profile import Harmful, MpiOption, NeverSet, Profile, ProfileVar
 from busbw.launch import FabricFacts, variables
 from busbw.model import BenchmarkCase, ResolvedVar, Settings, SetupScript, UnsetVar
 from busbw.playbook import Playbook

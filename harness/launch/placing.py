@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from busbw import shell
 from busbw.errors import UsageError
-from busbw.fabrics.fabric import MpiOption
+from busbw.fabrics.profile import MpiOption
 from busbw.inventory.hostlist import LEGAL_NAME, fold, illegal
 from busbw.launch import LaunchRequest, MpiFacts
 from busbw.model import Invocation, Node

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 
-from busbw.fabrics.fabric import MpiOption
+from busbw.fabrics.profile import MpiOption
 from busbw.launch import FabricFacts
 from busbw.model import ResolvedVar
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Mapping
 
-from busbw.fabrics.fabric import MpiOption
+from busbw.fabrics.profile import MpiOption
 from busbw.inventory.hostlist import fold
 from busbw.launch.choose import launchers
 from busbw.model import Invocation

@@ -14,7 +14,8 @@ from pathlib import Path
 
 from busbw.codec import read_yaml, refuse, unknown
 from busbw.errors import PlaybookError
-from busbw.fabrics.fabric import ChecksPlan, of_emulated_hosts
+from busbw.fabrics.profile import ChecksPlan
+from busbw.fabrics.profiles import of_emulated_hosts
 from busbw.files import read_given
 from busbw.model import BenchmarkCase, Requirement, Settings, Sizes
 from busbw.playbook import specification

@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 from typing import Annotated, Literal, TypeVar
 
 from busbw.codec import Document, Path, Problem, Written, unknown
-from busbw.fabrics import fabric as profile
-from busbw.fabrics.fabric import ChecksPlan
+from busbw.fabrics import profiles
+from busbw.fabrics.profile import ChecksPlan
 from busbw.launch import nccl_tests, variables
 from busbw.model import BenchmarkCase, BinaryOptions, Collective, Sizes
 from busbw.playbook import contract, specification
@@ -252,8 +252,8 @@ def problems(document: Document[PlaybookForm]) -> Iterator[Problem]:
     if bad_script is not None:
         yield document.problem(("setup",), bad_script)
     for steps, fabric in ((("fabric",), file.fabric), (("lab", "fabric"), file.lab.fabric)):
-        if fabric is not None and fabric not in profile.names():
-            yield document.problem(steps, unknown("fabric profile", fabric, profile.names()))
+        if fabric is not None and fabric not in profiles.names():
+            yield document.problem(steps, unknown("fabric profile", fabric, profiles.names()))
     for repeat, steps in ((file.repeat, ("repeat",)), (file.lab.repeat, ("lab", "repeat"))):
         if repeat is not None and (repeat.most < 1 or repeat.budget <= 0):
             yield document.problem(steps, "most and budget of repeat must be more than 0")

@@ -11,8 +11,8 @@ from busbw.checks.frame import families
 from busbw.checks.software import NodeFacts
 from busbw.compare.ab import with_setting
 from busbw.errors import UsageError
-from busbw.fabrics import fabric
-from busbw.fabrics.fabric import LinkTool
+from busbw.fabrics import profiles
+from busbw.fabrics.profile import UNDETECTED, LinkTool
 from busbw.inventory.hostlist import fold
 from busbw.launch import SlurmFacts, env, pml
 from busbw.launch.choose import choose as choose_launcher
@@ -45,11 +45,11 @@ def dry_run(plan: RunPlan, benchmark: Benchmark, *, verbose: bool = False) -> st
     Raises:
         UsageError: no fabric is named, or the launcher cannot express a case.
     """
-    if plan.profile.name == fabric.UNDETECTED:
+    if plan.profile.name == UNDETECTED:
         raise UsageError(
             "a dry run contacts no node, so the fabric must be named",
             seen="no -p, and neither the inventory nor the playbook names one",
-            next_step=f"-p NAME, one of: {', '.join(fabric.names())}",
+            next_step=f"-p NAME, one of: {', '.join(profiles.names())}",
         )
     nodes = tuple(node.name for node in plan.cluster.nodes)
     place = _place(plan, benchmark, nodes)

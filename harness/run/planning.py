@@ -19,8 +19,8 @@ from busbw.compare import earlier
 from busbw.compare import plan as interleaving_plan
 from busbw.credentials import masked
 from busbw.errors import PlaybookError, UsageError
-from busbw.fabrics import fabric as profile
-from busbw.fabrics.fabric import ChecksPlan, Profile
+from busbw.fabrics import profiles
+from busbw.fabrics.profile import UNDETECTED, ChecksPlan, Profile, undetected
 from busbw.inventory import fold
 from busbw.inventory.hostlist import expand
 from busbw.lab import enter
@@ -296,7 +296,7 @@ def _what(options: RunOptions, cluster: Cluster) -> tuple[Profile, Playbook, Int
     _refuse_unknown_checks(f"playbook {book.name}", book.checks)
     _refuse_unknown_checks(f"profile {fabric.name}", fabric.checks)
     if cluster.invented and cluster.fabric is not None:
-        fabric = _with_invented(fabric, profile.load(cluster.fabric))
+        fabric = _with_invented(fabric, profiles.load(cluster.fabric))
     settings = interleaving_plan.settings(options.sweep)
     interleaving_plan.refuse_unsafe(settings, fabric)
     treatment = expand(options.treatment) if options.treatment else ()
@@ -362,7 +362,7 @@ def _with_launcher(cluster: Cluster, name: str | None) -> Cluster:
 
 def _fabric(name: str | None) -> Profile:
     """The fabric profile; None = the nodes will tell."""
-    return profile.undetected() if name is None else profile.load(name)
+    return undetected() if name is None else profiles.load(name)
 
 
 def _book(options: RunOptions, *, emulated: bool) -> Playbook:
@@ -421,7 +421,7 @@ def _seconds(option: str, text: str) -> float:
 
 def profile_note(plan: RunPlan) -> str:
     """The profile in words, with the site's file that extends it."""
-    if plan.profile.name == profile.UNDETECTED:
+    if plan.profile.name == UNDETECTED:
         return "the fabric profile is detected from the nodes' answers"
     site = plan.profile.site
     if site is None:

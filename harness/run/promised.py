@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from busbw.errors import PlaybookError, UsageError
-from busbw.fabrics.fabric import intra_node_fabrics, network_fabrics
+from busbw.fabrics.profiles import intra_node_fabrics, network_fabrics
 from busbw.model import Limit
 from busbw.model.requirement import Requirement
 from busbw.parsers.expect import baselines, cluster, hardware

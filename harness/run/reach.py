@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from busbw import assess
 from busbw.checks import script
 from busbw.checks.frame import families
-from busbw.fabrics import fabric
+from busbw.fabrics.profile import UNDETECTED
 from busbw.inventory.hostlist import fold
 from busbw.model import CommandResult
 from busbw.run.context import Awaited, Context, Progress
@@ -50,7 +50,7 @@ def ask(
     # Which fabric it is may be known from the answers alone: then everything is asked.
     every, policy = (
         families(),
-        (None if context.plan.profile.name == fabric.UNDETECTED else assess.policy(context.plan)),
+        (None if context.plan.profile.name == UNDETECTED else assess.policy(context.plan)),
     )
     limit_s = script.limit_s(script.sections(every, policy)) if within_s is None else within_s
     boundary = context.plan.run_id

@@ -6,7 +6,7 @@ import dataclasses
 
 from busbw import assess
 from busbw.assess import detection
-from busbw.fabrics import fabric
+from busbw.fabrics.profile import UNDETECTED
 from busbw.run.context import Context
 
 
@@ -17,7 +17,7 @@ def settle(context: Context) -> Context:
     Raises:
         UsageError: the answers fit no profile, or several.
     """
-    if context.plan.profile.name != fabric.UNDETECTED:
+    if context.plan.profile.name != UNDETECTED:
         return context
     plan = assess.load_plan(context.run)
     facts = detection.demand_profile(plan, assess.answers(context.run, plan))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from busbw.errors import RunDirError
-from busbw.fabrics.fabric import Profile
+from busbw.fabrics.profile import Profile
 from busbw.model import BenchmarkCase, Cluster, Requirement, Settings
 from busbw.parsers.logs.json_values import loaded
 from busbw.playbook import Playbook, specification

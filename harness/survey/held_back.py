@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 
 from busbw.assess.counter_texts import NodeTexts, of_case
 from busbw.assess.launches import Launch
-from busbw.fabrics.fabric import DataPath
+from busbw.fabrics.profile import DataPath
 from busbw.model.counters import CounterDelta
 from busbw.parsers.blame import held_back, priors
 from busbw.parsers.blame.blame import BlameOutcome

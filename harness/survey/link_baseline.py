@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 from busbw.codec import parse_json
 from busbw.errors import RunDirError
-from busbw.fabrics.fabric import LinkTool
+from busbw.fabrics.profile import LinkTool
 from busbw.model.links import PortFacts
 from busbw.parsers.blame.layer_breakdown import RailLink, pair_busbw
 from busbw.parsers.logs.json_values import items, loaded, mapping

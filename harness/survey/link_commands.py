@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from busbw.fabrics.fabric import LinkTool
+from busbw.fabrics.profile import LinkTool
 from busbw.model import Command
 
 FIRST_PORT = 18710

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from busbw.errors import RunDirError
-from busbw.fabrics.fabric import LinkTool
+from busbw.fabrics.profile import LinkTool
 from busbw.inventory import fold
 from busbw.model import Answer, Command, CommandResult
 from busbw.parsers.blame.blame import BlameOutcome

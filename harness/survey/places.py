@@ -6,7 +6,7 @@ from __future__ import annotations
 import dataclasses
 
 from busbw.checks import NodeAnswer, read_answer
-from busbw.fabrics.fabric import FlowHashing
+from busbw.fabrics.profile import FlowHashing
 from busbw.model import Cluster
 from busbw.model.topology import Topology
 from busbw.parsers.blame.parts import Fabric

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from busbw.assess.counter_texts import NodeTexts, of_case
 from busbw.assess.launches import Launch
-from busbw.fabrics.fabric import DataPath
+from busbw.fabrics.profile import DataPath
 from busbw.model import ComponentKind, Finding, Uncovered
 from busbw.parsers.blame import loss
 from busbw.parsers.blame.blame import BlameOutcome

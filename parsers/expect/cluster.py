@@ -11,7 +11,8 @@ import dataclasses
 from dataclasses import dataclass
 
 from busbw.errors import UsageError
-from busbw.fabrics.fabric import Wire, carrier_by_fabric
+from busbw.fabrics.profile import Wire
+from busbw.fabrics.profiles import carrier_by_fabric
 from busbw.model import Limit
 from busbw.parsers.expect import limits, link_rates, nccl_model
 from busbw.parsers.expect.hardware import Gpu, Nics

@@ -10,7 +10,7 @@ from __future__ import annotations
 import statistics
 from dataclasses import dataclass
 
-from busbw.fabrics.fabric import carrier_by_fabric
+from busbw.fabrics.profiles import carrier_by_fabric
 from busbw.model import Comparison, Reference, Status
 from busbw.parsers.expect.band import Band, band_at
 from busbw.parsers.expect.baselines import (

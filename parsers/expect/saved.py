@@ -12,7 +12,7 @@ from collections import Counter
 from dataclasses import dataclass, replace
 
 from busbw.errors import UsageError
-from busbw.fabrics.fabric import intra_node_fabrics, network_fabrics
+from busbw.fabrics.profiles import intra_node_fabrics, network_fabrics
 from busbw.inventory.hostlist import fold
 from busbw.model import Limit, Reference, Status
 from busbw.model.benchmark import BenchmarkResult

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from busbw.fabrics.fabric import families
+from busbw.fabrics.profiles import families
 from busbw.model import Confidence
 from busbw.parsers.findings.catalogue import Catalogue, Entry, EveryFabric, Weight
 from busbw.parsers.findings.evidence import KERNEL, NO_PLACE, Clue, Context, Place, source_kind

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, overload
 
-from busbw.fabrics.fabric import Family
+from busbw.fabrics.profile import Family
 from busbw.model import Evidence, Finding
 from busbw.parsers.findings.catalogue import Weight
 from busbw.parsers.findings.expr import Value

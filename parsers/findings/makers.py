@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from busbw.fabrics.fabric import families
+from busbw.fabrics.profiles import families
 from busbw.parsers.findings import gpu_words
 from busbw.parsers.findings.evidence import Context, EvidenceSet
 from busbw.parsers.findings.gpu_words import Gpus

@@ -16,7 +16,7 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from busbw.fabrics.fabric import families
+from busbw.fabrics.profiles import families
 from busbw.parsers.findings.catalogue import Entry, Role, load
 
 _SATURATION, _LENGTH = 1.2, 0.75

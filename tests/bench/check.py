@@ -32,7 +32,7 @@ from pathlib import Path
 
 from busbw.checks import Policy, script
 from busbw.checks.frame import families
-from busbw.fabrics import fabric
+from busbw.fabrics import profiles
 from busbw.model import Answer, Cluster, Command, CommandResult, Node
 from busbw.transport.choose import make
 from busbw.transport.fanout import open_fleet
@@ -47,7 +47,7 @@ _CLOCK = re.compile(r"^@@bench (?:begin \S+|done) (\d+\.\d+)$", re.M)
 
 def bundle() -> Command:
     """The script of all checks of the profile."""
-    wanted = fabric.load(PROFILE).checks
+    wanted = profiles.load(PROFILE).checks
     return script.build(
         families(), "bench", 120, policy=Policy(PROFILE, wanted.required, wanted.advisory)
     )

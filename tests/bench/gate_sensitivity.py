@@ -18,7 +18,7 @@ from busbw import playbook
 from busbw.assess import appraisal, expectation, gates, proof
 from busbw.assess.expectation import Hardware, NodeHardware, Outlook
 from busbw.assess.launches import Launch
-from busbw.fabrics import fabric as profile
+from busbw.fabrics import profiles
 from busbw.model import (
     BenchmarkCase,
     BenchmarkResult,
@@ -92,7 +92,7 @@ def fault_names(name: str) -> tuple[str, ...]:
 
 
 def _can(name: str, fault: str) -> bool:
-    must_see = profile.load(name).must_see
+    must_see = profiles.load(name).must_see
     return not (name == "tcp" and fault == sensitivity.TCP) and not (
         fault == sensitivity.NO_GPUDIRECT and not must_see.gdr
     )
@@ -117,7 +117,7 @@ def log_text(name: str, fault: str, bad: str) -> str:
         if name == "efa":
             lines.append(f"{head}NET/OFI Initializing aws-ofi-nccl 1.16.2")
         lines.append(f"{head}Using network {network}")
-        direct = profile.load(name).must_see.gdr and not (
+        direct = profiles.load(name).must_see.gdr and not (
             broken and fault in (sensitivity.NO_GPUDIRECT, sensitivity.TCP)
         )
         lines.append(
@@ -268,7 +268,7 @@ def judged(name: str, fault: str, rng: random.Random, *, proven: bool) -> Judged
     )
     outlooks = {"all-reduce": outlook(name)}
     proofs = proof.proofs(
-        profile.load(name).must_see,
+        profiles.load(name).must_see,
         log_of(name, fault, bad) if proven else None,
         2 * len(NODES),
         cluster(name).nodes,

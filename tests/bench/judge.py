@@ -86,7 +86,7 @@ def compose(path: Path, count: int) -> int:
     """A run directory with so many nodes' answers; their size in bytes."""
     from busbw import playbook
     from busbw.checks.frame import families
-    from busbw.fabrics import fabric
+    from busbw.fabrics import profiles
     from busbw.model import Cluster, Node
     from busbw.store import artefacts, run_directory
     from busbw.store.artefacts import PreflightArtefact, PreflightEntry, ReachArtefact
@@ -106,7 +106,7 @@ def compose(path: Path, count: int) -> int:
         started="2026-11-21T12:00:00Z",
         cluster=cluster,
         playbook=day_one,
-        profile=fabric.load("infiniband"),
+        profile=profiles.load("infiniband"),
         transport="ssh",
         overrides=(),
         stray=(),

@@ -19,7 +19,7 @@ import time
 from busbw import playbook
 from busbw.assess import links
 from busbw.checks.links import ALL_RAILS, BANDWIDTH, LATENCY
-from busbw.fabrics import fabric
+from busbw.fabrics import profiles
 from busbw.model import Cluster, Node, Status
 from busbw.parsers.blame.parts import Fabric
 from busbw.store.plan import SCHEMA, RunPlan
@@ -40,7 +40,7 @@ def plan_of(nodes: int, rails: int) -> RunPlan:
     members = tuple(Node(f"gpu{number:03}", rails=names) for number in range(1, nodes + 1))
     cluster = Cluster(members, members[0].name, "drawn")
     book = playbook.load("day-one")
-    return RunPlan(SCHEMA, "0", "r", "", cluster, book, fabric.load("infiniband"), "ssh")
+    return RunPlan(SCHEMA, "0", "r", "", cluster, book, profiles.load("infiniband"), "ssh")
 
 
 def drawn(

@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 import pytest
 
-from busbw.fabrics import fabric
+from busbw.fabrics import profiles
 from busbw.lab.state import LabState
 from busbw.launch import FabricFacts, LaunchRequest, MpiFacts
 from busbw.launch.env import mpi_options
@@ -38,7 +38,7 @@ def request(lab: LabState, names: tuple[str, ...]) -> LaunchRequest:
         binary="/bin/sh",
         env=(ResolvedVar("MARK", "two words; $(none)", "--env", "it must arrive as it is"),),
         mpi=MpiFacts(version[1], path, run_as_root=os.geteuid() == 0),
-        options=mpi_options(fabric.load("lab"), FabricFacts("eth0", ("eth0",))),
+        options=mpi_options(profiles.load("lab"), FabricFacts("eth0", ("eth0",))),
         ssh_agent=ssh_agent(None),
     )
 

@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from busbw.fabrics import fabric
+from busbw.fabrics import profiles
 from busbw.lab.state import LabState
 from busbw.launch import FabricFacts, LaunchRequest, MpiFacts
 from busbw.launch.env import mpi_options
@@ -46,7 +46,7 @@ def request(**changes: object) -> LaunchRequest:
         binary="/bin/sh",
         env=(),
         mpi=MpiFacts(version[1], path, run_as_root=os.geteuid() == 0),
-        options=mpi_options(fabric.load("lab"), FabricFacts("eth0", ("eth0",))),
+        options=mpi_options(profiles.load("lab"), FabricFacts("eth0", ("eth0",))),
         ssh_agent=ssh_agent(None),
     )
     return dataclasses.replace(plain, **changes)  # type: ignore[arg-type]  # fields by name

@@ -18,7 +18,7 @@ from pathlib import Path
 from busbw import assess, playbook
 from busbw.codec import dump_json, parse_json
 from busbw.errors import RunDirError
-from busbw.fabrics import fabric
+from busbw.fabrics import profiles
 from busbw.model import (
     BenchmarkCase,
     Cluster,
@@ -388,7 +388,7 @@ def healthy(book: Playbook | None = None) -> Recording:
         files[name] = dump_json(record).encode()
 
     cluster = Cluster(tuple(Node(name) for name in NODES), NODES[0], "-w node[1-4]")
-    profile = fabric.load("infiniband")
+    profile = profiles.load("infiniband")
     keep(
         "plan.json",
         RunPlan(

@@ -6,10 +6,10 @@ from pathlib import Path
 
 from planted import Recording, over_sockets, warned
 
-from busbw.fabrics import fabric
+from busbw.fabrics import profiles
 
 
 def test_a_profile_of_another_fabric(run: Recording, tmp_path: Path) -> None:
-    run.plan(profile=fabric.load("tcp"))
+    run.plan(profile=profiles.load("tcp"))
     run.edit("cases/proof/stdout.txt", over_sockets)
     warned(run.judged(tmp_path), "infiniband")

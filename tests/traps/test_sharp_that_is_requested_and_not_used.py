@@ -6,7 +6,7 @@ from pathlib import Path
 
 from planted import NODES, Recording, caught, environment
 
-from busbw.fabrics import fabric
+from busbw.fabrics import profiles
 
 
 def test_sharp_that_is_requested_and_not_used(run: Recording, tmp_path: Path) -> None:
@@ -18,7 +18,7 @@ def test_sharp_that_could_not_start_is_one_finding_with_its_reason(
     run: Recording, tmp_path: Path
 ) -> None:
     environment(run, "NCCL_COLLNET_ENABLE", "1")
-    run.plan(profile=fabric.load("infiniband-sharp"))
+    run.plan(profile=profiles.load("infiniband-sharp"))
     failed = "NET/IB/SHARP : SHARP coll init error: Cannot connect to sharp_am (-53)"
     lines = [
         f"{node}:{1000 + rank}:{1000 + rank} [{rank}] NCCL INFO {text}"

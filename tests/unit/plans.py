@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from busbw.fabrics.fabric import ChecksPlan, Profile
+from busbw.fabrics.profile import ChecksPlan, Profile
 from busbw.model import BenchmarkCase, Cluster
 from busbw.playbook import Playbook, SurveyPlan
 from busbw.store.plan import SCHEMA, RunPlan

@@ -14,7 +14,7 @@ from busbw.assess.appraisal import Appraisal
 from busbw.assess.expectation import Hardware, NodeHardware
 from busbw.assess.launches import Launch
 from busbw.checks import NodeAnswer, SectionOutput
-from busbw.fabrics.fabric import undetected
+from busbw.fabrics.profile import undetected
 from busbw.model import (
     BenchmarkCase,
     BenchmarkResult,

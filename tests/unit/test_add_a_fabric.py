@@ -11,8 +11,9 @@ from pathlib import Path
 import pytest
 from scratch_copy import ROOT, scratch_copy
 
-from busbw.fabrics import fabric
-from busbw.fabrics.fabric import LinkTool, Wire, carrier_by_fabric
+from busbw.fabrics import profiles
+from busbw.fabrics.profile import LinkTool, ProfileVar, Wire
+from busbw.fabrics.profiles import carrier_by_fabric
 from busbw.parsers.findings import catalogue
 from busbw.parsers.findings.catalogue import EveryFabric
 
@@ -75,14 +76,14 @@ def test_a_fabric_is_one_file(tmp_path: Path) -> None:
     assert copy.changed() == ["fabrics/slingshot.yaml"]
 
 
-@pytest.mark.parametrize("name", fabric.names())
+@pytest.mark.parametrize("name", profiles.names())
 def test_every_value_has_a_reason_and_a_source(name: str) -> None:
-    profile = fabric.load(name)
+    profile = profiles.load(name)
     values = [*profile.env, *profile.trials, *profile.never_set, *profile.harmful, *profile.mpi]
     values += [each for each in (profile.carrier, profile.flow_hashing) if each is not None]
 
     assert [each for each in values if not each.why.strip() or ", " not in each.source] == []
-    fields = {field.name for field in dataclasses.fields(fabric.ProfileVar)}
+    fields = {field.name for field in dataclasses.fields(ProfileVar)}
     assert {"why", "source", "since", "until"} <= fields
 
 
@@ -113,7 +114,7 @@ def test_what_the_published_fabrics_travel_on() -> None:
 
 
 def test_flows_are_hashed_on_plain_ethernet_only() -> None:
-    loaded = [fabric.load(name) for name in fabric.names()]
+    loaded = [profiles.load(name) for name in profiles.names()]
     hashed = {each.name for each in loaded if each.flow_hashing and each.flow_hashing.value}
     assert hashed == {
         "gcp-gib",
@@ -127,7 +128,7 @@ def test_flows_are_hashed_on_plain_ethernet_only() -> None:
         "tcp-100g",
         "thor2",
     }
-    assert fabric.load("nvlink-only").link_tool is LinkTool.NONE
+    assert profiles.load("nvlink-only").link_tool is LinkTool.NONE
 
 
 FABRICS = ROOT / "harness" / "fabrics"
@@ -153,7 +154,7 @@ OTHER_VOCABULARIES = {
 
 
 def test_only_the_yaml_of_a_fabric_names_it_to_decide_something() -> None:
-    words = {*fabric.names(), *fabric.families()}
+    words = {*profiles.names(), *profiles.families()}
     named: dict[str, set[str]] = {}
     for path in python_files():
         found = deciding_words(ast.parse(path.read_text())) & words
@@ -206,7 +207,7 @@ def deciding_words(tree: ast.Module) -> set[str]:
 
 
 def test_the_catalogue_names_known_families_only() -> None:
-    known = {*fabric.families(), *EveryFabric}
+    known = {*profiles.families(), *EveryFabric}
     unknown = {
         entry.id: set(entry.fabrics) - known
         for entry in catalogue.load().entries
@@ -216,6 +217,6 @@ def test_the_catalogue_names_known_families_only() -> None:
 
 
 def test_profiles_of_one_family_agree_on_it() -> None:
-    for name in fabric.names():
-        family = fabric.load(name).family
-        assert family is None or fabric.families()[family.name] == family
+    for name in profiles.names():
+        family = profiles.load(name).family
+        assert family is None or profiles.families()[family.name] == family

@@ -7,7 +7,7 @@ import pytest
 from busbw.assess import address_family
 from busbw.checks import NodeAnswer, SectionOutput
 from busbw.checks.rdma_rules import from_sysfs, port_gids
-from busbw.fabrics import fabric
+from busbw.fabrics import profiles
 from busbw.model import Node, Status
 from busbw.parsers.tools import rdma_sysfs
 
@@ -59,7 +59,7 @@ def test_a_port_needs_ipv4_unless_all_have_ipv6_alone(text: str, status: Status,
 def test_ipv6_rails_are_named_where_nccl_looks_for_ipv4(
     name: str, settings: dict[str, str], text: str, nodes: tuple[str, ...]
 ) -> None:
-    assert address_family.unasked(fabric.load(name), settings, (node(text),)) == nodes
+    assert address_family.unasked(profiles.load(name), settings, (node(text),)) == nodes
 
 
 def test_only_the_rails_of_the_inventory_count() -> None:
@@ -69,5 +69,5 @@ def test_only_the_rails_of_the_inventory_count() -> None:
 
 
 def test_the_profile_of_an_ipv6_fabric_asks_for_it() -> None:
-    settings = {item.name: item.value for item in fabric.load("coreweave-roce").env}
+    settings = {item.name: item.value for item in profiles.load("coreweave-roce").env}
     assert settings["NCCL_IB_ADDR_FAMILY"] == "AF_INET6"

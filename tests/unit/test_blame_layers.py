@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from busbw.fabrics.fabric import LinkTool
+from busbw.fabrics.profile import LinkTool
 from busbw.model import Component, ComponentKind, Status
 from busbw.parsers.blame.layer_breakdown import RailLink, compared, evidence, pair_busbw
 from busbw.parsers.nccl_tests.groups import GroupSample

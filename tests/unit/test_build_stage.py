@@ -22,7 +22,7 @@ from busbw.building.recipe import Benchmark, BuildOutcome, BuildPlan
 from busbw.checks import toolchain
 from busbw.checks.software import NodeFacts
 from busbw.errors import BuildError
-from busbw.fabrics import fabric
+from busbw.fabrics import profiles
 from busbw.model import BenchmarkCase, Cluster, Collective, Command, CommandResult, Node, Sizes
 from busbw.parsers.tools.open_mpi import MpiVersion
 from busbw.run import build as stage
@@ -128,7 +128,7 @@ def context(tmp_path: Path, here: Here) -> Iterator[tuple[Context, list[str]]]:
     plan = run_plan(
         cluster,
         book,
-        fabric.load("infiniband"),
+        profiles.load("infiniband"),
         run_id=run.run_id,
         started="2026-11-21T12:00:00Z",
         transport="local",

@@ -9,7 +9,7 @@ import pytest
 from plans import bare_playbook, run_plan
 
 from busbw import cli
-from busbw.fabrics import fabric
+from busbw.fabrics import profiles
 from busbw.model import BenchmarkCase, Cluster, Collective, Invocation, Node, Sizes
 from busbw.parsers import articles, cost
 from busbw.parsers.articles import Site, Workload
@@ -388,7 +388,11 @@ def a_run(
     run = run_directory.create(out, "2026-11-21T10:00:00Z", "p")
     cluster = Cluster(tuple(Node(name) for name in nodes), "n1", "-w", emulated=emulated)
     plan = run_plan(
-        cluster, book, fabric.load("infiniband"), run_id=run.run_id, started="2026-11-21T10:00:00Z"
+        cluster,
+        book,
+        profiles.load("infiniband"),
+        run_id=run.run_id,
+        started="2026-11-21T10:00:00Z",
     )
     artefacts.keep(run, "plan.json", plan)
     stdout = "cases/all-reduce/stdout.txt"

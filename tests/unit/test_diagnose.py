@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from busbw.fabrics.fabric import family
+from busbw.fabrics.profiles import family
 from busbw.model import (
     BenchmarkResult,
     BenchmarkRow,

@@ -11,7 +11,8 @@ import pytest
 from plans import run_plan
 
 from busbw import cli, playbook
-from busbw.fabrics import fabric as profile
+from busbw.fabrics import profiles
+from busbw.fabrics.profile import undetected
 from busbw.model import Cluster, Node
 from busbw.parsers.expect import baselines, judge
 from busbw.playbook import contract
@@ -482,7 +483,7 @@ def test_the_clauses_of_the_documentation_hold_the_same_form() -> None:
 def recorded(out: Path, answers: dict[str, dict[str, str]], *, fabric: str | None = None) -> Path:
     """A run directory with what nodes answered: composed sections in the form of the script."""
     nodes = tuple(Node(name) for name in answers)
-    named = profile.undetected() if fabric is None else profile.load(fabric)
+    named = undetected() if fabric is None else profiles.load(fabric)
     run = run_directory.create(out, "2026-11-21T10:00:00Z", "quick")
     book = playbook.load("quick")
     plan = run_plan(

@@ -15,8 +15,8 @@ import pytest
 from busbw import playbook
 from busbw.checks.frame import families
 from busbw.errors import PlaybookError
-from busbw.fabrics import fabric as profile
-from busbw.fabrics.fabric import Profile
+from busbw.fabrics import profiles
+from busbw.fabrics.profile import Profile
 
 VALIDATED = {
     ("gcp-tcpxo", "NCCL_PROTO"),
@@ -25,7 +25,7 @@ VALIDATED = {
 }
 """Values that do harm, or nothing, without what the profile is for: a vendor's plugin, SHARP."""
 PLACEHOLDERS = {"socket_ifname", "rails", "log_dir"}
-PROFILES = [profile.load(name) for name in profile.names()]
+PROFILES = [profiles.load(name) for name in profiles.names()]
 
 
 def ids(item: Profile) -> str:
@@ -33,7 +33,7 @@ def ids(item: Profile) -> str:
 
 
 def test_these_fabrics_are_known() -> None:
-    assert profile.names() == (
+    assert profiles.names() == (
         "azure-ib",
         "coreweave-ib",
         "coreweave-roce",
@@ -77,7 +77,7 @@ def test_no_profile_sets_what_must_never_be_set(fabric: Profile) -> None:
 
 @pytest.mark.parametrize("fabric", PROFILES, ids=ids)
 def test_no_profile_sets_a_value_that_is_known_to_do_harm(fabric: Profile) -> None:
-    common = profile.load("infiniband").harmful
+    common = profiles.load("infiniband").harmful
     cloud = {"gcp-tcpx", "gcp-tcpxo", "azure-ib"}
     for item in fabric.env:
         hits = [
@@ -159,8 +159,8 @@ def test_a_fabric_over_rdma_refuses_to_run_over_tcp() -> None:
 
 
 def test_what_a_profile_inherits_can_be_replaced_by_name() -> None:
-    plain = {item.name: item.value for item in profile.load("infiniband").env if not item.purposes}
-    azure = {item.name: item.value for item in profile.load("azure-ib").env if not item.purposes}
+    plain = {item.name: item.value for item in profiles.load("infiniband").env if not item.purposes}
+    azure = {item.name: item.value for item in profiles.load("azure-ib").env if not item.purposes}
     assert (plain["NCCL_SOCKET_IFNAME"], azure["NCCL_SOCKET_IFNAME"]) == (
         "={socket_ifname}",
         "eth0",
@@ -169,7 +169,7 @@ def test_what_a_profile_inherits_can_be_replaced_by_name() -> None:
 
 
 def test_the_lab_sets_no_variable_of_nccl_and_sends_only_the_data_over_its_links() -> None:
-    lab = profile.load("lab")
+    lab = profiles.load("lab")
     assert [(item.name, item.value) for item in lab.env] == [
         ("LAB_RAILS", "{rails}"),
         ("LAB_RAIL_BY_LOCAL_RANK", "1"),
@@ -185,13 +185,13 @@ def test_the_lab_sets_no_variable_of_nccl_and_sends_only_the_data_over_its_links
 
 def test_an_unknown_fabric_lists_the_known_ones() -> None:
     with pytest.raises(PlaybookError) as caught:
-        profile.load("infinband")
+        profiles.load("infinband")
     assert caught.value.what == "unknown fabric profile 'infinband'; did you mean 'infiniband'?"
 
 
 def test_what_is_only_there_to_be_inherited_cannot_be_chosen() -> None:
     with pytest.raises(PlaybookError):
-        profile.load("common")
+        profiles.load("common")
 
 
 def test_the_page_of_the_profiles_is_the_one_made_from_them() -> None:

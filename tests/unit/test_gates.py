@@ -14,7 +14,7 @@ from scripts import loaded
 from busbw.assess import appraisal, gates, proof
 from busbw.assess.expectation import NodeHardware, hardware_of, outlook
 from busbw.checks import NodeAnswer, SectionOutput
-from busbw.fabrics.fabric import MustSee
+from busbw.fabrics.profile import MustSee
 from busbw.model import (
     BenchmarkCase,
     Collective,

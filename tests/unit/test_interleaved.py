@@ -18,7 +18,8 @@ from busbw.compare import result as concluded
 from busbw.compare.ab import Slot
 from busbw.compare.comparable import Parts, diff
 from busbw.errors import UsageError
-from busbw.fabrics import fabric as profile
+from busbw.fabrics import profiles
+from busbw.fabrics.profile import UNDETECTED, undetected
 from busbw.model import (
     BenchmarkCase,
     BenchmarkResult,
@@ -387,21 +388,21 @@ def test_what_cannot_be_tried_is_refused(option: str, why: str) -> None:
         ("infiniband", "NCCL_IB_RETRY_CNT=13", "three-bit"),
         ("rocev2", "NCCL_CHUNK_SIZE=2097152", "wrong results"),
         ("infiniband", "NCCL_NET_GDR_LEVEL=SYS", "across the CPU"),
-        (profile.UNDETECTED, "NCCL_PROTO=LL128", "corrupts data"),
-        (profile.UNDETECTED, "CUDA_LAUNCH_BLOCKING=1", "deadlock"),
+        (UNDETECTED, "NCCL_PROTO=LL128", "corrupts data"),
+        (UNDETECTED, "CUDA_LAUNCH_BLOCKING=1", "deadlock"),
     ],
 )
 def test_unsafe_settings_are_refused_with_the_reason_from_the_fabrics_table(
     fabric: str, option: str, why: str
 ) -> None:
-    known = profile.undetected() if fabric == profile.UNDETECTED else profile.load(fabric)
+    known = undetected() if fabric == UNDETECTED else profiles.load(fabric)
     with pytest.raises(UsageError, match=why):
         plan.refuse_unsafe(plan.settings([option]), known)
 
 
 def test_what_tunes_without_harm_is_not_refused() -> None:
     expected = plan.settings(["NCCL_IB_QPS_PER_CONNECTION=2,4", "NCCL_PROTO=Simple"])
-    plan.refuse_unsafe(expected, profile.load("rocev2"))
+    plan.refuse_unsafe(expected, profiles.load("rocev2"))
 
 
 def test_turns_take_the_place_of_the_bandwidth_cases_and_settings_are_checked_for_wrong_data() -> (

@@ -6,7 +6,7 @@ from importlib import resources
 
 import pytest
 
-from busbw.fabrics import fabric
+from busbw.fabrics import profiles
 from busbw.inventory import fold, resolve
 
 FOLDER = resources.files("busbw.inventories")
@@ -31,7 +31,7 @@ def test_an_example_is_recognised_and_read_without_a_remark(
         fold(node.name for node in cluster.nodes),
         cluster.notes,
     ) == (True, nodes, ())
-    assert cluster.fabric is None or cluster.fabric in fabric.names()
+    assert cluster.fabric is None or cluster.fabric in profiles.names()
 
 
 def test_every_example_is_tried_here() -> None:

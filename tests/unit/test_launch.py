@@ -16,8 +16,8 @@ from busbw import playbook
 from busbw.checks.software import NodeFacts
 from busbw.cli.run_options import PMLS
 from busbw.errors import UsageError
-from busbw.fabrics import fabric
-from busbw.fabrics.fabric import MpiOption
+from busbw.fabrics import profiles
+from busbw.fabrics.profile import MpiOption
 from busbw.launch import (
     FabricFacts,
     LaunchRequest,
@@ -61,7 +61,7 @@ REQUEST = LaunchRequest(
     binary="/opt/all_reduce_perf",
     env=(NET, HCAS),
     mpi=FOUR,
-    options=env.mpi_options(fabric.load("infiniband"), BOND),
+    options=env.mpi_options(profiles.load("infiniband"), BOND),
     json_path="/run/out.json",
     ssh_agent="ssh -F /run/ssh_config",
     slurm=SlurmFacts("8812", ("gpu-001", "gpu-002", "gpu-003"), "pmix_v4"),
@@ -95,7 +95,7 @@ LAB = replace(
     head="node1",
     mpi=replace(FOUR, run_as_root=True),
     env=(),
-    options=env.mpi_options(fabric.load("lab"), FabricFacts("eth0", ("eth0",))),
+    options=env.mpi_options(profiles.load("lab"), FabricFacts("eth0", ("eth0",))),
     json_path=None,
     ssh_agent=ssh_agent("/lab/ssh_config"),
 )
@@ -109,7 +109,7 @@ def with_pml(
     profile: str = "infiniband",
 ) -> LaunchRequest:
     """A launch whose MPI uses that point-to-point layer."""
-    options = pml.options(chosen, env.mpi_options(fabric.load(profile), facts))
+    options = pml.options(chosen, env.mpi_options(profiles.load(profile), facts))
     resolved = pml.ucx_variables(chosen, variables, facts, mpi.path)
     return replace(REQUEST, mpi=mpi, env=resolved, options=options)
 
@@ -480,10 +480,10 @@ def test_the_command_line_offers_the_point_to_point_layers_there_are() -> None:
     assert PMLS == pml.CHOICES
 
 
-@pytest.mark.parametrize("name", fabric.names())
+@pytest.mark.parametrize("name", profiles.names())
 def test_no_parameter_and_no_variable_stands_twice_in_any_command_line(name: str) -> None:
     facts = FabricFacts("bond0", ("mlx5_0", "mlx5_1"), "2.27.5", "/tmp/log")
-    profile = fabric.load(name)
+    profile = profiles.load(name)
     book = replace(playbook.load("quick"), env=())
     variables = env.resolve(env.Origins(profile, book), CASE, facts).variables
     layers = (None, *pml.CHOICES)

@@ -8,8 +8,8 @@ import pytest
 
 from busbw import playbook
 from busbw.errors import UsageError
-from busbw.fabrics import fabric
-from busbw.fabrics.fabric import Profile, ProfileVar
+from busbw.fabrics import profiles
+from busbw.fabrics.profile import Profile, ProfileVar
 from busbw.launch import FabricFacts
 from busbw.launch.env import (
     Origins,
@@ -32,7 +32,7 @@ from busbw.model import (
 )
 from busbw.playbook import Playbook
 
-IB = fabric.load("infiniband")
+IB = profiles.load("infiniband")
 BOOK = dataclasses.replace(playbook.load("quick"), env=())
 CASE = BenchmarkCase("all-reduce", Collective.ALL_REDUCE, Sizes(8, 8))
 FACTS = FabricFacts("bond0", ("mlx5_0", "mlx5_3"), "2.27.5", "/tmp/log")
@@ -144,7 +144,7 @@ def test_only_a_profiles_values_yield_to_a_setup_script_and_never_those_of_the_l
 
 
 def test_the_playbooks_setup_script_wins_over_the_inventorys_that_over_the_profiles() -> None:
-    gib = fabric.load("gcp-gib")
+    gib = profiles.load("gcp-gib")
     book = dataclasses.replace(BOOK, setup="/opt/book.sh")
     assert setup_script(IB, BOOK) is None
     assert setup_script(gib, BOOK) == SetupScript(
@@ -180,7 +180,7 @@ def test_a_value_for_named_machines_is_set_on_those_alone(
     machine: str | None, rails: tuple[str, ...], expected: tuple[str | None, str]
 ) -> None:
     facts = dataclasses.replace(FACTS, machine=machine, rails=rails)
-    found = values(variables(fabric.load("oci"), BOOK, CASE, (), facts))
+    found = values(variables(profiles.load("oci"), BOOK, CASE, (), facts))
     assert found["NCCL_IB_TC"] == "41"
     assert found.get("NCCL_IB_QPS_PER_CONNECTION") == expected[0]
     assert found.get("NCCL_IB_HCA", "").startswith(expected[1])
@@ -188,7 +188,7 @@ def test_a_value_for_named_machines_is_set_on_those_alone(
 
 def test_groups_are_cut_by_the_case_alone() -> None:
     resolved = variables(
-        fabric.load("lab"),
+        profiles.load("lab"),
         BOOK,
         dataclasses.replace(CASE, split="DIV 2"),
         (("NCCL_TESTS_SPLIT", "MOD 8"),),
@@ -233,7 +233,7 @@ def test_a_value_is_set_for_the_versions_it_is_for(version: str | None, names: s
 
 
 def test_mca_parameters_are_filled_or_left_out() -> None:
-    lab = fabric.load("lab")
+    lab = profiles.load("lab")
     assert [
         (item.name, item.value) for item in mpi_options(lab, FabricFacts(None, ("eth0", "eth1")))
     ] == [
@@ -290,8 +290,8 @@ def test_settings_from_articles_that_do_harm_are_explained_and_still_set(
 
 
 def test_the_profiles_own_values_need_no_caution() -> None:
-    for name in fabric.names():
-        profile = fabric.load(name)
+    for name in profiles.names():
+        profile = profiles.load(name)
         assert cautions(profile, variables(profile, BOOK, CASE, (), FACTS)) == ()
 
 

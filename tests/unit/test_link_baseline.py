@@ -9,8 +9,8 @@ from plans import run_plan
 
 from busbw import playbook
 from busbw.errors import RunDirError
-from busbw.fabrics import fabric
-from busbw.fabrics.fabric import LinkTool
+from busbw.fabrics import profiles
+from busbw.fabrics.profile import LinkTool
 from busbw.model import Cluster, Node
 from busbw.parsers.blame import blame
 from busbw.parsers.blame.parts import Fabric
@@ -73,7 +73,7 @@ def tools(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_every_shipped_fabric_is_in_the_table() -> None:
-    assert tuple(TOOLS) == fabric.names()
+    assert tuple(TOOLS) == profiles.names()
 
 
 @pytest.mark.usefixtures("tools")
@@ -85,7 +85,7 @@ def test_every_rail_is_measured_by_the_tool_of_its_fabric(name: str, tmp_path: P
     started = "2026-11-20T13:12:00Z"
     run = run_directory.create(tmp_path / "runs", started, "day-one")
     plan = run_plan(
-        cluster, playbook.load("quick"), fabric.load(name), started=started, transport="local"
+        cluster, playbook.load("quick"), profiles.load(name), started=started, transport="local"
     )
     samples = tuple(
         GroupSample(pair, 1 << 30, (47.0, 47.1, 46.9), "raw/x", launch="survey-pairs-1")

@@ -19,8 +19,8 @@ from plans import run_plan
 from busbw import playbook
 from busbw.assess import links
 from busbw.cli.check_text import link_lines
-from busbw.fabrics import fabric
-from busbw.fabrics.fabric import LinkTool
+from busbw.fabrics import profiles
+from busbw.fabrics.profile import LinkTool
 from busbw.model import Cluster, Node, Status
 from busbw.model.links import PortFacts
 from busbw.run.context import Context
@@ -88,7 +88,7 @@ def plan_of(nodes: tuple[str, ...], rails: tuple[str, ...] = RAILS) -> RunPlan:
     members = tuple(Node(name, rails=rails) for name in nodes)
     cluster = Cluster(members, nodes[0], "test")
     book = playbook.load("day-one")
-    return run_plan(cluster, book, fabric.load("infiniband"))
+    return run_plan(cluster, book, profiles.load("infiniband"))
 
 
 @dataclass(frozen=True)

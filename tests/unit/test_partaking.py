@@ -12,7 +12,7 @@ from plans import run_plan
 from busbw import playbook
 from busbw.checks import NodeAnswer, SectionOutput, participation
 from busbw.errors import LaunchError
-from busbw.fabrics import fabric
+from busbw.fabrics import profiles
 from busbw.model import CheckResult, Cluster, Command, CommandResult, Node, Status
 from busbw.run import keys, participants
 from busbw.run.context import Context
@@ -123,7 +123,7 @@ def context(
     cluster = Cluster(tuple(Node(name) for name in names), names[0], "-w")
     book = playbook.load("quick", emulated=True)
     plan = run_plan(
-        cluster, book, fabric.load("tcp"), run_id=run.run_id, started="2026-11-21T12:00:00Z"
+        cluster, book, profiles.load("tcp"), run_id=run.run_id, started="2026-11-21T12:00:00Z"
     )
     fleet = SimpleNamespace(
         sessions=dict.fromkeys(names, Head(refused)),

@@ -10,7 +10,7 @@ import pytest
 from busbw import playbook
 from busbw.codec import dump_json, parse_json
 from busbw.errors import PlaybookError
-from busbw.fabrics import fabric
+from busbw.fabrics import profiles
 from busbw.model import BenchmarkCase, Collective, Sizes
 from busbw.playbook import ChecksPlan, Gate, Playbook, SurveyPlan
 from busbw.playbook.form import parse_sizes
@@ -114,7 +114,7 @@ def test_on_emulated_hosts_the_same_playbook_scales_itself_down() -> None:
 def test_a_playbook_that_comes_along_can_be_run_and_recorded(name: str, emulated: bool) -> None:
     book = playbook.load(name, emulated=emulated)
     assert parse_json(dump_json(book).encode(), Playbook) == book
-    assert book.fabric is None or book.fabric in fabric.names()
+    assert book.fabric is None or book.fabric in profiles.names()
     assert book.payload == ("lab" if emulated else "nccl-tests")
     by_id = {case.id: case for case in book.cases}
     judged = {

@@ -17,7 +17,7 @@ from busbw.checks import NodeAnswer, SectionOutput, occupied
 from busbw.checks.occupied import Occupant
 from busbw.checks.software import NodeFacts, facts
 from busbw.errors import BusyError
-from busbw.fabrics import fabric
+from busbw.fabrics import profiles
 from busbw.model import Cluster, Command, CommandResult, Node
 from busbw.run import occupants, participants
 from busbw.run.context import Context
@@ -76,7 +76,7 @@ def context(
     plan = run_plan(
         cluster,
         book,
-        fabric.load("tcp"),
+        profiles.load("tcp"),
         run_id=run.run_id,
         started="2026-11-21T12:00:00Z",
         force=force,

@@ -12,7 +12,8 @@ from plans import run_plan
 
 from busbw import assess
 from busbw.assess import commands, placeholders
-from busbw.fabrics import fabric
+from busbw.fabrics import profiles
+from busbw.fabrics.profile import undetected
 from busbw.model import (
     Cluster,
     Confidence,
@@ -45,7 +46,7 @@ def plan(**changes: object) -> RunPlan:
     made = run_plan(
         cluster,
         load("quick"),
-        fabric.undetected(),
+        undetected(),
         words=("-i", "cluster.yaml", "-p", "tcp"),
         run_words=("quick", "--nccl-tests", "~/nccl-tests"),
     )
@@ -276,7 +277,7 @@ def test_the_node_and_its_only_interface_stand_in_place_of_their_words() -> None
 def test_programs_of_rdma_are_named_only_where_the_fabric_has_it(profile: str, kept: int) -> None:
     printed = Fix("Look", ("ethtool -S ens3", "ibstat", "ssh NODE perfquery -x LID PORT"))
     finding = Finding("x", Status.FAIL, "n1 is slow", ("n1",), (), fixes=(printed,))
-    (whole,) = commands.completed((finding,), plan(profile=fabric.load(profile)))
+    (whole,) = commands.completed((finding,), plan(profile=profiles.load(profile)))
     assert len(whole.fixes[0].commands) == kept
     assert whole.fixes[0].commands[0] == "ssh n1 ethtool -S ens3"
 

@@ -12,7 +12,7 @@ from busbw.assess import detection
 from busbw.assess.detection import Guess
 from busbw.checks import NodeAnswer, SectionOutput
 from busbw.errors import UsageError
-from busbw.fabrics import fabric
+from busbw.fabrics import profile, profiles
 from busbw.model import Cluster, Node
 from busbw.store.plan import RunPlan
 
@@ -149,22 +149,22 @@ def test_where_two_fit_none_is_taken_and_both_are_named(
 def test_a_clear_case_is_taken_and_a_given_profile_is_never_changed() -> None:
     plan = undetected()
     settled = detection.settled(plan, two(rdma_sysfs=sysfs(8, "InfiniBand")))
-    assert settled.profile == fabric.load("infiniband")
+    assert settled.profile == profiles.load("infiniband")
     assert (
         detection.demand_profile(settled, two(rdma_sysfs=sysfs(8, "InfiniBand")))
         == "8 active ports of InfiniBand at 400 Gb/s"
     )
-    tcp_plan = dataclasses.replace(plan, profile=fabric.load("tcp"))
+    tcp_plan = dataclasses.replace(plan, profile=profiles.load("tcp"))
     assert detection.settled(tcp_plan, two(rdma_sysfs=sysfs(8, "InfiniBand"))) == tcp_plan
 
 
 def test_before_it_is_detected_nothing_is_set_and_nothing_required() -> None:
-    none = fabric.undetected()
+    none = profile.undetected()
     assert (none.env, none.mpi, none.checks.required) == ((), (), ())
-    assert none.name not in fabric.names()
+    assert none.name not in profiles.names()
 
 
 def undetected() -> RunPlan:
     book = bare_playbook(name="quick")
     cluster = Cluster((Node("n1"), Node("n2")), "n1", "-w n[1-2]")
-    return run_plan(cluster, book, fabric.undetected(), run_id="run")
+    return run_plan(cluster, book, profile.undetected(), run_id="run")

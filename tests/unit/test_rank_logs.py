@@ -17,8 +17,8 @@ from busbw import playbook
 from busbw.assess import diagnosis, proof
 from busbw.assess.launches import Launch as Read
 from busbw.checks.software import NodeFacts
-from busbw.fabrics import fabric as profile
-from busbw.fabrics.fabric import MustSee
+from busbw.fabrics import profiles
+from busbw.fabrics.profile import MustSee
 from busbw.model import BenchmarkCase, Cluster, Collective, Invocation, Node, Sizes, Status
 from busbw.parsers.expect import sensitivity
 from busbw.parsers.logs import rank_logs
@@ -51,7 +51,7 @@ def made(purpose: str, fabric: str = "infiniband", nccl: str | None = None) -> L
     plan = run_plan(
         cluster,
         book,
-        profile.load(fabric),
+        profiles.load(fabric),
         run_id="20261121-1200-quick",
         started="2026-11-21T12:00:00Z",
         transport="local",

@@ -8,7 +8,7 @@ from typing import Any, cast
 
 from plans import bare_playbook, run_plan
 
-from busbw.fabrics import fabric
+from busbw.fabrics import profiles
 from busbw.model import Cluster, Node
 from busbw.run import reach
 from busbw.run.context import Awaited, Context
@@ -30,7 +30,7 @@ def test_the_last_nodes_without_an_answer_are_named(tmp_path: Path) -> None:
     context = SimpleNamespace(
         run=run,
         plan=run_plan(
-            Cluster(tuple(map(Node, names)), "n1", "test"), bare_playbook(), fabric.load("tcp")
+            Cluster(tuple(map(Node, names)), "n1", "test"), bare_playbook(), profiles.load("tcp")
         ),
         fleet=fleet,
         progress=lambda step, text: told.append(text),

@@ -2,7 +2,7 @@
 
 from collections import Counter
 
-from busbw.fabrics.fabric import families
+from busbw.fabrics.profiles import families
 from busbw.parsers.findings import similar
 from busbw.parsers.findings.catalogue import Entry, Weight, load
 from busbw.parsers.findings.diagnose import diagnose

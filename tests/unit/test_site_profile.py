@@ -10,7 +10,7 @@ import pytest
 
 from busbw import cli
 from busbw.errors import PlaybookError
-from busbw.fabrics import fabric
+from busbw.fabrics import profiles
 
 MINE = """\
 inherits: rocev2
@@ -68,7 +68,7 @@ def test_an_inventory_names_a_file_beside_it(
 
 
 def test_the_limits_and_the_proof_are_those_of_the_profile_that_it_extends(mine: Path) -> None:
-    profile, shipped = fabric.load(str(mine)), fabric.load("rocev2")
+    profile, shipped = profiles.load(str(mine)), profiles.load("rocev2")
     assert profile.name == "rocev2"
     assert (profile.carrier, profile.must_see, profile.checks, profile.title) == (
         shipped.carrier,
@@ -97,13 +97,13 @@ def test_a_file_that_breaks_the_contract_is_refused(tmp_path: Path, text: str, w
     path = tmp_path / "mine.yaml"
     path.write_text(text)
     with pytest.raises(PlaybookError) as caught:
-        fabric.load(str(path))
+        profiles.load(str(path))
     assert what in caught.value.what
 
 
 def test_a_file_that_is_not_there_is_named_with_the_known_profiles(tmp_path: Path) -> None:
     with pytest.raises(PlaybookError) as caught:
-        fabric.load(str(tmp_path / "none.yaml"))
+        profiles.load(str(tmp_path / "none.yaml"))
     assert "cannot be read (No such file or directory)" in caught.value.what
     assert "infiniband" in caught.value.next_step
 

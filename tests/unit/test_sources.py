@@ -25,7 +25,7 @@ from busbw import cli, playbook
 from busbw.building import download, recipe, sources
 from busbw.building.recipe import Benchmark
 from busbw.errors import BusbwError, UsageError
-from busbw.fabrics import fabric
+from busbw.fabrics import profiles
 from busbw.model import Cluster, Node
 from busbw.run import binaries
 from busbw.store import own_figures, run_directory
@@ -477,7 +477,7 @@ def begun(tmp_path: Path, benchmark: Benchmark | None) -> tuple[run_directory.Ru
     return run, run_plan(
         cluster,
         playbook.load("quick"),
-        fabric.load("tcp"),
+        profiles.load("tcp"),
         run_id=run.run_id,
         started="2026-11-21T12:00:00Z",
         transport="local",

@@ -15,7 +15,7 @@ from busbw.checks import NodeAnswer, SectionOutput, script, specification
 from busbw.checks.frame import families
 from busbw.cli import main
 from busbw.errors import InventoryError
-from busbw.fabrics import fabric
+from busbw.fabrics import profiles
 from busbw.model import Cluster, CommandResult, Node, Requirement, Status
 from busbw.parsers.expect.hardware import Nics
 from busbw.playbook.specification import FIELDS, merged, met, requirements
@@ -181,7 +181,7 @@ def checked_run(out: Path, text: bytes) -> Path:
     run = run_directory.create(out, started, "check")
     cluster = Cluster(tuple(Node(name) for name in names), names[0], "-w node[1-2]")
     book = dataclasses.replace(playbook.load("day-one"), cases=(), gates=())
-    plan = run_plan(cluster, book, fabric.load("infiniband"), run_id=run.run_id, started=started)
+    plan = run_plan(cluster, book, profiles.load("infiniband"), run_id=run.run_id, started=started)
     entries = tuple(
         PreflightEntry(name, f"raw/preflight/{name}.txt", None, 0, None, 0.5) for name in names
     )

@@ -10,7 +10,7 @@ from plans import run_plan
 
 from busbw import playbook
 from busbw.assess import launches, layout, timeline
-from busbw.fabrics import fabric as fabrics
+from busbw.fabrics.profile import undetected
 from busbw.model import (
     BenchmarkCase,
     Cluster,
@@ -33,7 +33,7 @@ NODES = ("n1", "n2")
 
 def plan_of(nodes: tuple[Node, ...]) -> RunPlan:
     return run_plan(
-        Cluster(nodes, nodes[0].name, "cluster.yaml"), playbook.load("quick"), fabrics.undetected()
+        Cluster(nodes, nodes[0].name, "cluster.yaml"), playbook.load("quick"), undetected()
     )
 
 

@@ -11,7 +11,7 @@ import dataclasses
 
 from busbw import playbook
 from busbw.checks import NodeAnswer, SectionOutput
-from busbw.fabrics import fabric
+from busbw.fabrics import profiles
 from busbw.model import Cluster, LaunchRole, Medium, Node
 from busbw.parsers.blame import blame
 from busbw.parsers.blame.blame import BlameOutcome
@@ -41,7 +41,7 @@ def plan(profile: str = "infiniband", *, emulated: bool = False) -> RunPlan:
         tool_version="0",
         started="2026-11-23T00:00:00Z",
         cluster=cluster,
-        profile=fabric.load(profile),
+        profile=profiles.load(profile),
         playbook=playbook.load("day-one"),
         transport="ssh",
     )

@@ -7,7 +7,7 @@ import pytest
 
 from busbw.assess.traffic_class import mismatches
 from busbw.checks import NodeAnswer, SectionOutput
-from busbw.fabrics import fabric
+from busbw.fabrics import profiles
 from busbw.model import Node, SetupScript
 from busbw.store.artefacts import SetupArtefact, SetupNode
 
@@ -20,7 +20,7 @@ QOS = (
     f"{MAP}\nPFC configuration:\n\tpriority    0   1   2   3   4   5   6   7\n"
     "\tenabled     0   0   0   1   0   0   0   0   \n"
 )
-ROCE = fabric.load("rocev2")
+ROCE = profiles.load("rocev2")
 
 
 def answer(name: str = "n1", **texts: str) -> NodeAnswer:
@@ -77,7 +77,7 @@ def test_what_a_setup_script_or_nccl_conf_sets_counts() -> None:
 
 @pytest.mark.parametrize("name", ["infiniband", "tcp", "gcp-gib", "efa"])
 def test_only_roce_through_the_own_transport_is_compared(name: str) -> None:
-    assert mismatches(fabric.load(name), {}, None, TWO) == ()
+    assert mismatches(profiles.load(name), {}, None, TWO) == ()
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from scripts import loaded
 
-from busbw.fabrics import fabric
+from busbw.fabrics import profiles
 
 DOCS = Path(__file__).parents[2] / "docs"
 
@@ -22,14 +22,14 @@ FILES = TOOL.files()
 def test_the_profile_sets_what_the_vendors_file_sets_or_says_why_not(name: str) -> None:
     (file,) = (each for each in FILES if each.name == name)
 
-    assert TOOL.unexplained(file, fabric.load(file.profile)) == []
-    assert TOOL.needless(file, fabric.load(file.profile)) == []
+    assert TOOL.unexplained(file, profiles.load(file.profile)) == []
+    assert TOOL.needless(file, profiles.load(file.profile)) == []
 
 
 @pytest.mark.parametrize("name", [file.name for file in FILES])
 def test_a_wrong_value_and_a_missing_one_are_seen(name: str) -> None:
     (file,) = (each for each in FILES if each.name == name)
-    profile = fabric.load(file.profile)
+    profile = profiles.load(file.profile)
     equal = [each.name for each in TOOL.rows(file, profile) if each.ours == each.vendor]
     assert equal
     for planted in equal:
@@ -64,12 +64,12 @@ OWN: dict[str, dict[str, str]] = {
 def test_a_fabric_without_a_vendors_file_sets_this_and_nothing_else(name: str) -> None:
     file = TOOL.VendorFile("", "", "", "", {})
     facts = TOOL.Facts("eth0", ("mlx5_0", "mlx5_1"), "2.30.7")
-    rows = TOOL.rows(dataclasses.replace(file, facts=facts), fabric.load(name))
+    rows = TOOL.rows(dataclasses.replace(file, facts=facts), profiles.load(name))
     assert {row.name: row.ours for row in rows} == OWN[name]
 
 
 def test_every_fabric_of_hardware_has_a_vendors_file_or_its_values_here() -> None:
-    assert {file.profile for file in FILES} | set(OWN) == set(fabric.of_hardware())
+    assert {file.profile for file in FILES} | set(OWN) == set(profiles.of_hardware())
 
 
 def test_every_file_says_where_it_is_from_and_when_it_was_seen() -> None:

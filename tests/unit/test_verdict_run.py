@@ -9,8 +9,7 @@ import pytest
 from plans import bare_playbook, run_plan
 
 from busbw import assess
-from busbw.fabrics import fabric
-from busbw.fabrics.fabric import ChecksPlan
+from busbw.fabrics.profile import ChecksPlan, undetected
 from busbw.model import (
     BenchmarkCase,
     Cluster,
@@ -84,9 +83,7 @@ def judged(out: Path, lines: str, *, contract: Contract | None = None) -> RunRes
     artefacts.keep(
         run,
         "plan.json",
-        run_plan(
-            cluster, book, fabric.undetected(), run_id=run.run_id, started="2026-11-21T10:00:00Z"
-        ),
+        run_plan(cluster, book, undetected(), run_id=run.run_id, started="2026-11-21T10:00:00Z"),
     )
     artefacts.keep(run, "reach.json", ReachArtefact(NODES, (), "ssh"))
     for name in NODES:

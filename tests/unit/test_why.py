@@ -10,7 +10,7 @@ import pytest
 
 from busbw.cli import main
 from busbw.cli.why_reading import read
-from busbw.fabrics import fabric
+from busbw.fabrics import profiles
 from busbw.parsers.findings import catalogue
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"
@@ -476,7 +476,7 @@ def test_causes_of_other_fabrics_than_the_runs_own_are_not_guessed(
 ) -> None:
     (base,) = (each for each in bases.recorded() if each.name == "slowed")
     run = str(base.written(tmp_path / "run").path)
-    assert read([run]).family == fabric.family("tcp")
+    assert read([run]).family == profiles.family("tcp")
     _, out, _ = why(capsys, run, "--all")
     _, of_roce, _ = why(capsys, run, "--all", "--fabric", "roce")
     assert "low-bw-pfc-missing" in of_roce
