@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from busbw.errors import InventoryError, LabError
-from busbw.lab import bringup, files, persona, state
+from busbw.lab import bringup, files, node_hardware, state
 from busbw.model import Cluster, Node
 
 
@@ -64,7 +64,7 @@ def _node(lab: state.LabState, lab_node: state.LabNode) -> Node:
     links = tuple(rail.interface for rail in lab_node.rails)
     if lab.persona is None:
         return replace(node, gpus=lab.gpus, rails=links)
-    shown = persona.invent(lab.persona, lab_node.name, 1).adapters
+    shown = node_hardware.invent(lab.persona, lab_node.name, 1).adapters
     return replace(
         node,
         gpus=len(lab.persona.gpu_addresses),

@@ -22,10 +22,11 @@ from busbw.lab import (
     cgroups,
     enter,
     files,
+    memlock,
     network,
-    persona,
     persona_faults,
     persona_files,
+    persona_sysfs,
     processes,
     requirements,
 )
@@ -235,9 +236,9 @@ def _memlock_small(state: LabState, node: str) -> LabState:
     """For real: new sessions inherit the limit of the sshd."""
     sshd = _sshd(state.node(node))
     state = _record(
-        state, Fault("memlock-small", node, f"{persona.SMALL_BYTES >> 10} KiB", processes=(sshd,))
+        state, Fault("memlock-small", node, f"{memlock.SMALL_BYTES >> 10} KiB", processes=(sshd,))
     )
-    processes.limit_memlock(sshd, persona.SMALL_BYTES)
+    processes.limit_memlock(sshd, memlock.SMALL_BYTES)
     return state
 
 
@@ -245,7 +246,7 @@ def _errors_grow(state: LabState, node: str, index: int | None, seconds: float) 
     position, adapter = persona_faults.adapter(state, node, index)
     detail = f"{adapter}: error counters grow for at most {seconds:g} s"
     state = _record(state, Fault("errors-grow", node, detail, index=position))
-    script = persona_files.growing(adapter, seconds, _MARKS["errors-grow"])
+    script = persona_sysfs.growing(adapter, seconds, _MARKS["errors-grow"])
     _run(enter.reexec_argv(state, ("ssh", "-F", str(files.ssh_config(state)), node, script)), "")
     return state
 

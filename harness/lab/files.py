@@ -13,7 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from busbw.errors import LabError
-from busbw.lab import network, persona, persona_files, requirements, slurm
+from busbw.lab import memlock, network, persona, persona_files, requirements, slurm
 from busbw.lab.state import LabNode, LabState, Mode
 
 NODE_DIRECTORY = "/run/node"
@@ -74,7 +74,7 @@ def write_all(state: LabState) -> None:
     if state.mode is not Mode.LOOPBACK:
         _write_accounts(state)
     if state.persona is not None:
-        preload = persona.build(state.path)
+        preload = memlock.build(state.path)
         for node in state.nodes:
             persona_files.install(state, node, node_directory(state, node))
             if preload is not None:
@@ -192,8 +192,8 @@ def sshd_config(state: LabState, node: LabNode) -> str:
         "LAB_NODE": node.name,
         "LAB_NGPU": str(state.gpus),
     }
-    if state.persona is not None and (node_directory(state, node) / persona.LIBRARY).exists():
-        environment["LD_PRELOAD"] = f"{directory}/{persona.LIBRARY}"
+    if state.persona is not None and (node_directory(state, node) / memlock.LIBRARY).exists():
+        environment["LD_PRELOAD"] = f"{directory}/{memlock.LIBRARY}"
     if state.persona is not None and state.persona.rocm:
         environment["ROCM_PATH"] = f"{directory}/{persona.ROCM}"
     if state.slurm:

@@ -9,7 +9,8 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 
-from busbw.lab.persona import Entry, Gpu, NodeHardware, text
+from busbw.lab.file_tree import Entry, text
+from busbw.lab.node_hardware import Gpu, NodeHardware
 
 _AT = "answers/amd-smi"
 _STATIC = "static_--asic_--bus_--vbios_--limit_--driver_--numa_--json"

@@ -8,7 +8,8 @@ from dataclasses import dataclass, replace
 
 from busbw import codec
 from busbw.errors import LabError, UsageError
-from busbw.lab.persona import Adapter, Gpu, NodeHardware, Persona, invent
+from busbw.lab.node_hardware import Adapter, Gpu, NodeHardware, invent
+from busbw.lab.persona import Persona
 from busbw.lab.state import Fault, LabNode, LabState
 
 _OF = {"gpu": "one GPU: ", "adapter": "one adapter: ", "node": ""}

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from busbw.lab.persona import Entry, Gpu, NodeHardware, text
+from busbw.lab.file_tree import Entry, text
+from busbw.lab.node_hardware import Gpu, NodeHardware
 
 # What `nvidia-smi -q` prints of invented GPUs: the groups that are asked about, in the layout of
 # drivers 535 to 570.

@@ -11,8 +11,8 @@ from busbw.checks import NodeAnswer, Policy, SectionOutput, frame
 from busbw.checks.frame import families
 from busbw.checks.software import facts
 from busbw.cli.check_text import check_lines
-from busbw.lab import persona, persona_faults, persona_files
-from busbw.lab.persona import NodeHardware
+from busbw.lab import node_hardware, persona, persona_faults, persona_tools
+from busbw.lab.node_hardware import NodeHardware
 from busbw.lab.state import Fault
 from busbw.model import CheckResult, Node, Status
 from busbw.parsers import verdict
@@ -28,14 +28,14 @@ SOFTWARE = "rocm=6.3.0\ndriver=6.10.5\nkernel=5.15.0-164-generic\n"
 
 
 def hardware(name: str, number: int = 1, rack: str = "leaf1", *faults: str) -> NodeHardware:
-    node = persona.invent(persona.load(name), f"node{number}", number, rack)
+    node = node_hardware.invent(persona.load(name), f"node{number}", number, rack)
     return persona_faults.broken(node, [Fault(kind, node.node, "", index=7) for kind in faults])
 
 
 def texts(node: NodeHardware) -> dict[str, str]:
     return {
         entry.path.removeprefix("answers/"): (entry.content or b"").decode()
-        for entry in persona_files.tool_entries(node)
+        for entry in persona_tools.tool_entries(node)
     }
 
 

@@ -15,8 +15,18 @@ import pytest
 
 from busbw.cli import lab
 from busbw.errors import LabError, UsageError
-from busbw.lab import persona, persona_faults, persona_files
-from busbw.lab.persona import Entry, NodeHardware, replace_tree, write_tree
+from busbw.lab import (
+    file_tree,
+    node_hardware,
+    pci_config,
+    persona,
+    persona_faults,
+    persona_files,
+    persona_sysfs,
+    persona_tools,
+)
+from busbw.lab.file_tree import Entry, replace_tree, write_tree
+from busbw.lab.node_hardware import NodeHardware
 from busbw.lab.state import Fault
 from busbw.parsers.tools import (
     amd_smi,
@@ -39,14 +49,14 @@ def answer(node: NodeHardware, path: str) -> str:
     """The composed text of one question."""
     (answer_bytes,) = [
         entry.content
-        for entry in persona_files.tool_entries(node)
+        for entry in persona_tools.tool_entries(node)
         if entry.path == f"answers/{path}"
     ]
     return (answer_bytes or b"").decode()
 
 
 def whole(name: str = "h100", number: int = 1) -> NodeHardware:
-    return persona.invent(persona.load(name), f"node{number}", number)
+    return node_hardware.invent(persona.load(name), f"node{number}", number)
 
 
 def with_fault(node: NodeHardware, kind: str, index: int | None = None) -> NodeHardware:
@@ -192,7 +202,7 @@ def test_every_text_of_amd_smi_is_read_by_the_parsers_and_agrees_with_the_record
 
 def test_the_trays_of_a_rack_share_their_nvlink_domain_and_those_of_another_do_not() -> None:
     trays = [
-        persona.invent(persona.load("gb200"), f"node{number}", number, rack)
+        node_hardware.invent(persona.load("gb200"), f"node{number}", number, rack)
         for number, rack in ((1, "leaf1"), (2, "leaf1"), (3, "leaf2"))
     ]
     cliques = [
@@ -219,7 +229,7 @@ def test_the_trays_of_a_rack_share_their_nvlink_domain_and_those_of_another_do_n
 def test_adapters_have_the_names_of_their_driver(name: str, devices: tuple[str, str]) -> None:
     node = whole(name)
     assert node.adapters[0].name == devices[0]
-    assert devices[1] in {entry.path for entry in persona_files.sysfs_entries(node)}
+    assert devices[1] in {entry.path for entry in persona_sysfs.sysfs_entries(node)}
 
 
 @pytest.mark.parametrize("name", ["a100", "b200", "h100", "h100-roce", "h200", "gb200", "mi300x"])
@@ -255,7 +265,7 @@ def test_every_text_of_the_adapters_tools_agrees_with_the_record(name: str) -> N
 def shim(tmp_path: Path) -> Path:
     """nvidia-smi of a node, its answers in a directory of the test."""
     write_tree(
-        tmp_path / "hardware", persona_files.tool_entries(with_fault(whole(), "gpu-lost", 2))
+        tmp_path / "hardware", persona_tools.tool_entries(with_fault(whole(), "gpu-lost", 2))
     )
     (tmp_path / "nvidia-smi").write_text(TOOL.read_text().replace("/run/node", str(tmp_path)))
     (tmp_path / "nvidia-smi").chmod(0o755)
@@ -314,7 +324,7 @@ def test_a_fault_changes_its_device_alone_and_every_tool_tells_of_it() -> None:
         ibverbs.parse_devinfo(answer(down, "ibv_devinfo/-d_mlx5_3"))[0].ports[0].state
         == "PORT_DOWN"
     )
-    files = {entry.path: entry.content for entry in persona_files.sysfs_entries(down)}
+    files = {entry.path: entry.content for entry in persona_sysfs.sysfs_entries(down)}
     assert files["sys/class/infiniband/mlx5_3/ports/1/state"] == b"1: DOWN\n"
     missing = with_fault(whole(), "gpu-missing", 2)
     assert [(gpu.index, gpu.address) for gpu in missing.gpus][1:3] == [
@@ -342,9 +352,9 @@ def test_a_switched_tree_equals_one_written_anew_and_counters_stay(tmp_path: Pat
             if not path.is_char_device()
         }
 
-    good = (*persona_files.sysfs_entries(whole()), *persona_files.tool_entries(whole()))
+    good = (*persona_sysfs.sysfs_entries(whole()), *persona_tools.tool_entries(whole()))
     bad = with_fault(with_fault(whole(), "hca-missing", 3), "half-rate", 0)
-    broken = (*persona_files.sysfs_entries(bad), *persona_files.tool_entries(bad))
+    broken = (*persona_sysfs.sysfs_entries(bad), *persona_tools.tool_entries(bad))
     write_tree(tmp_path / "a", good)
     count = tmp_path / "a/sys/class/infiniband/mlx5_0/ports/1/counters/symbol_error"
     count.write_text("77\n")
@@ -360,7 +370,7 @@ def test_a_switched_tree_equals_one_written_anew_and_counters_stay(tmp_path: Pat
 
 
 def test_a_directory_that_is_listed_outlives_what_was_in_it(tmp_path: Path) -> None:
-    full = (Entry("dev"), persona.text("dev/a", 1), persona.text("other/b", 2))
+    full = (Entry("dev"), file_tree.text("dev/a", 1), file_tree.text("other/b", 2))
     replace_tree(tmp_path, (), full)
     number = (tmp_path / "dev").stat().st_ino
     replace_tree(tmp_path, full, (Entry("dev"),))
@@ -395,17 +405,17 @@ def test_every_fault_changes_some_hardware_and_can_be_seen(kind: str) -> None:
         broken = with_fault(node, kind, 1)
         assert broken != node
     # One persona stands for all: drawing the files of a node takes some ms.
-    assert persona_files.programs(broken, devices=True) == persona_files.programs(
+    assert persona_tools.programs(broken, devices=True) == persona_tools.programs(
         node, devices=True
     )
-    assert (*persona_files.sysfs_entries(broken), *persona_files.tool_entries(broken)) != (
-        *persona_files.sysfs_entries(node),
-        *persona_files.tool_entries(node),
+    assert (*persona_sysfs.sysfs_entries(broken), *persona_tools.tool_entries(broken)) != (
+        *persona_sysfs.sysfs_entries(node),
+        *persona_tools.tool_entries(node),
     )
 
 
 def test_configuration_space_has_its_fields_where_pci_express_puts_them() -> None:
-    space = persona_files.endpoint(
+    space = pci_config.endpoint(
         0x15B3, 0x1021, 0x020700, 5, 8, read_request_bytes=512, relaxed=False
     )
     express = space[0x34]
@@ -416,7 +426,7 @@ def test_configuration_space_has_its_fields_where_pci_express_puts_them() -> Non
     )
     control = space[express + 8] | space[express + 9] << 8
     assert (control >> 12 & 7, control >> 4 & 1) == (2, 0)
-    bridge = persona_files.bridge(0x1B, 5, 16, acs=True)
+    bridge = pci_config.bridge(0x1B, 5, 16, acs=True)
     assert (bridge[0x18:0x1B], bridge[0x100:0x102], bridge[0x106] & 1) == (
         b"\x1a\x1b\x1b",
         b"\x0d\x00",
