@@ -43,10 +43,13 @@ def read_each(
     sources: Sequence[intake.Source],
     *,
     worth_bytes: int = WORTH_WORKERS,
+    kept: Callable[[T], T] = lambda each: each,
 ) -> tuple[T, ...]:
     """What `read`, a function of a module, gives for each text, in the order of the texts. At most
     as many processes as this one may use CPUs; the largest files are read first, so that none is
     left alone at the end. The smallest is read before them, by this process.
+
+    kept: makes of what a process gave, as soon as it is here, what is kept of it.
 
     Raises:
         ReadError: a worker was ended from outside.
@@ -55,7 +58,7 @@ def read_each(
     sizes = [source.path.stat().st_size for source in sources]
     if workers < 2 or sum(sizes) < worth_bytes:
         with rarely_collected():
-            return tuple(read(source) for source in sources)
+            return tuple(kept(read(source)) for source in sources)
     import multiprocessing  # 20 ms that most calls do not need
     from concurrent.futures import ProcessPoolExecutor
     from concurrent.futures.process import BrokenProcessPool
@@ -69,13 +72,13 @@ def read_each(
                 # Forked workers have what this process imported, compiled and learnt for one text.
                 method = "fork"
                 smallest = largest_first.pop()
-                texts[smallest] = read(sources[smallest])
+                texts[smallest] = kept(read(sources[smallest]))
             with ProcessPoolExecutor(
                 workers, multiprocessing.get_context(method), gc.set_threshold, (_RARELY,)
             ) as pool:
                 others = [sources[number] for number in largest_first]
                 read_there = pool.map(read, others, chunksize=1 + len(others) // _CHUNKS)
-                texts.update(zip(largest_first, read_there, strict=True))
+                texts.update(zip(largest_first, map(kept, read_there), strict=True))
     except BrokenProcessPool as error:
         raise ReadError(
             "a process that read some of the files was ended from outside",

@@ -3,6 +3,7 @@ evidence for a diagnosis."""
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -11,13 +12,14 @@ from typing import TYPE_CHECKING
 from busbw import intake
 from busbw.cli.one_pass import OnePass
 from busbw.cli.pool import WORTH_WORKERS, read_each
+from busbw.cli.spool import Spool
 from busbw.cli.text_ends import with_end
 from busbw.cli.why_runs import inputs_of
 from busbw.errors import ReadError, UnknownLayout, UsageError
 from busbw.model import BenchmarkResult, Evidence, Finding, Status
 from busbw.parsers import tools
 from busbw.parsers.findings import searching
-from busbw.parsers.findings.evidence import EvidenceSet, Fact, Text
+from busbw.parsers.findings.evidence import EvidenceSet, Fact, PackedHits, Text
 from busbw.parsers.logs import HEAD_BYTES, Document, Format, node_tools
 from busbw.parsers.logs.flight_recorder import of_rank, rank_of
 from busbw.parsers.logs.formats import formats_for
@@ -117,7 +119,11 @@ def read(names: Sequence[str]) -> Reading:
     # Names tell texts apart in a diagnosis, so that two of one name are not worked on apart.
     is_much = sum(source.path.stat().st_size for source in sources) >= WORTH_WORKERS
     are_many = is_much and len({each.name for each in sources}) == len(sources) >= _MANY
-    readings = read_each(_read_condensed if are_many else read_one, sources)
+    if are_many:
+        kept = functools.partial(_spooled, Spool())
+        readings = read_each(_read_condensed, sources, kept=kept)
+    else:
+        readings = read_each(read_one, sources)
     results = [_run_result(run) for run in runs]
 
     texts = []
@@ -240,6 +246,14 @@ def _read_condensed(source: intake.Source) -> _TextReading:
     if reading.text is None:
         return reading
     return replace(reading, text=searching.condensed(reading.text))
+
+
+def _spooled(spool: Spool, reading: _TextReading) -> _TextReading:
+    """One of many texts, as it is kept until all are there."""
+    if reading.text is None or not isinstance(reading.text.hits, PackedHits):
+        return reading
+    hits = reading.text.hits.kept_by(spool.keep)
+    return replace(reading, text=replace(reading.text, hits=hits))
 
 
 def read_one(source: intake.Source) -> _TextReading:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from busbw.cli.why_reading import Reading
 from busbw.cli.why_verdict import by_certainty, is_cause_in_doubt, leading_guess
@@ -200,17 +200,21 @@ def _whole(value: object) -> int | None:
     return int(value) if isinstance(value, float) else None
 
 
-def _more_evidence(texts: Iterable[Text]) -> str:
+def _lines(texts: Iterable[Text]) -> Iterator[str]:
+    """What was found in them, text by text: all at once would be a quarter of a megabyte for each."""
+    return (line.text for text in texts for hit in text.hits for line in hit.examples)
+
+
+def _more_evidence(texts: Sequence[Text]) -> str:
     """What would say more, as far as the texts do not have it."""
-    lines = [line.text for text in texts for hit in text.hits for line in hit.examples]
-    is_given = any(map(_KERNEL_LINE.search, lines))
+    is_given = any(map(_KERNEL_LINE.search, _lines(texts)))
     kernel = "" if is_given else ", and the kernel logs of the nodes (dmesg -T)"
-    if any(" NCCL INFO " in line for line in lines):
+    if any(" NCCL INFO " in line for line in _lines(texts)):
         return f"give the logs of all ranks, one file each{kernel}"
-    if any(map(_OF_NCCL.search, lines)):
+    if any(map(_OF_NCCL.search, _lines(texts))):
         settings = "NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,BOOTSTRAP,ENV,NET"
         return f"run again with {settings} and one file per rank, and give all files"
-    if any(map(similar.is_of_field, lines)):
+    if any(map(similar.is_of_field, _lines(texts))):
         return f"give the complete output of every rank{kernel}"
     return (
         "read what the program itself says there; if a GPU job failed with it, give the whole"

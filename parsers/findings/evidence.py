@@ -3,15 +3,18 @@ clues, and findings."""
 
 from __future__ import annotations
 
+import copy
 import functools
+import itertools
 import marshal
 import operator
 import re
 import sys
 import zlib
+from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, overload
+from typing import Any, NamedTuple, Protocol, overload
 
 from busbw.fabrics.profile import Family
 from busbw.model import Evidence, Finding
@@ -46,11 +49,17 @@ HitRow = tuple[str | None, int, Sequence[tuple[int, str, tuple[str, ...]]]]
 """A hit of a known pattern: its process, its count, and its examples as plain tuples."""
 
 
-class PackedHits(Sequence[Hit]):
-    """The hits of one text in a fifth of their memory, for a diagnosis of a thousand texts: one
-    piece for each pattern, compressed, and unpacked whenever somebody asks for it."""
+class Bytes(Protocol):
+    """Bytes that stand somewhere: in memory, or in a file."""
 
-    __slots__ = ("_order", "_piece_of")
+    def __getitem__(self, part: slice, /) -> bytes: ...
+
+
+class PackedHits(Sequence[Hit]):
+    """The hits of one text in a fifth of their memory, or in a file, for a diagnosis of a thousand
+    texts: one piece for each pattern, compressed, and unpacked whenever somebody asks for it."""
+
+    __slots__ = ("_content", "_ends", "_numbers")
 
     def __init__(self, hits: Iterable[Hit]) -> None:
         grouped: dict[str, list[HitRow]] = {}
@@ -59,27 +68,39 @@ class PackedHits(Sequence[Hit]):
             lines = tuple((line.line_no, line.text, line.after) for line in hit.examples)
             grouped.setdefault(hit.pattern, []).append((hit.process, hit.line_count, lines))
             order.setdefault(hit.pattern, []).append(number)
-        pieces: dict[bytes, bytes] = {}
-        self._piece_of: dict[str, bytes] = {}
-        """Several patterns find the same: they share a piece."""
+        pieces = {_packed(order): 0}
+        """The first says where the hits of each pattern stand among all."""
+        self._numbers: dict[str, int] = {}
+        """Of each pattern's piece: several patterns find the same, and share one."""
         for pattern, own in grouped.items():
-            piece = _packed(own)
-            self._piece_of[sys.intern(pattern)] = pieces.setdefault(piece, piece)
-        self._order = _packed(order)
-        """Where the hits of each pattern stand among all."""
+            number = pieces.setdefault(_packed(own), len(pieces))
+            self._numbers[sys.intern(pattern)] = number
+        self._content: Bytes = b"".join(pieces)
+        self._ends = array("L", itertools.accumulate(map(len, pieces)))
+
+    def kept_by(self, keep: Callable[[bytes], Bytes]) -> PackedHits:
+        """The same, with its pieces where `keep` puts them."""
+        kept = copy.copy(self)
+        kept._content = keep(self._content[0 : self._ends[-1]])
+        return kept
 
     def patterns(self) -> Iterable[str]:
         """Those that found something."""
-        return self._piece_of
+        return self._numbers
 
     def rows_of(self, pattern: str) -> Sequence[HitRow]:
         """What one pattern found, process by process, in order."""
-        piece = self._piece_of.get(pattern)
-        return _unpacked(piece) if piece is not None else ()
+        number = self._numbers.get(pattern)
+        rows: Sequence[HitRow] = () if number is None else self._piece(number)
+        return rows
+
+    def _piece(self, number: int) -> Any:
+        start = self._ends[number - 1] if number else 0
+        return _unpacked(self._content[start : self._ends[number]])
 
     def __iter__(self) -> Iterator[Hit]:
         numbered: list[tuple[int, Hit]] = []
-        for pattern, numbers in _unpacked(self._order).items():
+        for pattern, numbers in self._piece(0).items():
             for number, (process, count, lines) in zip(numbers, self.rows_of(pattern), strict=True):
                 hit = Hit(pattern, process, count, tuple(Line(*line) for line in lines))
                 numbered.append((number, hit))
@@ -87,7 +108,7 @@ class PackedHits(Sequence[Hit]):
         return (hit for _, hit in numbered)
 
     def __len__(self) -> int:
-        return sum(map(len, _unpacked(self._order).values()))
+        return sum(map(len, self._piece(0).values()))
 
     @overload
     def __getitem__(self, index: int) -> Hit: ...
@@ -96,12 +117,12 @@ class PackedHits(Sequence[Hit]):
     def __getitem__(self, index: int | slice) -> Hit | tuple[Hit, ...]:
         return tuple(self)[index]
 
-    def __getstate__(self) -> tuple[dict[str, bytes], bytes]:
-        return self._piece_of, self._order
+    def __getstate__(self) -> tuple[dict[str, int], array[int], Bytes]:
+        return self._numbers, self._ends, self._content
 
-    def __setstate__(self, state: tuple[dict[str, bytes], bytes]) -> None:
-        pieces, self._order = state
-        self._piece_of = {sys.intern(pattern): piece for pattern, piece in pieces.items()}
+    def __setstate__(self, state: tuple[dict[str, int], array[int], Bytes]) -> None:
+        numbers, self._ends, self._content = state
+        self._numbers = {sys.intern(pattern): number for pattern, number in numbers.items()}
 
 
 def _packed(value: Any) -> bytes:

@@ -3,8 +3,11 @@ texts as they are."""
 
 from __future__ import annotations
 
+import errno
+import os
 import pickle
 import random
+import tempfile
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
@@ -12,11 +15,21 @@ from pathlib import Path
 import pytest
 
 from busbw.cli import why_reading
+from busbw.cli.spool import Spool
+from busbw.errors import ReadError
 from busbw.model import Evidence
 from busbw.parsers.findings import catalogue
 from busbw.parsers.findings.catalogue import Role, Weight
 from busbw.parsers.findings.diagnose import diagnose
-from busbw.parsers.findings.evidence import Diagnosis, EvidenceSet, Fact, PackedHits, Text
+from busbw.parsers.findings.evidence import (
+    Bytes,
+    Diagnosis,
+    EvidenceSet,
+    Fact,
+    PackedHits,
+    Text,
+    lines_of,
+)
 from busbw.parsers.findings.rules import all_rules
 from busbw.parsers.findings.searching import condensed, search_patterns
 from busbw.parsers.findings.signs import line_clues
@@ -145,3 +158,64 @@ def test_packed_hits_are_the_hits() -> None:
     assert tuple(packed) == hits
     assert (len(packed), packed[1], packed[1:]) == (3, hits[1], hits[1:])
     assert sorted(packed.patterns()) == ["a", "b"]
+
+
+def test_hits_that_a_spool_keeps_are_the_hits() -> None:
+    hits = (Hit("b", "gpu1:4", 3, (Line(1, "x" * 900),)), Hit("a", None, 1, (Line(1, "one"),)))
+    spool, held = Spool(), []
+
+    def keep(content: bytes) -> Bytes:
+        held.append(spool.keep(content))
+        return held[-1]
+
+    first, second = PackedHits(hits).kept_by(keep), PackedHits(hits[:1]).kept_by(keep)
+
+    assert (tuple(first), tuple(second)) == (hits, hits[:1])
+    assert not any(isinstance(each, bytes) for each in held), "kept in memory"
+
+
+def test_what_a_spool_cannot_take_stays_in_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    spool = Spool()
+    kept = spool.keep(b"one")
+    monkeypatch.setattr(os, "pwrite", full)
+
+    assert spool.keep(b"two") == b"two"
+    assert kept[0:3] == b"one"
+
+
+def test_without_a_place_for_files_all_stays_in_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    def nowhere(**_: object) -> None:
+        raise FileNotFoundError(errno.ENOENT, "No usable temporary directory found")
+
+    monkeypatch.setattr(tempfile, "TemporaryFile", nowhere)
+
+    assert Spool().keep(b"one") == b"one"
+
+
+def test_a_part_of_a_spool_that_is_gone_is_no_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    kept = Spool().keep(b"one")
+    monkeypatch.setattr(os, "pread", lambda *_: b"o")
+
+    with pytest.raises(ReadError, match="could not be read again"):
+        kept[0:3]
+
+
+def test_lines_are_unpacked_text_by_text(monkeypatch: pytest.MonkeyPatch) -> None:
+    hit = Hit("a", None, 1, (Line(1, "one"),))
+    evidence = EvidenceSet(tuple(Text(f"{n}", PackedHits((hit,))) for n in range(3)))
+    unpacked: list[str] = []
+    rows_of = PackedHits.rows_of
+
+    def counted(self: PackedHits, pattern: str) -> object:
+        unpacked.append(pattern)
+        return rows_of(self, pattern)
+
+    monkeypatch.setattr(PackedHits, "rows_of", counted)
+    lines = lines_of(evidence, "a")
+
+    assert next(lines).artefact == "0"
+    assert unpacked == ["a"]
+    assert [line.artefact for line in lines] == ["1", "2"]
