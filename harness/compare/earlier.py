@@ -222,4 +222,6 @@ def _named(each: NumberShift) -> str:
     times_us = each.times_us()
     if times_us is not None:
         before, now = map(format_time_us, times_us)
-    return f"{number} {now}, accepted {before}"
+    # The median of the same launches stands beside it, in the gate's line.
+    mean = "mean " if max(each.shift.launches) > 1 else ""
+    return f"{number} {mean}{now}, accepted {before}"

@@ -188,16 +188,15 @@ def cpu_limit(state: LabState, node: str, cpus: float) -> LabState:
         raise LabError(
             "the CPU time of a node cannot be limited", seen=why, next_step="as root: busbw lab up"
         )
+    shown = f"{cpus:g} {'CPU' if cpus == 1 else 'CPUs'}"
     if not 0.01 <= cpus <= (os.cpu_count() or 1):
         allowed = f"expected 0.01 to {os.cpu_count()}"
         raise UsageError(
-            f"{cpus:g} CPUs limit nothing",
+            f"{shown} is no limit here",
             seen=allowed,
             next_step=f"busbw lab fault cpu-limit {node} 0.1",
         )
-    state = _change(
-        state, _in_place_of_its_like(Fault("cpu-limit", target.name, f"{cpus:g} CPUs")), ()
-    )
+    state = _change(state, _in_place_of_its_like(Fault("cpu-limit", target.name, shown)), ())
     _limit_cpus(state, node, cpus)
     return state
 

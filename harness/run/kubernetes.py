@@ -19,6 +19,7 @@ from busbw.store import artefacts
 from busbw.store.run_directory import RunDir
 from busbw.transport.kubectl import CONTEXT, NAMESPACE, kubectl
 from busbw.transport.local import LocalTransport
+from busbw.units import counted
 
 READY_S = 600.0
 """How long the pods may take: an image of CUDA's has some GB."""
@@ -76,7 +77,7 @@ def running(
             ),
         )
     try:
-        progress("pods", f"MPIJob {job.name}: waiting for {job.workers} workers")
+        progress("pods", f"MPIJob {job.name}: waiting for {counted(job.workers, 'worker')}")
         _await_ready(job, prefix, ready_s)
         yield
     finally:

@@ -136,7 +136,7 @@ def test_a_run_in_the_pods_of_an_mpijob_keeps_their_logs_and_deletes_it(pods: Po
     case = pods.case("all-reduce")
     assert (case["state"], case["exit_status"]) == ("ended", 0), said
     name = json.loads((pods.kube / "manifest.json").read_text())["metadata"]["name"]
-    assert case["nodes"] == [f"{name}-worker-0.{name}", f"{name}-worker-1.{name}"]
+    assert case["nodes"] == [f"{name}-worker-0.{name}", f"{name}-worker-1.{name}"], said
     assert "StrictHostKeyChecking=accept-new" in " ".join(case["invocation"]["argv"])
     checks = json.loads((pods.run / "run.json").read_text())["checks"]
     assert [check["node"] for check in checks if check["check_id"] == "sw.mpirun"] == case["nodes"]
@@ -161,13 +161,18 @@ def test_a_run_that_is_killed_among_its_pods_goes_on_there_and_picks_up_the_benc
     first = pods.new(KILLED)
     try:
         processes.wait_until(
-            lambda: "first" in steps(pods.run) and bool(processes.ranks(pods.lab, pods.lab.nodes)),
-            100,
+            lambda: (
+                first.poll() is not None
+                or ("first" in steps(pods.run) and bool(processes.ranks(pods.lab, pods.lab.nodes)))
+            ),
+            300,
             "the first case",
         )
     finally:
-        os.killpg(first.pid, signal.SIGKILL)
-        first.communicate()
+        if first.poll() is None:
+            os.killpg(first.pid, signal.SIGKILL)
+        # Shown where the wait was in vain.
+        print(first.communicate()[0])
     run = pods.run
     assert not (pods.kube / "deleted").exists(), "nobody was left to delete the job"
     assert not (run / "raw/cases/first/outcome.json").exists()
@@ -221,7 +226,7 @@ def test_a_job_that_ended_while_nobody_watched_is_made_anew(
             (kube / "ended").touch()
         with kubernetes.running(job, None, lambda step, text: told.append(text)):
             assert not (kube / "ended").exists()
-    made = "MPIJob busbw-1: waiting for 1 workers"
+    made = "MPIJob busbw-1: waiting for 1 worker"
     assert told == [
         made,
         "MPIJob busbw-1 deleted",

@@ -308,6 +308,7 @@ def test_every_change_of_the_machine_stands_beside_the_numbers_and_none_is_calle
     assert "28.43 on 16  ->  28.43 on 15; 28.45 on 1" in text
     assert "it coincides; that is no proof of a cause" in text
     (finding,) = earlier.findings(difference)
+    assert " mean 344.2 GB/s, accepted " in finding.title, "the gate's number is the median"
     assert finding.cause.startswith("Changed since the accepted runs: NCCL: 2.28.3 -> 2.29.2; ")
 
 
