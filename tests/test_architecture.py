@@ -193,7 +193,7 @@ OPENS = {
     "busbw.store.run_directory": "writes, by `files.regular` and new names",
     "busbw.intake": "a file that the user named may be a link or a pipe",
     "busbw.shell": "scripts of the package",
-    "busbw.parsers.expect.baselines": "tables of the package",
+    "busbw.parsers.expect.figures": "tables of the package",
     "busbw.parsers.findings.catalogue": "findings of the package",
     "busbw.parsers.logs.failure_lines": "patterns of the package",
     "busbw.parsers.findings.things.table": "things of the package",

@@ -19,9 +19,10 @@ from busbw.fabrics.profile import Wire
 from busbw.fabrics.profiles import carrier_by_fabric
 from busbw.inventory import fold
 from busbw.model import Limit, Reference, Requirement
-from busbw.parsers.expect import baselines, cluster, judge
-from busbw.parsers.expect.baselines import Curve, Matches, Tables
+from busbw.parsers.expect import baselines, cluster, figures, judge
+from busbw.parsers.expect.baselines import Matches
 from busbw.parsers.expect.cluster import Expectation, Question
+from busbw.parsers.expect.figures import Curve, Tables
 from busbw.parsers.expect.hardware import Gpu, Nics, recognise_gpu
 from busbw.parsers.tools import gpus, ibverbs, imex, os_facts, rdma_sysfs
 from busbw.parsers.tools.os_facts import InterfaceSpeed
@@ -348,7 +349,7 @@ def outlook(
         expectation = cluster.answer(question)
     except (UsageError, ValueError) as error:
         return Outlook(None, NOTHING, why_not=str(error))
-    known = tables or baselines.load()
+    known = tables or figures.load()
     matches = judge.published(known, expectation)
     curves = baselines.curves(known, collective, question.gpu, nodes, question.gpus_per_node)
     return Outlook(expectation, baselines.reference(matches), matches, curves)

@@ -60,7 +60,7 @@ def answer(args: argparse.Namespace) -> Answer:
     Raises:
         UsageError: something is missing or unknown, or --contract is above physics.
     """
-    from busbw.parsers.expect import baselines, cluster, judge
+    from busbw.parsers.expect import baselines, cluster, figures, judge
     from busbw.store import own_figures
 
     check_numbers(args)
@@ -68,7 +68,7 @@ def answer(args: argparse.Namespace) -> Answer:
     question = question_of(args)
     expectation = cluster.answer(question)
     notes = () if args.contract is None else _contract_notes(args.contract, expectation)
-    shipped, own = baselines.load(), own_figures.load(args.table or own_figures.default_path())
+    shipped, own = figures.load(), own_figures.load(args.table or own_figures.default_path())
     tables = own_figures.with_own(shipped, own)
     matches = judge.published(tables, expectation, args.algorithm)
     reference = baselines.reference(matches)

@@ -16,16 +16,16 @@ from busbw.units import counted
 
 if TYPE_CHECKING:
     from busbw.model import RunResult
-    from busbw.parsers.expect.baselines import Row, Tables
+    from busbw.parsers.expect.figures import Row, Tables
     from busbw.store.own_figures import OwnFigures
 
 
 def ages(shipped: Tables, own: OwnFigures) -> tuple[str, ...]:
     """Which tables there are, each with its size and age."""
-    from busbw.parsers.expect import baselines
+    from busbw.parsers.expect import figures
 
     count = counted(len(shipped.published), "published row")
-    lines = [f"shipped, {count}, as of {baselines.AS_OF} ({_age(baselines.AS_OF)})"]
+    lines = [f"shipped, {count}, as of {figures.AS_OF} ({_age(figures.AS_OF)})"]
     if own.rows:
         day = own.updates[-1].at[:10]
         count = counted(len(own.rows), "row")
@@ -42,14 +42,14 @@ def _age(day: str) -> str:
 def update(args: argparse.Namespace) -> int:
     """Add rows to the user's own table and print what changed. 2 = nothing was written."""
     from busbw.cli.console import now
-    from busbw.parsers.expect import baselines
+    from busbw.parsers.expect import figures
     from busbw.reports.safe import one_line
     from busbw.store import own_figures
 
     path = args.table or own_figures.default_path()
     own = own_figures.load(path)
     content = own_figures.fetched(args.update)
-    rows = own_figures.rows_of(content, args.update, baselines.load())
+    rows = own_figures.rows_of(content, args.update, figures.load())
     changes = own_figures.changes(own, rows)
     for change in changes:
         sys.stdout.write(one_line(f"{change.kind:7} {change.id}  {change.text}") + "\n")
@@ -101,7 +101,7 @@ def rows_of_run(path: Path) -> tuple[Row, ...]:
         RunDirError: it cannot be read.
     """
     from busbw import assess
-    from busbw.parsers.expect.baselines import Grade, NicSet, Row, Source, Spread
+    from busbw.parsers.expect.figures import Grade, NicSet, Row, Source, Spread
     from busbw.parsers.expect.hardware import parse_nics
     from busbw.reports import lead
     from busbw.store import run_directory

@@ -10,8 +10,9 @@ from busbw.units import counted, format_bandwidth, format_size, format_time_us
 
 if TYPE_CHECKING:
     from busbw.model import Comparison, Limit, Reference
-    from busbw.parsers.expect.baselines import Curve, Matches, NicFigure, Row, RuleOfThumb, Source
+    from busbw.parsers.expect.baselines import Matches
     from busbw.parsers.expect.cluster import Bound, Expectation, Question
+    from busbw.parsers.expect.figures import Curve, NicFigure, Row, RuleOfThumb, Source
     from busbw.parsers.expect.hardware import Nics
     from busbw.parsers.expect.judge import RdmaSum
 

@@ -14,8 +14,8 @@ from busbw.building import download
 from busbw.codec import dump_json, load_yaml, parse_json
 from busbw.errors import BuildError, BusbwError, UsageError
 from busbw.files import read_given
-from busbw.parsers.expect.baselines import Row, Tables
 from busbw.parsers.expect.cluster import COLLECTIVES
+from busbw.parsers.expect.figures import Row, Tables
 from busbw.parsers.expect.hardware import find_gpu
 from busbw.store.run_directory import write_atomically
 from busbw.text import decoded

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from busbw.errors import UsageError
 from busbw.model import Limit
 from busbw.model.benchmark import busbw_factor
-from busbw.parsers.expect import baselines, cluster
-from busbw.parsers.expect.baselines import Curve
+from busbw.parsers.expect import baselines, cluster, figures
 from busbw.parsers.expect.cluster import Expectation, Expected, Question
+from busbw.parsers.expect.figures import Curve
 from busbw.parsers.expect.shares import Basis
 
 
@@ -49,7 +49,7 @@ def band_of(question: Question, size_bytes: int, *, algorithm: str | None = None
         expectation = cluster.answer(question)
     except (UsageError, ValueError) as error:
         return _none(str(error), None)
-    tables = baselines.load()
+    tables = figures.load()
     curves = baselines.curves(
         tables, question.collective, question.gpu, question.nodes, question.gpus_per_node
     )

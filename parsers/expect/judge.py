@@ -13,16 +13,9 @@ from dataclasses import dataclass
 from busbw.fabrics.profiles import carrier_by_fabric
 from busbw.model import Comparison, Reference, Status
 from busbw.parsers.expect.band import Band, band_at
-from busbw.parsers.expect.baselines import (
-    Curve,
-    Matches,
-    NicSet,
-    Regime,
-    Tables,
-    implausible,
-    match,
-)
+from busbw.parsers.expect.baselines import Matches, Regime, implausible, match
 from busbw.parsers.expect.cluster import Expectation
+from busbw.parsers.expect.figures import Curve, NicSet, Tables
 
 FAULTY = 0.7
 """Below this share of the low end of the band something is broken, not merely untuned: a choice

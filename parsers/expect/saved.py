@@ -16,9 +16,9 @@ from busbw.fabrics.profiles import intra_node_fabrics, network_fabrics
 from busbw.inventory.hostlist import fold
 from busbw.model import Limit, Reference, Status
 from busbw.model.benchmark import BenchmarkResult
-from busbw.parsers.expect import baselines, cluster, judge
-from busbw.parsers.expect.baselines import Curve, NicSet
+from busbw.parsers.expect import baselines, cluster, figures, judge
 from busbw.parsers.expect.cluster import Expectation, Question
+from busbw.parsers.expect.figures import Curve, NicSet
 from busbw.parsers.expect.hardware import LINKS, Gpu, find_gpu, recognise_gpu
 from busbw.parsers.expect.link_rates import pcie
 from busbw.parsers.logs import Document
@@ -273,7 +273,7 @@ def _answer(question: Question) -> Expectation:
 @functools.lru_cache(_QUESTIONS)
 def _published(question: Question) -> tuple[Reference, tuple[Curve, ...]]:
     """What the tables have for it: the reference, and curves over sizes."""
-    tables = baselines.load()
+    tables = figures.load()
     curves = baselines.curves(
         tables, question.collective, question.gpu, question.nodes, question.gpus_per_node
     )
@@ -302,7 +302,7 @@ def _low_across(result: BenchmarkResult, hardware: _Hardware, busbw_gb_s: float)
 def _usual_nics(gpu_name: str, gpus_per_node: int) -> NicSet | None:
     """The NICs of a node in most published runs of a GPU between nodes; None = in none."""
     counted: Counter[NicSet] = Counter()
-    for row in baselines.load().published:
+    for row in figures.load().published:
         gpu = find_gpu(row.gpu) if row.gpu is not None else None
         is_same = gpu is not None and gpu.name == gpu_name and row.gpus_per_node == gpus_per_node
         if is_same and row.nics is not None and row.nics.rate_gbit_s and (row.nodes or 0) > 1:

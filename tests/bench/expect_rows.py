@@ -19,10 +19,10 @@ import sys
 from collections import defaultdict
 from dataclasses import dataclass
 
-from busbw.parsers.expect import baselines, cluster
+from busbw.parsers.expect import baselines, cluster, figures
 from busbw.parsers.expect.band import Band, band_of, choice
-from busbw.parsers.expect.baselines import Grade, Row
 from busbw.parsers.expect.cluster import Question
+from busbw.parsers.expect.figures import Grade, Row
 from busbw.parsers.expect.hardware import Nics, find_gpu
 
 PROFILES = {
@@ -95,7 +95,7 @@ def question_of(row: Row) -> Question | None:
 def compared() -> list[Compared]:
     """Every row of grade good with a bandwidth and a known shape."""
     found = []
-    for row in baselines.load().published:
+    for row in figures.load().published:
         question = question_of(row)
         if row.grade is not Grade.GOOD or row.busbw_gb_s is None or question is None:
             continue

@@ -5,12 +5,13 @@ from __future__ import annotations
 import pytest
 
 from busbw.model import Limit, Reference, Status
-from busbw.parsers.expect import baselines, cluster, judge
-from busbw.parsers.expect.baselines import Grade, NicSet, Regime, Row, Source, Spread
+from busbw.parsers.expect import baselines, cluster, figures, judge
+from busbw.parsers.expect.baselines import Regime
 from busbw.parsers.expect.cluster import Question
+from busbw.parsers.expect.figures import Grade, NicSet, Row, Source, Spread
 from busbw.parsers.expect.hardware import Nics, find_gpu
 
-TABLES = baselines.load()
+TABLES = figures.load()
 EVERY_ROW = (*TABLES.published, *TABLES.thresholds, *TABLES.articles)
 
 

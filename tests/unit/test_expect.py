@@ -14,7 +14,7 @@ from busbw import cli, playbook
 from busbw.fabrics import profiles
 from busbw.fabrics.profile import undetected
 from busbw.model import Cluster, Node
-from busbw.parsers.expect import baselines, judge
+from busbw.parsers.expect import figures, judge
 from busbw.playbook import contract
 from busbw.playbook.template import TEMPLATE
 from busbw.store import artefacts, run_directory
@@ -452,8 +452,8 @@ def test_the_rules_of_others_are_stated_with_what_is_made_of_each(
 ) -> None:
     lines = answered(capsys, *H100, "--nodes", "8")[1].splitlines()
     start = lines.index("rules by which others judge")
-    assert len(baselines.load().rules) == 6
-    assert all(rule.used and rule.source.title for rule in baselines.load().rules)
+    assert len(figures.load().rules) == 6
+    assert all(rule.used and rule.source.title for rule in figures.load().rules)
     assert any(
         line.startswith("  peak busbw of a ring is 12, 24 or 48 GB/s")
         and "(here 8 x 48 = 384 GB/s)" in line

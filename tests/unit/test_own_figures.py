@@ -20,7 +20,7 @@ from planted import healthy
 from busbw.building import download
 from busbw.cli import expect_table, main
 from busbw.codec import parse_json
-from busbw.parsers.expect import baselines
+from busbw.parsers.expect import figures
 from busbw.store import own_figures
 from busbw.store.own_figures import OwnFigures
 
@@ -57,7 +57,7 @@ def test_rows_are_added_with_origin_hash_and_date_and_are_shown_with_the_ages_of
 ) -> None:
     main(QUESTION)
     before = capsys.readouterr().out
-    assert f"table: shipped, {len(baselines.load().published)} published rows, as of" in before
+    assert f"table: shipped, {len(figures.load().published)} published rows, as of" in before
     assert "your own" not in before
     assert update(tmp_path, ROW) == 0
     assert capsys.readouterr().out.startswith("added   mine-1  all_reduce H100 371.5 GB/s; our")
@@ -74,8 +74,8 @@ def test_rows_are_added_with_origin_hash_and_date_and_are_shown_with_the_ages_of
 def test_the_age_of_a_table_is_counted_in_days(monkeypatch: pytest.MonkeyPatch) -> None:
     day = datetime.date.today() - datetime.timedelta(days=40)
     assert expect_table._age(day.isoformat()) == "40 days old"
-    newest = max(row.source.date or "" for row in baselines.load().published)
-    assert newest[:10] <= baselines.AS_OF, "the shipped tables are newer than their date"
+    newest = max(row.source.date or "" for row in figures.load().published)
+    assert newest[:10] <= figures.AS_OF, "the shipped tables are newer than their date"
 
 
 def test_a_changed_row_is_shown_and_replaced_only_on_request(
@@ -95,10 +95,10 @@ def test_a_changed_row_is_shown_and_replaced_only_on_request(
     assert update(tmp_path, other, "--replace") == 0
     own = parse_json(home.read_bytes(), OwnFigures)
     assert [each.ids for each in own.updates] == [("mine-1",), ("mine-1",)]
-    assert own.rows[0].busbw_gb_s == baselines.Spread(typical=350.0)
+    assert own.rows[0].busbw_gb_s == figures.Spread(typical=350.0)
 
 
-SHIPPED = baselines.load().published[0].id
+SHIPPED = figures.load().published[0].id
 
 
 @pytest.mark.parametrize(

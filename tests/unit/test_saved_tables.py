@@ -10,7 +10,7 @@ import pytest
 
 from busbw.cli import main
 from busbw.model.benchmark import BenchmarkResult, BenchmarkRow, Measurement, RankLine, busbw_factor
-from busbw.parsers.expect import baselines, saved
+from busbw.parsers.expect import figures, saved
 from busbw.parsers.expect.hardware import find_gpu
 
 GIB = 1 << 30
@@ -172,11 +172,11 @@ def test_a_dip_and_placements_far_apart_are_remarked(
 
 def test_no_published_figure_is_called_impossible() -> None:
     checked = 0
-    for row in baselines.load().published:
+    for row in figures.load().published:
         gpu = find_gpu(row.gpu) if row.gpu is not None else None
         if gpu is None or row.busbw_gb_s is None or not row.nodes or not row.gpus_per_node:
             continue
-        if row.grade is baselines.Grade.IMPLAUSIBLE or row.nodes * row.gpus_per_node < 2:
+        if row.grade is figures.Grade.IMPLAUSIBLE or row.nodes * row.gpus_per_node < 2:
             continue
         value = Measurement(1.0, 1.0, row.busbw_gb_s.value, 0)
         ranks = tuple(
