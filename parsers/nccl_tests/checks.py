@@ -36,6 +36,7 @@ def result_of(facts: RunFacts) -> BenchmarkResult:
             Problem(text, text == identity.mismatch, text == identity.missing_ranks)
             for text in identity.problems
         ),
+        *_two_programs(facts),
         *_unknown_unit(facts),
         *_iterations(facts),
         *_remarks(facts),
@@ -170,6 +171,16 @@ def _missing_parts(facts: RunFacts) -> Iterator[Problem]:
     elif facts.ended and facts.out_of_bounds is None:
         yield Problem(
             "no 'Out of bounds values' line: only the rows show whether the data was right"
+        )
+
+
+def _two_programs(facts: RunFacts) -> Iterator[Problem]:
+    """A head and an end that were put together."""
+    if facts.ended_as and facts.program and facts.ended_as != facts.program:
+        yield Problem(
+            f"the text starts as {facts.program}_perf and ends as {facts.ended_as}_perf: its lines"
+            " are of two runs",
+            fault=True,
         )
 
 

@@ -41,12 +41,12 @@ def wrong_numbers(facts: RunFacts, identity: Identity) -> Iterator[Problem]:
 def _wrong_counts(facts: RunFacts) -> Iterator[Problem]:
     """Rows whose size is another multiple of count and element size than that of most rows."""
     scales = [(printed.row, _scale(printed.row)) for printed in facts.rows]
-    often_of = Counter(scale for _, scale in scales if scale is not None)
-    if len(often_of) < 2:
+    often_of = Counter(scale for _, scale in scales if scale)
+    if not often_of:
         return
     ((usual, often),) = often_of.most_common(1)
     wrong = [row for row, scale in scales if scale is not None and scale != usual]
-    if often <= len(wrong):
+    if not wrong or often <= often_of.total() - often:
         return
     row = wrong[0]
     yield Problem(
@@ -57,10 +57,12 @@ def _wrong_counts(facts: RunFacts) -> Iterator[Problem]:
 
 
 def _scale(row: BenchmarkRow) -> Fraction | None:
-    """size / (count × element size): 1, or the number of ranks; None = nothing was counted, or the
-    type is not known."""
-    if row.count <= 0 or row.type not in ELEMENT_BYTES:
+    """size / (count × element size): 1, or the number of ranks; 0 = a size of no elements; None =
+    nothing was counted, or the type is not known."""
+    if row.count < 0 or row.type not in ELEMENT_BYTES or not row.size_bytes:
         return None
+    if not row.count:
+        return Fraction(0)
     return Fraction(row.size_bytes, row.count * ELEMENT_BYTES[row.type])
 
 
@@ -83,6 +85,8 @@ def _disagreement(
     `factor` is busbw / algbw (None = not known)."""
     row = printed.row
     for value, slack in printed.measured():
+        if value.time_us < 0:
+            return _Disagreement(f"{_line(row)}a time of {value.time_us:g} µs is none", math.inf)
         carried = round(row.size_bytes * share)
         # alltoallv's algbw is of what the busiest rank moved
         exempt = identity.collective is Collective.ALLTOALLV

@@ -27,6 +27,8 @@ class RunFacts:
     config: tuple[tuple[str, str], ...] = ()
     program: str | None = None
     """Collective of the program's name, `all_reduce`."""
+    ended_as: str = ""
+    """The same of the line that ends a run whose start is there; empty = it names none."""
     tests_version: str | None = None
     headers_code: int | None = None
     library_code: int | None = None

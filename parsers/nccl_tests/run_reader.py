@@ -294,7 +294,12 @@ class RunReader:
             self._average(line, match)
         elif "Collective test concluded" in text:
             run = self.current or self._begin(line)
-            run.set(program=program_of(text) or run.facts.program)
+            ended = program_of(text)
+            if run.parts["start"]:
+                # What started is what the rows are compared with.
+                run.set(ended_as=ended or "")
+            else:
+                run.set(program=ended or run.facts.program)
         else:
             return False
         return True

@@ -422,6 +422,24 @@ def test_a_bandwidth_beside_a_time_of_zero_is_a_fault() -> None:
     )
 
 
+def test_a_time_below_zero_is_a_fault() -> None:
+    result = one(GOOD.replace(ROW_8, ROW_8.replace("    96.41", "   -96.41")))
+    assert result.faults == ("line 26: a time of -96.41 µs is none",)
+
+
+def test_a_size_of_no_elements_is_a_fault() -> None:
+    (fault,) = one(GOOD.replace(ROW_8, ROW_8.replace("2097152", "      0"))).faults
+    assert fault == "line 26: 0 elements of float are not 8388608 bytes as in the other rows"
+
+
+def test_a_head_of_one_collective_with_the_end_of_another_is_a_fault() -> None:
+    end = "# Collective test concluded: {}_perf\n"
+    assert one(GOOD + end.format("all_reduce")).faults == ()
+    assert one(GOOD + end.format("sendrecv")).faults == (
+        "the text starts as all_reduce_perf and ends as sendrecv_perf: its lines are of two runs",
+    )
+
+
 def test_a_count_of_elements_that_is_not_the_size_is_a_fault() -> None:
     row_16 = (
         ROW_8.replace(" 8388608       2097152", "16777216       4194304")
