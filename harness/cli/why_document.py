@@ -17,7 +17,7 @@ def document(diagnosis: Diagnosis, shown: tuple[Finding, ...], reading: Reading)
         "findings": [_finding(finding) for finding in shown],
         "healthy": diagnosis.healthy,
         "unexplained": [_line(line) for line in diagnosis.unexplained],
-        "notes": list(diagnosis.notes),
+        "notes": [*diagnosis.notes, *diagnosis.contradictions],
         "remarks": list(reading.remarks),
         "problems": list(dict.fromkeys((*reading.problems, *reading.gaps))),
         "read": [{"file": text.artefact, "lines": text.lines} for text in texts],

@@ -56,6 +56,8 @@ def answer(diagnosis: Diagnosis, shown: tuple[Finding, ...], reading: Reading) -
     hidden = len(diagnosis.findings) - len(shown)
     if hidden > 0:
         blocks.append([f"{hidden} more: --all"])
+    if diagnosis.contradictions:
+        blocks.append([f"contradiction: {each}" for each in diagnosis.contradictions])
     blocks.append(_read_lines(reading))
     if len(stated) > 1:
         blocks.append(_overview(stated))

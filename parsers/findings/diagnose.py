@@ -13,6 +13,7 @@ from typing import NamedTuple
 from busbw.model import Confidence, Evidence, Finding
 from busbw.parsers.findings import (
     catalogue,
+    contradictions,
     courses,
     crashes,
     failures,
@@ -219,6 +220,7 @@ def _diagnosis(
     only_words = bool(guessed.findings) and all(
         each.id in message_clues.RESTATEMENTS for each in findings
     )
+    healthy = not (stated or failed.doubts or faults) and _succeeded(evidence)
     shown = guessed.findings + findings if guessed.come_first else findings + guessed.findings
     if makers.gpus_of(evidence) is Gpus.AMD:
         shown = tuple(map(_in_words_of_amd, shown))
@@ -226,8 +228,9 @@ def _diagnosis(
         shown,
         _notes(unexplained, guessed.findings if only_words else ()),
         unexplained,
-        healthy=not (stated or failed.doubts or faults) and _succeeded(evidence),
+        healthy=healthy,
         by_words=only_words,
+        contradictions=() if healthy else contradictions.of(evidence, failed.reported),
         bases=_bases(shown, heard),
     )
 

@@ -379,6 +379,8 @@ class Diagnosis:
     first line that reports a failure."""
     bases: tuple[Basis, ...] = ()
     """Of each finding, in their order."""
+    contradictions: tuple[str, ...] = ()
+    """What two texts state that cannot both be so of one job."""
 
 
 @dataclass(frozen=True, slots=True)

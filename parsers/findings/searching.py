@@ -10,6 +10,7 @@ import functools
 
 from busbw.parsers.findings import (
     catalogue,
+    contradictions,
     courses,
     crashes,
     guesses,
@@ -46,6 +47,7 @@ def scanner() -> Scanner:
 
 def _kept_longer() -> tuple[Pattern, ...]:
     return (
+        *contradictions.patterns(),
         *courses.patterns(),
         *crashes.patterns(),
         *failure_lines.patterns(),
