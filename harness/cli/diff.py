@@ -4,6 +4,8 @@ changed?"""
 from __future__ import annotations
 
 import argparse
+import filecmp
+import itertools
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -79,7 +81,8 @@ def _both_sides(args: argparse.Namespace) -> tuple[ComparableRun, tuple[Comparab
     day to day.
 
     Raises:
-        UsageError: which outputs are those from before is not said, or one of them is a run directory.
+        UsageError: which outputs are those from before is not said, or one of them is a run directory, or
+        stands on both sides.
     """
     now, before = [args.run, *args.against], args.before
     for path in (*now, *before):
@@ -105,6 +108,15 @@ def _both_sides(args: argparse.Namespace) -> tuple[ComparableRun, tuple[Comparab
             seen="the same numbers on both sides",
             next_step="name the outputs from before: --before B...",
         )
+    for path, other in itertools.product(now, before):
+        if filecmp.cmp(path, other, shallow=False):
+            raise UsageError(
+                f"{path} is on both sides: its launches would hide what changed",
+                seen=f"{other}, of --before, is the same file"
+                if path != other
+                else "it is given twice",
+                next_step="each output on one side: busbw diff after*.out --before before*.out",
+            )
     return seen, earlier
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -217,6 +218,19 @@ def test_a_launch_that_is_there_twice_is_refused(
     assert status == 2
     assert "launch 2 of 3 is a copy of launch 1" in err
     assert "the same processes, and the same number in every row" in err
+
+
+@pytest.mark.parametrize("name", ["after.out", "copy.out"])
+def test_an_output_on_both_sides_is_refused(
+    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = kept(tmp_path / "before.out", (17.0, 17.1, 16.9))
+    after = kept(tmp_path / "after.out", (15.0,))
+    later = kept(tmp_path / "later.out", (15.1, 14.9))
+    shared = after if name == "after.out" else shutil.copy(after, tmp_path / name)
+    status, _, err = diff(capsys, after, later, "--before", before, str(shared))
+    assert status == 2
+    assert "after.out is on both sides: its launches would hide what changed" in err
 
 
 def test_an_output_is_not_compared_with_a_copy_of_itself(
