@@ -194,14 +194,15 @@ def from_launch_to_launch(
     """Standard deviation by what the groups of one node differ by from launch to launch.
 
     The few groups of a launch settle its good level themselves, and scatter about that too little.
-    A bad node is bad in each of its launches, and makes few of the smaller half of all steps.
-    Where what leaves its leaf differs more than what stays inside, that is no noise of the groups.
+    A step from a good partner to a bad one is no noise: each group is compared with what its nodes
+    leave it. Where what leaves its leaf differs more than what stays inside, that is none either.
     """
+    left = _left_by_nodes(samples, ratio)
     series: dict[tuple[str, int | None, bool], dict[str, float]] = {}
     for index, value in ratio.items():
         for node in samples[index].nodes:
             own = series.setdefault((node, samples[index].rail, crosses[index]), {})
-            own[launch_of(samples[index])] = value
+            own[launch_of(samples[index])] = value / left[index]
     inside: list[float] = []
     across: list[float] = []
     for (_, _, leaves_leaf), values in series.items():
@@ -216,6 +217,24 @@ def from_launch_to_launch(
         smaller = own_smaller if own_larger < smaller else smaller
     # A quarter of the differences of two normal values lies within 0.45 of their deviation.
     return smaller / 0.4506
+
+
+def _left_by_nodes(samples: Sequence[GroupSample], ratio: dict[int, float]) -> dict[int, float]:
+    """What the nodes of each group leave it, by the better half of what each was in: 1 = they are
+    good."""
+    values: dict[tuple[str, int | None], list[float]] = {}
+    for index, value in ratio.items():
+        for node in samples[index].nodes:
+            values.setdefault((node, samples[index].rail), []).append(value)
+    usual = {
+        # Of fewer, noise would be taken for a bad node.
+        key: min(1.0, statistics.median(_better_half(own))) if len(own) >= FEWEST_GROUPS else 1.0
+        for key, own in values.items()
+    }
+    return {
+        index: min(usual[node, samples[index].rail] for node in samples[index].nodes) or 1.0
+        for index in ratio
+    }
 
 
 def between_launches(ratios: Iterable[tuple[tuple[str, ...], float]]) -> float:

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import random
+import statistics
+
 import pytest
 
 from busbw.parsers.blame import blame
 from busbw.parsers.blame.blame import BlameOutcome
-from busbw.parsers.blame.noise import good_level, of_good_ones
+from busbw.parsers.blame.noise import from_launch_to_launch, good_level, of_good_ones
 from busbw.parsers.blame.parts import Fabric
 from busbw.parsers.nccl_tests.groups import GroupSample
 from busbw.reports.groups import Group, usual_by_kind
 from busbw.survey.adapt import choose
-from busbw.survey.schedule import Round
+from busbw.survey.schedule import Round, pair_rounds
 
 NODES = ("node1", "node2", "node3", "node4")
+EIGHT = tuple(f"node{number}" for number in range(1, 9))
 PAIRS = (
     {("node1", "node2"): 0.0124, ("node3", "node4"): 0.0103},
     {("node1", "node3"): 0.0104, ("node2", "node4"): 0.0123},
@@ -76,3 +80,25 @@ def test_the_usual_of_a_report_is_that_of_good_groups_not_half_way() -> None:
     )
     assert list(usual_by_kind(groups).values()) == [pytest.approx(0.01235, rel=0.01)]
     assert good_level(values) == pytest.approx(0.01237, rel=0.01)
+
+
+@pytest.mark.parametrize(
+    ("bad", "noise"),
+    [
+        pytest.param(("node3", "node6"), 0.02, id="half of all groups have a bad node"),
+        pytest.param((), 0.04, id="all are good"),
+    ],
+)
+def test_a_step_from_a_good_partner_to_a_bad_one_is_no_noise(
+    bad: tuple[str, ...], noise: float
+) -> None:
+    estimates = []
+    for seed in range(40):
+        rng, samples = random.Random(seed), []
+        for number, round_ in enumerate(pair_rounds(EIGHT)):
+            for group in round_.groups:
+                level = rng.gauss(0.88 if set(bad) & set(group) else 1.0, noise)
+                samples.append(measured(group, f"pairs-{number}", level))
+        ratio = {index: sample.median_gb_s for index, sample in enumerate(samples)}
+        estimates.append(from_launch_to_launch(samples, ratio, dict.fromkeys(ratio, False)))
+    assert statistics.fmean(estimates) == pytest.approx(noise, rel=0.15)

@@ -168,6 +168,12 @@ def test_what_earlier_builds_named_wrongly_is_named_no_more(
     assert BENCH.judge(one, BENCH.Survey(one).run()) != "wrong"
 
 
+def test_two_nodes_that_make_half_of_all_groups_slow_are_named() -> None:
+    """Not taken for noise. Of a first run of an earlier build."""
+    one = case("8x4", "setting", 8, 31_000_000)
+    assert BENCH.judge(one, BENCH.Survey(one).run()) == "right"
+
+
 def test_the_oracle_tells_a_fault_that_acted_and_none_that_did_not() -> None:
     one = calm("nic", 0)
     nic = replace(one.fleet.faults[0], left=0.6)
