@@ -1,8 +1,7 @@
 """Where the bytes of a text come from: files, directories, globs, standard input, plain or
 compressed, the files of tar and zip archives too, always in chunks of bounded size.
 
-Compression is recognised by the first bytes, not by the name: gzip, zstd, xz, bzip2, also nested.
-zstd is read by the `zstandard` package (`pip install busbw[zstd]`) or the `zstd` program. UTF-16
+Compression is recognised by the first bytes, not by the name (`decompression`), also nested. UTF-16
 (what PowerShell's `>` writes) is converted to UTF-8, and log lines that a collector wrapped in JSON
 are unwrapped.
 
@@ -13,31 +12,27 @@ of the arguments.
 
 from __future__ import annotations
 
-import bz2
 import codecs
 import functools
 import glob
-import importlib
 import io
 import lzma
 import re
 import shutil
-import subprocess
 import sys
 import tempfile
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import IO, Protocol
+from typing import IO
 
 from busbw import archives, files
+from busbw.decompression import CHUNK_BYTES, Damaged, kind_of, unpacked
 from busbw.errors import ReadError, UsageError
 from busbw.parsers.logs import exports
 from busbw.parsers.logs.json_values import unwrapped
 
-CHUNK_BYTES = 120 << 10
-"""Just under glibc's threshold (128 KiB) from which on each buffer is mapped and unmapped anew."""
 FREE_BYTES = 256 << 20
 """Exempt from the ratio limit: small texts may be as repetitive as they like."""
 MOST_RATIO = 400
@@ -47,12 +42,6 @@ MEMORY_BYTES = 4 << 20
 MOST_BYTES = 1 << 40
 MOST_FILES = 100_000
 _SPOOL_BYTES = 64 << 20
-_MAGIC = (
-    (b"\x1f\x8b", "gzip"),
-    (b"\x28\xb5\x2f\xfd", "zstd"),
-    (b"\xfd7zXZ\x00", "xz"),
-    (b"BZh", "bzip2"),
-)
 _HOLE_BEGINS = b"\0" * 64
 _HOLE = re.compile(rb"\0{64,}")
 _MOST_HOLE = 256 << 20
@@ -60,8 +49,6 @@ _MOST_HOLE = 256 << 20
 _CONTROLS = bytes((*range(1, 9), *range(14, 27)))
 _DEEPEST = 3
 _SHOWN = 3
-_ZSTD_BYTES = 1024
-"""Bytes given to zstd at once: a block of 4 bytes can hold 128 KiB, so at most 32 MiB come out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +135,7 @@ class Reading:
             chunks: Iterable[bytes] = self._raw()
             for _ in range(_DEEPEST):
                 head, chunks = _peek(chunks)
-                kind = next((kind for magic, kind in _MAGIC if head.startswith(magic)), None)
+                kind = kind_of(head)
                 if kind is None:
                     break
                 chunks = self._expanded(kind, chunks)
@@ -190,10 +177,9 @@ class Reading:
 
     def _expanded(self, kind: str, chunks: Iterable[bytes]) -> Iterator[bytes]:
         """The chunks without one layer of compression; damage ends them and sets `problem`."""
-        unpack = {"gzip": _gzip, "zstd": _zstd, "xz": _xz, "bzip2": _bzip2}[kind]
         try:
-            yield from unpack(chunks)
-        except (zlib.error, lzma.LZMAError, OSError, EOFError, _Damaged) as error:
+            yield from unpacked(kind, chunks)
+        except (zlib.error, lzma.LZMAError, OSError, EOFError, Damaged) as error:
             self.problem = f"{kind} data is damaged or truncated after {self._given} bytes: {error}"
 
     def _limited(self, chunks: Iterable[bytes]) -> Iterator[bytes]:
@@ -217,22 +203,6 @@ def _pieces(data: bytes | bytearray) -> Iterator[bytes]:
     """The data in chunks of bounded size."""
     for begin in range(0, len(data), CHUNK_BYTES):
         yield bytes(data[begin : begin + CHUNK_BYTES])
-
-
-class _Damaged(Exception):
-    """Compressed data ends early."""
-
-
-class _Decompressor(Protocol):
-    """What bz2 and lzma have in common."""
-
-    @property
-    def eof(self) -> bool: ...
-    @property
-    def unused_data(self) -> bytes: ...
-    @property
-    def needs_input(self) -> bool: ...
-    def decompress(self, data: bytes, max_length: int = -1) -> bytes: ...
 
 
 def expand(arguments: Sequence[str]) -> tuple[Source, ...]:
@@ -456,97 +426,3 @@ _UTF16: tuple[tuple[Callable[[bytes], bool], str], ...] = (
     (lambda head: _plain_at(head, 0), "utf-16-le"),
     (lambda head: _plain_at(head, 1), "utf-16-be"),
 )
-
-
-def _gzip(chunks: Iterable[bytes]) -> Iterator[bytes]:
-    """gzip, several members one after the other too; zeros behind the last one are padding."""
-    engine = zlib.decompressobj(wbits=31)
-    for chunk in chunks:
-        data = chunk
-        while True:
-            if engine.eof:
-                if not data.strip(b"\0"):
-                    break
-                engine = zlib.decompressobj(wbits=31)
-            piece = engine.decompress(data, CHUNK_BYTES)
-            yield piece
-            data = engine.unused_data if engine.eof else engine.unconsumed_tail
-            if not data and len(piece) < CHUNK_BYTES:
-                break
-    if not engine.eof:
-        raise _Damaged("the end is missing")
-
-
-def _members(chunks: Iterable[bytes], new: Callable[[], _Decompressor]) -> Iterator[bytes]:
-    """bzip2 and xz, several streams one after the other too."""
-    engine = new()
-    for chunk in chunks:
-        data = chunk
-        while data or not (engine.needs_input or engine.eof):
-            if engine.eof:
-                engine = new()
-            yield engine.decompress(data, CHUNK_BYTES)
-            data = engine.unused_data if engine.eof else b""
-            if engine.eof and not data.strip(b"\0"):
-                data = b""
-                break
-    if not engine.eof:
-        raise _Damaged("the end is missing")
-
-
-def _zstd(chunks: Iterable[bytes]) -> Iterator[bytes]:
-    """zstd by whatever can read it here."""
-    try:
-        zstandard = importlib.import_module("zstandard")
-    except ImportError:
-        yield from _zstd_program(chunks)
-        return
-    new = zstandard.ZstdDecompressor().decompressobj
-    engine = new()
-    try:
-        for chunk in chunks:
-            for begin in range(0, len(chunk), _ZSTD_BYTES):
-                data = chunk[begin : begin + _ZSTD_BYTES]
-                while data:
-                    engine = new() if engine.eof else engine
-                    yield engine.decompress(data)
-                    data = engine.unused_data if engine.eof else b""
-    except zstandard.ZstdError as error:
-        raise _Damaged(str(error)) from error
-    if not engine.eof:
-        raise _Damaged("the end is missing")
-
-
-def _zstd_program(chunks: Iterable[bytes]) -> Iterator[bytes]:
-    program = shutil.which("zstd")
-    if program is None:
-        raise ReadError(
-            "zstd data cannot be read here: neither the Python package zstandard nor the program"
-            " zstd is installed",
-            next_step="pip install 'busbw[zstd]', or install zstd, or expand the file yourself",
-        )
-    with tempfile.TemporaryFile(prefix="busbw-zstd-") as packed:
-        for chunk in chunks:
-            packed.write(chunk)
-        packed.seek(0)
-        with subprocess.Popen(
-            (program, "-dcq"), stdin=packed, stdout=subprocess.PIPE, stderr=subprocess.PIPE
-        ) as process:
-            if process.stdout is None or process.stderr is None:
-                raise _Damaged("no pipe to zstd")
-            try:
-                while piece := process.stdout.read(CHUNK_BYTES):
-                    yield piece
-                error = process.stderr.read(4096).decode("utf-8", "replace").strip()
-            finally:
-                process.kill()
-        if process.returncode and error:
-            raise _Damaged(error)
-
-
-def _bzip2(chunks: Iterable[bytes]) -> Iterator[bytes]:
-    return _members(chunks, bz2.BZ2Decompressor)
-
-
-def _xz(chunks: Iterable[bytes]) -> Iterator[bytes]:
-    return _members(chunks, lzma.LZMADecompressor)

@@ -76,6 +76,7 @@ FLOORS = (
     ("busbw.store", 4),
     ("busbw.intake", 4),
     ("busbw.archives", 4),
+    ("busbw.decompression", 4),
     ("busbw.building.download", 4),
     ("busbw.building.sources", 4),
     ("busbw.survey", 4),

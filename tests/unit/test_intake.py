@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from busbw import intake
+from busbw import decompression, intake
 from busbw.errors import ReadError, UsageError
 
 TEXT = b"node-a:1:2 [0] NCCL INFO Connected all rings\n" * 20000
@@ -48,9 +48,9 @@ def engine(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> s
     if request.param == "package":
         pytest.importorskip("zstandard")
     else:
-        real = intake.importlib.import_module
+        real = decompression.importlib.import_module
         monkeypatch.setattr(
-            intake.importlib,
+            decompression.importlib,
             "import_module",
             lambda name: real("no_such_package" if name == "zstandard" else name),
         )
@@ -97,9 +97,9 @@ def test_zstd_without_anything_to_read_it_says_what_to_install(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(
-        intake.importlib, "import_module", lambda name: __import__("no_such_package")
+        decompression.importlib, "import_module", lambda name: __import__("no_such_package")
     )
-    monkeypatch.setattr(intake.shutil, "which", lambda name: None)
+    monkeypatch.setattr(decompression.shutil, "which", lambda name: None)
     path = tmp_path / "a.zst"
     path.write_bytes(b"\x28\xb5\x2f\xfd" + b"x" * 40)
     with pytest.raises(
