@@ -18,7 +18,7 @@ from busbw.parsers.logs.scan import Pattern
 FINISHED = (
     r"\[after training is done\]|'train_runtime': |\*{5} (?:train|eval|predict|test)\w* metrics \*{5}"
     r"|`Trainer\.fit` stopped: `max_|\btraining (?:has |is |was )?(?:complete|completed|finished|done)\b"
-    r"|\"key\": \"run_stop\".*\"status\": \"success\"|State: COMPLETED \(exit code 0\)"
+    r"|\"key\": \"run_stop\".*\"status\": \"success\"|:::MLL \S+ run_stop: .*\"status\": \"success\"|State: COMPLETED \(exit code 0\)"
     r"|Finished mdrun on |^Total wall time: \d|JOB DONE\.|SUCCESS COMPLETE (?:WRF|REAL)|PROGRAM ENDED AT"
     r"|^End of Tests\.|Final Summary::HPCG result is VALID|Verification +=  ?SUCCESSFUL"
     r"|\bTotal run time: [\d.]+ seconds \(|\] worker group successfully finished\."

@@ -90,3 +90,35 @@ def test_an_illegal_instruction_of_a_gpu_is_none_of_the_cpu(first_cause) -> None
 @pytest.mark.parametrize("end", ["", "srun: error: gpu-n17: task 3: Exited with exit code 1\n"])
 def test_what_a_node_lacks_it_still_lacks_after_200_lines(end: str, first_cause) -> None:
     assert first_cause(MEMLOCK + WORK + end) == ("memlock-limit", "gpu-n17")
+
+
+def test_a_backtrace_of_ucx_without_its_head_is_a_crash(first_cause) -> None:
+    text = """==== backtrace (tid: 254025) ====
+ 0  /lib/x86_64-linux-gnu/libucs.so.0(ucs_handle_error+0x2ec) [0x72f8e4ec8f2c]
+ 1  /lib/x86_64-linux-gnu/libc.so.6(+0x458d0) [0x72f8edc458d0]
+ 2  /lib/x86_64-linux-gnu/libmpi.so.40(ompi_mpi_init+0x80) [0x72f8ee48be30]
+"""
+    assert first_cause(text) == ("mpi-crash", "")
+
+
+def test_a_trap_of_the_processor_is_the_programs_own(first_cause) -> None:
+    text = "[n7:6778:0:6778] Caught signal 8 (Floating point exception: floating-point overflow)\n"
+    assert first_cause(text) == ("program-error", "n7")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "librccl-net.so: cannot open shared object file: No such file or directory.\n",
+        "srun: error: n1: task 1: Exited with exit code 1\n"
+        + WORK
+        + ':::MLL 1582542308.215 run_stop: {"value": null, "metadata": {"status": "success"}}\n',
+    ],
+)
+def test_what_nobody_needs_and_what_a_finished_training_outlived_is_no_cause(
+    text: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "job.log"
+    path.write_text(text)
+    main(["why", str(path)])
+    assert "CAUSE" not in capsys.readouterr().out
