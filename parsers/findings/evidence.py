@@ -65,7 +65,7 @@ class PackedHits(Sequence[Hit]):
         grouped: dict[str, list[HitRow]] = {}
         order: dict[str, list[int]] = {}
         for number, hit in enumerate(hits):
-            lines = tuple((line.line_no, line.text, line.after) for line in hit.examples)
+            lines = [line[:] for line in hit.examples]  # marshal takes no class but tuple
             grouped.setdefault(hit.pattern, []).append((hit.process, hit.line_count, lines))
             order.setdefault(hit.pattern, []).append(number)
         pieces = {_packed(order): 0}

@@ -71,8 +71,5 @@ def condensed(text: Text) -> Text:
     messages = message_clues.message_clues((text,), clues)
     of_itself = TextClues(PackedClues(clues), PackedClues(messages), guesses.is_of_field(text))
     compared = _compared()
-    hits = []
-    for hit in text.hits:
-        if hit.pattern in compared or any(line.after for line in hit.examples):
-            hits.append(hit)
+    hits = [hit for hit in text.hits if hit.pattern in compared]
     return Text(text.artefact, PackedHits(hits), text.lines, of_itself)

@@ -55,7 +55,7 @@ def line_clues(known: Catalogue, texts: Iterable[Text]) -> tuple[Clue, ...]:
             own = text.clues.signs.of(text.artefact, number)
             clues += [clue for clue in own if not _is_out_already(known, clue, out)]
         else:
-            clues += _of_text(known, text, number, is_brief=False)
+            clues += _of_text(known, text, number)
     return tuple(clues)
 
 
@@ -76,45 +76,90 @@ def brief_clues(known: Catalogue, text: Text) -> tuple[Clue, ...]:
     """Those of one text, without what NCCL's lines of information only say once more: that an entry is
     out, and for which channel, is said by the first one; a weak sign by as many lines as a finding
     shows, and by one of each further host. No rule reads them."""
-    clues: list[Clue] = []
-    last: dict[tuple[str, str], int] = {}
-    shown: Counter[tuple[str, str]] = Counter()
-    hosts: set[tuple[str, str, tuple[str, ...]]] = set()
-    for clue in _of_text(known, text, 0, is_brief=True):
-        if clue.weight is Weight.WEAK and _INFORMATION in clue.evidence.text:
-            sign = clue.symptom, clue.source
-            if shown[sign] >= MOST_EVIDENCE and (*sign, clue.where) in hosts:
-                clues[last[sign]] = replace(clues[last[sign]], is_repeated=True)
-                continue
-            shown[sign] += 1
-            hosts.add((*sign, clue.where))
-            last[sign] = len(clues)
-        clues.append(clue)
-    return tuple(clues)
-
-
-def _of_text(known: Catalogue, text: Text, number: int, *, is_brief: bool) -> Iterator[Clue]:
-    sought_of = _sought_of(known)
+    brief = _BriefClues()
     lines: dict[Line, _KnownLine] = {}
-    out: set[tuple[str, str | None]] = set()
-    """Entries that are ruled out, and for which channel."""
+    for hit, line, sought in _lines_sought(known, text):
+        if _INFORMATION in line.text:
+            signals = brief.unsaid(line.text, sought)
+            if not signals:
+                continue
+            sought = sought._replace(signals=signals)
+        if line not in lines:
+            lines[line] = _known_line(text, 0, line)
+        for clue in _clues(hit, lines[line], sought):
+            brief.add(clue)
+    return tuple(brief.clues)
+
+
+class _BriefClues:
+    """Clues of one text, as `brief_clues` keeps them."""
+
+    def __init__(self) -> None:
+        self.clues: list[Clue] = []
+        self._out: set[tuple[str, str | None]] = set()
+        """Entries that are ruled out, and for which channel."""
+        self._shown: Counter[tuple[str, str]] = Counter()
+        self._hosts: set[tuple[str, str, tuple[str, ...]]] = set()
+        self._last: dict[tuple[str, str], int] = {}
+        """Of each weak sign, the clue that was kept last."""
+
+    def unsaid(self, line: str, sought: _Sought) -> tuple[tuple[str, Signal], ...]:
+        """The signals that a line of information may add something to: most add nothing, and what a
+        clue consists of takes long to work out."""
+        if sought.only_excludes and sought.are_out(self._out, channel_in(line)):
+            return ()
+        if is_echo(line):
+            return sought.signals
+        return tuple(
+            (entry_id, signal)
+            for entry_id, signal in sought.signals
+            if signal.weight is not Weight.WEAK
+            or not self._is_said((entry_id, signal.source), places(line))
+        )
+
+    def add(self, clue: Clue) -> None:
+        """Keep it, unless it only says once more what is known."""
+        is_remark = _INFORMATION in clue.evidence.text
+        if is_remark and clue.weight is Weight.EXCLUDES:
+            key = (clue.symptom, channel_in(clue.evidence.text))
+            if key in self._out:
+                return
+            self._out.add(key)
+        elif is_remark and clue.weight is Weight.WEAK:
+            sign = (clue.symptom, clue.source)
+            if self._is_said(sign, clue.where):
+                return
+            self._shown[sign] += 1
+            self._hosts.add((*sign, clue.where))
+            self._last[sign] = len(self.clues)
+        self.clues.append(clue)
+
+    def _is_said(self, sign: tuple[str, str], where: tuple[str, ...]) -> bool:
+        """By lines enough, and for these places as well. The last one then stands for others too."""
+        if self._shown[sign] < MOST_EVIDENCE or (*sign, where) not in self._hosts:
+            return False
+        last = self._last[sign]
+        if not self.clues[last].is_repeated:
+            self.clues[last] = replace(self.clues[last], is_repeated=True)
+        return True
+
+
+def _of_text(known: Catalogue, text: Text, number: int) -> Iterator[Clue]:
+    lines: dict[Line, _KnownLine] = {}
+    for hit, line, sought in _lines_sought(known, text):
+        if line not in lines:
+            lines[line] = _known_line(text, number, line)
+        yield from _clues(hit, lines[line], sought)
+
+
+def _lines_sought(known: Catalogue, text: Text) -> Iterator[tuple[Hit, Line, _Sought]]:
+    """The lines that an expression of the catalogue found."""
+    sought_of = _sought_of(known)
     for hit in text.hits:
         sought = sought_of.get(hit.pattern)
-        if sought is None:
-            continue
-        for line in hit.examples:
-            is_remark = is_brief and _INFORMATION in line.text
-            channel = channel_in(line.text) if is_remark else None
-            if is_remark and sought.only_excludes and sought.are_out(out, channel):
-                continue
-            if line not in lines:
-                lines[line] = _known_line(text, number, line)
-            for clue in _clues(hit, lines[line], sought):
-                if is_remark and clue.weight is Weight.EXCLUDES:
-                    if (clue.symptom, channel) in out:
-                        continue
-                    out.add((clue.symptom, channel))
-                yield clue
+        if sought is not None:
+            for line in hit.examples:
+                yield hit, line, sought
 
 
 def clues_of(known: Catalogue, evidence: EvidenceSet, line: Sighting) -> tuple[Clue, ...]:

@@ -32,6 +32,8 @@ from busbw.table_cache import cached, digest_of
 COMMON_LINES = 5_000
 """Default of `Pattern.common_after`. Five lines of each of a thousand ranks say what there is to
 say."""
+_SOON = 100
+"""Matching lines within which a pattern becomes common in the first block that has some."""
 SAMPLED_BLOCKS = 16
 """In every sixteenth block the first match of a common pattern is still taken: one line in 2 MB."""
 _MUCH_TO_PARSE = 2_000
@@ -180,6 +182,7 @@ class Scanner:
             pattern = self.patterns[each.index]
             each.is_single = pattern.common_after == 0 and not pattern.unless
             each.is_frequent = pattern.frequent
+            each.is_soon_common = 0 < pattern.common_after < _SOON
         self._unless = {
             index: re.compile(pattern.unless.encode(), re.IGNORECASE)
             for index, pattern in enumerate(self.patterns)

@@ -74,7 +74,9 @@ class LiteralFinder:
         self.whole = _whole_from_start(branches)
         """Branches that are searched whole, and whether each line that is found matches."""
         self.branches = branches
+        self.soon_common = frozenset(each.index for each in branches if each.is_soon_common)
         self.databases: dict[frozenset[int], _Database] = {}
+        """By the expressions that they are without."""
         self.hits: Counter[int] = Counter()
         self.misses: Counter[int] = Counter()
         """How many candidates of a branch matched, or did not, where its literals were looked
@@ -103,10 +105,19 @@ class LiteralFinder:
 
     def lines(self, text: bytes, never: frozenset[int]) -> Candidates:
         """As `Finder`."""
-        database = self.databases.get(never)
+        # What a text has a few lines of before nobody wants more has a database of its own: it would
+        # be found a thousand times in vain, until one without it pays.
+        never_here = never | self.soon_common
+        database = self.databases.get(never_here)
         if database is None:
-            database = self._next_best(never)
-        return database.lines(text, never)
+            database = self._next_best(never_here)
+        found = database.lines(text, never_here)
+        return found if self.soon_common <= never else found.joined(self._soon.lines(text, never))
+
+    @functools.cached_property
+    def _soon(self) -> _Database:
+        others = frozenset(each.index for each in self.branches) - self.soon_common
+        return _Database(self.branches, others, self.whole, is_kept=True)
 
     def candidates(self, line: bytes) -> Iterable[int]:
         """As `Finder`."""
@@ -123,7 +134,10 @@ class LiteralFinder:
             self.databases.clear()
         if best is not None:
             best.unwanted = 0
-        database = self.databases[never] = _Database(self.branches, never, self.whole)
+        # What was learnt from one text is seldom learnt again.
+        is_kept = never == self.soon_common
+        database = _Database(self.branches, never, self.whole, is_kept=is_kept)
+        self.databases[never] = database
         return database
 
 
@@ -195,8 +209,14 @@ class _Database:
     """The literals of a set of branches, and some branches as a whole."""
 
     def __init__(
-        self, branches: tuple[Branch, ...], never: frozenset[int], whole: Mapping[int, bool]
+        self,
+        branches: tuple[Branch, ...],
+        never: frozenset[int],
+        whole: Mapping[int, bool],
+        *,
+        is_kept: bool,
     ) -> None:
+        """is_kept: it is worth a place in the cache of this machine."""
         self.unwanted = 0
         """Matches so far of literals that nobody wanted any more."""
         literals: dict[bytes, set[int]] = {}
@@ -233,8 +253,7 @@ class _Database:
         for number, found in enumerate(self.numbers):
             if all(branches[each].is_single and each in self.sure for each in found):
                 flags[number] |= hyperscan.HS_FLAG_SINGLEMATCH
-        # What was learnt from one text is seldom learnt again.
-        build = _compiled if never or len(expressions) < _MANY_EXPRESSIONS else _built
+        build = _built if is_kept and len(expressions) >= _MANY_EXPRESSIONS else _compiled
         self.database = build(expressions, flags)
 
     def _without(self, never: frozenset[int]) -> list[frozenset[int]]:

@@ -43,6 +43,8 @@ class Branch:
         """One matching line of a block is enough."""
         self.is_frequent = False
         """Nearly every line with one of the literals matches, and there are many."""
+        self.is_soon_common = False
+        """A few of its lines are enough for a text, and a text has many."""
 
     @property
     def is_found_by_text(self) -> bool:
@@ -94,6 +96,14 @@ class Candidates(NamedTuple):
     """NCCL warns of something in it (`WARN`)."""
     sure: frozenset[int]
     """Numbers of branches that match every line they are worth a look in."""
+
+    def joined(self, other: Candidates) -> Candidates:
+        """With those of other branches in the same block."""
+        return self._replace(
+            lines={**self.lines, **other.lines},
+            of_branch=self.of_branch | other.of_branch,
+            sure=self.sure | other.sure,
+        )
 
 
 class Finder(Protocol):

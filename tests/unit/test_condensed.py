@@ -146,6 +146,14 @@ def test_a_fact_about_a_line_counts_for_a_condensed_text() -> None:
     assert diagnose(EvidenceSet((condensed(plain),), (fact,))) == with_fact
 
 
+def test_what_has_lines_behind_it_is_kept_for_the_diagnosis() -> None:
+    behind = [pattern.id for pattern in search_patterns() if pattern.after]
+    hits = tuple(Hit(each, None, 1, (Line(1, "one", ("two",)),)) for each in behind)
+
+    assert behind
+    assert tuple(condensed(Text("a.log", hits, 2)).hits) == hits
+
+
 def test_packed_hits_are_the_hits() -> None:
     hits = (
         Hit("b", "gpu1:4", 3, (Line(1, "one"), Line(7, "seven", ("eight", "nine")))),

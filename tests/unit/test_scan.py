@@ -449,6 +449,27 @@ def test_of_what_one_line_says_hardly_any_other_line_is_looked_at() -> None:
         assert hit.line_count < most
 
 
+def test_a_pattern_of_which_a_few_lines_are_enough_is_not_looked_for_behind_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    patterns = (Pattern("step", r"step \d{2,}.*loss", common_after=2), Pattern("bad", "ERROR"))
+    block = b"step 10 loss 1\n" * (BLOCK_BYTES // 15) + b"ERROR\n"
+    found: list[int] = []
+    matches = scan_literals._matches
+
+    def counted(database: object, text: bytes) -> list[int]:
+        own = matches(database, text)
+        found.append(len(own))
+        return own
+
+    monkeypatch.setattr(scan_literals, "_matches", counted)
+    step, bad = Scanner(patterns, LiteralFinder).scan([block] * 4).hits
+
+    assert max(found[:2]) > 1_000
+    assert max(found[2:]) < 10, "in later blocks it is found again and again"
+    assert (step.line_count >= 3, bad.line_count) == (True, 4)
+
+
 def test_blocks_do_not_depend_on_how_the_input_was_cut() -> None:
     data = ("\n".join(composed_log(4000, seed=3))).encode()
     whole = list(blocks([data]))
