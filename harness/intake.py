@@ -31,7 +31,7 @@ from busbw import archives, files
 from busbw.decompression import CHUNK_BYTES, Damaged, kind_of, unpacked
 from busbw.errors import ReadError, UsageError
 from busbw.parsers.logs import exports
-from busbw.parsers.logs.json_values import unwrapped
+from busbw.parsers.logs.json_values import TextOf, unwrapped
 
 FREE_BYTES = 256 << 20
 """Exempt from the ratio limit: small texts may be as repetitive as they like."""
@@ -77,22 +77,23 @@ class Source:
     memory: WholeText | None = field(default=None, repr=False, compare=False)
     """None = it is read from the file whenever it is opened."""
 
-    def open(self) -> Reading:
-        """A new reading from the start.
+    def open(self, line_of: TextOf | None = None) -> Reading:
+        """A new reading from the start. line_of: what to give in place of each line that a collector
+        or a store wrapped in JSON.
 
         Raises:
             UsageError: the file is gone, or may not be read.
             ReadError: it is compressed in a way that cannot be read here; the message says what is
             missing.
         """
-        if self.memory is not None:
+        if self.memory is not None and line_of is None:
             return Reading(self.name, io.BytesIO(), self.problem, self.memory)
         try:
             if self.member is None:
-                return Reading(self.name, self._file(), self.problem)
+                return Reading(self.name, self._file(), self.problem, line_of=line_of)
             whole = Source("", self.path, self.folder)
             data = _archive(whole, _state(self.path)).members[self.member].data
-            return Reading(self.name, io.BytesIO(data), self.problem)
+            return Reading(self.name, io.BytesIO(data), self.problem, line_of=line_of)
         except OSError as error:
             raise UsageError(
                 f"{self.name} cannot be read",
@@ -111,13 +112,19 @@ class Reading:
     """The chunks of one text. After the last one `problem` says whether the text was damaged."""
 
     def __init__(
-        self, name: str, file: IO[bytes], problem: str = "", memory: WholeText | None = None
+        self,
+        name: str,
+        file: IO[bytes],
+        problem: str = "",
+        memory: WholeText | None = None,
+        line_of: TextOf | None = None,
     ) -> None:
         self.name = name
         self.problem = problem
         """Why the text ended early; "" = it did not."""
         self.file = file
         self._whole = memory
+        self._line_of = line_of
         self._read = 0
         self._given = 0
 
@@ -127,7 +134,7 @@ class Reading:
             self.problem = self._whole.problem
             return
         head, chunks = _peek(self.plain())
-        yield from unwrapped(self._lines(_utf8(head, chunks)))
+        yield from unwrapped(self._lines(_utf8(head, chunks)), self._line_of)
 
     def plain(self) -> Iterator[bytes]:
         """The chunks without compression, and otherwise as they are."""
@@ -164,7 +171,7 @@ class Reading:
         if is_export is False:
             return
         text = bytes(document)
-        export = exports.text_of(text) if exports.begins(text) else None
+        export = exports.text_of(text, self._line_of) if exports.begins(text) else None
         if export is not None:
             self.problem = self.problem or export.problem
             text = export.text

@@ -17,6 +17,7 @@ from busbw.cli.why_end import with_missing_ends
 from busbw.cli.why_entries import entry, listing, unknown_id
 from busbw.cli.why_nodes import with_nodes
 from busbw.cli.why_reading import read, with_unfinished_starts
+from busbw.cli.why_records import with_recorded_places
 from busbw.cli.why_runs import is_part_of_run
 from busbw.cli.why_text import answer, broken
 from busbw.cli.why_verdict import exit_status, with_findings, worth_showing
@@ -124,6 +125,7 @@ def _diagnose(args: argparse.Namespace) -> int:
             next_step="give a log, a directory of logs, a table or a run",
         )
     diagnosis = diagnose(reading.evidence, Context(family or reading.family))
+    diagnosis = with_recorded_places(diagnosis, reading.sources)
     diagnosis = with_nodes(with_findings(diagnosis, reading.findings))
     if exit_status(diagnosis, reading) == 0 and not diagnosis.healthy:
         reading = with_missing_ends(with_unfinished_starts(reading))

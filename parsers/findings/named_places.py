@@ -99,7 +99,7 @@ NAMED = (
 """What a line names, in which form it is shown, and words (lower case) of which every match has one: few
 lines have any, and the search takes ten times as long as to look for them."""
 NO_HOST = re.compile(
-    r"(?:rank|task|pod|port|GPU|NIC|NVSwitch|peer|file server) |(?:mlx|roce|ibp?|rdma|erdma|bnxt|irdma|hns)\w*\d"
+    r"(?:rank|task|pod|port|GPU|NIC|NVSwitch|peer|file server|log stream) |(?:mlx|roce|ibp?|rdma|erdma|bnxt|irdma|hns)\w*\d"
 )
 """A place that is no node."""
 

@@ -17,7 +17,14 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from busbw.parsers.logs.json_values import items, loaded, mapping, message_of, values
+from busbw.parsers.logs.json_values import (
+    TextOf,
+    items,
+    loaded,
+    mapping,
+    message_of,
+    values,
+)
 from busbw.parsers.logs.json_values import text_of as value_of
 
 MOST_BYTES = 256 << 20
@@ -53,6 +60,8 @@ class _Entry(NamedTuple):
     time: tuple[str, str]
     """Comparable; of the same form in all entries of one document."""
     line: str
+    record: dict[str, object]
+    """What else is told of it."""
 
 
 def begins(head: bytes) -> bool:
@@ -61,9 +70,9 @@ def begins(head: bytes) -> bool:
     return head.lstrip()[:1] in (b"{", b"[") and _FORMS.search(head) is not None
 
 
-def text_of(data: bytes) -> Export | None:
-    """The lines of a document, or of pages one after another; None = they are no export of log
-    lines."""
+def text_of(data: bytes, line_of: TextOf | None = None) -> Export | None:
+    """The lines of a document, or of pages one after another, or what `line_of` makes of each; None =
+    they are no export of log lines."""
     text = data.decode("utf-8", "replace")
     problem = ""
     writers: dict[str, list[_Entry]] = {}
@@ -79,16 +88,17 @@ def text_of(data: bytes) -> Export | None:
             return None
         if value.tree is None:
             break
-    lines = [line for own in writers.values() for line in _in_order(own)]
+    lines = [line for own in writers.values() for line in _in_order(own, line_of)]
     return Export("".join(lines).encode("utf-8", "replace"), problem) if lines else None
 
 
-def _in_order(entries: list[_Entry]) -> list[str]:
+def _in_order(entries: list[_Entry], line_of: TextOf | None) -> list[str]:
     """The lines of one writer, the oldest first; lines of one instant as they stand."""
     if entries[0].time > entries[-1].time:
         entries = entries[::-1]
     entries = sorted(entries, key=lambda entry: entry.time)
-    return [entry.line if entry.line.endswith("\n") else entry.line + "\n" for entry in entries]
+    lines = [line_of(entry.record, entry.line) if line_of else entry.line for entry in entries]
+    return [line if line.endswith("\n") else line + "\n" for line in lines]
 
 
 def _entries(tree: object) -> Iterator[_Entry]:
@@ -110,10 +120,11 @@ def _entries(tree: object) -> Iterator[_Entry]:
 
 def _stream(stream: dict[str, object]) -> Iterator[_Entry]:
     """A stream of Loki: labels, and pairs of time and line."""
-    writer = _writer(mapping(stream.get("stream")))
+    labels = mapping(stream.get("stream"))
+    writer = _writer(labels)
     for value in items(stream, "values"):
         if isinstance(value, list) and len(value) > 1 and isinstance(value[1], str):
-            yield _Entry(writer, _instant(str(value[0])), value[1])
+            yield _Entry(writer, _instant(str(value[0])), value[1], labels)
 
 
 def _fields(pairs: list[object]) -> dict[str, object]:
@@ -129,7 +140,7 @@ def _entry(record: dict[str, object]) -> _Entry | None:
     time = next((text for key in _TIMES if (text := value_of(record, key)) is not None), None)
     if line is None or time is None:
         return None
-    return _Entry(_writer(record), _instant(time), line)
+    return _Entry(_writer(record), _instant(time), line, record)
 
 
 def _writer(record: dict[str, object]) -> str:

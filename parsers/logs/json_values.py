@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
 from busbw.text import whole_number
@@ -152,6 +152,9 @@ def flag(value: dict[str, object], key: str) -> bool | None:
 
 # Log lines that a collector wrapped in JSON.
 
+TextOf = Callable[[dict[str, object], str], str]
+"""Of a record and the line in it, what stands in its place."""
+
 _KEYS = (
     "log",
     "message",
@@ -184,11 +187,12 @@ _LONGEST = 1 << 20
 """Bytes of a first line without an end that are awaited."""
 
 
-def unwrapped(chunks: Iterable[bytes]) -> Iterator[bytes]:
+def unwrapped(chunks: Iterable[bytes], line_of: TextOf | None = None) -> Iterator[bytes]:
     """The chunks, without the JSON object that a collector put around each line: docker's json-file,
     Fluent Bit, Vector, journalctl -o json, Kubernetes loggers.
 
-    Only where the first line is such an object; a line that is none stays as it is. docker cuts
+    Only where the first line is such an object; a line that is none stays as it is. line_of: what to
+    give in place of an object's text. docker cuts
     lines at 16 KiB: a piece without its line end is joined to the next.
 
     >>> wrapped = [b'{"log":"gpu1:41:42 [0] NCCL INFO Using network IB\\\\n","stream":"stdout"}\\n{"log":"x\\\\n"}\\n']
@@ -209,12 +213,12 @@ def unwrapped(chunks: Iterable[bytes]) -> Iterator[bytes]:
             rest = b""
         elif wrapped:
             whole, newline, rest = rest.rpartition(b"\n")
-            yield b"".join(_unwrapped(whole + newline))
-    text = _text_of(rest) if wrapped else None
+            yield b"".join(_unwrapped(whole + newline, line_of))
+    text = _text_of(rest, line_of) if wrapped else None
     yield rest if text is None else text
 
 
-def _unwrapped(lines: bytes) -> Iterator[bytes]:
+def _unwrapped(lines: bytes, line_of: TextOf | None) -> Iterator[bytes]:
     """The lines in pieces, the text of each object in its place. Most lines of a log with some JSON in
     it have no brace, and are not cut out: that would take twice as long."""
     done = 0
@@ -225,7 +229,7 @@ def _unwrapped(lines: bytes) -> Iterator[bytes]:
         end = lines.find(b"\n", brace) + 1 or len(lines)
         bare_return = lines.find(b"\r", brace, end - 2) + 1
         end = bare_return or end
-        text = _text_of(lines[start:end])
+        text = _text_of(lines[start:end], line_of)
         if text is not None:
             yield lines[done:start]
             yield text
@@ -234,7 +238,7 @@ def _unwrapped(lines: bytes) -> Iterator[bytes]:
     yield lines[done:]
 
 
-def _text_of(line: bytes) -> bytes | None:
+def _text_of(line: bytes, line_of: TextOf | None = None) -> bytes | None:
     """The text inside, with its line end; None = the line is no such object."""
     if _NO_OBJECT.match(line) is not None:
         return None
@@ -247,6 +251,8 @@ def _text_of(line: bytes) -> bytes | None:
     text = message_of(record)
     if text is None:
         return None
+    if line_of is not None:
+        text = line_of(record, text)
     partial = "log" in record and "stream" in record
     return (text if partial or text.endswith("\n") else text + "\n").encode("utf-8", "replace")
 
