@@ -22,10 +22,11 @@ FINISHED = (
     r"|Finished mdrun on |^Total wall time: \d|JOB DONE\.|SUCCESS COMPLETE (?:WRF|REAL)|PROGRAM ENDED AT"
     r"|^End of Tests\.|Final Summary::HPCG result is VALID|Verification +=  ?SUCCESSFUL"
     r"|\bTotal run time: [\d.]+ seconds \(|\] worker group successfully finished\."
+    r"|^(?:(?:mpirun|mpiexec|srun|prun|prterun|torchrun) )?exit(?:ed with)?(?: status| code)?:? 0$"
     r"|^=+ (?:\d+ (?:passed|skipped|deselected|xfailed|warnings?),? ?)+ in [\d.]+s"
 )
 """The last words of a job that did its work: of trainers (Megatron, Transformers, Lightning, MLPerf),
-torchrun, Ray Tune, GROMACS, LAMMPS, Quantum ESPRESSO, WRF, CP2K, HPL, HPCG, NPB, pytest, and what Slurm says of it."""
+torchrun, shells, Ray Tune, GROMACS, LAMMPS, Quantum ESPRESSO, WRF, CP2K, HPL, HPCG, NPB, pytest, and what Slurm says of it."""
 SUCCESS = (
     r"# Avg bus bandwidth +: *[\d.]|Destroy COMPLETE|RUNNING +OK\b|Process \d+ exits successfully"
     r"|Application shutdown complete"

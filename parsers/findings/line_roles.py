@@ -49,7 +49,7 @@ _CONSEQUENCE = Pattern(
     "consequence",
     r"ChildFailedError|exited with (?:non-zero |exit )?(?:status|code) (?!127)|return code ="
     r"|exit(?:ed|ing)? on signal|BAD TERMINATION|MPI_ABORT was|non-zero status(?!: \d)|exitcode"
-    r"|\b(?:was|been|communicator) aborted\b|Fatal Python error|\bcancel+ed\b(?!.*DUE TO (?!SIGNAL))"
+    r"|\b(?:was|been|communicator) aborted\b|Fatal Python error|\bcancel+ed\b(?!.*DUE TO (?!SIGNAL|TASK FAILURE))"
     r"|\bterminat(?:ing|e called)\b|lost communication|Broken pipe|recvValue failed|sendBytes failed"
     r"|failed to recv|heartbeat timeout|SIGTERM|\bSee (?:stack trace|root cause)|root cause above"
     r"|for the root cause|died unexpectedly\b(?!.* 127)|crashed unexpectedly|\bshutting down\b"

@@ -122,3 +122,28 @@ def test_what_nobody_needs_and_what_a_finished_training_outlived_is_no_cause(
     path.write_text(text)
     main(["why", str(path)])
     assert "CAUSE" not in capsys.readouterr().out
+
+
+def test_a_step_that_slurm_ends_because_a_task_failed_was_not_ended_by_slurm(first_cause) -> None:
+    text = (
+        "gpu1:41:42 [0] net_ib.cc:1571 NCCL WARN NET/IB: could not find mr 0x7f22 inside cache\n"
+        "srun: error: gpu1: task 3: Exited with exit code 1\n"
+        "slurmstepd: error: *** STEP 7.0 ON gpu1 CANCELLED AT 2026-11-15T03:30:12 DUE TO TASK FAILURE ***\n"
+    )
+    assert first_cause(text)[0] not in ("", "job-ended-by-scheduler")
+
+
+@pytest.mark.parametrize("end", ["exit status 0", "mpirun exit: 0"])
+def test_what_went_wrong_before_the_launcher_ended_with_0_was_outlived(
+    end: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = (
+        "--------------------------------------------------------------------------\n"
+        "ERROR (coll/xhc)\nInitialization failed, error code -1\nFalling back to another component\n"
+        "libfabric:1:2:verbs:core:vrb_init():2294<warn> hwloc_topology_load failed, falling back to none policy\n"
+    )
+    (tmp_path / "log").write_text(f"{text}1024  2.24\n{end}\n")
+    assert main(["why", str(tmp_path / "log")]) == 0
+    (tmp_path / "log").write_text(f"{text}{end}\nFatal error: step 2 failed\n")
+    assert main(["why", str(tmp_path / "log")]) != 0
+    capsys.readouterr()
