@@ -147,3 +147,26 @@ def test_what_went_wrong_before_the_launcher_ended_with_0_was_outlived(
     (tmp_path / "log").write_text(f"{text}{end}\nFatal error: step 2 failed\n")
     assert main(["why", str(tmp_path / "log")]) != 0
     capsys.readouterr()
+
+
+def test_the_node_that_the_others_lost_is_the_place_and_not_the_one_that_reports_it(
+    first_cause,
+) -> None:
+    """As four nodes of the lab print it when rank 1 on node2 is killed, and a neighbour reads first."""
+    block = (
+        BORDER + "An MPI communication peer process has unexpectedly disconnected.  This\n"
+        "usually indicates a failure in the peer process (e.g., a crash or\n"
+        "otherwise exiting without calling MPI_FINALIZE first).\n\n"
+        "  Local host: {}\n  Local PID:  23\n  Peer host:  {}\n" + BORDER
+    )
+    text = "".join(
+        block.format(*pair) for pair in (("node1", "node2"), ("node4", "node1"), ("node3", "node2"))
+    )
+    text += (
+        "[node1:00023] *** An error occurred in MPI_Sendrecv\n"
+        "[node1:00023] *** MPI_ERR_INTERN: internal error\n"
+        "[node1:00023] *** MPI_ERRORS_ARE_FATAL (processes in this communicator will now abort,\n"
+    )
+    assert first_cause(text) == ("dead-process", "node2")
+    lost = "[node1][[3,1],0][btl_tcp_frag.c:241:mca_btl_tcp_frag_recv] peer: node2 mca_btl_tcp_frag_recv: readv failed: Connection reset by peer (104)\n"
+    assert first_cause(lost + text) == ("dead-process", "node2")
