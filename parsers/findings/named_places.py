@@ -37,8 +37,11 @@ _GPU = re.compile(
 )
 _NIC = re.compile(r"\b(?:mlx[45]_core|bnxt_en) (?P<pci>[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.\d)\b")
 """The adapter of which its driver speaks."""
-_ROW = re.compile(r"^\|\s+(?P<gpu>\d+)\s+\S.*\|\s+[0-9A-F]{8}:[0-9A-F]{2}:[0-9A-F]{2}\.\d ")
-"""A row of nvidia-smi's table."""
+_ROW = re.compile(
+    r"^\|\s+(?P<gpu>\d+)\s+\S.*\|\s+[0-9A-F]{8}:[0-9A-F]{2}:[0-9A-F]{2}\.\d "
+    r"|^\|\s+\| GPU ?(?P<failed>\d+): Fail\b|^\| (?:Warning|Error): GPU ?(?P<warned>\d+) "
+)
+"""A row of nvidia-smi's table, or of dcgmi diag's."""
 _FILE_SERVER = re.compile(
     r"\bnfs: server (?P<server>\S+) (?:not responding|OK)|\b(?P<lustre>\w+-(?:OST|MDT)[0-9a-f]{4})\b"
 )
@@ -100,6 +103,7 @@ NAMED = (
 lines have any, and the search takes ten times as long as to look for them."""
 NO_HOST = re.compile(
     r"(?:rank|task|pod|port|GPU|NIC|NVSwitch|peer|file server|log stream) |(?:mlx|roce|ibp?|rdma|erdma|bnxt|irdma|hns)\w*\d"
+    r"|[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.\d"
 )
 """A place that is no node."""
 

@@ -168,5 +168,5 @@ def test_the_node_that_the_others_lost_is_the_place_and_not_the_one_that_reports
         "[node1:00023] *** MPI_ERRORS_ARE_FATAL (processes in this communicator will now abort,\n"
     )
     assert first_cause(text) == ("dead-process", "node2")
-    lost = "[node1][[3,1],0][btl_tcp_frag.c:241:mca_btl_tcp_frag_recv] peer: node2 mca_btl_tcp_frag_recv: readv failed: Connection reset by peer (104)\n"
+    lost = "[node1][[3,1],0][btl_tcp_frag.c:241:mca_btl_tcp_frag_recv] peer: node2 readv failed: Connection reset by peer (104)\n"
     assert first_cause(lost + text) == ("dead-process", "node2")

@@ -297,3 +297,20 @@ def test_what_a_message_only_thinks_of_is_no_cause(tmp_path: Path) -> None:
     )
     findings = _findings(tmp_path, log="step=1 loss=2.1\n" * 120 + line)
     assert (findings[0].id, findings[0].where) == ("dead-process", ("task 5",))
+
+
+def test_the_rows_of_dcgms_diagnosis_name_the_gpu(tmp_path: Path) -> None:
+    table = (
+        "| memory                    | Fail                                           |\n"
+        "|                           | GPU2: Fail                                     |\n"
+        "| Warning: GPU2             | Found 14 faulty memory elements on GPU 2       |\n"
+    )
+    assert "GPU 2" in _where(_findings(tmp_path, log=table), "gpu-ecc-uncorrectable")
+
+
+def test_the_address_and_the_interface_of_an_adapter_are_no_node(tmp_path: Path) -> None:
+    line = (
+        "2026-06-25T18:51:40.36+00:00 gpu-17 kernel: mlx5_core 0000:9a:00.0 ibp154s0: Link down\n"
+    )
+    findings = _findings(tmp_path, log=line * 4)
+    assert any(each.where[:1] == ("gpu-17",) for each in findings)
