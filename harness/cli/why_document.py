@@ -14,7 +14,7 @@ def document(diagnosis: Diagnosis, shown: tuple[Finding, ...], reading: Reading)
     texts = reading.evidence.texts[:1000]
     return {
         "schema": "busbw.why/1",
-        "findings": [_finding(finding) for finding in shown],
+        "findings": [_finding(each, diagnosis.more_places.get(each.id, 0)) for each in shown],
         "healthy": diagnosis.healthy,
         "unexplained": [_line(line) for line in diagnosis.unexplained],
         "notes": [*diagnosis.notes, *diagnosis.contradictions],
@@ -24,7 +24,7 @@ def document(diagnosis: Diagnosis, shown: tuple[Finding, ...], reading: Reading)
     }
 
 
-def _finding(finding: Finding) -> Json:
+def _finding(finding: Finding, more_places: int) -> Json:
     return {
         "id": finding.id,
         "confidence": finding.confidence.value,
@@ -32,6 +32,7 @@ def _finding(finding: Finding) -> Json:
         "title": finding.title,
         "cause": finding.cause,
         "where": list(finding.where),
+        "where_more": more_places,
         "evidence": [_line(item) for item in finding.evidence],
         "fixes": [_fix(fix) for fix in finding.fixes],
         "verify": list(finding.verify),

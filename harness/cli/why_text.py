@@ -45,7 +45,7 @@ def answer(diagnosis: Diagnosis, shown: tuple[Finding, ...], reading: Reading) -
         guesses = [each for each in guesses if each.id != _PASSED_ON]
     if stated:
         guesses = [each for each in guesses if each.id != _TOO_SHORT]
-    blocks = [_stated_lines(each, possible) for each in stated]
+    blocks = [_stated_lines(each, possible, diagnosis) for each in stated]
     if leader is not None:
         blocks.append(_leading_lines(leader, diagnosis, reading))
     elif not stated:
@@ -224,10 +224,10 @@ def _more_evidence(texts: Sequence[Text]) -> str:
     )
 
 
-def _stated_lines(finding: Finding, possible: list[Finding]) -> list[str]:
+def _stated_lines(finding: Finding, possible: list[Finding], diagnosis: Diagnosis) -> list[str]:
     """A finding that is at least likely, with those of the possible ones that it explains."""
     consequences = [phrases.entry(each.id) for each in possible if each.id in _explains(finding.id)]
-    return [*_finding_lines(finding, ()), *phrases.labelled("explains", consequences)]
+    return [*_finding_lines(finding, (), diagnosis), *phrases.labelled("explains", consequences)]
 
 
 def _leading_lines(leader: Finding, diagnosis: Diagnosis, reading: Reading) -> list[str]:
@@ -238,7 +238,7 @@ def _leading_lines(leader: Finding, diagnosis: Diagnosis, reading: Reading) -> l
     is_shown = first.line_no is None or (first.artefact, first.line_no) in own
     others = [] if is_shown else [first]
     return [
-        *_finding_lines(leader, others),
+        *_finding_lines(leader, others, diagnosis),
         *phrases.labelled_text(
             "open", "the evidence does not show for certain that this is the cause"
         ),
@@ -246,7 +246,7 @@ def _leading_lines(leader: Finding, diagnosis: Diagnosis, reading: Reading) -> l
     ]
 
 
-def _finding_lines(finding: Finding, before: Iterable[Evidence]) -> list[str]:
+def _finding_lines(finding: Finding, before: Iterable[Evidence], diagnosis: Diagnosis) -> list[str]:
     """before: lines that are shown before its own evidence."""
     sign = phrases.SIGNS[finding.status]
     label = "CAUSE" if finding.status is Status.FAIL else "FOUND"
@@ -258,12 +258,17 @@ def _finding_lines(finding: Finding, before: Iterable[Evidence]) -> list[str]:
     return [
         f"{sign} {label} ({finding.confidence.value})  {finding.title}   [{finding.id}]",
         f"  {finding.cause}",
-        *phrases.labelled_text("where", ", ".join(finding.where)),
+        *phrases.labelled_text("where", _where(finding, diagnosis)),
         *phrases.labelled("evidence", evidence),
         *phrases.steps(finding.fixes),
         *phrases.labelled("verify", finding.verify),
         *phrases.labelled("confirm", [step for step in finding.would_settle if step not in shown]),
     ]
+
+
+def _where(finding: Finding, diagnosis: Diagnosis) -> str:
+    more = diagnosis.more_places.get(finding.id, 0)
+    return ", ".join(finding.where) + (f", and {more} more" if more else "")
 
 
 def _guess_lines(guesses: list[Finding], named: list[Finding], diagnosis: Diagnosis) -> list[str]:
@@ -288,7 +293,7 @@ def _guess_lines(guesses: list[Finding], named: list[Finding], diagnosis: Diagno
             f"  {'':<28}  {phrases.location(item)}{text}",
         ]
         if not where.issuperset(finding.where):
-            out.append(f"  {'':<28}  where: {', '.join(finding.where)}")
+            out.append(f"  {'':<28}  where: {_where(finding, diagnosis)}")
         fresh = [step for step in finding.would_settle[:1] if step not in steps]
         out += [f"  {'':<28}  to confirm: {step}" for step in fresh]
         steps.update(fresh)

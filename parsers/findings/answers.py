@@ -14,7 +14,8 @@ from busbw.parsers.findings.evidence import MOST_EVIDENCE, Clue, Place
 
 _MOST_WORDS = 300
 """Characters of a line that are quoted."""
-_MOST_PLACES = 16
+MOST_PLACES = 16
+"""Places of a finding."""
 
 
 def of(ordered: Sequence[Candidate], crash: Place | None) -> tuple[Finding, ...]:
@@ -77,12 +78,21 @@ def _cause(symptom: Entry, line: Evidence | None) -> str:
 def _where(clues: Sequence[Clue]) -> tuple[str, ...]:
     """The places that the best clues name: those named most often first, since many victims
     point at one culprit."""
+    return tuple(place for place, _ in _named(clues).most_common(MOST_PLACES))
+
+
+def places_named(clues: Sequence[Clue]) -> int:
+    """How many places their best ones name: a finding has `MOST_PLACES` of them."""
+    return len(_named(clues))
+
+
+def _named(clues: Sequence[Clue]) -> Counter[str]:
     best = min((WEIGHTS[clue.weight] for clue in clues), default=0)
     counts: Counter[str] = Counter()
     for clue in sorted(clues, key=lambda clue: clue.place):
         if WEIGHTS[clue.weight] == best:
             counts.update(clue.where)
-    return tuple(place for place, _ in counts.most_common(_MOST_PLACES))
+    return counts
 
 
 def _status(role: Role) -> Status:

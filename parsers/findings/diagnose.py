@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from busbw.model import Confidence, Evidence, Finding
 from busbw.parsers.findings import (
+    answers,
     catalogue,
     contradictions,
     courses,
@@ -224,6 +225,7 @@ def _diagnosis(
     shown = guessed.findings + findings if guessed.come_first else findings + guessed.findings
     if makers.gpus_of(evidence) is Gpus.AMD:
         shown = tuple(map(_in_words_of_amd, shown))
+    own = _own(shown, heard)
     return Diagnosis(
         shown,
         _notes(unexplained, guessed.findings if only_words else ()),
@@ -231,7 +233,8 @@ def _diagnosis(
         healthy=healthy,
         by_words=only_words,
         contradictions=() if healthy else contradictions.of(evidence, failed.reported),
-        bases=_bases(shown, heard),
+        bases=tuple(_basis(each, own[each.id]) for each in shown),
+        more_places=_more_places(shown, own),
     )
 
 
@@ -253,16 +256,26 @@ def _in_words_of_amd(finding: Finding) -> Finding:
     return finding_for(own, Gpus.AMD)
 
 
-def _bases(findings: Sequence[Finding], heard: Iterable[_Heard]) -> tuple[Basis, ...]:
-    """What read the lines of each finding, and what they are worth."""
+def _own(findings: Sequence[Finding], heard: Iterable[_Heard]) -> Mapping[str, list[_Heard]]:
+    """What speaks for each finding, by its id."""
     own: dict[str, list[_Heard]] = {each.id: [] for each in findings}
     for each in heard:
         if each.clue.symptom in own and each.clue.weight is not Weight.EXCLUDES:
             own[each.clue.symptom].append(each)
-    return tuple(_basis(each, own[each.id]) for each in findings)
+    return own
+
+
+def _more_places(findings: Iterable[Finding], own: Mapping[str, list[_Heard]]) -> Mapping[str, int]:
+    more = {}
+    for each in findings:
+        if len(each.where) == answers.MOST_PLACES:
+            named = answers.places_named([clue for clue, _ in own[each.id]])
+            more[each.id] = named - len(each.where)
+    return {name: count for name, count in more.items() if count > 0}
 
 
 def _basis(finding: Finding, own: Sequence[_Heard]) -> Basis:
+    """What read the lines of the finding, and what they are worth."""
     if not own:
         return Basis(_GUESS, Weight.WEAK, 1, role_of(finding.evidence[0].text).name.lower())
     best = min((clue.weight for clue, _ in own), key=WEIGHTS.__getitem__)

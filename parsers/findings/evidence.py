@@ -379,6 +379,8 @@ class Diagnosis:
     first line that reports a failure."""
     bases: tuple[Basis, ...] = ()
     """Of each finding, in their order."""
+    more_places: Mapping[str, int] = field(default_factory=dict)
+    """Of a finding, by its id, that names more places than it has room for: how many more."""
     contradictions: tuple[str, ...] = ()
     """What two texts state that cannot both be so of one job."""
 

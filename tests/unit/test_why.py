@@ -71,7 +71,7 @@ def test_json_has_the_fields_that_programs_read(
         "evidence": [{"file": log, "line": 1, "text": DUPLICATE.strip()}],
     }
     assert set(first) == {
-        "id", "confidence", "status", "title", "cause", "where", "evidence", "fixes", "verify", "would_settle", "also", "explains",
+        "id", "confidence", "status", "title", "cause", "where", "where_more", "evidence", "fixes", "verify", "would_settle", "also", "explains",
     }  # fmt: skip
     assert set(first["fixes"][0]) == {"do", "run", "needs", "disruptive"}
 

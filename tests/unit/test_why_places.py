@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
-from busbw.cli import why_nodes, why_reading, why_text
+import pytest
+
+from busbw.cli import main, why_nodes, why_reading, why_text
 from busbw.model import Evidence, Finding
 from busbw.parsers.findings import diagnose
 from busbw.parsers.findings.evidence import EvidenceSet, Fact
@@ -314,3 +317,21 @@ def test_the_address_and_the_interface_of_an_adapter_are_no_node(tmp_path: Path)
     )
     findings = _findings(tmp_path, log=line * 4)
     assert any(each.where[:1] == ("gpu-17",) for each in findings)
+
+
+def test_of_more_places_than_are_shown_the_number_stands_beside(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    log = tmp_path / "nccl.log"
+    bad = "gpu{}:10:12 [0] NCCL WARN NET/IB : Unable to open device mlx5_3\n"
+    log.write_text("".join(bad.format(number) for number in range(20)))
+    main(["why", str(log)])
+    assert "gpu14, and 5 more\n" in capsys.readouterr().out
+
+    main(["why", "--json", str(log)])
+    finding = json.loads(capsys.readouterr().out)["findings"][0]
+    assert (len(finding["where"]), finding["where_more"]) == (16, 5)
+
+    log.write_text(bad.format(1))
+    main(["why", "--json", str(log)])
+    assert json.loads(capsys.readouterr().out)["findings"][0]["where_more"] == 0
