@@ -135,11 +135,16 @@ def read(names: Sequence[str]) -> Reading:
     gaps = list(inputs.gaps)
     remarks: list[str] = []
     for source, reading in zip(sources, readings, strict=True):
+        own_facts = reading.records.facts
         if not _is_of_run(source, runs):
             gaps += reading.records.gaps
+        elif own_facts:
+            from busbw.parsers.findings import facts
+
+            own_facts = facts.of_run(own_facts)
         if reading.text is not None:
             texts.append(reading.text)
-        all_facts += reading.records.facts
+        all_facts += own_facts
         dumps += reading.records.dumps
         reports += reading.records.reports
         faults += reading.records.faults

@@ -277,6 +277,18 @@ def from_records(artefact: str, records: Sequence[object]) -> tuple[Fact, ...]:
     return (_benchmark(artefact, tables),) if tables else ()
 
 
+_JUDGED_BY_RUNS = frozenset({"max_bytes", "iters", "warmup", "iter_cv"})
+
+
+def of_run(facts: Iterable[Fact]) -> tuple[Fact, ...]:
+    """The facts of a run's own outputs, without the sizes and repeats that its playbook chose, and
+    without the spread of one table, which the run judges over its launches."""
+    return tuple(
+        replace(fact, values=tuple(each for each in fact.values if each[0] not in _JUDGED_BY_RUNS))
+        for fact in facts
+    )
+
+
 def _benchmark(artefact: str, tables: Sequence[BenchmarkResult]) -> Fact:
     values: list[tuple[str, Value]] = []
     wrong: list[int | None] = []

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import json
+import shutil
+import tarfile
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
+from busbw.cli import main
 from busbw.cli.why_reading import Reading
 from busbw.cli.why_text import answer
 from busbw.cli.why_verdict import with_findings, worth_showing
@@ -48,3 +53,25 @@ def test_a_certain_cause_in_a_text_comes_before_a_likely_suspect() -> None:
     own = (replace(NODE, confidence=Confidence.LIKELY), NUMBERS)
     ids = [each.id for each in with_findings(Diagnosis((text,)), own).findings]
     assert ids == ["xid", "slow-node", "slower-than-accepted"]
+
+
+RUNS = Path(__file__).parents[1] / "fixtures" / "lab_runs"
+
+
+def why(path: Path, capsys: pytest.CaptureFixture[str]) -> set[str]:
+    main(["why", str(path), "--json", "--all"])
+    return {each["id"] for each in json.loads(capsys.readouterr().out)["findings"]}
+
+
+@pytest.mark.parametrize("name", ["quick", "slowed", "persona"])
+def test_what_the_playbook_chose_and_what_the_run_judges_is_no_cause_of_its_own(
+    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with tarfile.open(RUNS / f"{name}.tar.xz") as packed:
+        packed.extractall(tmp_path / "run", filter="data")
+    of_tables = {"test-size-too-small", "gpu-thermal-slowdown", "numa-balancing-on"}
+    of_socket_rows = {"scheduler-cgroup-limits", "scheduler-node-configuration"}
+    assert why(tmp_path / "run", capsys).isdisjoint(of_tables | of_socket_rows)
+    # The same table from elsewhere was chosen by somebody.
+    shutil.copy(tmp_path / "run/raw/cases/all-reduce/stdout.txt", tmp_path / "table.txt")
+    assert "test-size-too-small" in why(tmp_path / "table.txt", capsys)
