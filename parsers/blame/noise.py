@@ -194,15 +194,26 @@ def from_launch_to_launch(
     """Standard deviation by what the groups of one node differ by from launch to launch.
 
     The few groups of a launch settle its good level themselves, and scatter about that too little.
-    A step from a good partner to a bad one is no noise: each group is compared with what its nodes
-    leave it. Where what leaves its leaf differs more than what stays inside, that is none either.
+    A step from a good partner to a bad one is no noise: each group is also compared with what its nodes
+    leave it, and the smaller of both counts, since what a node leaves that comes and goes is a step too.
     """
     left = _left_by_nodes(samples, ratio)
+    beside_nodes = {index: value / left[index] for index, value in ratio.items()}
+    return min(_by_steps(samples, each, crosses) for each in (ratio, beside_nodes))
+
+
+def _by_steps(
+    samples: Sequence[GroupSample], ratio: dict[int, float], crosses: dict[int, bool]
+) -> float:
+    """The same, of these ratios.
+
+    Where what leaves its leaf differs more than what stays inside, that is no noise of the groups.
+    """
     series: dict[tuple[str, int | None, bool], dict[str, float]] = {}
     for index, value in ratio.items():
         for node in samples[index].nodes:
             own = series.setdefault((node, samples[index].rail, crosses[index]), {})
-            own[launch_of(samples[index])] = value / left[index]
+            own[launch_of(samples[index])] = value
     inside: list[float] = []
     across: list[float] = []
     for (_, _, leaves_leaf), values in series.items():

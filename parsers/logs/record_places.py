@@ -3,7 +3,7 @@
 Whoever needs the places of a text's lines reads it once more, with `marked` in place of the lines: the
 text that comes out has as many lines, and each says where the line of that number was written.
 
->>> places_in(marked({"log": "a\\n", "kubernetes": {"pod_name": "t-0", "host": "gpu1"}}, "a\\n"))
+>>> places_in(marked({"log": "a\\n", "kubernetes": {"pod_name": "t-0", "host": "gpu1"}}, "a"))
 ('gpu1', 'pod t-0')
 """
 

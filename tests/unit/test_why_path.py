@@ -13,12 +13,15 @@ DEVICE_ACCESS = "pod-a:30:97 [0] NCCL WARN NET/IB : Unable to open device mlx5_3
 VOCABULARY = {f"busbw.{name}" for name in ("model", "errors", "units", "text", "plugins")}
 RULES = "busbw.parsers.findings.rules."
 NOTHING_TO_SAY = (
-    "blocks",  # the line names its host
     "comparisons",  # there are no facts
+    "contradictions",  # there is one text
+    "expr",  # there are no facts
     "courses",  # whether the job outlived the line: no
     "crashes",  # no exception, no frame
     "failures",  # the finding explains the line
     "guesses",
+    "known_lines",  # the line is none of the harmless ones
+    "line_owners",  # it names its host
     "recoveries",  # nothing is said to be well again
     "makers",  # no mark of a fabric or of AMD's GPUs
     "message_clues",
