@@ -58,6 +58,8 @@ class Reading:
     whose verdict is UNKNOWN."""
     ends_open: bool = False
     """Among the gaps are texts that end without an end: the job may still run."""
+    open_run: str = ""
+    """The directory of a run among the gaps that has no end; empty = there is none."""
     is_blank: bool = False
     """No text has a line; a dump that says of no rank that it waits is not blank."""
     is_known: bool = True
@@ -165,12 +167,14 @@ def read(names: Sequence[str]) -> Reading:
         all_facts += stalls.from_dumps(dumps)
         all_facts += stalls.from_reports(reports)
     findings: list[Finding] = []
-    for result in results:
+    open_run = ""
+    for run, result in zip(runs, results, strict=True):
         all_facts += facts.from_checks(result.checks)
         all_facts += facts.from_comparisons(result.comparisons)
         findings += result.findings
         if result.verdict is Status.UNKNOWN:
             gaps.append(f"run {result.run_id}: {result.headline}")
+            open_run = open_run if result.finished else run
     evidence = EvidenceSet(tuple(texts), tuple(all_facts), tuple(faults))
     is_blank = all(reading.is_blank for reading in readings if reading.text is not None)
     is_known = bool(all_facts or results) or any(reading.is_known for reading in readings)
@@ -183,6 +187,7 @@ def read(names: Sequence[str]) -> Reading:
         tuple(problems),
         tuple(findings),
         tuple(gaps),
+        open_run=open_run,
         is_blank=is_blank,
         is_known=is_known,
         is_good=is_good,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Iterable, Iterator, Sequence
 
 from busbw.cli.why_reading import Reading
@@ -143,7 +144,13 @@ def _nothing(diagnosis: Diagnosis, guesses: list[Finding], reading: Reading) -> 
     if gaps:
         more = f" (and {len(gaps) - 1} more)" if len(gaps) > 1 else ""
         step = "give the complete output, or measure again what is missing"
-        if reading.ends_open:
+        if reading.open_run:
+            run = shlex.quote(reading.open_run)
+            step = (
+                "a run that still runs: busbw why --live -w NODES; one that was stopped:"
+                f" busbw run --resume {run}"
+            )
+        elif reading.ends_open:
             step = (
                 "a job that still runs: busbw why --live; one that is gone: give the scheduler's log,"
                 " the kernel logs (dmesg -T) and the other ranks' outputs"

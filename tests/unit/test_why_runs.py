@@ -75,3 +75,13 @@ def test_what_the_playbook_chose_and_what_the_run_judges_is_no_cause_of_its_own(
     # The same table from elsewhere was chosen by somebody.
     shutil.copy(tmp_path / "run/raw/cases/all-reduce/stdout.txt", tmp_path / "table.txt")
     assert "test-size-too-small" in why(tmp_path / "table.txt", capsys)
+
+
+@pytest.mark.parametrize(("open_run", "wanted"), [("runs/a b", True), ("", False)])
+def test_a_run_without_an_end_is_looked_at_while_it_works_or_resumed(
+    open_run: str, wanted: bool
+) -> None:
+    reading = Reading(EvidenceSet(()), (), gaps=("run a: not enough",), open_run=open_run)
+    out = answer(Diagnosis(()), [], reading)
+    assert ("still runs: busbw why --live -w NODES; " in out) == wanted
+    assert ("busbw run --resume 'runs/a b'" in out) == wanted
