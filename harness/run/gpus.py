@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from busbw.checks import gpu_bench
 from busbw.model import CommandResult, Unreachable
-from busbw.run import leases, occupants
+from busbw.run import leases
 from busbw.run.checking import ProbedNodes
 from busbw.run.context import Context
 from busbw.store import artefacts
@@ -19,15 +19,8 @@ def measure(nodes: ProbedNodes, level: int | None) -> GpusArtefact:
     Raises:
         BusyError: other jobs or another run of busbw are on the nodes.
     """
-    context = nodes.context
-    occupation = occupants.look(context, nodes.answers, context.plan.head)
-    here = tuple(context.fleet.sessions)
-    occupants.refuse(context, occupation, here)
-    leases.take(context, here)
-    try:
+    with leases.alone_on(nodes) as context:
         return _measure(context, level)
-    finally:
-        leases.release(context, here)
 
 
 def _measure(context: Context, level: int | None) -> GpusArtefact:

@@ -11,14 +11,16 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 
 from busbw import shell
 from busbw.checks.leases import STALE_S, Lease, parse
 from busbw.errors import BusyError
 from busbw.inventory.hostlist import fold
 from busbw.model import Command, CommandResult, Unreachable
-from busbw.run import controller, job
+from busbw.run import controller, job, occupants
+from busbw.run.checking import ProbedNodes
 from busbw.run.cleanup import why_not
 from busbw.run.context import Context
 from busbw.units import format_duration
@@ -73,6 +75,25 @@ def take(context: Context, nodes: tuple[str, ...], root: str = "") -> dict[str, 
         raise
     _note_unleased(context, answers)
     return {node: f"its work folder: {reason}" for node, reason in reasons.items()}
+
+
+@contextmanager
+def alone_on(nodes: ProbedNodes) -> Iterator[Context]:
+    """The reached nodes for this run alone: refused where somebody else works on them, given back at
+    the end.
+
+    Raises:
+        BusyError: other jobs or another run of busbw are on the nodes.
+    """
+    context = nodes.context
+    occupation = occupants.look(context, nodes.answers, context.plan.head)
+    here = tuple(context.fleet.sessions)
+    occupants.refuse(context, occupation, here)
+    take(context, here)
+    try:
+        yield context
+    finally:
+        release(context, here)
 
 
 def release(context: Context, nodes: tuple[str, ...]) -> None:

@@ -6,7 +6,7 @@ from __future__ import annotations
 from busbw import assess
 from busbw.assess import links
 from busbw.errors import UsageError
-from busbw.run import leases, occupants
+from busbw.run import leases
 from busbw.run.checking import ProbedNodes
 from busbw.store.run_directory import RunDir
 from busbw.survey import link_baseline
@@ -40,17 +40,10 @@ def measure(nodes: ProbedNodes, budget_s: float, *, memories: tuple[str, ...], s
     Raises:
         BusyError: other jobs or another run of busbw are on the nodes.
     """
-    context = nodes.context
-    occupation = occupants.look(context, nodes.answers, context.plan.head)
-    here = tuple(context.fleet.sessions)
-    occupants.refuse(context, occupation, here)
-    leases.take(context, here)
-    plan = assess.load_plan(context.run)
+    with leases.alone_on(nodes) as context:
+        plan = assess.load_plan(context.run)
 
-    def settled(artefact: LinkBaselineArtefact) -> bool:
-        return links.settled(links.judge(context.run, plan, artefact))
+        def settled(artefact: LinkBaselineArtefact) -> bool:
+            return links.settled(links.judge(context.run, plan, artefact))
 
-    try:
         measure_fleet(context, budget_s, memories=memories, sudo=sudo, settled=settled)
-    finally:
-        leases.release(context, here)
