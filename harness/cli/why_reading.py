@@ -4,8 +4,9 @@ evidence for a diagnosis."""
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -118,83 +119,96 @@ def read(names: Sequence[str]) -> Reading:
     """
     inputs = inputs_of(names)
     runs, sources = inputs.runs, inputs.sources
+    readings = _each_read(sources)
+    records = [reading.records for reading in readings]
+    results = [_run_result(run) for run in runs]
+    are_of_runs = [_is_of_run(source, runs) for source in sources]
+    facts = (*_facts(records, are_of_runs), *_facts_of_runs(results))
+    texts = tuple(reading.text for reading in readings if reading.text is not None)
+    faults = tuple(chain.from_iterable(each.faults for each in records))
+    problems = (*inputs.problems, *chain.from_iterable(each.problems for each in readings))
+    beside = [each for each, is_of_run in zip(records, are_of_runs, strict=True) if not is_of_run]
+    gaps = (*inputs.gaps, *chain.from_iterable(each.gaps for each in beside))
+    unknown = [each for each in results if each.verdict is Status.UNKNOWN]
+    families = {_family_of(run) for run in runs}
+    return Reading(
+        EvidenceSet(texts, facts, faults),
+        problems,
+        tuple(chain.from_iterable(each.findings for each in results)),
+        (*gaps, *(f"run {each.run_id}: {each.headline}" for each in unknown)),
+        open_run=_open_run(runs, results),
+        is_blank=all(reading.is_blank for reading in readings if reading.text is not None),
+        is_known=bool(facts or results) or any(reading.is_known for reading in readings),
+        is_good=not problems and all(each.is_good for each in records),
+        remarks=_remarks(records),
+        sources=sources,
+        family=families.pop() if len(families) == 1 and all(are_of_runs) else None,
+    )
+
+
+def _open_run(runs: Sequence[str], results: Sequence[RunResult]) -> str:
+    """The directory of the first run without a verdict that has no end; "" = there is none."""
+    for run, result in zip(runs, results, strict=True):
+        if result.verdict is Status.UNKNOWN and not result.finished:
+            return run
+    return ""
+
+
+def _each_read(sources: tuple[intake.Source, ...]) -> Sequence[_TextReading]:
+    """What each text gave; of many, what is found is kept packed."""
     # Names tell texts apart in a diagnosis, so that two of one name are not worked on apart.
     is_much = sum(source.path.stat().st_size for source in sources) >= WORTH_WORKERS
-    are_many = is_much and len({each.name for each in sources}) == len(sources) >= _MANY
-    if are_many:
-        kept = functools.partial(_spooled, Spool())
-        readings = read_each(_read_condensed, sources, kept=kept)
-    else:
-        readings = read_each(read_one, sources)
-    results = [_run_result(run) for run in runs]
+    if is_much and len({each.name for each in sources}) == len(sources) >= _MANY:
+        return read_each(_read_condensed, sources, kept=functools.partial(_spooled, Spool()))
+    return read_each(read_one, sources)
 
-    texts = []
-    all_facts: list[Fact] = []
-    dumps: list[Progress] = []
-    reports: list[tuple[str, RasReport]] = []
-    faults: list[Evidence] = []
-    problems = list(inputs.problems)
-    gaps = list(inputs.gaps)
-    remarks: list[str] = []
-    for source, reading in zip(sources, readings, strict=True):
-        own_facts = reading.records.facts
-        if not _is_of_run(source, runs):
-            gaps += reading.records.gaps
-        elif own_facts:
-            from busbw.parsers.findings import facts
 
-            own_facts = facts.of_run(own_facts)
-        if reading.text is not None:
-            texts.append(reading.text)
-        all_facts += own_facts
-        dumps += reading.records.dumps
-        reports += reading.records.reports
-        faults += reading.records.faults
-        problems += reading.problems
-        remarks += reading.records.remarks
-    levels = [reading.records.levels for reading in readings]
-    if any(levels):
-        from busbw.parsers.nccl_tests.shape import low_between  # most texts are no tables
-
-        remarks += low_between(levels)
-    if all_facts or results:
+def _facts(records: Sequence[_Records], are_of_runs: Sequence[bool]) -> tuple[Fact, ...]:
+    """Of all texts, with what only several of them show; of those of a run without what the run judges
+    itself."""
+    every: list[Fact] = []
+    for each, is_of_run in zip(records, are_of_runs, strict=True):
+        every += _facts_beside_verdict(each.facts) if is_of_run else each.facts
+    dumps = tuple(chain.from_iterable(each.dumps for each in records))
+    reports = tuple(chain.from_iterable(each.reports for each in records))
+    if every:
         from busbw.parsers.findings import facts  # its records take 50 ms to make
 
-        all_facts += facts.node_differences(all_facts)
+        every += facts.node_differences(every)
     if dumps or reports:
         from busbw.parsers.findings import stalls
 
-        all_facts += stalls.from_dumps(dumps)
-        all_facts += stalls.from_reports(reports)
-    findings: list[Finding] = []
-    open_run = ""
-    for run, result in zip(runs, results, strict=True):
-        all_facts += facts.from_checks(result.checks)
-        all_facts += facts.from_comparisons(result.comparisons)
-        findings += result.findings
-        if result.verdict is Status.UNKNOWN:
-            gaps.append(f"run {result.run_id}: {result.headline}")
-            open_run = open_run if result.finished else run
-    evidence = EvidenceSet(tuple(texts), tuple(all_facts), tuple(faults))
-    is_blank = all(reading.is_blank for reading in readings if reading.text is not None)
-    is_known = bool(all_facts or results) or any(reading.is_known for reading in readings)
-    is_good = not problems and all(reading.records.is_good for reading in readings)
-    families = {_family_of(run) for run in runs}
-    if len(families) != 1 or not all(_is_of_run(source, runs) for source in sources):
-        families = {None}
-    return Reading(
-        evidence,
-        tuple(problems),
-        tuple(findings),
-        tuple(gaps),
-        open_run=open_run,
-        is_blank=is_blank,
-        is_known=is_known,
-        is_good=is_good,
-        remarks=tuple(remarks),
-        sources=sources,
-        family=next(iter(families)),
-    )
+        every += (*stalls.from_dumps(dumps), *stalls.from_reports(reports))
+    return tuple(every)
+
+
+def _facts_beside_verdict(own: tuple[Fact, ...]) -> tuple[Fact, ...]:
+    if not own:
+        return ()
+    from busbw.parsers.findings import facts
+
+    return facts.of_run(own)
+
+
+def _facts_of_runs(results: Sequence[RunResult]) -> Iterator[Fact]:
+    if not results:
+        return
+    from busbw.parsers.findings import facts
+
+    for result in results:
+        yield from facts.from_checks(result.checks)
+        yield from facts.from_comparisons(result.comparisons)
+
+
+def _remarks(records: Sequence[_Records]) -> tuple[str, ...]:
+    """On the tables of each text, and on those of several texts beside each other."""
+    remarks = tuple(chain.from_iterable(each.remarks for each in records))
+    levels = [each.levels for each in records]
+    if not any(levels):
+        return remarks
+    from busbw.parsers.nccl_tests.shape import low_between  # most texts are no tables
+
+    return (*remarks, *low_between(levels))
 
 
 def _is_of_run(source: intake.Source, runs: Iterable[str]) -> bool:
