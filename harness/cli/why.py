@@ -12,6 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from busbw.cli.pool import rarely_collected
+from busbw.cli.why_before import with_line_before
 from busbw.cli.why_document import document
 from busbw.cli.why_end import with_missing_ends
 from busbw.cli.why_entries import entry, listing, unknown_id
@@ -125,6 +126,7 @@ def _diagnose(args: argparse.Namespace) -> int:
             next_step="give a log, a directory of logs, a table or a run",
         )
     diagnosis = diagnose(reading.evidence, Context(family or reading.family))
+    diagnosis = with_line_before(diagnosis, reading.sources)
     diagnosis = with_recorded_places(diagnosis, reading.sources)
     diagnosis = with_nodes(with_findings(diagnosis, reading.findings))
     if exit_status(diagnosis, reading) == 0 and not diagnosis.healthy:

@@ -170,3 +170,21 @@ def test_the_node_that_the_others_lost_is_the_place_and_not_the_one_that_reports
     assert first_cause(text) == ("dead-process", "node2")
     lost = "[node1][[3,1],0][btl_tcp_frag.c:241:mca_btl_tcp_frag_recv] peer: node2 readv failed: Connection reset by peer (104)\n"
     assert first_cause(lost + text) == ("dead-process", "node2")
+
+
+@pytest.mark.parametrize(
+    "end",
+    [
+        BORDER
+        + "MPI_ABORT was invoked on rank 3 in communicator MPI_COMM_WORLD\nwith errorcode 1.\n",
+        "Aborted (core dumped)\n",
+        "ncclUnhandledCudaError\n",
+    ],
+)
+def test_of_an_end_that_says_nothing_the_line_before_is_quoted(
+    end: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "job.log"
+    path.write_text("loading\nmesh has 12 of 64 partitions\n\n" + end)
+    assert main(["why", str(path)]) == 1
+    assert f"{path}:2  mesh has 12 of 64 partitions" in capsys.readouterr().out

@@ -1,0 +1,52 @@
+"""The line before a program's end that says nothing itself (`MPI_ABORT was invoked`, `Aborted`): what the
+program printed last may say why."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+
+from busbw import intake
+from busbw.model import Evidence
+from busbw.parsers.findings.evidence import Diagnosis
+
+_SAYS_NOTHING = re.compile(
+    r"^MPI_ABORT was invoked on rank |(?:^|\s)Aborted(?: +\(core dumped\)| +\S+)?\s*$|\bncclUnhandledCudaError\W*$"
+)
+_EMPTY = re.compile(r"[\s=*#-]*$")
+_MOST_BYTES = 2000
+"""Of a line that is shown."""
+
+
+def with_line_before(diagnosis: Diagnosis, sources: Iterable[intake.Source]) -> Diagnosis:
+    """The diagnosis, with the line before the first lines of its first finding, if those say nothing but
+    that the program ended."""
+    if not diagnosis.findings:
+        return diagnosis
+    first, *others = diagnosis.findings
+    lines = first.evidence
+    if not lines or not all(map(_SAYS_NOTHING.search, (each.text for each in lines))):
+        return diagnosis
+    source = next((each for each in sources if each.name == lines[0].artefact), None)
+    before = None if source is None else _before(source, lines[0].line_no or 1)
+    if before is None:
+        return diagnosis
+    return replace(diagnosis, findings=(replace(first, evidence=(before, *lines)), *others))
+
+
+def _before(source: intake.Source, line_no: int) -> Evidence | None:
+    """The last line above that number that has a word; None = there is none."""
+    last = None
+    for number, line in enumerate(itertools.islice(_lines(source), line_no - 1), 1):
+        if not _EMPTY.match(line):
+            last = Evidence(source.name, number, line.strip())
+    return last
+
+
+def _lines(source: intake.Source) -> Iterator[str]:
+    rest = b""
+    for chunk in source.open():
+        *lines, rest = (rest + chunk).split(b"\n")
+        yield from (line[:_MOST_BYTES].decode("utf-8", "replace") for line in lines)
