@@ -55,15 +55,18 @@ def lab(lab_factory: Callable[..., LabState]) -> LabState:
 
 
 def test_a_slow_rail_is_found_on_its_node_and_a_healthy_lab_names_nobody(
-    lab: LabState, tmp_path: Path
+    lab: LabState, lab_factory: Callable[..., LabState], tmp_path: Path
 ) -> None:
-    status, out = ended(start(lab, tmp_path / "healthy"))
+    # Side by side: both wait for their links, not for the CPUs.
+    other = lab_factory(name="slow", nodes=4, rails=2, rate_bit_s=60e6, gpus=1)
+    faults.slow(other, "node3", rate_bit_s=20e6, rail="eth1")
+    healthy, slow = start(lab, tmp_path / "healthy"), start(other, tmp_path / "slow")
+    status, out = ended(healthy)
     measured = rows(tmp_path / "healthy")
     assert status == 0, out
     assert {row["status"] for row in measured.values()} == {"PASS"}
     assert all(row["latency_us"] > 0 for row in measured.values())
-    faults.slow(lab, "node3", rate_bit_s=20e6, rail="eth1")
-    status, out = ended(start(lab, tmp_path / "slow"))
+    status, out = ended(slow)
     bad = {
         key: row["why"] for key, row in rows(tmp_path / "slow").items() if row["status"] != "PASS"
     }
