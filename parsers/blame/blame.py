@@ -24,6 +24,7 @@ from busbw.model import (
     Medium,
 )
 from busbw.parsers.blame.accounts import SHARED, Account
+from busbw.parsers.blame.cables import with_cables
 from busbw.parsers.blame.columns import Columns, View
 from busbw.parsers.blame.constants import (
     CLEAN_ITERATIONS,
@@ -38,7 +39,7 @@ from busbw.parsers.blame.noise import good_level
 from busbw.parsers.blame.parts import Fabric, loads
 from busbw.parsers.blame.suspects import slow_suspect, unsteady_suspect
 from busbw.parsers.blame.uplinks import SharedUplink, shared_uplinks
-from busbw.parsers.blame.views import against_pair, steadiness
+from busbw.parsers.blame.views import against_pair, least_loss, steadiness
 from busbw.parsers.blame.visible import loss_flagged, loss_proved
 from busbw.parsers.nccl_tests.groups import GroupSample
 
@@ -200,7 +201,11 @@ def _explained_speeds(columns: Columns, fabric: Fabric) -> Explanation:
     named = {suspicion.account.part for suspicion in (*speed.flagged, *speed.open)}
     more = tuple(each for each in rails.open if each.account.part not in named)
     everything = Explanation(speed.flagged, (*speed.open, *more))
-    return without_loaded(everything, columns, hashed=fabric.hashed)
+    everything = without_loaded(everything, columns, hashed=fabric.hashed)
+    if fabric.hashed:
+        return everything
+    leaf, least = dict(fabric.leaf_of), least_loss(columns, hashed=False)
+    return with_cables(everything, columns.levels, leaf, least)
 
 
 def _placed(explanation: Explanation, view: View) -> Explanation:

@@ -168,9 +168,15 @@ def test_what_earlier_builds_named_wrongly_is_named_no_more(
     assert BENCH.judge(one, BENCH.Survey(one).run()) != "wrong"
 
 
-def test_two_nodes_that_make_half_of_all_groups_slow_are_named() -> None:
-    """Not taken for noise. Of a first run of an earlier build."""
-    one = case("8x4", "setting", 8, 31_000_000)
+@pytest.mark.parametrize(
+    ("base", "kind", "index"),
+    [
+        pytest.param(31_000_000, "setting", 8, id="two nodes that make half of all groups slow"),
+        pytest.param(37_200_000, "cable", 31, id="one cable that looks like two bad rails"),
+    ],
+)
+def test_what_earlier_builds_did_not_name_is_named(base: int, kind: str, index: int) -> None:
+    one = case("8x4", kind, index, base)
     assert BENCH.judge(one, BENCH.Survey(one).run()) == "right"
 
 
