@@ -6,7 +6,7 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
-from busbw.parsers.findings import courses, crashes, known_lines, signs
+from busbw.parsers.findings import courses, crashes, help_blocks, known_lines, signs
 from busbw.parsers.findings.catalogue import Catalogue, Role, Weight
 from busbw.parsers.findings.courses import Course
 from busbw.parsers.findings.evidence import Clue, EvidenceSet, Sighting, lines_of
@@ -25,7 +25,8 @@ class Failures(NamedTuple):
     reported: tuple[Sighting, ...]
     """In a writer's own wording: something ended in an error."""
     doubts: tuple[Sighting, ...]
-    """These, and those in general words of failure."""
+    """These, and those in general words of failure; where there is none, what a launcher says in a
+    block of which nothing is known."""
 
 
 def of(
@@ -37,10 +38,11 @@ def of(
 ) -> Failures:
     """The lines that report a failure, without those that the catalogue knows to be harmless, and
     those that the job outlived or whose trouble is over."""
+    clues = tuple(clues)
     harmless = _harmless(known, clues)
 
-    def left(patterns: Iterable[Pattern]) -> Iterator[Sighting]:
-        for line in (line for each in patterns for line in lines_of(evidence, each.id)):
+    def left(lines: Iterable[Sighting]) -> Iterator[Sighting]:
+        for line in lines:
             if (
                 _may_end(line, harmless)
                 and not courses.is_outlived(line.text, line.place, course_of)
@@ -48,11 +50,26 @@ def of(
             ):
                 yield line
 
-    reported = dict.fromkeys(left(failure_lines.patterns(words=False)))
-    doubts = reported | dict.fromkeys(left(failure_lines.patterns(words=True)))
+    reported = dict.fromkeys(left(_found(evidence, failure_lines.patterns(words=False))))
+    doubts = reported | dict.fromkeys(left(_found(evidence, failure_lines.patterns(words=True))))
+    if not doubts:
+        read = {clue.place for clue in clues}
+        blocks = left(help_blocks.unread(evidence, read))
+        doubts = dict.fromkeys(line for line in blocks if not _worked_behind(line, course_of))
     return Failures(
         *(tuple(sorted(each, key=lambda line: line.place)) for each in (reported, doubts))
     )
+
+
+def _found(evidence: EvidenceSet, patterns: Iterable[Pattern]) -> Iterator[Sighting]:
+    for each in patterns:
+        yield from lines_of(evidence, each.id)
+
+
+def _worked_behind(line: Sighting, course_of: Mapping[int, Course]) -> bool:
+    """A line behind it says that work was done."""
+    ends = course_of[line.place.text].ends
+    return any(is_end and line_no > line.place.line_no for line_no, is_end in ends)
 
 
 def _may_end(line: Sighting, harmless: Collection[tuple[str, int | None]]) -> bool:

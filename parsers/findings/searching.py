@@ -14,6 +14,7 @@ from busbw.parsers.findings import (
     courses,
     crashes,
     guesses,
+    help_blocks,
     line_owners,
     makers,
     message_clues,
@@ -51,6 +52,7 @@ def _kept_longer() -> tuple[Pattern, ...]:
         *courses.patterns(),
         *crashes.patterns(),
         *failure_lines.patterns(),
+        *help_blocks.patterns(),
         *line_owners.patterns(),
         *recoveries.patterns(),
     )

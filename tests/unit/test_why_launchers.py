@@ -188,3 +188,40 @@ def test_of_an_end_that_says_nothing_the_line_before_is_quoted(
     path.write_text("loading\nmesh has 12 of 64 partitions\n\n" + end)
     assert main(["why", str(path)]) == 1
     assert f"{path}:2  mesh has 12 of 64 partitions" in capsys.readouterr().out
+
+
+HELP = (
+    BORDER
+    + """The gremlin framework was asked to hold the launch of this job until all
+quorum members agree on a colour.
+
+  Local host:   gpu-07
+"""
+    + BORDER
+)
+
+
+def ask(tmp_path: Path, text: str) -> int:
+    path = tmp_path / "job.log"
+    path.write_text(text)
+    return main(["why", str(path)])
+
+
+def test_a_help_block_that_nobody_knows_does_not_pass(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert ask(tmp_path, "mpirun -np 8 ./job\n" + HELP) == 3
+    assert "job.log:3  The gremlin framework was asked" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        HELP + WORK,  # it went on
+        HELP.replace("The gremlin", "WARNING: the gremlin"),
+        WORK + BORDER + WORK + BORDER,  # rules of a program of its own, far apart
+        HELP + "# Avg bus bandwidth    : 92.8677 \n",
+    ],
+)
+def test_a_help_block_that_ended_nothing_is_no_failure(text: str, tmp_path: Path) -> None:
+    assert ask(tmp_path, text) == 0
