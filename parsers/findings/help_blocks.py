@@ -7,7 +7,7 @@ ends the job, and hundreds of these texts have no word of failure. Written again
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 
 from busbw.parsers.findings.evidence import EvidenceSet, Place, Sighting
 from busbw.parsers.logs.scan import Pattern
@@ -21,11 +21,17 @@ _NO_END = re.compile(
     re.IGNORECASE,
 )
 """What the first line of a block says that ends nothing."""
+_IS_HELP = re.compile(
+    r"^ {2,}[A-Z][\w ()-]{1,40}: +\S|\b(?:Open MPI|MPI_\w+|PMIx|mpirun|mpiexec|prterun)\b|\b[OP]RTE\b",
+    re.MULTILINE,
+)
+"""A launcher's own name, or its form of a value: other programs draw rules of dashes, too."""
+_LOOKED_AT = 12
 
 
 def patterns() -> tuple[Pattern, ...]:
     """What to search texts for."""
-    return (Pattern("help-block", _BORDER, keep=_KEEP, after=1),)
+    return (Pattern("help-block", _BORDER, keep=_KEEP, after=_LOOKED_AT),)
 
 
 def unread(evidence: EvidenceSet, known: Collection[Place]) -> Iterator[Sighting]:
@@ -42,11 +48,12 @@ def unread(evidence: EvidenceSet, known: Collection[Place]) -> Iterator[Sighting
         for process, _, borders in rows:
             for (start, _, after), (end, *_) in zip(borders[::2], borders[1::2], strict=False):
                 is_known = any(start < line_no < end for line_no in own)
-                if (
-                    after
-                    and end - start <= _LONGEST
-                    and not is_known
-                    and not _NO_END.search(after[0])
-                ):
+                if end - start <= _LONGEST and not is_known and _ends(after[: end - start - 1]):
                     artefact = evidence.texts[text].artefact
                     yield Sighting(artefact, Place(text, start + 1), after[0], process)
+
+
+def _ends(block: Sequence[str]) -> bool:
+    """The lines are a launcher's, and may be its last words."""
+    is_help = _IS_HELP.search("\n".join(block)) is not None
+    return is_help and not _NO_END.search(block[0])
