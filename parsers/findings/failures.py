@@ -50,8 +50,10 @@ def of(
             ):
                 yield line
 
-    reported = dict.fromkeys(left(_found(evidence, failure_lines.patterns(words=False))))
-    doubts = reported | dict.fromkeys(left(_found(evidence, failure_lines.patterns(words=True))))
+    reported = dict.fromkeys(left(_lines_of_all(evidence, failure_lines.patterns(words=False))))
+    doubts = reported | dict.fromkeys(
+        left(_lines_of_all(evidence, failure_lines.patterns(words=True)))
+    )
     if not doubts:
         read = {clue.place for clue in clues}
         blocks = left(help_blocks.unread(evidence, read))
@@ -61,7 +63,7 @@ def of(
     )
 
 
-def _found(evidence: EvidenceSet, patterns: Iterable[Pattern]) -> Iterator[Sighting]:
+def _lines_of_all(evidence: EvidenceSet, patterns: Iterable[Pattern]) -> Iterator[Sighting]:
     for each in patterns:
         yield from lines_of(evidence, each.id)
 
