@@ -21,7 +21,7 @@ FINISHED = (
     r"|\"key\": \"run_stop\".*\"status\": \"success\"|:::MLL \S+ run_stop: .*\"status\": \"success\"|State: COMPLETED \(exit code 0\)"
     r"|Finished mdrun on |^Total wall time: \d|JOB DONE\.|SUCCESS COMPLETE (?:WRF|REAL)|PROGRAM ENDED AT"
     r"|^End of Tests\.|Final Summary::HPCG result is VALID|Verification +=  ?SUCCESSFUL"
-    r"|\bTotal run time: [\d.]+ seconds \(|\] worker group successfully finished\."
+    r"|^Job '\S+' succeeded\s*$|\bTotal run time: [\d.]+ seconds \(|\] worker group successfully finished\."
     r"|^(?:(?:mpirun|mpiexec|srun|prun|prterun|torchrun) )?exit(?:ed with)?(?: status| code)?:? 0$"
     r"|^=+ (?:\d+ (?:passed|skipped|deselected|xfailed|warnings?),? ?)+ in [\d.]+s"
 )

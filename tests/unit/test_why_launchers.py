@@ -221,6 +221,10 @@ def test_a_help_block_that_nobody_knows_does_not_pass(
         HELP.replace("The gremlin", "WARNING: the gremlin"),
         WORK + BORDER + WORK + BORDER,  # rules of a program of its own, far apart
         HELP + "Training completed.\n",
+        "pyxis: creating container filesystem: pyxis_574688.0\n"
+        "pyxis: starting container: pyxis_574688.0\n" + WORK,
+        "gcs_client.cc:185: Failed to get cluster ID from GCS server: TimedOut: no answer\n"
+        "Job 'raysubmit_1' succeeded\n",
     ],
 )
 def test_a_help_block_that_ended_nothing_is_no_failure(text: str, tmp_path: Path) -> None:
