@@ -16,6 +16,8 @@ from busbw.model.benchmark import RankLine
 _END = r"[\s\"'`,;\\|]*$"
 """Quotes may follow, but no words: with those it is a sentence about such a line."""
 OUT_OF_BOUNDS = re.compile(rf"Out of bounds values\s*:\s*(\d{{1,18}})\s*(OK|FAILED)?{_END}")
+BOUNDS_UNREADABLE = re.compile(r"^#? ?Out of bounds values *:.{0,40}$")
+"""The line, whatever stands in it."""
 AVERAGE = re.compile(
     r"Avg bus"
     rf" bandwidth\s*:\s*(-?(?:\d+(?:\.\d*)?(?:e[+-]?\d{{1,4}})?|nan|inf))(\s*)(?:GB/s)?(OK|FAILED)?{_END}"

@@ -36,6 +36,7 @@ def result_of(facts: RunFacts) -> BenchmarkResult:
             Problem(text, text == identity.mismatch, text == identity.missing_ranks)
             for text in identity.problems
         ),
+        *_doubtful(facts),
         *_two_programs(facts),
         *_unknown_unit(facts),
         *_iterations(facts),
@@ -64,7 +65,12 @@ def result_of(facts: RunFacts) -> BenchmarkResult:
 
 def quoted_lines(facts: RunFacts) -> frozenset[int]:
     """Numbers of the lines that the problems of the run quote."""
-    listed = (*facts.torn[:LISTED], *facts.not_finite[:LISTED], *facts.notes[:LISTED])
+    listed = (
+        *facts.torn[:LISTED],
+        *facts.not_finite[:LISTED],
+        *facts.doubtful[:LISTED],
+        *facts.notes[:LISTED],
+    )
     return frozenset(line.line_no for line in (*listed, *facts.failures))
 
 
@@ -168,10 +174,16 @@ def _missing_parts(facts: RunFacts) -> Iterator[Problem]:
             "these records have no footer: average and out-of-bounds count stand in the program's"
             " output"
         )
-    elif facts.ended and facts.out_of_bounds is None:
+    elif facts.ended and facts.out_of_bounds is None and not facts.doubtful:
         yield Problem(
             "no 'Out of bounds values' line: only the rows show whether the data was right"
         )
+
+
+def _doubtful(facts: RunFacts) -> Iterator[Problem]:
+    """What the program does not write: whether the rest is as it wrote it is not known."""
+    for each in facts.doubtful[:LISTED]:
+        yield Problem(f"not as the program writes it: {quote(each)}", incomplete=True)
 
 
 def _two_programs(facts: RunFacts) -> Iterator[Problem]:
@@ -327,8 +339,18 @@ def _wrong_data(facts: RunFacts) -> Iterator[Problem]:
         yield Problem(
             "the average is below 0.9 of NCCL_TESTS_MIN_BW: Avg bus bandwidth FAILED", fault=True
         )
+    if facts.number("validation") == 0 and any(value.wrong is not None for _, value in cells):
+        yield Problem("the configuration says validation: 0, so that #wrong checked nothing")
     if cells and all(value.wrong is None and value.error is None for _, value in cells):
-        yield Problem("the data was not checked: every #wrong is N/A (-c 0)")
+        checked = facts.number("validation")
+        # mscclpp-test, which prints no average, leaves the cell out where it checks only some.
+        if checked and not facts.has_no_average:
+            yield Problem(
+                f"every #wrong is N/A, though the configuration says validation: {checked}",
+                incomplete=True,
+            )
+        else:
+            yield Problem("the data was not checked: every #wrong is N/A (-c 0)")
     else:
         yield from _unchecked_rows(facts)
 

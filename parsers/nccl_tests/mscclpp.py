@@ -18,18 +18,10 @@ from busbw.model.benchmark import BenchmarkResult, BenchmarkRow, Collective, Mea
 from busbw.parsers.logs import Document, Format
 from busbw.parsers.nccl_tests.checks import result_of
 from busbw.parsers.nccl_tests.identity import is_scaled
+from busbw.parsers.nccl_tests.json_trees import Tree, get, number, quoted, whole_number
 from busbw.parsers.nccl_tests.printed import PrintedRow, Slack, printed_row
 from busbw.parsers.nccl_tests.rccl import collective_of
-from busbw.parsers.nccl_tests.results_json import (
-    Tree,
-    get,
-    join,
-    load_all,
-    number,
-    outside,
-    quoted,
-    whole_number,
-)
+from busbw.parsers.nccl_tests.results_json import join, load_all, outside
 from busbw.parsers.nccl_tests.run_facts import Quoted, RunFacts
 from busbw.parsers.nccl_tests.table import document
 

@@ -119,6 +119,7 @@ class Run:
             average_may_be_cut=its.average_may_be_cut,
             reduced_to_bytes=mine.reduced_to_bytes or its.reduced_to_bytes,
             not_finite=(*mine.not_finite, *its.not_finite)[:MOST_QUOTED],
+            doubtful=(*mine.doubtful, *its.doubtful)[:MOST_QUOTED],
             failures=(*mine.failures, *its.failures)[:MOST_QUOTED],
             notes=(*mine.notes, *its.notes)[:MOST_QUOTED],
             last_error=its.last_error or mine.last_error,

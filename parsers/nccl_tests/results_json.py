@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import codecs
 import json
-import math
 import re
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
@@ -24,15 +23,22 @@ from busbw.model.benchmark import BenchmarkResult, BenchmarkRow, Measurement, Pr
 from busbw.parsers.logs import Document, Format
 from busbw.parsers.logs.json_values import Value, values
 from busbw.parsers.logs.scan_literals import Marks
-from busbw.parsers.nccl_tests.around_tables import program_of
+from busbw.parsers.nccl_tests.around_tables import FAILURE, program_of
 from busbw.parsers.nccl_tests.checks import result_of
+from busbw.parsers.nccl_tests.json_doubts import doubts, repeated_keys
+from busbw.parsers.nccl_tests.json_trees import (
+    Tree,
+    flag,
+    get,
+    items,
+    number,
+    text_of,
+    whole_number,
+)
 from busbw.parsers.nccl_tests.printed import PrintedRow, Slack, printed_row
 from busbw.parsers.nccl_tests.rows import elements
 from busbw.parsers.nccl_tests.run_facts import Quoted, RunFacts
 from busbw.parsers.nccl_tests.table import document
-
-Tree = dict[str, "Tree"] | list["Tree"] | str | int | float | bool | None
-"""What JSON can hold."""
 
 _NOT_NUMBERS = re.compile(r"([:\[,]\s*)-?(?:inf|nan|Infinity|NaN)(?=\s*[,\]}])")
 _MARK = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\],]')
@@ -45,6 +51,8 @@ class Loaded(NamedTuple):
 
     value: Tree
     whole: bool
+    repeated: tuple[str, ...] = ()
+    """Keys that stand twice in one object of the document."""
 
 
 def load_all(text: str) -> Iterator[Loaded]:
@@ -53,7 +61,7 @@ def load_all(text: str) -> Iterator[Loaded]:
     A text that ends early is closed behind its last finished element.
 
     >>> list(load_all('{"a":[{"b":1},{"b":inf},{"b"'))
-    [Loaded(value={'a': [{'b': 1}, {'b': None}]}, whole=False)]
+    [Loaded(value={'a': [{'b': 1}, {'b': None}]}, whole=False, repeated=())]
     """
     plain = _NOT_NUMBERS.sub(r"\1null", text)
     for value in values(plain):
@@ -75,11 +83,6 @@ def outside(text: str) -> str:
             return between[:80]
         end = value.end
     return ""
-
-
-def quoted(tree: Tree) -> str:
-    """The beginning of a value, to be quoted."""
-    return json.dumps(tree)[:80]
 
 
 def _loaded(text: str, value: Value) -> Loaded | None:
@@ -113,51 +116,6 @@ def _closed(text: str) -> str | None:
         elif mark == "," and stack:
             best = match.start(), "".join(_CLOSING[one] for one in reversed(stack))
     return None if best is None else text[: best[0]] + best[1]
-
-
-def get(tree: Tree, *names: str) -> Tree:
-    """The value at a path of keys; None = not there."""
-    for name in names:
-        if not isinstance(tree, dict):
-            return None
-        tree = tree.get(name)
-    return tree
-
-
-def items(tree: Tree) -> list[Tree]:
-    """The elements of a list; [] = it is none."""
-    return tree if isinstance(tree, list) else []
-
-
-def text_of(tree: Tree) -> str | None:
-    """A string; None = it is none."""
-    return tree if isinstance(tree, str) else None
-
-
-def number(tree: Tree) -> float | None:
-    """A finite number, also where it was written as a string (`"    -1"`, `"0"`); None = it is
-    none."""
-    if isinstance(tree, bool) or not isinstance(tree, str | int | float):
-        return None
-    try:
-        value = float(tree) if isinstance(tree, str) else tree
-    except ValueError:
-        return None
-    # an integer of any length is finite, but too large a one for math.isfinite
-    return value if isinstance(value, int) or math.isfinite(value) else None
-
-
-def whole_number(tree: Tree) -> int | None:
-    """An integer, also written `8.000000`; None = it is none."""
-    value = number(tree)
-    return int(value) if value is not None and value == int(value) else None
-
-
-def flag(tree: Tree) -> bool | None:
-    """true or false, as nccl-tests writes them too: as strings; None = neither (`unchecked`)."""
-    if tree in ("true", "false"):
-        return tree == "true"
-    return tree if isinstance(tree, bool) else None
 
 
 _SLACK = Slack(5.1e-7, 5.1e-7, 5.1e-7)
@@ -270,14 +228,21 @@ def _runs(chunks: Iterable[bytes]) -> Iterator[Loaded]:
                 break
             loaded = _loaded(window, value) if _is_marked(window, value) else None
             if loaded is not None:
-                yield from _runs_in(loaded)
+                yield from _runs_in(_with_repeated(loaded, window[value.begin : value.end]))
             end = value.end
         data = bytearray(window[end:].encode() + cut_character)
         marked = _WINDOW_MARKS.stand_in(bytes(data))
         wait = max(2 * _BEFORE, 2 * len(data))
     if marked:
-        for loaded in load_all(data.decode("utf-8", "replace")):
-            yield from _runs_in(loaded)
+        plain = _NOT_NUMBERS.sub(r"\1null", data.decode("utf-8", "replace"))
+        for value in values(plain):
+            loaded = _loaded(plain, value)
+            if loaded is not None:
+                yield from _runs_in(_with_repeated(loaded, plain[value.begin : value.end]))
+
+
+def _with_repeated(loaded: Loaded, text: str) -> Loaded:
+    return loaded._replace(repeated=repeated_keys(text)) if loaded.whole else loaded
 
 
 def _is_marked(text: str, value: Value | None = None) -> bool:
@@ -295,7 +260,7 @@ def _runs_in(loaded: Loaded) -> Iterator[Loaded]:
     last run can be."""
     trees = list(_run_trees(loaded.value, _DEEPEST_RUN))
     for tree in trees:
-        yield Loaded(tree, loaded.whole or tree is not trees[-1])
+        yield Loaded(tree, loaded.whole or tree is not trees[-1], loaded.repeated)
 
 
 def _run_trees(tree: Tree, depth: int) -> Iterator[Tree]:
@@ -337,18 +302,26 @@ def _facts(loaded: Loaded) -> RunFacts:
     tree = loaded.value
     average = get(tree, "average_bus_bandwidth") or get(tree, "average_bus_bandwidith")
     mean = get(average, "bandwidth")
-    ended = loaded.whole and text_of(get(tree, "end_time")) is not None
+    average_gb_s = number(mean if mean is not None else get(average, "bandwidith"))
+    ended = loaded.whole and bool(text_of(get(tree, "end_time")))
     rows, torn, not_finite = _rows(tree)
+    errors = [error for error in map(text_of, items(get(tree, "errors"))) if error is not None]
     devices = tuple(_devices(tree))
     threads = whole_number(get(tree, "config", "nthreads")) or 1
     gpus = whole_number(get(tree, "config", "ngpus")) or 1
     end_missing = "no end_time: the run ended early"
+    if ended and average_gb_s is None and rows:
+        ended, end_missing = False, "no average bus bandwidth: the document was cut or edited"
     if not loaded.whole:
         end_missing = "the document has no end: the run was killed, or the file is cut"
     return RunFacts(
         rows=rows,
         torn=torn,
         not_finite=not_finite,
+        doubtful=(
+            *(Quoted(0, f"{name} stands twice in one object") for name in loaded.repeated),
+            *(Quoted(0, doubt) for doubt in doubts(tree)),
+        ),
         ranks=devices,
         ranks_per_line=threads * gpus,
         config=tuple(_config(get(tree, "config"))),
@@ -357,12 +330,13 @@ def _facts(loaded: Loaded) -> RunFacts:
         has_header=True,
         out_of_bounds=whole_number(get(tree, "out_of_bounds", "count")),
         out_of_bounds_failed=flag(get(tree, "out_of_bounds", "okay")) is False,
-        average_gb_s=number(mean if mean is not None else get(average, "bandwidith")),
+        average_gb_s=average_gb_s,
         average_failed=flag(get(average, "okay")) is False,
         ended=ended,
         end_missing=end_missing,
         reduction_is_silent=ended,
-        last_error=next(filter(None, map(text_of, items(get(tree, "errors")))), None),
+        failures=tuple(Quoted(0, error) for error in errors if FAILURE.search(error)),
+        last_error=next(filter(None, errors), None),
         process_times=tuple(_process_times(tree, devices)),
     )
 

@@ -72,6 +72,8 @@ class RunFacts:
     """Rows of which cells are missing, and cells of which the row is missing."""
     not_finite: tuple[Quoted, ...] = ()
     """Rows with nan or inf among their measurements."""
+    doubtful: tuple[Quoted, ...] = ()
+    """What the program does not write: no number where a count should stand, a key twice."""
     failures: tuple[Quoted, ...] = ()
     """`Test NCCL failure`, `Test CUDA failure`, `Test timeout`."""
     notes: tuple[Quoted, ...] = ()

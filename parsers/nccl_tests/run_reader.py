@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 
 from busbw.parsers.nccl_tests.around_tables import (
     AVERAGE,
+    BOUNDS_UNREADABLE,
     CONFIG,
     FAILURE,
     FAILURE_WORDS,
@@ -290,6 +291,10 @@ class RunReader:
                 out_of_bounds_failed=run.facts.out_of_bounds_failed or match[2] == "FAILED",
                 ended=run.facts.ended or run.facts.has_no_average,
             )
+        elif "bounds" in text and BOUNDS_UNREADABLE.search(text):
+            run = self._run_of_footer(line, Phase.OUT_OF_BOUNDS)
+            quoted = Quoted(line.number, line.text)
+            run.set(doubtful=(*run.facts.doubtful, quoted)[:MOST_QUOTED])
         elif "bandwidth" in text and (match := AVERAGE.search(text)):
             self._average(line, match)
         elif "Collective test concluded" in text:

@@ -13,16 +13,8 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
-from busbw.parsers.nccl_tests.results_json import (
-    Loaded,
-    Tree,
-    get,
-    items,
-    load_all,
-    number,
-    text_of,
-    whole_number,
-)
+from busbw.parsers.nccl_tests.json_trees import Tree, get, items, number, text_of, whole_number
+from busbw.parsers.nccl_tests.results_json import Loaded, load_all
 from busbw.parsers.tools import Tool, ToolFact
 from busbw.parsers.tools.nvidia_smi import ListedGpu
 from busbw.parsers.tools.nvidia_smi_query import QueryRow
