@@ -3,21 +3,19 @@ program printed last may say why."""
 
 from __future__ import annotations
 
-import itertools
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import replace
 
 from busbw import intake
 from busbw.model import Evidence
 from busbw.parsers.findings.evidence import Diagnosis
+from busbw.parsers.logs.blocks import LONGEST_LINE, cut_lines
 
 _SAYS_NOTHING = re.compile(
     r"^MPI_ABORT was invoked on rank |(?:^|\s)Aborted(?: +\(core dumped\)| +\S+)?\s*$|\bncclUnhandledCudaError\W*$"
 )
 _EMPTY = re.compile(r"[\s=*#-]*$")
-_MOST_BYTES = 2000
-"""Of a line that is shown."""
 
 
 def with_line_before(diagnosis: Diagnosis, sources: Iterable[intake.Source]) -> Diagnosis:
@@ -39,14 +37,10 @@ def with_line_before(diagnosis: Diagnosis, sources: Iterable[intake.Source]) -> 
 def _before(source: intake.Source, line_no: int) -> Evidence | None:
     """The last line above that number that has a word; None = there is none."""
     last = None
-    for number, line in enumerate(itertools.islice(_lines(source), line_no - 1), 1):
+    for number, raw in enumerate(cut_lines(source.open(), LONGEST_LINE), 1):
+        if number >= line_no:
+            break
+        line = raw.decode("utf-8", "replace")
         if not _EMPTY.match(line):
             last = Evidence(source.name, number, line.strip())
     return last
-
-
-def _lines(source: intake.Source) -> Iterator[str]:
-    rest = b""
-    for chunk in source.open():
-        *lines, rest = (rest + chunk).split(b"\n")
-        yield from (line[:_MOST_BYTES].decode("utf-8", "replace") for line in lines)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
@@ -10,6 +11,7 @@ from busbw.model import Finding
 from busbw.parsers.findings.evidence import Diagnosis
 from busbw.parsers.findings.named_places import NO_HOST
 from busbw.parsers.logs import exports, record_places
+from busbw.parsers.logs.blocks import LONGEST_LINE, cut_lines
 
 _MOST_PLACES = 4
 """Of more the lines themselves say enough."""
@@ -53,15 +55,12 @@ def _recorded(
     """The lines of these numbers, with the places of their records."""
     if not _may_be_wrapped(source):
         return
-    line_no, rest, last = 1, b"", max(line_nos)
-    for chunk in source.open(record_places.marked):
-        *lines, rest = (rest + chunk).split(b"\n")
-        for line in lines:
-            if line_no in line_nos:
-                yield line_no, record_places.places_in(line.decode("utf-8", "replace"))
-            line_no += 1
-        if line_no > last:
-            return
+    lines = itertools.islice(
+        cut_lines(source.open(record_places.marked), LONGEST_LINE), max(line_nos)
+    )
+    for line_no, line in enumerate(lines, 1):
+        if line_no in line_nos:
+            yield line_no, record_places.places_in(line.decode("utf-8", "replace"))
 
 
 def _may_be_wrapped(source: intake.Source) -> bool:

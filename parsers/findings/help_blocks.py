@@ -16,6 +16,7 @@ _BORDER = r"^-{74}\s*$"
 _LONGEST = 60
 """Lines of a block at most."""
 _KEEP = 64
+"""Borders that are kept, the first ones of a text."""
 _NO_END = re.compile(
     r"warn|note:|notice|ignor|deprecat|will continue|continuing|by default|usage:|^\s*$|^-+\s*$",
     re.IGNORECASE,
@@ -27,6 +28,7 @@ _IS_HELP = re.compile(
 )
 """A launcher's own name, or its form of a value: other programs draw rules of dashes, too."""
 _LOOKED_AT = 12
+"""Lines of a block, from its first on, in which such a sign is looked for."""
 
 
 def patterns() -> tuple[Pattern, ...]:

@@ -19,6 +19,22 @@ _DASHES = b"-" * 50
 """Open MPI's help messages stand between such lines."""
 
 
+def cut_lines(chunks: Iterable[bytes], longest: int) -> Iterator[bytes]:
+    """The lines of a text without their ends, at most so many bytes of each: one line may be all of a
+    gigabyte.
+
+    >>> list(cut_lines([b"ab\\ncdef", b"gh\\ni"], 4))
+    [b'ab', b'cdef', b'i']
+    """
+    rest = b""
+    for chunk in chunks:
+        *whole, rest = (rest + chunk).split(b"\n")
+        yield from (line[:longest] for line in whole)
+        rest = rest[:longest]
+    if rest:
+        yield rest
+
+
 @dataclass(frozen=True, slots=True)
 class Block:
     """Consecutive whole lines."""

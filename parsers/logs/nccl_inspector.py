@@ -22,6 +22,7 @@ from dataclasses import dataclass
 from busbw.errors import UnknownLayout
 from busbw.model import InspectorLog, InspectorMetric, InspectorOp, InspectorSeries
 from busbw.parsers.logs import Document, Format
+from busbw.parsers.logs.blocks import cut_lines
 from busbw.parsers.logs.json_values import flag, integer, loaded, mapping, number, text_of
 
 _MOST_SERIES = 200_000
@@ -151,7 +152,7 @@ def read(chunks: Iterable[bytes]) -> Document:
         UnknownLayout: no line of it is Inspector's.
     """
     reading = _Reading()
-    for line in _lines(chunks):
+    for line in cut_lines(chunks, _LONGEST_LINE + 1):
         text = line.decode("utf-8", "replace").strip()
         if text:
             reading.take(text)
@@ -160,7 +161,7 @@ def read(chunks: Iterable[bytes]) -> Document:
 
 def operations(chunks: Iterable[bytes]) -> Iterator[InspectorOp]:
     """The operations of one file, one by one, in its order; lines that are none are passed over."""
-    for line in _lines(chunks):
+    for line in cut_lines(chunks, _LONGEST_LINE + 1):
         operation = operation_of(line.decode("utf-8", "replace"))
         if operation is not None:
             yield operation
@@ -224,17 +225,6 @@ def metric_of(text: str) -> InspectorMetric | None:
         return InspectorMetric(match[1], tuple(sorted(labels)), float(match[3]))
     except ValueError:
         return None
-
-
-def _lines(chunks: Iterable[bytes]) -> Iterator[bytes]:
-    """Lines, with those longer than a record can be cut short."""
-    rest = b""
-    for chunk in chunks:
-        *whole_lines, rest = (rest + chunk).split(b"\n")
-        yield from whole_lines
-        rest = rest[: _LONGEST_LINE + 1]
-    if rest:
-        yield rest
 
 
 def _record(text: str) -> dict[str, object]:

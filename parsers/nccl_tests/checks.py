@@ -343,7 +343,7 @@ def _wrong_data(facts: RunFacts) -> Iterator[Problem]:
         yield Problem("the configuration says validation: 0, so that #wrong checked nothing")
     if cells and all(value.wrong is None and value.error is None for _, value in cells):
         checked = facts.number("validation")
-        # mscclpp-test, which prints no average, leaves the cell out where it checks only some.
+        # Rows of mscclpp-test, which prints no average, may lack the cell.
         if checked and not facts.has_no_average:
             yield Problem(
                 f"every #wrong is N/A, though the configuration says validation: {checked}",

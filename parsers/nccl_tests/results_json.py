@@ -88,7 +88,8 @@ def outside(text: str) -> str:
 def _loaded(text: str, value: Value) -> Loaded | None:
     """A value of the text, closed where it has no end; None = nothing of it is finished."""
     if value.tree is not None:
-        return Loaded(value.tree, True)  # type: ignore[arg-type]  # what JSON can hold
+        repeated = repeated_keys(text[value.begin : value.end])
+        return Loaded(value.tree, True, repeated)  # type: ignore[arg-type]  # what JSON can hold
     closed = _closed(text[value.begin : value.end])
     if closed is None:
         return None
@@ -228,21 +229,14 @@ def _runs(chunks: Iterable[bytes]) -> Iterator[Loaded]:
                 break
             loaded = _loaded(window, value) if _is_marked(window, value) else None
             if loaded is not None:
-                yield from _runs_in(_with_repeated(loaded, window[value.begin : value.end]))
+                yield from _runs_in(loaded)
             end = value.end
         data = bytearray(window[end:].encode() + cut_character)
         marked = _WINDOW_MARKS.stand_in(bytes(data))
         wait = max(2 * _BEFORE, 2 * len(data))
     if marked:
-        plain = _NOT_NUMBERS.sub(r"\1null", data.decode("utf-8", "replace"))
-        for value in values(plain):
-            loaded = _loaded(plain, value)
-            if loaded is not None:
-                yield from _runs_in(_with_repeated(loaded, plain[value.begin : value.end]))
-
-
-def _with_repeated(loaded: Loaded, text: str) -> Loaded:
-    return loaded._replace(repeated=repeated_keys(text)) if loaded.whole else loaded
+        for loaded in load_all(data.decode("utf-8", "replace")):
+            yield from _runs_in(loaded)
 
 
 def _is_marked(text: str, value: Value | None = None) -> bool:
