@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from busbw.errors import UsageError
@@ -80,6 +81,7 @@ def with_remarks(document: Document) -> Document:
 def remarks(result: BenchmarkResult) -> tuple[Remark, ...]:
     """What the numbers of a table show; () = nothing worth a word."""
     shown = tuple(Remark(text) for text in shape.remarks(result.rows))
+    shown += tuple(map(Remark, _of_head(result)))
     uneven = uneven_nodes(result)
     if uneven:
         shown = (*shown, Remark(f"{uneven}: not every GPU took part, or they are not all there"))
@@ -93,6 +95,21 @@ def remarks(result: BenchmarkResult) -> tuple[Remark, ...]:
         return (*shown, above)
     low = _low(result, hardware)
     return shown if low is None else (*shown, low)
+
+
+def _of_head(result: BenchmarkResult) -> Iterator[str]:
+    """What the lines above the rows say, or leave open."""
+    if result.complete and not result.ranks and not result.config:
+        yield (
+            "what stood above the table is missing: which sizes were planned, and which GPUs took"
+            " part, is not known"
+        )
+    elif result.complete and not result.ranks and {"nGpus", "ngpus"} & set(dict(result.config)):
+        yield "the list of devices is missing: which GPUs took part is not known"
+    models = Counter(line.device_name for line in result.ranks if line.device_name)
+    if len(models) > 1:
+        named = ", ".join(f"{count} x {model}" for model, count in models.most_common(4))
+        yield f"several GPU models in one run: {named}"
 
 
 def uneven_nodes(result: BenchmarkResult) -> str:

@@ -18,6 +18,7 @@ from busbw.parsers.nccl_tests.identity import UNSCALED, Hints, Identity, identif
 from busbw.parsers.nccl_tests.problem import LISTED, Problem, cut, quote
 from busbw.parsers.nccl_tests.rows import ELEMENT_BYTES
 from busbw.parsers.nccl_tests.run_facts import RunFacts
+from busbw.parsers.nccl_tests.sweep_jumps import jump_of
 from busbw.versions import of_nccl_code
 
 _MOST_PLANNED = 100_000
@@ -202,6 +203,13 @@ def _missing_sizes(facts: RunFacts, identity: Identity) -> Iterator[Problem]:
         return
     missing = _not_printed(facts, identity)
     mean_gb_s = _mean_if_wrong(facts)
+    jump = None if planned_sizes(facts) else jump_of([each.row.size_bytes for each in facts.rows])
+    if jump is not None:
+        yield Problem(
+            f"the sizes grow by a factor of {jump.factor}, but the sweep jumps from"
+            f" {jump.from_bytes} to {jump.to_bytes} bytes: rows are missing",
+            incomplete=True,
+        )
     if missing:
         # JSON does not say that too little memory shortened the sweep.
         last_planned = list((planned_sizes(facts) or ())[-len(missing) :])
@@ -363,9 +371,11 @@ def _unchecked_rows(facts: RunFacts) -> Iterator[Problem]:
         measured = [(size_bytes, value) for size_bytes, value in values if value is not None]
         unchecked = [size for size, value in measured if value.wrong is value.error is None]
         if unchecked and len(unchecked) < len(measured):
+            # nccl-tests checks all rows or none; mscclpp-test, which prints no average, some.
             yield Problem(
                 f"the data of {len(unchecked)} of {len(measured)} rows was not checked"
-                f" {name.replace('_', ' ')}, first at {unchecked[0]} bytes: #wrong is N/A"
+                f" {name.replace('_', ' ')}, first at {unchecked[0]} bytes: #wrong is N/A",
+                incomplete=bool(facts.number("validation")) and not facts.has_no_average,
             )
 
 

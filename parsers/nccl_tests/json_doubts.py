@@ -10,6 +10,7 @@ Written against `src/util.cu` of nccl-tests 2.17.3 to 2.19.6.
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from collections.abc import Iterator
 
@@ -17,6 +18,8 @@ from busbw.parsers.nccl_tests.json_trees import Tree, get, items, number, quoted
 
 _PLACEMENTS = ("out_of_place", "in_place")
 _AVERAGES = ("average_bus_bandwidth", "average_bus_bandwidith")
+_EXITS = ("exit_status", "exit_code", "exitcode", "returncode", "return_code", "rc")
+_TIME = re.compile(r"\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d")
 
 
 def doubts(tree: Tree) -> Iterator[str]:
@@ -34,6 +37,7 @@ def doubts(tree: Tree) -> Iterator[str]:
             where = f"{name} of element {position} of results"
             yield from _of_count(f"nwrong, {where},", get(row, name, "nwrong"))
     yield from _of_placements(rows)
+    yield from _of_end(tree)
     if not isinstance(get(tree, "errors"), list | None) or any(
         not isinstance(each, str) for each in items(get(tree, "errors"))
     ):
@@ -42,6 +46,21 @@ def doubts(tree: Tree) -> Iterator[str]:
 
 def _is_verdict(value: Tree) -> bool:
     return value is None or isinstance(value, bool) or value in ("true", "false", "unchecked")
+
+
+def _of_end(tree: Tree) -> Iterator[str]:
+    """An end before the start, and what a wrapper added of how the program ended."""
+    start, end = (get(tree, name) for name in ("start_time", "end_time"))
+    both_times = all(isinstance(each, str) and _TIME.fullmatch(each) for each in (start, end))
+    if both_times and str(end).replace("T", " ") < str(start).replace("T", " "):
+        yield f"it ends at {end} and starts at {start}"
+    for name in _EXITS:
+        if number(get(tree, name)):
+            yield f"{name} is {quoted(get(tree, name))}"
+    for name in ("status", "result", "state"):
+        word = get(tree, name)
+        if isinstance(word, str) and re.search(r"(?i)fail|error|abort|kill|time.?out|crash", word):
+            yield f"{name} is {quoted(word)}"
 
 
 def _of_count(name: str, value: Tree) -> Iterator[str]:

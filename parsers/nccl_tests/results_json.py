@@ -32,6 +32,7 @@ from busbw.parsers.nccl_tests.json_trees import (
     get,
     items,
     number,
+    quoted,
     text_of,
     whole_number,
 )
@@ -41,8 +42,11 @@ from busbw.parsers.nccl_tests.run_facts import Quoted, RunFacts
 from busbw.parsers.nccl_tests.table import document
 
 _NOT_NUMBERS = re.compile(r"([:\[,]\s*)-?(?:inf|nan|Infinity|NaN)(?=\s*[,\]}])")
+_NEWEST_SCHEMA = 3
 _MARK = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\],]')
 _CLOSING = {"{": "}", "[": "]"}
+_BEHIND = re.compile(r"[^\n{\[]*")
+"""The rest of a line, up to the next document."""
 _DEEPEST = 64
 
 
@@ -51,8 +55,8 @@ class Loaded(NamedTuple):
 
     value: Tree
     whole: bool
-    repeated: tuple[str, ...] = ()
-    """Keys that stand twice in one object of the document."""
+    doubts: tuple[str, ...] = ()
+    """What nccl-tests does not write, of the document's text and of what stands beside it."""
 
 
 def load_all(text: str) -> Iterator[Loaded]:
@@ -61,7 +65,7 @@ def load_all(text: str) -> Iterator[Loaded]:
     A text that ends early is closed behind its last finished element.
 
     >>> list(load_all('{"a":[{"b":1},{"b":inf},{"b"'))
-    [Loaded(value={'a': [{'b': 1}, {'b': None}]}, whole=False, repeated=())]
+    [Loaded(value={'a': [{'b': 1}, {'b': None}]}, whole=False, doubts=())]
     """
     plain = _NOT_NUMBERS.sub(r"\1null", text)
     for value in values(plain):
@@ -88,8 +92,7 @@ def outside(text: str) -> str:
 def _loaded(text: str, value: Value) -> Loaded | None:
     """A value of the text, closed where it has no end; None = nothing of it is finished."""
     if value.tree is not None:
-        repeated = repeated_keys(text[value.begin : value.end])
-        return Loaded(value.tree, True, repeated)  # type: ignore[arg-type]  # what JSON can hold
+        return Loaded(value.tree, True, _doubts_of(text, value))  # type: ignore[arg-type]  # what JSON can hold
     closed = _closed(text[value.begin : value.end])
     if closed is None:
         return None
@@ -97,6 +100,18 @@ def _loaded(text: str, value: Value) -> Loaded | None:
         return Loaded(json.loads(closed), False)
     except (ValueError, RecursionError):
         return None
+
+
+def _doubts_of(text: str, value: Value) -> tuple[str, ...]:
+    """Of a document's text, which its tree no longer shows, and of the rest of its line: searched as a
+    line that is not, for the document's own length hides it."""
+    twice = repeated_keys(text[value.begin : value.end])
+    doubts = [f"{name} stands twice in one object" for name in twice]
+    match = _BEHIND.match(text, value.end)
+    behind = re.sub(r"<[^>]*>", "", match[0]) if match else ""
+    if re.search(r"[A-Za-z]{3}|\0", behind):
+        doubts.append(f"behind the document, on its line: {quoted(behind.strip())}")
+    return tuple(doubts)
 
 
 def _closed(text: str) -> str | None:
@@ -253,8 +268,12 @@ def _runs_in(loaded: Loaded) -> Iterator[Loaded]:
     """The runs of a value: itself, or what its lists and objects hold. Of one that is cut only the
     last run can be."""
     trees = list(_run_trees(loaded.value, _DEEPEST_RUN))
+    missing = ""
+    if isinstance(loaded.value, list) and trees and None in loaded.value:
+        missing = f"null in place of element {loaded.value.index(None) + 1} of the list of runs"
+    doubts = (*loaded.doubts, *filter(None, [missing]))
     for tree in trees:
-        yield Loaded(tree, loaded.whole or tree is not trees[-1], loaded.repeated)
+        yield Loaded(tree, loaded.whole or tree is not trees[-1], doubts)
 
 
 def _run_trees(tree: Tree, depth: int) -> Iterator[Tree]:
@@ -312,10 +331,7 @@ def _facts(loaded: Loaded) -> RunFacts:
         rows=rows,
         torn=torn,
         not_finite=not_finite,
-        doubtful=(
-            *(Quoted(0, f"{name} stands twice in one object") for name in loaded.repeated),
-            *(Quoted(0, doubt) for doubt in doubts(tree)),
-        ),
+        doubtful=(*(Quoted(0, doubt) for doubt in (*loaded.doubts, *doubts(tree))),),
         ranks=devices,
         ranks_per_line=threads * gpus,
         config=tuple(_config(get(tree, "config"))),
@@ -330,6 +346,7 @@ def _facts(loaded: Loaded) -> RunFacts:
         end_missing=end_missing,
         reduction_is_silent=ended,
         failures=tuple(Quoted(0, error) for error in errors if FAILURE.search(error)),
+        notes=tuple(Quoted(0, note) for note in _notes(tree)),
         last_error=next(filter(None, errors), None),
         process_times=tuple(_process_times(tree, devices)),
     )
@@ -340,6 +357,15 @@ def _program(tree: Tree) -> str | None:
     arguments = items(get(tree, "args"))
     path = text_of(arguments[0]) if arguments else None
     return program_of(re.sub(r"_perf\w*$", "_perf", (path or "").rsplit("/", 1)[-1]))
+
+
+def _notes(tree: Tree) -> Iterator[str]:
+    schema = whole_number(get(tree, "version"))
+    if schema is not None and schema > _NEWEST_SCHEMA:
+        yield (
+            f"schema {schema} is newer than {_NEWEST_SCHEMA}, the newest that busbw knows: what it"
+            " says beyond that was not read"
+        )
 
 
 def _config(config: Tree) -> Iterator[tuple[str, str]]:

@@ -49,6 +49,10 @@ _LONGEST_HEADER = 1000
 250."""
 
 
+_SURPLUS = re.compile(r"(?:\s+(?:-?\d[\d.]*(?:e[+-]?\d+)?|nan|inf|N/A))+\s*")
+"""Cells behind the last column."""
+
+
 @dataclass(slots=True)
 class RunReader:
     """Turns the lines of one writer into runs."""
@@ -201,7 +205,11 @@ class RunReader:
         run = self._run_of_rows(line)
         piece = self.rows.take(line, run.layout, run.one_placement())
         run.add(piece.rows)
-        if piece.rest.strip():
+        is_finished = run.layout is not None and self.rows.pending is None
+        if is_finished and _SURPLUS.fullmatch(piece.rest):
+            quoted = Quoted(line.number, line.text)
+            run.set(doubtful=(*run.facts.doubtful, quoted)[:MOST_QUOTED])
+        elif piece.rest.strip():
             self._facts(line, piece.rest)
 
     def _run_of_rows(self, line: Line) -> Run:

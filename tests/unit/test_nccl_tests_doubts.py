@@ -4,12 +4,14 @@ together."""
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from busbw.model.benchmark import BenchmarkResult
+from busbw.parsers.expect.saved import with_remarks
 from busbw.parsers.nccl_tests import table
 from busbw.parsers.nccl_tests.results_json import parse
 
@@ -42,6 +44,10 @@ CHANGES = {
     "no average": lambda t: t.pop("average_bus_bandwidth"),
     "an average in words": lambda t: t["average_bus_bandwidth"].update(bandwidth="fast"),
     "an empty end": lambda t: t.update(end_time=""),
+    "an end before the start": lambda t: t.update(end_time="2026-11-21 14:00:30"),
+    "an exit status of its own": lambda t: t.update(exit_status=1),
+    "a word of failure": lambda t: t.update(status="FAILED"),
+    "one row that was not checked": lambda t: t["results"][1]["out_of_place"].update(nwrong=None),
 }
 
 
@@ -71,3 +77,90 @@ def test_a_line_out_of_bounds_that_says_no_count_does_not_pass(cell: str) -> Non
     assert table.parse(text)[0].complete
     (result,) = table.parse(text.replace(line, f"# Out of bounds values : {cell}"))
     assert not result.complete
+
+
+@pytest.mark.parametrize(
+    "behind",
+    ["Test CUDA failure common.cu:730 'uncorrectable ECC error'", "rank 3 is gone", "\0" * 512],
+)
+def test_what_stands_behind_a_document_on_its_own_line_does_not_pass(behind: str) -> None:
+    # However long the document's line is: a search of lines ends long before.
+    one_line = json.dumps(json.loads(TEXT))
+    assert len(one_line) > 4096
+    assert parse(one_line + "\n").complete
+    assert parse(f"{one_line}, {one_line}`\n").complete
+    assert not parse(f"{one_line} {behind}\n").complete
+
+
+def test_a_document_that_is_missing_from_a_list_of_runs_is_a_doubt() -> None:
+    tree = json.loads(TEXT)
+    assert parse(json.dumps([tree, tree])).complete
+    assert not parse(json.dumps([tree, None])).complete
+
+
+TABLE = (NCCL_TESTS / "printer-2.19.6-fast.txt").read_text()
+ROWS = [line for line in TABLE.splitlines() if " float " in line]
+
+
+def read(text: str) -> BenchmarkResult:
+    (result,) = table.parse(text)
+    return result
+
+
+@pytest.mark.parametrize("cells", ["5", "  0.00", "N/A  3"])
+def test_cells_behind_a_row_for_which_there_is_no_column_do_not_pass(cells: str) -> None:
+    assert not read(with_row(f"{ROWS[2].rstrip()}  {cells}")).complete
+
+
+def with_row(row: str) -> str:
+    return TABLE.replace(ROWS[2], row)
+
+
+def test_words_behind_a_row_are_no_cells() -> None:
+    assert read(with_row(f"{ROWS[2].rstrip()} node-a:41:41 [0] NCCL INFO x")).complete
+
+
+def test_a_size_that_a_sweep_without_configuration_jumps_over_is_missing() -> None:
+    lines = [line for line in TABLE.splitlines() if "minBytes" not in line]
+    whole = "\n".join(lines) + "\n"
+    assert read(whole).complete
+    result = read(average_of_rows(whole.replace(ROWS[4] + "\n", "")))
+    assert not result.complete
+    assert any("jumps" in problem for problem in result.problems), result.problems
+
+
+def average_of_rows(text: str) -> str:
+    """The text with the average of the rows that it still has."""
+    rows = [line.split() for line in text.splitlines() if " float " in line]
+    values = [float(row[place]) for row in rows for place in (7, 11)]
+    return re.sub(r"(Avg bus bandwidth\s*: )\S+", rf"\g<1>{sum(values) / len(values):g}", text)
+
+
+def remarked(text: str) -> BenchmarkResult:
+    """As `busbw read` has it."""
+    (result,) = with_remarks(table.document(table.parse(text))).records
+    assert isinstance(result, BenchmarkResult)
+    return result
+
+
+REMARKS = {
+    "what stood above the table is missing": lambda t: t[t.index("#       size") :],
+    "the list of devices is missing": lambda t: re.sub(r"#  Rank .*\n", "", t),
+    "several GPU models in one run: 7 x NVIDIA H200, 1 x NVIDIA A100": lambda t: t.replace(
+        "NVIDIA H200", "NVIDIA A100", 1
+    ),
+}
+
+
+@pytest.mark.parametrize("remark", REMARKS)
+def test_what_is_missing_around_a_whole_table_is_said(remark: str) -> None:
+    assert not any(text.startswith(remark) for text in remarked(TABLE).problems)
+    result = remarked(REMARKS[remark](TABLE))
+    assert result.complete
+    assert any(text.startswith(remark) for text in result.problems), result.problems
+
+
+def test_a_schema_that_is_newer_than_the_reader_is_said() -> None:
+    assert any(
+        "schema 99" in problem for problem in changed(lambda t: t.update(version=99)).problems
+    )
