@@ -10,6 +10,7 @@ from dataclasses import replace
 
 from busbw import intake
 from busbw.parsers.findings.crashes import EXCEPTION
+from busbw.parsers.findings.help_blocks import BORDERS
 from busbw.parsers.logs import failure_lines
 from busbw.parsers.logs.scan import Hit, Scan, Scanner
 
@@ -38,7 +39,7 @@ def with_end(scan: Scan, source: intake.Source, scanner: Scanner) -> Scan:
 @functools.cache
 def _failures() -> frozenset[str]:
     """Ids of what reports a failure."""
-    return frozenset({EXCEPTION, *(pattern.id for pattern in failure_lines.patterns())})
+    return frozenset({EXCEPTION, BORDERS, *(pattern.id for pattern in failure_lines.patterns())})
 
 
 def _joined(hits: Iterable[Hit], of_end: Iterable[Hit], before: int) -> tuple[Hit, ...]:

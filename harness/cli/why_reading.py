@@ -19,7 +19,7 @@ from busbw.cli.why_runs import inputs_of
 from busbw.errors import ReadError, UnknownLayout, UsageError
 from busbw.model import BenchmarkResult, Evidence, Finding, Status
 from busbw.parsers import tools
-from busbw.parsers.findings import searching
+from busbw.parsers.findings import help_blocks, searching
 from busbw.parsers.findings.evidence import EvidenceSet, Fact, PackedHits, Text
 from busbw.parsers.logs import HEAD_BYTES, Document, Format, node_tools
 from busbw.parsers.logs.flight_recorder import of_rank, rank_of
@@ -312,7 +312,7 @@ def read_one(source: intake.Source) -> _TextReading:
     if not scan.first_line:
         problems.append(f"{source.name}: the text is empty")
         return _TextReading(Text(source.name, ()), records, tuple(problems), is_blank=True)
-    text = Text(source.name, scan.hits, scan.lines)
+    text = Text(source.name, help_blocks.opened(scan.hits, decoded(head)), scan.lines)
     return _TextReading(text, records, tuple(problems), is_known=is_known)
 
 

@@ -199,6 +199,7 @@ quorum members agree on a colour.
 """
     + BORDER
 )
+WARNED = HELP.replace("The gremlin", "WARNING: the gremlin")
 
 
 def ask(tmp_path: Path, text: str) -> int:
@@ -217,8 +218,27 @@ def test_a_help_block_that_nobody_knows_does_not_pass(
 @pytest.mark.parametrize(
     "text",
     [
+        HELP.removeprefix(BORDER),  # cut off in front
+        HELP.removeprefix(BORDER) + "[gpu-07:99] 1 more process has sent this message\n" + WARNED,
+        "step 1\n" + HELP.removesuffix(BORDER),  # cut off behind
+        WARNED * 40 + HELP,  # behind more borders than are kept
+    ],
+)
+def test_a_help_block_that_lacks_a_border_or_stands_behind_many_does_not_pass(
+    text: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert ask(tmp_path, text) == 3
+    assert "The gremlin framework was asked" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        HELP.removeprefix(BORDER) + WORK,
+        "+ mpirun -np 8 ./job\n" + WARNED + "step 1\n",  # in front of a block, not in one
+        WARNED * 40 + "step 1\n",
         HELP + WORK,  # it went on
-        HELP.replace("The gremlin", "WARNING: the gremlin"),
+        WARNED,
         WORK + BORDER + WORK + BORDER,  # rules of a program of its own, far apart
         HELP + "Training completed.\n",
         "pyxis: creating container filesystem: pyxis_574688.0\n"
