@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from busbw import intake
+from busbw.cli.long_lines import with_long_documents
 from busbw.cli.one_pass import OnePass
 from busbw.cli.pool import WORTH_WORKERS, read_each
 from busbw.cli.spool import Spool
@@ -299,6 +300,8 @@ def read_one(source: intake.Source) -> _TextReading:
             return _TextReading(Text(source.name, ()), records, ())
         scan = lines.scan
         scan = with_end(scan, source, searching.scanner())
+        if not records.is_layout:
+            scan = with_long_documents(scan, source, searching.scanner())
         is_known = bool(scan.hits) or records.is_layout or _has_lines(head)
     except (ReadError, UsageError) as error:
         why = f" ({error.seen})" if error.seen else ""

@@ -120,6 +120,16 @@ class Scan:
     taken."""
     problems: tuple[str, ...]
     """What was not searched as it should have been, in words."""
+    long_lines: int = 0
+    """Lines that were searched only in their first `LONGEST_LINE` bytes; they are among the problems."""
+
+    def with_fewer_long_lines(self, read: int) -> Scan:
+        """The scan, so many of its long lines searched in another way."""
+        left = self.long_lines - read
+        own = set(_problems_of_long_lines(self.long_lines))
+        others = [each for each in self.problems if each not in own]
+        problems = (*_problems_of_long_lines(left), *others)
+        return replace(self, problems=problems, long_lines=left)
 
     def of(self, patterns: Iterable[Pattern]) -> Scan:
         """What a scan for these patterns alone had found."""
@@ -511,12 +521,7 @@ class _Tally:
                 hit = _new_hit((pattern.id, names[process], entry.count, tuple(examples)))
                 hits.append((examples[0].line_no, pattern.id, len(hits), hit))
         hits.sort()
-        problems = []
-        if self.long_lines:
-            problems.append(
-                f"{self.long_lines} lines are longer than {LONGEST_LINE} bytes and were searched"
-                " only up to there"
-            )
+        problems = _problems_of_long_lines(self.long_lines)
         if self.uncounted:
             problems.append(
                 f"{self.uncounted} matches of more than {_MOST_ENTRIES} pairs of pattern and"
@@ -535,12 +540,21 @@ class _Tally:
             tuple(hit for *_, hit in hits),
             common,
             tuple(problems),
+            self.long_lines,
         )
 
 
 _new_line = functools.partial(tuple.__new__, Line)
 _new_hit = functools.partial(tuple.__new__, Hit)
 """As `Line` and `Hit`, of a tuple of all fields, in half the time."""
+
+
+def _problems_of_long_lines(count: int) -> list[str]:
+    if not count:
+        return []
+    return [
+        f"{count} lines are longer than {LONGEST_LINE} bytes and were searched only up to there"
+    ]
 
 
 def _first_line(text: bytes) -> str:
