@@ -5,13 +5,15 @@ from __future__ import annotations
 
 import codecs
 import json
+import random
 from pathlib import Path
 
 import pytest
 
 from busbw import intake
 from busbw.cli import read_texts
-from busbw.parsers.logs.json_values import unwrapped
+from busbw.parsers.logs import json_values, scan_literals
+from busbw.parsers.logs.json_values import _KEYS, _REASONS, unwrapped
 
 LOG = (
     "gpu1:41:42 [0] NCCL INFO NCCL_IB_TIMEOUT set by environment to 22.\ngpu1:41:42 [0] NCCL INFO"
@@ -112,3 +114,78 @@ def test_a_shell_prompt_behind_a_warning_is_no_part_of_it(tmp_path: Path) -> Non
     (with_prompt,) = documents(tmp_path, (LOG + prompt).encode())  # type: ignore[misc]  # a tuple of one
     (alone,) = documents(tmp_path, LOG.encode())  # type: ignore[misc]
     assert with_prompt.records[0].warnings == alone.records[0].warnings
+
+
+def a_record(draw: random.Random) -> str:
+    """A line as programs write records, or nearly one."""
+    keys = [*_KEYS, *_REASONS, "level", "step", "ts", "stream", "_source", "mymsg", 'q"msg', "é"]
+    values: list[object] = [
+        "saved",
+        "",
+        "a \\ b",
+        'say "no"',
+        "né",
+        "€",
+        "line\n",
+        "two\nlines",
+        "tab\t",
+        "\x7f",
+        "{",
+        "}",
+        "a, b: c",
+    ]
+    values += [
+        0,
+        -1,
+        1.5,
+        1e-07,
+        1e300,
+        12345678901234567890123,
+        True,
+        None,
+        {},
+        [],
+        {"msg": "inner"},
+        ["msg"],
+        {"error": "deep"},
+    ]
+    plain: list[tuple[str, object]] = [
+        ("level", "info"),
+        ("msg", "saved"),
+        ("step", 12),
+        ("loss", -1.5e-07),
+    ]
+    count = draw.randrange(3)
+    members = [*plain[count:], *((draw.choice(keys), draw.choice(values)) for _ in range(count))]
+    draw.shuffle(members)
+    separators = draw.choice([(",", ":"), (", ", ": "), (" , ", " : ")])
+    cells = [
+        json.dumps(key, ensure_ascii=draw.random() < 0.5)
+        + separators[1]
+        + json.dumps(value, ensure_ascii=draw.random() < 0.5, separators=separators)
+        for key, value in members
+    ]
+    line = "{" + separators[0].join(cells) + "}"
+    if draw.random() < 0.2:
+        at = draw.randrange(len(line) + 1)
+        line = (
+            line[:at]
+            + draw.choice(["", " ", '"', "\\", ",", "{", "\r", "\t", "\0", "01", '"msg": "x"'])
+            + line[at:]
+        )
+    return draw.choice(["", "", "", "", " ", "\ufeff", "x ", "50%\r"]) + line
+
+
+def test_records_taken_apart_without_decoding_say_what_decoded_ones_say() -> None:
+    draw = random.Random(830_000)
+    taken = 0
+    for _ in range(1_500):
+        lines = "".join(
+            a_record(draw) + draw.choice(["\n", "\n", "\n", "\r\n", "\r"]) for _ in range(6)
+        )
+        data = lines.encode("utf-8", "surrogatepass")
+        assert b"".join(json_values._unwrapped(data, None)) == b"".join(
+            json_values._decoded(data, None)
+        )
+        taken += len(list(json_values._plain_records().of(data)))
+    assert taken > 200 or not scan_literals._IS_HERE
