@@ -9,17 +9,18 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from busbw import playbook
+from busbw.cli.contract_launches import differences, is_cold, launches_of, mixed, of_several_kinds
 from busbw.model import CriterionResult, Status
 from busbw.model.benchmark import BenchmarkCase, BenchmarkResult
 from busbw.parsers import contract as judge
 from busbw.parsers.contract import Launches
 from busbw.parsers.expect.saved import uneven_nodes
 from busbw.parsers.nccl_tests import rates
-from busbw.parsers.nccl_tests.checks import FEWEST_ITERATIONS, timed_iterations
 from busbw.parsers.nccl_tests.copies import first_copies
 from busbw.playbook.contract import Contract, Criterion, load
 from busbw.reports import terminal
@@ -55,16 +56,19 @@ def lines(
     contract = load(path, frozenset(cases))
     firsts = first_copies(tables)
     launches = [table for place, table in enumerate(tables) if firsts[place] == place]
-    results = [_judged(each, cases[each.case], contract, launches) for each in contract.criteria]
+    judged = [_judged(each, cases[each.case], contract, launches) for each in contract.criteria]
+    results = [result for result, _ in judged]
+    used = {result.id: tables for result, tables in judged if tables}
     collectives = {str(cases[each.case].collective) for each in contract.criteria}
     sockets = () if contract.nodes == 1 else over_sockets
     doubts = _doubts(contract, collectives, launches, not_whole, sockets)
+    doubts += _apart(contract, used)
     status = _status(results)
     if status is Status.PASS and doubts:
         status = Status.UNKNOWN
     copies = len(tables) - len(launches)
     notes = [f"tables that repeat another one, counted once: {copies}"] if copies else []
-    notes += doubts
+    notes += [*differences(used), *doubts]
     ordered = sorted(results, key=lambda each: each.status is not Status.FAIL)
     met = sum(each.status is Status.PASS for each in results)
     word = _WORDS.get(status, _OPEN)
@@ -77,7 +81,7 @@ def lines(
     ]
     headline = ""
     if status is not Status.PASS:
-        headline = one_line(f"{word}  {_first(ordered, notes)}") + "\n"
+        headline = one_line(f"{word}  {_first(ordered, doubts)}") + "\n"
     printed = tuple(Line(one_line(each.text), each.indent, each.unbroken) for each in shown)
     return headline, printed, {Status.PASS: 0, Status.FAIL: 1}.get(status, 3)
 
@@ -112,12 +116,22 @@ def _doubts(
     return doubts
 
 
-def _first(results: Sequence[CriterionResult], notes: Sequence[str]) -> str:
+def _apart(contract: Contract, used: Mapping[str, Sequence[BenchmarkResult]]) -> list[str]:
+    """That one criterion was measured on another machine or software than the next; [] also where
+    that is so inside one, which then says it itself."""
+    if any(mixed(tables, contract) for tables in used.values()):
+        return []
+    together = {id(table): table for tables in used.values() for table in tables}
+    apart = of_several_kinds(tuple(together.values()), contract)
+    return [f"all criteria together: {apart}; it counts against a pass"] if apart else []
+
+
+def _first(results: Sequence[CriterionResult], doubts: Sequence[str]) -> str:
     """The criterion that decides, and why; where all are met, what counts against a pass."""
     for each in results:
         if each.status is not Status.PASS:
             return f"{each.id} {judge.words(each)}: {each.reason}"
-    return notes[0] if notes else ""
+    return doubts[0] if doubts else ""
 
 
 def _status(results: Sequence[CriterionResult]) -> Status:
@@ -172,36 +186,25 @@ def _row(result: CriterionResult) -> tuple[str, ...]:
 
 def _judged(
     term: Criterion, case: BenchmarkCase, contract: Contract, tables: Sequence[BenchmarkResult]
-) -> CriterionResult:
+) -> tuple[CriterionResult, tuple[BenchmarkResult, ...]]:
+    """The criterion against its launches, and these."""
     collective = str(case.collective)
     if case.env:
         setting = " ".join(f"{name}={value}" for name, value in case.env)
         why = f"it is about {setting}, which a saved table does not show"
-        return judge.criterion(term, collective, Launches((), 0, (), why), None)
-    values, nodes, why = [], 0, f"no complete table of {collective} has this size"
-    few = 0
-    for table in tables:
-        if table.collective != collective:
-            continue
-        if table.faults or not table.complete:
-            why = f"the tables of {collective} are bad or incomplete"
-            continue
-        sizes = {row.size_bytes: row.out_of_place for row in table.rows}
-        side = sizes.get(term.size)
-        if side is None:
-            continue
-        if contract.nodes is not None and table.nodes != contract.nodes:
-            seen = "on nodes that it does not list" if table.nodes is None else f"on {table.nodes}"
-            why = f"measured {seen}, and the contract is about {contract.nodes} nodes"
-            continue
-        timed = timed_iterations(table.config)
-        if timed is not None and timed < FEWEST_ITERATIONS:
-            few += 1
-            continue
-        nodes = table.nodes or 0
-        is_time = term.time_us is not None
-        values.append(side.time_us if is_time else rates.busbw_gb_s(table, term.size, side))
-    if few and not values:
-        tables_of = counted(few, "table")
-        why = f"{tables_of} of fewer than {FEWEST_ITERATIONS} timed iterations: no measurement"
-    return judge.criterion(term, collective, Launches(tuple(values), nodes, (), why), None)
+        return judge.criterion(term, collective, Launches((), 0, (), why), None), ()
+    found, why = launches_of(collective, term.size, contract, tables)
+    is_time = term.time_us is not None
+    values = tuple(
+        side.time_us if is_time else rates.busbw_gb_s(table, term.size, side)
+        for table, side in found
+    )
+    launches = tuple(table for table, _ in found)
+    nodes = launches[-1].nodes or 0 if launches else 0
+    result = judge.criterion(term, collective, Launches(values, nodes, (), why), None)
+    doubt = mixed(launches, contract)
+    if not doubt and result.status is Status.FAIL and any(map(is_cold, launches)):
+        doubt = f"{result.reason}, but without warm-up (-w 0): NCCL connects while it is timed"
+    if doubt:
+        result = replace(result, status=Status.UNKNOWN, reason=doubt)
+    return result, launches

@@ -24,6 +24,7 @@ from busbw.parsers.expect.hardware import LINKS, Gpu, find_gpu, recognise_gpu
 from busbw.parsers.expect.link_rates import pcie
 from busbw.parsers.logs import Document
 from busbw.parsers.nccl_tests import shape
+from busbw.parsers.nccl_tests.run_facts import RunFacts
 from busbw.units import format_bandwidth, format_size
 
 _LARGE_BYTES = 128 << 20
@@ -106,6 +107,8 @@ def _of_head(result: BenchmarkResult) -> Iterator[str]:
         )
     elif result.complete and not result.ranks and {"nGpus", "ngpus"} & set(dict(result.config)):
         yield "the list of devices is missing: which GPUs took part is not known"
+    if RunFacts(config=result.config).number("warmup iters", "warmup_iters") == 0:
+        yield "no warm-up (-w 0): NCCL makes its connections while the first size is timed"
     models = Counter(line.device_name for line in result.ranks if line.device_name)
     if len(models) > 1:
         named = ", ".join(f"{count} x {model}" for model, count in models.most_common(4))

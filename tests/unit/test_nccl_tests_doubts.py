@@ -146,6 +146,7 @@ def remarked(text: str) -> BenchmarkResult:
 REMARKS = {
     "what stood above the table is missing": lambda t: t[t.index("#       size") :],
     "the list of devices is missing": lambda t: re.sub(r"#  Rank .*\n", "", t),
+    "no warm-up (-w 0)": lambda t: t.replace("warmup iters: 1 ", "warmup iters: 0 "),
     "several GPU models in one run: 7 x NVIDIA H200, 1 x NVIDIA A100": lambda t: t.replace(
         "NVIDIA H200", "NVIDIA A100", 1
     ),

@@ -209,3 +209,97 @@ def test_a_missed_criterion_stands_before_those_that_are_met_and_a_bad_output_is
     rows = re.findall(r"(\d) all_reduce 4 GiB: ", out)
     assert rows == ["2", "1"]
     assert "not every output is complete and right: /1.out, see above" in out
+
+
+PAIRS = CONTRACT.replace("nodes: 8", "nodes: 2")
+H200 = "NVIDIA H200"
+
+
+def launch(number: float, pair: int = 0, nccl: str = "22803", **named: object) -> str:
+    text = table(lambda _: number, nodes=2, **named)  # type: ignore[arg-type]
+    text = text.replace("node0", f"gpu-{pair}").replace("Pid  4", f"Pid  {4 + pair}")
+    return f"# nccl-tests version 2.17.6 nccl-headers={nccl} nccl-library={nccl}\n{text}"
+
+
+@pytest.mark.parametrize(
+    ("other", "reason"),
+    [
+        (launch(362, 2, gpu=H200), "several GPU models, NVIDIA H100 80GB HBM3 (2 tables), NVIDIA H200"),
+        (launch(362, 2, nccl="22907"), "several NCCL versions, 2.28.3 (2 tables), 2.29.7 (1 table)"),
+        (launch(362, 2, per_node=4), "several numbers of ranks, 16 (2 tables), 8 (1 table)"),
+    ],
+    ids=["GPU model", "NCCL version", "ranks"],
+)  # fmt: skip
+def test_launches_of_other_machines_or_software_meet_nothing_together(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], other: str, reason: str
+) -> None:
+    status, out = judged(tmp_path, capsys, PAIRS, launch(361), launch(360, 1), other)
+    assert status == 3
+    assert out.startswith(
+        f"INCONCLUSIVE  1 all_reduce at 4 GiB: at least 350.0 GB/s: launches of {reason}"
+    )
+    assert out.splitlines()[-1].startswith("busbw: INCONCLUSIVE 0 of 1 criteria met")
+
+
+def test_what_the_specification_of_the_contract_names_may_differ(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    texts = launch(361), launch(360, 1), launch(362, 2, nccl="22907")
+    allows = f'{PAIRS}specification: {{nccl: ">= 2.28"}}\n'
+    assert judged(tmp_path, capsys, allows, *texts)[0] == 0
+    status, out = judged(tmp_path, capsys, allows.replace("2.28", "2.29"), *texts)
+    assert (status, "1 of 3 launches that the contract wants" in out) == (3, True)
+    of_h200 = f"{PAIRS}specification: {{gpu_model: H200}}\n"
+    status, out = judged(tmp_path, capsys, of_h200, *texts)
+    assert status == 3
+    assert "measured with NVIDIA H100 80GB HBM3, and the contract says gpu_model H200" in out
+
+
+def test_pairs_of_a_cluster_are_launches_and_the_page_says_which(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    two = PAIRS + '  - {id: "2", case: all-reduce, size: 2G, busbw_gb_s: 350, trials: 1}\n'
+    texts = launch(361), launch(360, 1), launch(362, 2)
+    status, out = judged(tmp_path, capsys, two, *texts)
+    assert status == 0
+    assert (
+        "  criteria 1, 2: launches on 3 groups of nodes, gpu-[00-01] (1), gpu-[10-11] (1), gpu-[20-21] (1);"
+        " no launch joins them all\n"
+    ) in out
+    short = launch(363, 3, sizes=(1 << 30, 2 << 30))
+    out = judged(tmp_path, capsys, two, *texts, short)[1]
+    assert "  criterion 1: launches on 3 groups of nodes, " in out
+    assert "no launch joins them all; never on gpu-[30-31]\n" in out
+
+
+def test_criteria_of_two_softwares_are_not_met_together(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    two = (
+        PAIRS.replace("trials: 3", "trials: 1")
+        + '  - {id: "2", case: all-reduce, size: 8G, busbw_gb_s: 350, trials: 1}\n'
+    )
+    first, second = launch(361), launch(360, sizes=(8 << 30,), nccl="22907")
+    status, out = judged(tmp_path, capsys, two, first, second)
+    assert status == 3
+    assert out.startswith("INCONCLUSIVE  all criteria together: launches of several NCCL versions")
+    assert judged(tmp_path, capsys, two, first, second.replace("22907", "22803"))[0] == 0
+
+
+def test_a_launch_without_warm_up_misses_nothing_and_is_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def cold(*numbers: float) -> list[str]:
+        return [launch(n, p).replace("iters: 1 ", "iters: 0 ", 1) for p, n in enumerate(numbers)]
+
+    status, out = judged(tmp_path, capsys, PAIRS, *cold(361, 360, 362))
+    assert status == 0
+    assert "  criterion 1: no warm-up (-w 0) in 3 tables, which makes them slower\n" in out
+    status, out = judged(tmp_path, capsys, PAIRS, *cold(331, 330, 332))
+    assert status == 3
+    assert "but without warm-up (-w 0): NCCL connects while it is timed" in out
+    status, out = judged(tmp_path, capsys, PAIRS, *cold(361), launch(360, 1), launch(362, 2))
+    assert (status, "timed in several ways: warm-up 0, 1; no warm-up (-w 0) in 1 table" in out) == (
+        0,
+        True,
+    )
