@@ -30,50 +30,63 @@ _MOST_MISSING = 8
 def lines(diff: RunDiff, place: str = "") -> tuple[str, ...]:
     """The lines to print, the verdict last, for grep. `place`: the run's folder as a command takes it;
     empty = its id."""
-    now, against = diff.now, diff.against
+    now = diff.now
     rows = [f"{_VERDICTS[diff.status]}  {_headline(diff)}", f"{now.run_id} against {_named(diff)}"]
     for run_id, why in diff.excluded:
         rows.append(f"  not compared with {run_id}: {'; '.join(why)}")
-    if against:
-        reasons = _reasons(diff)
-        columns = f"  {'':<27}{'before':>14}{'now':>14}{'change':>9}"
-        rows += ["", f"{columns}   with its interval; n = launches before/now"]
-        rows += [_number(each, reasons) for each in diff.shifts]
-        rows += [_contrast(each, reasons) for each in diff.contrasts]
-        rows += [f"  ({mark}) {reason}" for reason, mark in reasons.items()]
-        rows += _without_before(diff)
-        missing = [f"{_name(number)} ({number.options})" for number in diff.not_measured]
-        rows += [f"  not measured now: {name}" for name in missing[:_MOST_MISSING]]
-        if len(missing) > _MOST_MISSING:
-            rows.append(f"  and {len(missing) - _MOST_MISSING} more are not measured now")
-        is_saved = NOT_KNOWN in (now.regime.profile, *(each.regime.profile for each in against))
-        machine = "nothing that the checks cover has changed"
-        if is_saved:
-            machine = "saved outputs print versions only: what else changed is not known"
-        if diff.machine:
-            machine = "what changed (it coincides; that is no proof of a cause)"
-        rows += ["", f"  machine  {machine}"]
-        rows += [f"    {name:<25}{before}  ->  {after}" for name, before, after in diff.machine]
-        if diff.status is Status.UNKNOWN and _lacks_launches(diff):
-            step = (
-                "busbw run firmware-ci, which launches a case several times; accept such runs, too"
-            )
-            if is_saved:
-                step = "run each several times and keep the outputs in one file, one for before and one for now"
-            rows += ["", f"  next: {step}"]
-        elif diff.not_measured and diff.status is Status.UNKNOWN:
-            rows += [
-                "",
-                f"  next: measure again with the sizes and options of {against[-1].run_id}",
-            ]
-    else:
-        accept = "busbw baseline accept RUN, of a good run of the cluster as it is now"
-        rows += ["", f"  next: {accept}, or name one: busbw diff {place or now.run_id} RUN"]
+    rows += _compared(diff) if diff.against else []
+    step = _next_step(diff, place)
+    rows += ["", f"  next: {step}"] if step else []
     rows += [
         "",
         f"busbw: {_VERDICTS[diff.status]} {_counts(diff)} {fold(now.nodes)} {place or now.run_id}",
     ]
     return tuple(one_line(line) for line in rows)
+
+
+def _compared(diff: RunDiff) -> list[str]:
+    """What changed beside the numbers first: often it is what the comparison is about."""
+    rows = []
+    if diff.machine:
+        rows.append("  what changed (it coincides; that is no proof of a cause)")
+        rows += [f"    {name:<25}{before}  ->  {now}" for name, before, now in diff.machine]
+    reasons = _reasons(diff)
+    columns = f"  {'':<27}{'before':>14}{'now':>14}{'change':>9}"
+    rows += ["", f"{columns}   with its interval; n = launches before/now"]
+    rows += [_number(each, reasons) for each in diff.shifts]
+    rows += [_contrast(each, reasons) for each in diff.contrasts]
+    rows += [f"  ({mark}) {reason}" for reason, mark in reasons.items()]
+    rows += _without_before(diff)
+    missing = [f"{_name(number)} ({number.options})" for number in diff.not_measured]
+    rows += [f"  not measured now: {name}" for name in missing[:_MOST_MISSING]]
+    if len(missing) > _MOST_MISSING:
+        rows.append(f"  and {len(missing) - _MOST_MISSING} more are not measured now")
+    if not diff.machine:
+        machine = "nothing that the checks cover has changed"
+        if _is_saved(diff):
+            machine = "saved outputs print versions only: what else changed is not known"
+        rows += ["", f"  machine  {machine}"]
+    return rows
+
+
+def _is_saved(diff: RunDiff) -> bool:
+    return NOT_KNOWN in (each.regime.profile for each in (diff.now, *diff.against))
+
+
+def _next_step(diff: RunDiff, place: str) -> str:
+    """What would give an answer; empty = there is one."""
+    if not diff.against and diff.excluded and _is_saved(diff):
+        return "outputs of the same GPUs, nodes and ranks on both sides"
+    if not diff.against:
+        accept = "busbw baseline accept RUN, of a good run of the cluster as it is now"
+        return f"{accept}, or name one: busbw diff {place or diff.now.run_id} RUN"
+    if diff.status is Status.UNKNOWN and _lacks_launches(diff):
+        if _is_saved(diff):
+            return "run each several times and keep the outputs in one file, one for before and one for now"
+        return "busbw run firmware-ci, which launches a case several times; accept such runs, too"
+    if diff.not_measured and diff.status is Status.UNKNOWN:
+        return f"measure again with the sizes and options of {diff.against[-1].run_id}"
+    return ""
 
 
 def _lacks_launches(diff: RunDiff) -> bool:
@@ -174,6 +187,8 @@ def _headline(diff: RunDiff) -> str:
         names = [_name(number) for number in diff.not_measured]
         more = f" and {len(names) - 1} more" if len(names) > 1 else ""
         return f"not measured now: {names[0]}{more}"
+    if not known and not diff.against and diff.excluded:
+        return f"not comparable: {'; '.join(diff.excluded[-1][1])}"
     if not known:
         return "nothing to compare with" if not diff.against else "no number was measured in both"
     _, name, text = min(known, key=lambda each: each[0])

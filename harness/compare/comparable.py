@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from busbw.compare import ab
+from busbw.inventory.hostlist import fold
 from busbw.model import BenchmarkResult, BenchmarkRow, CaseOutcome, CheckResult, RunResult, Status
 from busbw.model.benchmark import LATENCY_UP_TO_BYTES
 from busbw.model.history import (
@@ -197,8 +198,10 @@ def machine_changes(one: ComparableRun, other: ComparableRun) -> tuple[tuple[str
         if name in before and before[name] != now
     ]
     if set(one.nodes) != set(other.nodes):
-        new = len(set(one.nodes) - set(other.nodes))
-        changes.append(("nodes", f"{len(other.nodes)}", f"{len(one.nodes)}, {new} of them new"))
+        new = sorted(set(one.nodes) - set(other.nodes))
+        named = f": {fold(new)}" if new else ""
+        now = f"{len(one.nodes)}, {len(new)} of them new{named}"
+        changes.append(("nodes", f"{len(other.nodes)}", now))
     return tuple(changes)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 
 from busbw.compare.comparable import measured
@@ -10,6 +11,7 @@ from busbw.model.benchmark import BenchmarkResult
 from busbw.model.history import NOT_KNOWN, ComparableRun, Number, Regime
 from busbw.parsers.expect.saved import remarks
 from busbw.parsers.nccl_tests.copies import first_copies
+from busbw.units import counted
 
 _OPTIONS = (("iters", "-n"), ("warmup iters", "-w"), ("validation", "-c"), ("blocking", "-z"))
 """Names in nccl-tests' configuration line, and the options that set them."""
@@ -69,12 +71,18 @@ def of_tables(name: str, tables: Sequence[BenchmarkResult]) -> ComparableRun:
 
 
 def _numbers(tables: Sequence[BenchmarkResult]) -> tuple[Number, ...]:
-    """By collective and size, out of place; one value a launch."""
+    """By collective and size, out of place; one value a launch.
+
+    Launches of several numbers of ranks, GPU models or NCCL versions have no number in common: what
+    differs inside a side is among the options, and is compared with its like alone.
+    """
+    differ = [len(set(values)) > 1 for values in zip(*map(_kind, tables), strict=True)]
     values: dict[tuple[str, int, str], list[tuple[float, float]]] = {}
     for table in tables:
         collective = table.collective or NOT_KNOWN
         config = dict(table.config)
         flags = [f"{option} {config[name]}" for name, option in _OPTIONS if name in config]
+        flags += filter(None, itertools.compress(_kind(table), differ))
         for row, busbw_gb_s, time_us in measured(table):
             options = " ".join([*flags, row.type, row.redop or ""]).strip()
             key = (collective, row.size_bytes, options)
@@ -93,6 +101,12 @@ def _numbers(tables: Sequence[BenchmarkResult]) -> tuple[Number, ...]:
     )
 
 
+def _kind(table: BenchmarkResult) -> tuple[str, ...]:
+    models = sorted({rank.device_name for rank in table.ranks})
+    nccl = f"NCCL {table.nccl_version}" if table.nccl_version else ""
+    return counted(table.nranks, "rank") if table.nranks else "", ", ".join(models), nccl
+
+
 def _versions(tables: Sequence[BenchmarkResult]) -> tuple[tuple[str, str], ...]:
     """What the tables print of the software."""
     printed = (
@@ -100,5 +114,5 @@ def _versions(tables: Sequence[BenchmarkResult]) -> tuple[tuple[str, str], ...]:
         ("nccl-tests", {table.tests_version for table in tables}),
     )
     return tuple(
-        (name, ", ".join(sorted(filter(None, seen)))) for name, seen in printed if any(seen)
+        (name, ", ".join(sorted(filter(None, seen))) or NOT_KNOWN) for name, seen in printed
     )

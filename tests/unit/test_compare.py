@@ -201,7 +201,7 @@ def test_a_number_that_every_accepted_run_has_and_this_one_lacks_is_no_pass() ->
 
 def test_other_nodes_are_reported_as_a_change() -> None:
     difference = diff(run("now", 371.0, 370.6, 371.3, nodes=("gpu-001", "gpu-009")), GOOD)
-    assert difference.machine == (("nodes", "2", "2, 1 of them new"),)
+    assert difference.machine == (("nodes", "2", "2, 1 of them new: gpu-009"),)
 
 
 def test_the_report_shows_the_change_with_its_interval_and_the_machine_beside_it() -> None:

@@ -241,3 +241,71 @@ def test_an_output_is_not_compared_with_a_copy_of_itself(
     status, _, err = diff(capsys, after, before)
     assert status == 2
     assert "cannot be compared with itself" in err
+
+
+def pairs(path: Path, *launches: str) -> str:
+    path.write_text("".join(launches))
+    return str(path)
+
+
+def launch(number: float, pair: int = 0, nccl: str = "22803", **named: object) -> str:
+    text = saved_table(lambda _: number, nodes=2, **named).replace("node0", f"gpu-{pair}")  # type: ignore[arg-type]
+    return f"# nccl-tests version 2.17.6 nccl-headers={nccl} nccl-library={nccl}\n{text}"
+
+
+NUMBERS = (361.0, 361.5, 360.8, 361.2, 361.1)
+
+
+def test_what_the_outputs_print_of_a_change_stands_above_the_numbers(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = pairs(tmp_path / "before.out", *map(launch, NUMBERS))
+    after = pairs(tmp_path / "after.out", *(launch(n + 0.1, 3, "22907") for n in NUMBERS))
+    status, out, _ = diff(capsys, after, before)
+    assert status == 0
+    changes = out.splitlines()[2:5]
+    assert changes == [
+        "  what changed (it coincides; that is no proof of a cause)",
+        "    NCCL                     2.28.3  ->  2.29.7",
+        "    nodes                    2  ->  2, 2 of them new: gpu-[30-31]",
+    ]
+    unsaid = pairs(tmp_path / "unsaid.out", *(launch(n + 0.1).split("\n", 1)[1] for n in NUMBERS))
+    assert "NCCL                     2.28.3  ->  not known" in diff(capsys, unsaid, before)[1]
+
+
+@pytest.mark.parametrize(
+    ("other", "options"),
+    [({"per_node": 4}, "8 ranks"), ({"nccl": "22907"}, "NCCL 2.29.7")],
+    ids=["ranks", "NCCL"],
+)
+def test_launches_of_several_kinds_are_not_one_side_of_a_comparison(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], other: dict[str, object], options: str
+) -> None:
+    """A mean over both kinds would hide what became of either."""
+    first, *rest = NUMBERS
+    mixture = [launch(first + 0.1, **other), *(launch(n + 0.1) for n in rest)]  # type: ignore[arg-type]
+    before = pairs(tmp_path / "before.out", *map(launch, NUMBERS))
+    after = pairs(tmp_path / "after.out", *mixture)
+    status, out, _ = diff(capsys, after, before)
+    assert status == 3
+    assert (
+        f"is not compared with another measurement: -n 20 -w 1 -c 1 {options} float sum here" in out
+    )
+    like = [launch(n - 0.23, **other) for n in NUMBERS], [launch(n, **other) for n in NUMBERS]  # type: ignore[arg-type]
+    sides = (
+        pairs(tmp_path / name, *kind, *(launch(n + more) for n in NUMBERS))
+        for name, kind, more in (("a.out", like[0], 0.11), ("b.out", like[1], 0.04))
+    )
+    status, out, _ = diff(capsys, *sides)
+    assert (status, out.count("n=5/5"), out.splitlines()[-1].count(" 6 same of 6")) == (0, 6, 1)
+
+
+def test_what_is_not_comparable_is_the_first_thing_said(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = pairs(tmp_path / "before.out", *map(launch, NUMBERS))
+    after = pairs(tmp_path / "after.out", *(launch(n, gpu="NVIDIA H200") for n in NUMBERS))
+    status, out, _ = diff(capsys, after, before)
+    assert status == 3
+    assert out.startswith("INCONCLUSIVE  not comparable: GPUs: NVIDIA H200 here, NVIDIA H100 80GB")
+    assert "  next: outputs of the same GPUs, nodes and ranks on both sides\n" in out
