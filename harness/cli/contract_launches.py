@@ -31,7 +31,7 @@ def launches_of(
     collective: str, size_bytes: int, contract: Contract, tables: Sequence[BenchmarkResult]
 ) -> tuple[tuple[Launch, ...], str]:
     """The launches of a criterion, and why others are none of its; empty = all of them are."""
-    found: list[Launch] = []
+    launches: list[Launch] = []
     why, few = f"no complete table of {collective} has this size", 0
     for table in tables:
         if table.collective != collective:
@@ -50,11 +50,11 @@ def launches_of(
         if timed is not None and timed < FEWEST_ITERATIONS:
             few += 1
             continue
-        found.append((table, side))
-    if few and not found:
+        launches.append((table, side))
+    if few and not launches:
         of = counted(few, "table")
         why = f"{of} of fewer than {FEWEST_ITERATIONS} timed iterations: no measurement"
-    return tuple(found), why
+    return tuple(launches), why
 
 
 def _other_machine(table: BenchmarkResult, contract: Contract) -> str:

@@ -62,7 +62,7 @@ def lines(
     collectives = {str(cases[each.case].collective) for each in contract.criteria}
     sockets = () if contract.nodes == 1 else over_sockets
     doubts = _doubts(contract, collectives, launches, not_whole, sockets)
-    doubts += _apart(contract, used)
+    doubts += _several_kinds(contract, used)
     status = _status(results)
     if status is Status.PASS and doubts:
         status = Status.UNKNOWN
@@ -116,14 +116,14 @@ def _doubts(
     return doubts
 
 
-def _apart(contract: Contract, used: Mapping[str, Sequence[BenchmarkResult]]) -> list[str]:
+def _several_kinds(contract: Contract, used: Mapping[str, Sequence[BenchmarkResult]]) -> list[str]:
     """That one criterion was measured on another machine or software than the next; [] also where
     that is so inside one, which then says it itself."""
     if any(mixed(tables, contract) for tables in used.values()):
         return []
     together = {id(table): table for tables in used.values() for table in tables}
-    apart = of_several_kinds(tuple(together.values()), contract)
-    return [f"all criteria together: {apart}; it counts against a pass"] if apart else []
+    kinds = of_several_kinds(tuple(together.values()), contract)
+    return [f"all criteria together: {kinds}; it counts against a pass"] if kinds else []
 
 
 def _first(results: Sequence[CriterionResult], doubts: Sequence[str]) -> str:
