@@ -25,6 +25,7 @@ from busbw.model import (
 )
 from busbw.parsers.blame.accounts import SHARED, Account
 from busbw.parsers.blame.cables import with_cables
+from busbw.parsers.blame.carried import with_weak_cables
 from busbw.parsers.blame.columns import Columns, View
 from busbw.parsers.blame.constants import (
     CLEAN_ITERATIONS,
@@ -202,9 +203,10 @@ def _explained_speeds(columns: Columns, fabric: Fabric) -> Explanation:
     more = tuple(each for each in rails.open if each.account.part not in named)
     everything = Explanation(speed.flagged, (*speed.open, *more))
     everything = without_loaded(everything, columns, hashed=fabric.hashed)
+    leaf, least = dict(fabric.leaf_of), least_loss(columns, hashed=fabric.hashed)
+    everything = with_weak_cables(everything, columns.levels, leaf, least, hashed=fabric.hashed)
     if fabric.hashed:
         return everything
-    leaf, least = dict(fabric.leaf_of), least_loss(columns, hashed=False)
     return with_cables(everything, columns.levels, leaf, least)
 
 

@@ -109,6 +109,11 @@ def _fixes(finding_id: str, part: Component) -> tuple[Fix, ...]:
 _BUSY = "Or other work on the nodes: it used the CPUs in each of these launches."
 _LONGER = "busbw run --survey --budget 20m"
 _WHEN_FREE = f"{_LONGER}   # once no other work uses the CPUs"
+_COUNTERS = (
+    "perfquery -x LID PORT   # of each uplink of {}, before and after a survey; Ethernet: show interface"
+    " counters errors. Errors or waits that grow on one cable alone"
+)
+_UPLINKS = (ComponentKind.UPLINK, ComponentKind.LEAF_PAIR)
 
 
 def _settles(blame: Blame) -> str:
@@ -140,7 +145,7 @@ def open_suspicions(outcome: BlameOutcome, artefacts: Set[str]) -> tuple[Finding
         slow = [level for level in levels if level.sample.artefact in artefacts]
         if slow and doubt.account.part.label not in labels:
             labels += [part.label for part in (doubt.account.part, *doubt.alike)]
-            texts.append(_suspicion_text(doubt) + _or_a_cable(doubt, outcome))
+            texts.append(_suspicion_text(doubt) + _or_routes(doubt) + _or_a_cable(doubt, outcome))
             evidence += map(dips if doubt.unsteady else quoted, slow)
     if not labels:
         return ()
@@ -154,7 +159,7 @@ def open_suspicions(outcome: BlameOutcome, artefacts: Set[str]) -> tuple[Finding
         where=tuple(dict.fromkeys(labels)),
         evidence=tuple(evidence[:12]),
         confidence=Confidence.POSSIBLE,
-        would_settle=(_WHEN_FREE if busy else _LONGER,),
+        would_settle=(*_counters(own), _WHEN_FREE if busy else _LONGER),
         effect=0.0 if own[0].unsteady else max(0.0, 1 - own[0].account.ratio),
     )
     return (catalogue.filled(finding),)
@@ -214,6 +219,20 @@ def _suspicion_text(doubt: Suspicion) -> str:
         often = f"{what} in the only launch that shows it"
     often += ", each on busy CPUs" if account.only_when_busy else ""
     return f"{names} is suspected, not proved: {often}"
+
+
+def _or_routes(doubt: Suspicion) -> str:
+    """What slows the groups over uplinks as a bad cable does, in any number of launches."""
+    if doubt.account.part.kind not in _UPLINKS:
+        return ""
+    return "; flows that share a cable, or other jobs on it, look like a bad one"
+
+
+def _counters(doubts: list[Suspicion]) -> tuple[str, ...]:
+    """Where uplinks are suspected: more launches see no cable by itself, the switches do."""
+    parts = [doubt.account.part for doubt in doubts if doubt.account.part.kind in _UPLINKS]
+    leaves = dict.fromkeys(name for part in parts for name in part.names)
+    return (_COUNTERS.format(" and ".join(leaves)),) if leaves else ()
 
 
 def _or_a_cable(doubt: Suspicion, outcome: BlameOutcome) -> str:
