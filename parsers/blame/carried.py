@@ -157,7 +157,7 @@ def _below(
     for each in low:
         mine = [levels[i] for i in each.groups]
         usual = statistics.fmean(level.ratio for level in mine)
-        if best_ratio(mine) <= usual * (1.0 + bound / each.share) / 2:
+        if 2.0 * best_ratio(mine) * each.share <= usual * (each.share + bound):
             steady.append(each)
     enough = len(steady) >= LAUNCHES_OF_HASHED_PATH
     return tuple(steady) if enough and len(steady) == len(low) else ()

@@ -39,6 +39,7 @@ from busbw.parsers.blame.constants import (
     NEAR,
     NEARLY,
     ROUGH_MEAN,
+    SUSPICIOUS,
 )
 from busbw.parsers.blame.levels import Level, gain_at_best
 from busbw.parsers.blame.noise import spread
@@ -205,7 +206,9 @@ def thin_losses(
         proved = [
             means
             for means in parts
-            if _proved(means, parts) and not _in_bursts(levels, left, crossed, means)
+            if _proved(means, parts)
+            and not _in_bursts(levels, left, crossed, means)
+            and not _was_good(levels, left, crossed, means)
         ]
         if not proved:
             break
@@ -375,6 +378,27 @@ def _in_bursts(
         others = [level for level in like[launch] if level.sample.nodes in pairs]
         steady += gain_at_best(own[launch], others) < 1.0 + means.share / 2
     return steady < ALWAYS * len(means.launches)
+
+
+def _was_good(
+    levels: Sequence[Level],
+    at: Iterable[int],
+    crossed: dict[int, tuple[Component, ...]],
+    means: _Means,
+) -> bool:
+    """In a launch in which as many groups crossed it as in most others, they got what they do not get
+    there: others load it for a while."""
+    got: dict[int, list[float]] = defaultdict(list)
+    noise = 0.0
+    for index in at:
+        if means.part in crossed[index]:
+            got[levels[index].launch].append(levels[index].ratio * levels[index].expected)
+            noise = max(noise, levels[index].noise)
+    as_full: dict[int, list[float]] = defaultdict(list)
+    for values in got.values():
+        as_full[len(values)].append(statistics.fmean(values))
+    more = 1.0 + max(means.share / 2, SUSPICIOUS * noise)
+    return any(max(each) > more * statistics.median(each) for each in as_full.values())
 
 
 def _error(means: _Means, parts: tuple[_Means, ...]) -> float:

@@ -190,3 +190,18 @@ def test_what_a_rail_loses_inside_leaves_is_known_as_well_as_it_was_measured(
                     )
                 )
     assert named(tuple(samples), fabric) == []
+
+
+TWO = Fabric(tuple((node, "leaf-x" if node[1] in "ab" else "leaf-y") for node, _ in FOUR.leaf_of))
+
+
+@pytest.mark.parametrize("good_in", [(), ("ac-1",)], ids=["in each launch", "but in one"])
+def test_a_rail_that_loses_in_all_launches_but_one_as_full_is_loaded_by_others(
+    good_in: tuple[str, ...],
+) -> None:
+    across = {(a, b): 0.9 for a in "ab" for b in "cd"}
+    samples = tuple(
+        good if good.launch in good_in else bad
+        for bad, good in zip(surveyed(across), surveyed({}), strict=True)
+    )
+    assert named(samples, TWO) == ([] if good_in else ["uplinks between leaf-x and leaf-y, rail 5"])
