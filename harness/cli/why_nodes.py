@@ -1,5 +1,5 @@
 """Which node a kernel's line is of, where no other reader names one: the host that syslog writes
-before the name of the program, else the name of the file or of its folder (`node07.dmesg`, `node07/dmesg.txt`)."""
+before the name of the program, or pdsh before the kernel's line, else the name of the file or of its folder (`node07.dmesg`, `node07/dmesg.txt`)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,9 @@ from busbw.parsers.findings.named_places import NO_HOST
 
 _SYSLOG = re.compile(
     r"(?:^|\s)([A-Za-z][\w.-]*) kernel: "
-    r"|^(?:<\d+>)?(?:[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d|\d{4}-\d\d-\d\dT\S+) ([A-Za-z][\w.-]*) [\w./@-]+\[\d+\]: "
+    r"|^(?:<\d+>)?(?:[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d(?:\.\d+)?|\d{4}-\d\d-\d\dT\S+"
+    r"|[A-Z][a-z]{2} \d{4}-\d\d-\d\d [\d:.]+ \S+) ([A-Za-z][\w.-]*) [\w./@-]+\[\d+\]: "
+    r"|^(?=[\w.-]*\d)([A-Za-z][\w.-]*): (?:\[ *\d+\.\d+\] |\[[A-Z][a-z]{2} [A-Z][a-z]{2} |NVRM: )"
 )
 _OF_THE_KERNEL = re.compile(
     r"(?i)dmesg|kern(?:el)?|journal(?:ctl)?|messages|syslog|xids?|nvrm|log|txt|out|gz|zst"
@@ -89,12 +91,14 @@ def node_of(evidence: Evidence) -> str:
     ('node07', 'gpu-012')
     >>> node_of(Evidence("all.log", 1, "Nov 26 03:11:02 r1n03 kernel: NVRM: Xid 79")), node_of(Evidence("job1234.txt", 1, "NVRM: Xid 79"))
     ('r1n03', '')
+    >>> node_of(Evidence("all.log", 1, "gpu-03: [433512.530704] nvme nvme2: I/O tag 412 timeout"))
+    'gpu-03'
     >>> node_of(Evidence("e15.journal", 4, "Nov 27 00:52:11 gpu-003 sshd[41201]: error: closed"))
     'gpu-003'
     """
     written = _SYSLOG.search(evidence.text)
     if written is not None:
-        return written[1] or written[2]
+        return written[1] or written[2] or written[3]
     path = PurePosixPath(evidence.artefact)
     words = [word for word in re.split(r"[.]|(?<!\d)_|_(?!\d)", path.name) if word]
     rest = [word for word in _parts(words) if not _OF_THE_KERNEL.fullmatch(word)]

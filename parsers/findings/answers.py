@@ -8,10 +8,13 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
 from busbw.model import Confidence, Evidence, Finding, Status
-from busbw.parsers.findings.candidates import WEIGHTS, Candidate
-from busbw.parsers.findings.catalogue import Entry, Role
+from busbw.parsers.findings.candidates import STRONG, WEIGHTS, Candidate
+from busbw.parsers.findings.catalogue import Entry, Role, Weight
 from busbw.parsers.findings.evidence import MOST_EVIDENCE, Clue, Place
+from busbw.parsers.findings.named_places import DEVICE
 
+_READ = (*STRONG, Weight.WEAK)
+"""Weights of what reads a line's own message."""
 _MOST_WORDS = 300
 """Characters of a line that are quoted."""
 MOST_PLACES = 16
@@ -56,7 +59,7 @@ def _finding(
         symptom.id,
         _status(symptom.role),
         symptom.title,
-        _where(candidate.clues),
+        _where(candidate.clues, evidence),
         evidence,
         cause=_cause(symptom, quoted),
         fixes=tuple(step.fix() for step in symptom.fix),
@@ -75,10 +78,21 @@ def _cause(symptom: Entry, line: Evidence | None) -> str:
     return f"{symptom.cause} It says: {words}" if words else symptom.cause
 
 
-def _where(clues: Sequence[Clue]) -> tuple[str, ...]:
+def _where(clues: Sequence[Clue], shown: Collection[Evidence]) -> tuple[str, ...]:
     """The places that the best clues name: those named most often first, since many victims
-    point at one culprit."""
-    return tuple(place for place, _ in _named(clues).most_common(MOST_PLACES))
+    point at one culprit. Where these name none, those of the others that are shown, and otherwise
+    the device that only one of these names."""
+    named = [place for place, _ in _named(clues).most_common(MOST_PLACES)]
+    if any(map(DEVICE.match, named)):
+        return tuple(named)
+    others: Counter[str] = Counter()
+    for clue in clues:
+        if clue.weight in _READ and clue.evidence in shown:
+            others.update(clue.where)
+    if not named:
+        return tuple(place for place, _ in others.most_common(MOST_PLACES))
+    devices = [place for place in others if DEVICE.match(place)]
+    return (*named, *devices) if len(devices) == 1 else tuple(named)
 
 
 def places_named(clues: Sequence[Clue]) -> int:

@@ -31,12 +31,12 @@ _ABOVE = r"(?-i:^NodeName=\S+ |^Name: +[a-z0-9][\w.-]*\s*$)"
 """The heading of an object's listing."""
 _FAILED_HOST = r"^\s*host {6}: [\w.-]+\s*$"
 """The host of a failure in torchrun's summary; its rank stands in the line behind."""
-_FAILED_TASK = r"\bsrun: error: [\w.-]+: task \d+:"
+_FAILED_TASK = r"\bsrun: error: [\w.,\[\]-]+: tasks? \d[\d,-]*:"
 _MEMBER = r"rank \d+ nranks \d+ .*- ?Init COMPLETE"
 _RANK = re.compile(
     r"\brank {6}: (?P<torch>\d+)|: task (?P<task>\d+):|\brank (?P<nccl>\d+) nranks (?P<size>\d+)"
 )
-_HOST = re.compile(r"\bhost {6}: (?P<torch>[\w.-]+)|error: (?P<task>[\w.-]+): task ")
+_HOST = re.compile(r"\bhost {6}: (?P<torch>[\w.-]+)|error: (?P<task>[\w.,\[\]-]+): tasks? ")
 _NAME = re.compile(r"(?:on node |=|: +)(?P<name>(?=[\w-]*[A-Za-z])[\w.-]+)\s*(?:$|(?= \w+=))")
 _NEAR_BELOW, _NEAR_ABOVE = 12, 80
 """Lines at most between a line and the one that states whose it is."""
@@ -69,11 +69,21 @@ def with_owners(evidence: EvidenceSet, clues: Iterable[Clue]) -> list[Clue]:
     """The clues, those of lines that name no host or pod with the one whose block they stand in, or
     on which their ranks run."""
     below, above = _owners(evidence, _BELOW), _owners(evidence, _ABOVE)
-    hosts = _hosts_of_ranks(evidence)
-    if not (below or above or hosts):
+    hosts, failed = _hosts_of_ranks(evidence), _failed_hosts(evidence)
+    if not (below or above or hosts or failed):
         return list(clues)
     borders = _borders(evidence) if below else {}
-    return [_on_hosts(_with_owner(each, below, above, borders), hosts) for each in clues]
+    return [_on_hosts(_with_owner(each, below, above, borders), hosts, failed) for each in clues]
+
+
+def _failed_hosts(evidence: EvidenceSet) -> Mapping[int, str]:
+    """Text → the only host on which tasks failed, as srun states it."""
+    hosts: dict[int, set[str]] = {}
+    for line in lines_of(evidence, _FAILED_TASK):
+        match = _HOST.search(line.text)
+        if match is not None:
+            hosts.setdefault(line.place.text, set()).add(match["task"])
+    return {text: own.pop() for text, own in hosts.items() if len(own) == 1 and "[" not in min(own)}
 
 
 def _hosts_of_ranks(evidence: EvidenceSet) -> Mapping[str, str]:
@@ -94,9 +104,11 @@ def _hosts_of_ranks(evidence: EvidenceSet) -> Mapping[str, str]:
     return hosts
 
 
-def _on_hosts(clue: Clue, hosts: Mapping[str, str]) -> Clue:
+def _on_hosts(clue: Clue, hosts: Mapping[str, str], failed: Mapping[int, str]) -> Clue:
     if _names_owner(clue):
         return clue
+    if not clue.where and clue.place.text in failed and clue.weight is not Weight.EXCLUDES:
+        return replace(clue, where=(failed[clue.place.text],))
     own = tuple(dict.fromkeys(hosts[place] for place in clue.where if place in hosts))
     return replace(clue, where=(*own, *clue.where)) if 0 < len(own) <= _MOST_HOSTS else clue
 

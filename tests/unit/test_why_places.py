@@ -335,3 +335,19 @@ def test_of_more_places_than_are_shown_the_number_stands_beside(
     log.write_text(bad.format(1))
     main(["why", "--json", str(log)])
     assert json.loads(capsys.readouterr().out)["findings"][0]["where_more"] == 0
+
+
+def test_a_line_without_a_place_is_of_the_only_host_whose_tasks_failed(tmp_path: Path) -> None:
+    text = (
+        "slurmstepd: error: pyxis: container start failed with error code: 1\n"
+        "slurmstepd: error: pyxis:     [ERROR] No such file or directory: /images/a.sqsh\n"
+    )
+    failed = "srun: error: gpu-0{0}: task {0}: Exited with exit code 1\n"
+    one, two = tmp_path / "one", tmp_path / "two"
+    one.mkdir()
+    two.mkdir()
+    assert _where(_findings(one, log=text + failed.format(1)), "container-start-failed") == (
+        "gpu-01",
+    )
+    both = text + failed.format(1) + failed.format(2)
+    assert _where(_findings(two, log=both), "container-start-failed") == ()
