@@ -105,18 +105,32 @@ def _judged(
             f"{len(launches.values)} of {term.trials} launches that the contract wants",
         )
     if half is not None and abs(measured - promise) < half:
-        return Status.UNKNOWN, "the limit lies within ±: more launches would tell"
+        more = f"more launches would tell: raise `trials` above {len(launches.values)}"
+        return Status.UNKNOWN, f"{_WITHIN}: {more}"
     met = measured >= promise if faster_is_more else measured <= promise
     share = measured / promise - 1
     return (Status.PASS if met else Status.FAIL), f"{share:+.1%} against the limit"
 
 
+_WITHIN = "the limit lies within ±"
 _REHEARSED = "; a rehearsal: emulated hosts accept nothing"
 
 
 def is_rehearsal(acceptance: Acceptance) -> bool:
     """Every criterion was met, and only the hosts are not real."""
     return acceptance.summary.endswith(_REHEARSED)
+
+
+def undecided(acceptance: Acceptance) -> tuple[CriterionResult, ...]:
+    """The criteria whose limit lies within the scatter of their launches."""
+    return tuple(each for each in acceptance.criteria if each.reason.startswith(_WITHIN))
+
+
+def is_undecided(acceptance: Acceptance) -> bool:
+    """Scatter alone leaves it open: everything was measured as the contract says."""
+    open_ = (each for each in acceptance.criteria if each.status is Status.UNKNOWN)
+    scattered = undecided(acceptance)
+    return bool(scattered) and tuple(open_) == scattered and not acceptance.run_problem
 
 
 def headline(acceptance: Acceptance) -> str:
@@ -226,6 +240,4 @@ def _not_measured(criteria: tuple[CriterionResult, ...], run: RunFacts) -> tuple
         notes.append(f"more than {run.measured_nodes} nodes: the contract names no number of nodes")
     if run.largest_bytes is not None:
         notes.append(f"messages above {format_size(run.largest_bytes)}")
-    notes += [f"{words(each)}: {each.reason}" for each in criteria if each.measured is None]
-    few = [each for each in criteria if each.measured is not None and each.status is Status.UNKNOWN]
-    return (*notes, *(f"{words(each)}: {each.reason}" for each in few))
+    return (*notes, *(f"{words(each)}: {each.reason}" for each in criteria if not each.launches))

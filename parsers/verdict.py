@@ -119,7 +119,10 @@ def less_sure(finding: Finding, slow: Iterable[str], busy: frozenset[str]) -> Fi
         return finding
     cause = f"{finding.cause} {_MEANWHILE}".lstrip()
     sure = Confidence.LIKELY if finding.confidence is Confidence.CERTAIN else finding.confidence
-    return dataclasses.replace(finding, confidence=sure, cause=cause)
+    first = catalogue.fixes("measured-while-busy")
+    return dataclasses.replace(
+        finding, confidence=sure, cause=cause, fixes=(*first, *finding.fixes)
+    )
 
 
 def of_contract(
@@ -147,6 +150,8 @@ def _of_contract(acceptance: Acceptance) -> Finding:
         return _contract_finding("contract-rehearsed", acceptance)
     if acceptance.status is Status.FAIL:
         return _contract_finding("contract-not-met", acceptance)
+    if contract.is_undecided(acceptance):
+        return _contract_finding("contract-undecided", acceptance)
     return _contract_finding("contract-open", acceptance)
 
 
@@ -166,9 +171,9 @@ def _contract_finding(finding_id: str, acceptance: Acceptance) -> Finding:
 _CONNECT = "ssh.connect"
 
 
-def check_findings(checks: tuple[CheckResult, ...]) -> tuple[Finding, ...]:
+def check_findings(checks: tuple[CheckResult, ...], family: str = "") -> tuple[Finding, ...]:
     """Failed and unanswered checks as findings: equal answers of several nodes are one finding, and
-    so are different ones of which none has the majority."""
+    so are different ones of which none has the majority. `family`: of the fabric; "" = not known."""
     grouped: dict[tuple[str, Status, str, str, str, bool], list[CheckResult]] = {}
     for check in checks:
         if check.status in (Status.FAIL, Status.WARN, Status.UNKNOWN) and (
@@ -197,7 +202,7 @@ def check_findings(checks: tuple[CheckResult, ...]) -> tuple[Finding, ...]:
                 where=tuple(m.node for m in members),
                 evidence=evidence or (Evidence("raw/preflight.json", None, reason or seen),),
                 cause=f"expected {expected}" if expected else "",
-                fixes=_amd_fixes(members[0]),
+                fixes=_own_fixes(members[0], family),
                 verify=(members[0].command,) if members[0].command else (),
                 confidence=(
                     Confidence.CERTAIN
@@ -220,15 +225,17 @@ def _each_answer(checks: list[CheckResult]) -> str:
     return "; ".join(f"{seen} on {fold(named)}" for seen, named in nodes.items())
 
 
-def _amd_fixes(check: CheckResult) -> tuple[Fix, ...]:
-    """The steps of a check for a node with AMD's GPUs; () = they are the same on every node."""
+def _own_fixes(check: CheckResult, family: str) -> tuple[Fix, ...]:
+    """The steps of a check for this fabric, and for a node with AMD's GPUs; () = they are the same on
+    every node."""
     known = catalogue.load().by_id.get(check.check_id)
     if known is None or check.status is Status.UNKNOWN:
         return ()
-    has_own = any(step.gpus is Gpus.AMD for step in known.fix)
-    if not has_own or gpus_of((check,)) is not Gpus.AMD:
+    gpus = gpus_of((check,))
+    has_own = any(step.gpus is Gpus.AMD for step in known.fix) and gpus is Gpus.AMD
+    if not has_own and all(catalogue.EveryFabric.ANY in step.fabrics for step in known.fix):
         return ()
-    return catalogue.fixes(known.id, gpus=Gpus.AMD)
+    return catalogue.fixes(known.id, family, gpus if has_own else Gpus.NVIDIA)
 
 
 def sensitivity(samples: tuple[GroupSample, ...], outcome: BlameOutcome) -> tuple[str, ...]:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 
 from busbw.checks import CONNECT
 from busbw.model import Confidence, CriterionResult, Finding, RunResult, Status, Unreachable
+from busbw.parsers import contract
 from busbw.reports import lead, phrases
 from busbw.reports.safe import one_line
 from busbw.units import counted, format_size
@@ -166,6 +167,10 @@ def _criteria(result: RunResult) -> list[Line]:
         lines.append(Line(f"      {result.acceptance.without_suspects}"))
     if result.acceptance.not_measured:
         lines.append(Line(f"      not measured: {'; '.join(result.acceptance.not_measured)}"))
+    lines += [
+        Line(f"      undecided: {contract.words(each)}: {each.reason}", indent=8)
+        for each in contract.undecided(result.acceptance)
+    ]
     return lines
 
 
@@ -273,10 +278,12 @@ def _others(findings: list[Finding]) -> list[Line]:
     if hidden > 0:
         lines.append(Line(f"ALSO  {counted(hidden, 'more finding')} in the report"))
     if len(advisory) > 1:
-        names = ", ".join(each.id for each in advisory)
+        ids: dict[str, list[str]] = {}
+        for each in advisory:
+            ids.setdefault(phrases.where(each.where), []).append(each.id)
+        named = "; ".join(f"{', '.join(names)}: {place}" for place, names in ids.items())
         state = phrases.state(Status.WARN)
-        place = phrases.where(tuple(dict.fromkeys(name for f in advisory for name in f.where)))
-        lines.append(Line(f"ALSO  {state} of {len(advisory)} checks: {names}: {place}"))
+        lines.append(Line(f"ALSO  {state} of {len(advisory)} checks: {named}"))
     return lines
 
 

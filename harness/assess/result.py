@@ -203,7 +203,8 @@ def _judge(run: RunDir, raw: Raw) -> _Judged:
     """Suspects, numbers, findings with their causes, and what was not covered."""
     plan, checks, samples = raw.plan, raw.checks, raw.samples
     wiring = layout.fabric(run, plan)
-    check_findings = verdict.check_findings(checks)
+    family = plan.profile.family.name if plan.profile.family else ""
+    check_findings = verdict.check_findings(checks, family)
     outcome = blame.solve((*earlier_surveys.load(run), *samples), wiring)
     outcome = held_back.separated(run, plan, raw.launches, outcome, wiring)
     appraised = appraisal.appraise(

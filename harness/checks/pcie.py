@@ -20,6 +20,7 @@ from busbw.checks import (
 from busbw.model import CheckResult, Status
 from busbw.parsers.tools import os_facts, pci
 from busbw.parsers.tools.pci import AcsBridge, LinkAttributes, PciDevice
+from busbw.units import counted
 
 # Whether a node is a virtual machine: there the host decides about PCI and IOMMU, and physical
 # counters are hidden.
@@ -113,7 +114,7 @@ def acs(
         if bridge.redirects and (not relevant or _full(bridge.address) in relevant)
     ]
     if on:
-        return rule.warned(f"on at {len(on)} bridges, first {on[0]}").with_values(
+        return rule.warned(f"ACS on at {counted(len(on), 'bridge')}, first {on[0]}").with_values(
             srcvalid_bridges=len(on)
         )
     if any(bridge.denied for bridge in bridges):

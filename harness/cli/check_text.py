@@ -308,7 +308,8 @@ def _steps(check: CheckResult, where: tuple[str, ...], plan: RunPlan | None) -> 
     if entry is None or check.status is Status.UNKNOWN:
         return []
     gpus = gpus_of((check,))
-    fixes = catalogue.fixes(entry.id, gpus=gpus)
+    family = plan.profile.family if plan is not None else None
+    fixes = catalogue.fixes(entry.id, family.name if family else "", gpus)
     finding = Finding(check.check_id, check.status, check.seen, where, (), fixes=fixes)
     finding = finding_for(catalogue.filled(finding), gpus)
     own = tuple(text for text in finding.verify if text != _AGAIN)

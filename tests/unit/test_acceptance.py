@@ -57,7 +57,7 @@ def test_a_number_that_is_met_says_by_how_much_and_how_sure_it_is() -> None:
     ("values", "status", "reason"),
     [
         ((350.0, 351.0, 352.0), Status.FAIL, "-5.1% against the limit"),
-        ((368.0, 371.0, 374.0), Status.UNKNOWN, "the limit lies within ±: more launches would tell"),
+        ((368.0, 371.0, 374.0), Status.UNKNOWN, "the limit lies within ±: more launches would tell: raise `trials` above 3"),
         ((381.0, 382.0), Status.UNKNOWN, "2 of 3 launches that the contract wants"),
         ((), Status.UNKNOWN, "not measured"),
         ((420.0, 421.0, 422.0), Status.UNKNOWN, "measured above the physical limit of 400.0 GB/s: the description of the cluster is wrong, "
@@ -169,7 +169,12 @@ def test_a_contract_without_criteria_is_never_accepted() -> None:
             "contract-rehearsed",
             "busbw run provider-acceptance -i busbw.yaml --contract CONTRACT",
         ),
-        ((360.0, 371.0, 382.0), True, "contract-open", "busbw run --resume RUN"),
+        (
+            (360.0, 371.0, 382.0),
+            True,
+            "contract-undecided",
+            "busbw run provider-acceptance --contract CONTRACT",
+        ),
         ((), False, "contract-open", "busbw run --resume RUN"),
     ],
 )
@@ -192,6 +197,18 @@ def test_a_criterion_missed_on_busy_cpus_is_no_more_than_likely(
     decided = verdict.Verdict(Status.PASS, 0, (), ())
     (finding,) = verdict.of_contract(decided, made, frozenset(busy)).findings
     assert (finding.id, finding.confidence) == ("contract-not-met", confidence)
+    blames_provider = finding.fixes[0].summary.startswith("Give the acceptance page")
+    assert blames_provider == (confidence is Confidence.CERTAIN)
+
+
+def test_what_was_measured_and_is_undecided_is_not_called_not_measured() -> None:
+    scattered, absent = judged(368.0, 371.0, 374.0), judged()
+    made = acceptance.conclude((scattered, absent), dataclasses.replace(FACTS, contract_nodes=8))
+    assert acceptance.undecided(made) == (scattered,)
+    assert not [each for each in made.not_measured if "within ±" in each]
+    # What was not measured at all is what to measure first.
+    (finding,) = verdict.of_contract(verdict.Verdict(Status.PASS, 0, (), ()), made).findings
+    assert finding.id == "contract-open"
 
 
 def test_what_was_not_measured_is_named() -> None:

@@ -262,4 +262,4 @@ def test_advisory_warnings_of_checks_share_a_line() -> None:
         for name, node in (("os.psi", "n1"), ("os.cgroup", "n2"))
     )
     lines = verdict_lines(replace(healthy, findings=warnings))
-    assert lines[1] == "ALSO  ▲ warning of 2 checks: os.psi, os.cgroup: n[1-2]"
+    assert lines[1] == "ALSO  ▲ warning of 2 checks: os.psi: n1; os.cgroup: n2"
