@@ -34,6 +34,10 @@ def lines(diff: RunDiff, place: str = "") -> tuple[str, ...]:
     rows = [f"{_VERDICTS[diff.status]}  {_headline(diff)}", f"{now.run_id} against {_named(diff)}"]
     for run_id, why in diff.excluded:
         rows.append(f"  not compared with {run_id}: {'; '.join(why)}")
+    for each in diff.against:
+        if each.accepted is not None and each.verdict not in ("PASS", "WARN"):
+            note = f": {each.accepted.note}" if each.accepted.note else ""
+            rows.append(f"  accepted though it is {each.verdict}: {each.run_id}{note}")
     rows += _compared(diff) if diff.against else []
     step = _next_step(diff, place)
     rows += ["", f"  next: {step}"] if step else []

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import getpass
 import statistics
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,6 +13,7 @@ from busbw.cli import options, write_message, write_text
 from busbw.errors import BusbwError, UsageError
 
 if TYPE_CHECKING:
+    from busbw.model import RunResult
     from busbw.model.history import ComparableRun
     from busbw.store.run_directory import RunDir
 
@@ -47,7 +49,7 @@ def _accept(args: argparse.Namespace) -> int:
     from busbw.compare import accepted
     from busbw.model.history import Decision
 
-    directory, past, busy = _past(args.run)
+    directory, result, past = _past(args.run)
     if past.verdict not in ("PASS", "WARN") and not args.anyway:
         raise UsageError(
             f"run {past.run_id} is {past.verdict}, no baseline for later runs",
@@ -60,15 +62,49 @@ def _accept(args: argparse.Namespace) -> int:
             seen="no case over all nodes has a number (launches in turn and groups are none)",
             next_step="accept another run",
         )
+    if not args.anyway:
+        _require_not_slower(directory, past)
+    before = accepted.standing(directory)
     accepted.decide(directory, Decision(now(), getpass.getuser(), args.note))
-    if busy:
-        advice = f"later runs on free CPUs will look faster; busbw baseline revoke {args.run}"
-        write_message(f"busbw: warning: {busy}: {advice}\n")
+    for warning in _warnings(result, args.run):
+        write_message(f"busbw: warning: {warning}\n")
+    again = f" (it was accepted before, {before.at} by {before.by})" if before else ""
     write_text(
         f"accepted {past.run_id}: {_regime(past)}, {len(past.numbers) + len(past.contrasts)}"
-        " numbers\n"
+        f" numbers{again}\n"
     )
     return 0
+
+
+def _require_not_slower(directory: RunDir, past: ComparableRun) -> None:
+    """Nothing where it is as fast as the accepted runs beside it, or cannot be told to be slower. A
+    slower expectation would let later runs lose as much without a word."""
+    from busbw.cli.diff import others_of
+    from busbw.compare import accepted, comparable
+    from busbw.model import Status
+    from busbw.reports import compare
+
+    known = accepted.accepted_runs(directory.path.resolve().parent)
+    others = others_of(past, [each for each in known if each.run.path != directory.path])
+    slower = comparable.diff(past, others) if others else None
+    if slower is not None and slower.status is Status.FAIL:
+        raise UsageError(
+            f"run {past.run_id} is slower than the accepted runs: it would lower the expectation",
+            seen=compare.lines(slower)[0],
+            next_step="find out why first; or say --anyway and why with --note",
+        )
+
+
+def _warnings(result: RunResult, run: Path) -> Iterator[str]:
+    """What later runs will be held to, though it is not as it should be."""
+    from busbw.model import Status
+
+    for each in result.findings:
+        if each.id == "measured-while-busy":
+            advice = f"later runs on free CPUs will look faster; busbw baseline revoke {run}"
+            yield f"{each.title}: {advice}"
+        elif each.status not in (Status.PASS, Status.SKIPPED):
+            yield f"accepted with {each.status.value}: {each.title}"
 
 
 def _revoke(args: argparse.Namespace) -> int:
@@ -95,7 +131,7 @@ def _show(args: argparse.Namespace) -> int:
     from busbw.reports.safe import one_line
     from busbw.units import format_bandwidth, format_size
 
-    directory, past, _ = _past(args.run)
+    directory, _, past = _past(args.run)
     lines = [f"{past.run_id}  {past.verdict}  {_regime(past)}"]
     for decision in accepted.read(directory):
         word = "revoked" if decision.revoked else "accepted"
@@ -139,7 +175,7 @@ def _list(args: argparse.Namespace) -> int:
             regime = (
                 f"cannot be read: {each.problem}"
                 if each.problem
-                else _regime(_past(each.run.path)[1])
+                else _regime(_past(each.run.path)[2])
             )
         except BusbwError as error:
             regime = f"cannot be read: {error.what.splitlines()[0]}"
@@ -149,8 +185,8 @@ def _list(args: argparse.Namespace) -> int:
     return 0
 
 
-def _past(path: Path) -> tuple[RunDir, ComparableRun, str]:
-    """The run, what other runs see of it, and how busy its CPUs were; empty = they were free."""
+def _past(path: Path) -> tuple[RunDir, RunResult, ComparableRun]:
+    """The run, its result, and what other runs see of it."""
     from busbw import assess
     from busbw.compare import accepted, comparable
     from busbw.store import run_directory
@@ -158,9 +194,7 @@ def _past(path: Path) -> tuple[RunDir, ComparableRun, str]:
     directory = run_directory.open_existing(path)
     directory.require_undamaged()
     result = assess.derive(directory)
-    busy = (each.title for each in result.findings if each.id == "measured-while-busy")
-    past = comparable.of_result(result, accepted.standing(directory))
-    return directory, past, next(busy, "")
+    return directory, result, comparable.of_result(result, accepted.standing(directory))
 
 
 def _regime(past: ComparableRun) -> str:

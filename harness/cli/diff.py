@@ -7,6 +7,7 @@ import argparse
 import filecmp
 import itertools
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -157,7 +158,7 @@ def _earlier(args: argparse.Namespace, now: ComparableRun) -> tuple[ComparableRu
         return found
     root = args.run.resolve().parent
     known = accepted.accepted_runs(root)
-    found = tuple(_read(each) for each in known if each.run.run_id != now.run_id)
+    found = others_of(now, known)
     if known and not found:
         raise UsageError(
             f"{now.run_id} is the only accepted run: there is no later one to compare with it",
@@ -181,6 +182,14 @@ def _is_copy(one: ComparableRun, other: ComparableRun) -> bool:
     if one.started or other.started or not one.numbers:
         return False
     return (one.numbers, one.regime, one.nodes) == (other.numbers, other.regime, other.nodes)
+
+
+def others_of(now: ComparableRun, known: Sequence[Accepted]) -> tuple[ComparableRun, ...]:
+    """The accepted runs without this one, whatever its folder is called now."""
+    from busbw.compare.comparable import without_copies
+
+    runs = without_copies(map(_read, known))
+    return tuple(each for each in runs if each.run_id != now.run_id)
 
 
 def _read(each: Accepted) -> ComparableRun:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import statistics
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from busbw.compare import ab
@@ -203,6 +203,14 @@ def machine_changes(one: ComparableRun, other: ComparableRun) -> tuple[tuple[str
         now = f"{len(one.nodes)}, {len(new)} of them new{named}"
         changes.append(("nodes", f"{len(other.nodes)}", now))
     return tuple(changes)
+
+
+def without_copies(runs: Iterable[ComparableRun]) -> tuple[ComparableRun, ...]:
+    """Each run once: the folder of an accepted run that was copied is no second day."""
+    first: dict[str, ComparableRun] = {}
+    for each in runs:
+        first.setdefault(each.run_id, each)
+    return tuple(first.values())
 
 
 # One run compared with earlier ones. A change of the machine that coincides is not called the cause.

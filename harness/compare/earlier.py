@@ -43,7 +43,7 @@ def collect(root: Path, plan: RunPlan, derive: Derive) -> tuple[ComparableRun, .
             known.insert(0, run)
         if len(known) == _MOST_RUNS:
             break
-    return tuple(known)
+    return comparable.without_copies(known)
 
 
 def _comparable(run: Accepted, plan: RunPlan, derive: Derive) -> ComparableRun | None:

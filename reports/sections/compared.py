@@ -6,7 +6,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from busbw.model import Status
-from busbw.model.history import Change, NumberShift
+from busbw.model.history import Change, ComparableRun, NumberShift
 from busbw.parsers.stats.regression import interval
 from busbw.reports import phrases
 from busbw.reports.input import ReportInput
@@ -52,7 +52,7 @@ def view(report: ReportInput) -> Compared | None:
     diff = report.result.compared
     if diff is None:
         return None
-    runs = [run.run_id for run in diff.against]
+    runs = [_named(run) for run in diff.against]
     named = (
         runs[0]
         if len(runs) == 1
@@ -68,6 +68,11 @@ def view(report: ReportInput) -> Compared | None:
         diff.machine,
         tuple((run_id, "; ".join(why)) for run_id, why in diff.excluded),
     )
+
+
+def _named(run: ComparableRun) -> str:
+    accepted_anyway = run.accepted is not None and run.verdict not in ("PASS", "WARN")
+    return f"{run.run_id} (accepted though it is {run.verdict})" if accepted_anyway else run.run_id
 
 
 def _row(each: NumberShift) -> Row:

@@ -16,7 +16,7 @@ from busbw.cli import main
 from busbw.codec import dump_json
 from busbw.compare import accepted, comparable, earlier
 from busbw.errors import RunDirError
-from busbw.model import Confidence, Finding, RunResult, Status
+from busbw.model import BenchmarkRow, CaseOutcome, Confidence, Finding, RunResult, Status
 from busbw.model.history import ComparableRun, Decision
 from busbw.store.run_directory import RunDir
 
@@ -286,3 +286,75 @@ def several_launches(name: str) -> ComparableRun:
     values = (369.4, 369.6, 369.5, 369.3, 369.7, 369.5)
     numbers = tuple(dataclasses.replace(each, busbw_gb_s=values) for each in past.numbers)
     return dataclasses.replace(past, numbers=numbers)
+
+
+def slower_result(share: float) -> RunResult:
+    """As the healthy one, with launches enough to tell a loss from noise."""
+
+    def scaled(outcome: CaseOutcome, factor: float) -> CaseOutcome:
+        tables = tuple(
+            dataclasses.replace(table, rows=tuple(scaled_row(row, factor) for row in table.rows))
+            for table in outcome.results
+        )
+        return dataclasses.replace(outcome, results=tables)
+
+    def scaled_row(row: BenchmarkRow, factor: float) -> BenchmarkRow:
+        side = row.out_of_place
+        if side is None:
+            return row
+        faster = dataclasses.replace(
+            side, busbw_gb_s=side.busbw_gb_s * factor, time_us=side.time_us / factor
+        )
+        return dataclasses.replace(row, out_of_place=faster)
+
+    factors = [share * (1 + n / 2000) for n in range(-3, 4)]
+    cases = tuple(scaled(each, factor) for each in RESULT.cases for factor in factors)
+    return dataclasses.replace(RESULT, cases=cases)
+
+
+def test_a_run_that_is_slower_than_the_accepted_ones_is_not_accepted_unless_somebody_insists(
+    tmp_path: Path, results: dict[str, RunResult], capsys: pytest.CaptureFixture[str]
+) -> None:
+    good, slow = (run_of(tmp_path, results, name) for name in ("20261120-a", "20261121-b"))
+    for run, share in ((good, 1.0), (slow, 0.9)):
+        results[Path(run).name] = dataclasses.replace(slower_result(share), run_id=Path(run).name)
+    assert main(["baseline", "accept", good]) == 0
+    capsys.readouterr()
+    assert main(["baseline", "accept", slow]) == 2
+    error = capsys.readouterr().err
+    assert "run 20261121-b is slower than the accepted runs" in error
+    assert "seen: SLOWER  all_reduce" in error
+    assert accepted.standing(RunDir(Path(slow))) is None
+    assert main(["baseline", "accept", slow, "--anyway", "--note", "one rail fewer"]) == 0
+    assert main(["baseline", "accept", good]) == 0
+    assert re.search(r"it was accepted before, 20\S+ by", capsys.readouterr().out)
+
+
+def test_what_was_wrong_with_an_accepted_run_is_said_when_it_is_accepted_and_in_each_comparison(
+    tmp_path: Path, results: dict[str, RunResult], capsys: pytest.CaptureFixture[str]
+) -> None:
+    title = "2 ports of n1 are down"
+    down = Finding("rdma.state", Status.WARN, title, ("n1",), (), confidence=Confidence.CERTAIN)
+    warned = run_of(tmp_path, results, "20261120-a", findings=(down,), verdict=Status.WARN)
+    assert main(["baseline", "accept", warned]) == 0
+    assert f"busbw: warning: accepted with WARN: {title}" in capsys.readouterr().err
+    failed = run_of(tmp_path, results, "20261121-b", verdict=Status.FAIL)
+    assert main(["baseline", "accept", failed, "--anyway", "--note", "known"]) == 0
+    now = run_of(tmp_path, results, "20261122-c")
+    main(["diff", now])
+    assert "  accepted though it is FAIL: 20261121-b: known\n" in capsys.readouterr().out
+
+
+def test_a_copy_of_an_accepted_run_is_no_second_one_and_no_run_is_compared_with_its_copy(
+    tmp_path: Path, results: dict[str, RunResult], capsys: pytest.CaptureFixture[str]
+) -> None:
+    good, copy, now = (run_of(tmp_path, results, name) for name in ("a", "a-copy", "c-now"))
+    results["a-copy"] = results["a"]
+    for run in (good, copy):
+        accepted.decide(RunDir(Path(run)), FIRST)
+    main(["diff", now])
+    assert "c-now against a\n" in capsys.readouterr().out
+    plan = SimpleNamespace(cluster=SimpleNamespace(nodes=RESULT.nodes, emulated=False))
+    assert len(earlier.collect(tmp_path, plan, assess.derive)) == 1  # type: ignore[arg-type]  # as much of a plan as it uses
+    assert main(["diff", copy]) == 2
+    assert "is the only accepted run" in capsys.readouterr().err
