@@ -47,3 +47,14 @@ def whole_number(text: str | None) -> int | None:
     [12, None, None, None, None, None]
     """
     return int(text) if text and _WHOLE.fullmatch(text) else None
+
+
+def with_run_at(text: str, run_id: str, place: str) -> str:
+    """A text whose commands name a run by the folder that it was made in, with the folder in which it
+    lies now.
+
+    >>> with_run_at("busbw report runs/20261120-a", "20261120-a", "/tmp/copy")
+    'busbw report /tmp/copy'
+    """
+    made_in = re.compile(rf"(?<!\S)[^\s'\"]*/{re.escape(run_id)}(?![\w.-])")
+    return made_in.sub(lambda _: place, text)

@@ -6,6 +6,7 @@ decimal (GB/s = 10^9 B/s), links are in Gb/s.
 
 from __future__ import annotations
 
+import math
 import re
 
 _SIZE = re.compile(r"^\s*(\d+(?:\.\d+)?)\s*([kmgtKMGT]?)(?:i?[bB])?\s*$")
@@ -141,6 +142,25 @@ def format_bandwidth(gb_s: float | None) -> str:
         # An interval in a lab; three digits would be written as a power of ten.
         return f"{gb_s:.7f}".rstrip("0") + " GB/s"
     return f"{gb_s:.3g} GB/s"
+
+
+def format_with_interval(shown: str, value: float, half: float) -> str:
+    """A value as `shown` with half its interval, both in one unit and with the same digits; the half is
+    rounded up, so that it never reads as none.
+
+    >>> format_with_interval("0.0246 GB/s", 0.0246, 0.0000394), format_with_interval("361.0 GB/s", 361.0, 2.48)
+    ('0.0246 ± 0.0001 GB/s', '361.0 ± 2.5 GB/s')
+    >>> format_with_interval("63.9 ms", 63896.0, 412.0), format_with_interval("0 GB/s", 0.0, 0.1)
+    ('63.9 ± 0.5 ms', '0 GB/s')
+    """
+    number, _, unit = shown.partition(" ")
+    if not value:
+        return shown
+    decimals = len(number.partition(".")[2])
+    # The unit's share of the value, to a power of ten: the number beside it is rounded.
+    scale = 10 ** round(math.log10(float(number) / value))
+    up = math.ceil(half * scale * 10**decimals - 1e-6) / 10**decimals
+    return f"{number} ± {up:.{decimals}f} {unit}"
 
 
 def format_time_us(time_us: float) -> str:

@@ -11,7 +11,13 @@ from busbw.inventory.hostlist import LEGAL_NAME, fold
 from busbw.model import Confidence, Evidence, Finding, Fix, Status
 from busbw.parsers.findings import catalogue
 from busbw.reports.safe import one_line
-from busbw.units import format_bandwidth, format_link_rate, format_size, format_time_us
+from busbw.units import (
+    format_bandwidth,
+    format_link_rate,
+    format_size,
+    format_time_us,
+    format_with_interval,
+)
 
 if TYPE_CHECKING:
     from busbw.model import Comparison, CriterionResult, Reference
@@ -369,7 +375,7 @@ def measured(of: CriterionResult) -> str:
         return "–"
     text = _valued(of, of.measured)
     if of.half_interval is not None:
-        text += f" ± {_valued(of, of.half_interval)}"
+        text = format_with_interval(text, of.measured, of.half_interval)
     return text
 
 

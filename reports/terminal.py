@@ -12,6 +12,7 @@ from busbw.model import Confidence, CriterionResult, Finding, RunResult, Status,
 from busbw.parsers import contract
 from busbw.reports import lead, phrases
 from busbw.reports.safe import one_line
+from busbw.text import with_run_at
 from busbw.units import counted, format_size
 
 _MORE_FINDINGS = 5
@@ -118,10 +119,8 @@ def verdict_lines(result: RunResult, run_dir: str | None = None) -> tuple[Line, 
     lines += _layers(findings)
     lines += _gaps(result)
     place = run_dir or f"runs/{result.run_id}"
-    # Its commands name the folder that it was made in: it may lie elsewhere by now.
-    made_in = re.compile(rf"(?<!\S)[^\s'\"]*/{re.escape(result.run_id)}(?![\w.-])")
     shown = [
-        replace(line, text=one_line(made_in.sub(lambda _: place, line.text))) for line in lines
+        replace(line, text=one_line(with_run_at(line.text, result.run_id, place))) for line in lines
     ]
     return (*shown, Line(one_line(lead.last_line(result, place)), unbroken=True))
 

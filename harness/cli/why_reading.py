@@ -4,6 +4,7 @@ evidence for a diagnosis."""
 from __future__ import annotations
 
 import functools
+import shlex
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
@@ -18,7 +19,7 @@ from busbw.cli.spool import Spool
 from busbw.cli.text_ends import with_end
 from busbw.cli.why_runs import inputs_of
 from busbw.errors import ReadError, UnknownLayout, UsageError
-from busbw.model import BenchmarkResult, Evidence, Finding, Status
+from busbw.model import BenchmarkResult, Evidence, Finding, Fix, Status
 from busbw.parsers import tools
 from busbw.parsers.findings import help_blocks, searching
 from busbw.parsers.findings.evidence import EvidenceSet, Fact, PackedHits, Text
@@ -27,7 +28,7 @@ from busbw.parsers.logs.flight_recorder import of_rank, rank_of
 from busbw.parsers.logs.formats import formats_for
 from busbw.parsers.nccl_tests import results_json
 from busbw.parsers.nccl_tests.table import KIND
-from busbw.text import decoded
+from busbw.text import decoded, with_run_at
 
 if TYPE_CHECKING:
     from busbw.fabrics.profile import Family
@@ -262,7 +263,16 @@ def _run_result(name: str) -> RunResult:
     from busbw.assess import derive
     from busbw.store import run_directory
 
-    return derive(run_directory.open_existing(Path(name)))
+    directory = run_directory.open_existing(Path(name))
+    result = derive(directory)
+    place = shlex.quote(run_directory.shown_path(directory.path))
+
+    def placed(fix: Fix) -> Fix:
+        commands = (with_run_at(each, result.run_id, place) for each in fix.commands)
+        return replace(fix, commands=tuple(commands))
+
+    findings = (replace(f, fixes=tuple(map(placed, f.fixes))) for f in result.findings)
+    return replace(result, findings=tuple(findings))
 
 
 def _read_condensed(source: intake.Source) -> _TextReading:

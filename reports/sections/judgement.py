@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from busbw.model import CaseOutcome, Comparison, RunResult, Status
 from busbw.reports import lead, phrases
 from busbw.reports.input import ReportInput
-from busbw.units import format_duration, format_size
+from busbw.units import format_duration, format_size, format_with_interval
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +100,9 @@ def _measured(comparison: Comparison) -> str:
     text = phrases.bandwidth(comparison.measured_gb_s)
     if comparison.launches < 2 or comparison.half_interval_gb_s is None:
         return text
-    return f"{text} ± {phrases.bandwidth(comparison.half_interval_gb_s)} (n={comparison.launches})"
+    value = comparison.measured_gb_s or 0.0
+    text = format_with_interval(text, value, comparison.half_interval_gb_s)
+    return f"{text} (n={comparison.launches})"
 
 
 def _cases(result: RunResult) -> tuple[CaseRow, ...]:

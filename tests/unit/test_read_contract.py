@@ -40,7 +40,7 @@ def test_numbers_that_are_met_are_not_called_accepted(
     status, out = judged(tmp_path, capsys, CONTRACT, launches(361, 360), launches(362))
     assert status == 0
     assert "CRITERION" in out
-    assert "✓ pass  ≥ 350.0 GB/s  361.0 GB/s ± 2.48 GB/s  3  1 all_reduce 4 GiB: +3.1%" in out
+    assert "✓ pass  ≥ 350.0 GB/s  361.0 ± 2.5 GB/s  3  1 all_reduce 4 GiB: +3.1%" in out
     assert "not shown by saved outputs: specification, links, settings" in out
     assert "  next  busbw run provider-acceptance --contract /contract.yaml\n" in out
     assert out.splitlines()[-1] == "busbw: NUMBERS MET 1 of 1 criteria met /contract.yaml"

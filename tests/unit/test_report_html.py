@@ -420,7 +420,7 @@ def test_acceptance_counts_what_was_not_measured() -> None:
 def test_the_acceptance_block_shows_limit_interval_and_launches_of_each_criterion() -> None:
     text = rendered("acceptance")
     assert "≥ 350.0 GB/s" in text
-    assert "191.6 GB/s ± 2.35 GB/s" in text
+    assert "191.6 ± 2.4 GB/s" in text
     assert "512 nodes: valid only for the 16 measured" in text
     assert "128 parts of 16 nodes, SHA-256 over their serial numbers" in text
 

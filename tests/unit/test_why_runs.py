@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import tarfile
 from dataclasses import replace
@@ -85,3 +86,17 @@ def test_a_run_without_an_end_is_looked_at_while_it_works_or_resumed(
     out = answer(Diagnosis(()), [], reading)
     assert ("still runs: busbw why --live -w NODES; " in out) == wanted
     assert ("busbw run --resume 'runs/a b'" in out) == wanted
+
+
+def test_the_commands_for_a_copied_run_name_the_copy(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with tarfile.open(RUNS / "healthy.tar.xz") as archive:
+        archive.extractall(tmp_path / "a copy", filter="data")
+    reach = tmp_path / "a copy" / "raw" / "reach.json"
+    reach.write_text(reach.read_text() + " ")
+    assert main(["why", str(tmp_path / "a copy")]) == 1
+    out = capsys.readouterr().out
+    assert "[evidence-damaged]" in out
+    assert re.search(r"busbw report '\S*a copy'\n", out)
+    assert "runs/20261123" not in out
