@@ -21,7 +21,7 @@ import pytest
 
 from busbw.lab import bringup, enter, files, namespaces, processes, requirements
 from busbw.lab.bringup import LabOptions
-from busbw.lab.state import LabState, Mode, names
+from busbw.lab.state import LabNode, LabState, Mode, names
 
 LabFactory = Callable[..., LabState]
 
@@ -36,21 +36,51 @@ def why_no_lab() -> str:
 
 
 @contextmanager
-def private_labs(directory: Path) -> Iterator[LabFactory]:
+def private_labs(directory: Path, builds: Path) -> Iterator[LabFactory]:
     """A function that brings labs up (`LabOptions` as keywords), all recorded in `directory` and
-    all taken down in the end."""
+    all taken down in the end.
+
+    With `built=True` the nodes have what such labs before them built, and leave in `builds` what they
+    build: the payload takes ten seconds of both CPUs. busbw uses a build again whose hash it knows.
+    """
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("BUSBW_LAB_DIR", str(directory))
+        leaving: list[LabState] = []
 
-        def up(**options: object) -> LabState:
-            return bringup.up(LabOptions(**options), lambda text: None)  # type: ignore[arg-type]  # as the test's author wrote them
+        def up(*, built: bool = False, **options: object) -> LabState:
+            state = bringup.up(LabOptions(**options), lambda text: None)  # type: ignore[arg-type]  # as the test's author wrote them
+            if built:
+                leaving.append(state)
+                for node in state.nodes:
+                    shutil.copytree(builds, builds_of(state, node))
+            return state
 
         try:
             yield up
         finally:
             patch.setenv("BUSBW_LAB_DIR", str(directory))
+            for state in leaving:
+                keep_builds(state, builds)
             for name in names():
                 bringup.down(name)
+
+
+def builds_of(state: LabState, node: LabNode) -> Path:
+    """Where busbw builds on a node."""
+    return files.node_directory(state, node) / "home/.cache/busbw/build"
+
+
+def keep_builds(state: LabState, builds: Path) -> None:
+    """The head's builds that are not in `builds` yet; none that was broken off."""
+    for build in builds_of(state, state.nodes[0]).glob("*"):
+        if ".part." not in build.name and not (builds / build.name).exists():
+            shutil.copytree(build, builds / build.name, symlinks=True)
+
+
+@pytest.fixture(scope="session")
+def builds(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The builds that labs hand on."""
+    return tmp_path_factory.mktemp("builds")
 
 
 @pytest.fixture(scope="session")
@@ -62,36 +92,42 @@ def needs_lab() -> None:
 
 
 @pytest.fixture
-def lab_factory(needs_lab: None, tmp_path: Path) -> Iterator[LabFactory]:
+def lab_factory(needs_lab: None, tmp_path: Path, builds: Path) -> Iterator[LabFactory]:
     """Brings labs up for one test: `lab_factory(nodes=4, rails=2)`."""
-    with private_labs(tmp_path / "labs") as up:
+    with private_labs(tmp_path / "labs", builds) as up:
         yield up
 
 
 @pytest.fixture(scope="module")
-def lab4(needs_lab: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[LabState]:
+def lab4(
+    needs_lab: None, builds: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[LabState]:
     """A lab of 4 nodes with node-to-node ssh, shared by the tests of a module: leave it as it
     was."""
-    with private_labs(tmp_path_factory.mktemp("lab4") / "labs") as up:
-        yield up(nodes=4)
+    with private_labs(tmp_path_factory.mktemp("lab4") / "labs", builds) as up:
+        yield up(built=True, nodes=4)
 
 
 @pytest.fixture(scope="module")
-def shaped4(needs_lab: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[LabState]:
+def shaped4(
+    needs_lab: None, builds: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[LabState]:
     """A lab of 4 nodes whose links are shaped well below what the CPUs can push: what is measured
     is the links. Leave it as it was."""
-    with private_labs(tmp_path_factory.mktemp("shaped4") / "labs") as up:
-        yield up(nodes=4, rate_bit_s=150e6)
+    with private_labs(tmp_path_factory.mktemp("shaped4") / "labs", builds) as up:
+        yield up(built=True, nodes=4, rate_bit_s=150e6)
 
 
 @pytest.fixture(scope="module")
-def slurm3(needs_lab: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[LabState]:
+def slurm3(
+    needs_lab: None, builds: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[LabState]:
     """A lab of 3 nodes with a Slurm, shared by the tests of a module."""
     lacking = requirements.missing(Mode.ROOT, slurm=True)
     if lacking:
         pytest.skip(f"missing packages: {requirements.apt_command(lacking)}")
-    with private_labs(tmp_path_factory.mktemp("s3") / "labs") as up:
-        yield up(nodes=3, slurm=True)
+    with private_labs(tmp_path_factory.mktemp("s3") / "labs", builds) as up:
+        yield up(built=True, nodes=3, slurm=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -318,9 +354,9 @@ def checker(state: LabState, out: Path) -> Iterator[Callable[[], Checked]]:
 
 
 @pytest.fixture(scope="session")
-def make_labs() -> Callable[[Path], AbstractContextManager[LabFactory]]:
+def make_labs(builds: Path) -> Callable[[Path], AbstractContextManager[LabFactory]]:
     """`with make_labs(directory) as up: up(nodes=4)`, for fixtures of any scope."""
-    return private_labs
+    return partial(private_labs, builds=builds)
 
 
 @pytest.fixture(scope="session")

@@ -48,7 +48,7 @@ def rails3(
 ) -> Iterator[LabState]:
     """Three nodes of four rails, shaped so low that the links are what is measured."""
     with make_labs(tmp_path_factory.mktemp("rails3") / "labs") as up:
-        yield up(nodes=NODES, rails=RAILS, gpus=RAILS, rate_bit_s=RATE_BIT_S)
+        yield up(built=True, nodes=NODES, rails=RAILS, gpus=RAILS, rate_bit_s=RATE_BIT_S)
 
 
 @pytest.fixture

@@ -138,7 +138,7 @@ def test_two_machines_build_into_one_home_at_once(
 @pytest.fixture
 def shared(lab_factory: Callable[..., LabState]) -> LabState:
     """A lab with a second account on every node."""
-    lab = lab_factory(nodes=4)
+    lab = lab_factory(built=True, nodes=4)
     passwd = lab.path / "passwd"
     passwd.write_text(
         f"{passwd.read_text()}second:x:{SECOND}:{SECOND}::/run/node/second:/bin/bash\n"

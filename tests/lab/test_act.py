@@ -31,7 +31,7 @@ def cluster(
     if lacking:
         pytest.skip(f"missing packages: {requirements.apt_command(lacking)}")
     with make_labs(tmp_path_factory.mktemp("act")) as labs:
-        yield labs(nodes=3, slurm=True, rate_bit_s=150e6, persona=persona.load("h100"))
+        yield labs(built=True, nodes=3, slurm=True, rate_bit_s=150e6, persona=persona.load("h100"))
 
 
 def test_a_nightly_run_opens_an_alert_drains_the_faulty_node_and_puts_it_back(

@@ -200,7 +200,7 @@ def seen(
     sound = dict(zip(names, ("", "", *SOUND), strict=False))
     bad = dict(zip(names[len(sound) :], BAD, strict=True))
     with make_labs(home / "labs") as up:
-        lab = up(nodes=len(names), gpus=1)
+        lab = up(built=True, nodes=len(names), gpus=1)
         for node, kind in sound.items():
             written("banner", "Authorised use only.\n" * 50000)(lab, node)
             SOUND.get(kind, lambda *_: None)(lab, node)

@@ -59,7 +59,7 @@ def test_a_second_rail_gains_beyond_the_noise_and_the_other_rail_alone_does_not(
 ) -> None:
     # Links that stay the narrow place on a machine with other work, and one round more than quiet
     # machines need.
-    lab = lab_factory(nodes=2, rails=2, rate_bit_s=50e6)
+    lab = lab_factory(built=True, nodes=2, rails=2, rate_bit_s=50e6)
     patient = tmp_path / "patient.yaml"
     patient.write_text(PLAYBOOK.read_text().replace("most: 4", "most: 5"))
     done = busbw(
@@ -88,7 +88,7 @@ def test_a_second_rail_gains_beyond_the_noise_and_the_other_rail_alone_does_not(
 def test_a_grid_names_the_one_setting_that_gains_and_a_grid_of_equals_names_none(
     lab_factory: Callable[..., LabState], tmp_path: Path
 ) -> None:
-    lab = lab_factory(nodes=2, rails=2, rate_bit_s=50e6)
+    lab = lab_factory(built=True, nodes=2, rails=2, rate_bit_s=50e6)
     patient = tmp_path / "patient.yaml"
     repeat = PLAYBOOK.read_text().replace("most: 4", "most: 6").replace("budget: 5m", "budget: 4m")
     patient.write_text(repeat)
@@ -144,7 +144,7 @@ def test_an_unsafe_setting_is_refused_before_any_node_is_asked(tmp_path: Path) -
 def test_a_changed_node_that_got_slower_is_named_and_drift_of_all_nodes_is_not_blamed_on_the_change(
     lab_factory: Callable[..., LabState], tmp_path: Path
 ) -> None:
-    lab = lab_factory(nodes=4, gpus=1, rate_bit_s=60e6)
+    lab = lab_factory(built=True, nodes=4, gpus=1, rate_bit_s=60e6)
     short = tmp_path / "short.yaml"
     short.write_text(PLAYBOOK.read_text().replace("most: 4", "most: 3"))
     run = argv(lab, tmp_path / "runs", "--treatment", "node4", playbook=str(short))
@@ -190,7 +190,7 @@ def test_a_changed_node_that_got_slower_is_named_and_drift_of_all_nodes_is_not_b
 def test_a_soak_names_a_link_that_flapped_with_its_time_stops_and_goes_on(
     lab_factory: Callable[..., LabState], on_node: Callable[..., Any], tmp_path: Path
 ) -> None:
-    lab = lab_factory(nodes=2, gpus=1, rate_bit_s=100e6)
+    lab = lab_factory(built=True, nodes=2, gpus=1, rate_bit_s=100e6)
     job = subprocess.Popen(
         argv(lab, tmp_path, "--duration", "8s", playbook="soak"),
         stdin=subprocess.DEVNULL,

@@ -34,7 +34,7 @@ def slow3(
     if lacking:
         pytest.skip(f"missing packages: {requirements.apt_command(lacking)}")
     with make_labs(tmp_path_factory.mktemp("l4") / "labs") as labs:
-        state = labs(nodes=4, slurm=True, rate_bit_s=200e6)
+        state = labs(built=True, nodes=4, slurm=True, rate_bit_s=200e6)
         yield faults.slow(state, "node3", 40e6, None, None)
 
 

@@ -11,7 +11,8 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,8 @@ from busbw.lab import enter, faults, files, processes
 from busbw.lab.state import LabState
 
 pytestmark = pytest.mark.lab
+
+LAB: dict[str, Any] = {"nodes": 4, "rails": 2, "rate_bit_s": 60e6, "gpus": 1}
 
 
 def start(lab: LabState, out: Path, *words: str) -> subprocess.Popen[str]:
@@ -49,42 +52,67 @@ def rows(out: Path) -> dict[tuple[str, str], Any]:
     return {(row["node"], row["interface"]): row for row in report(out)[1]["links"]["rows"]}
 
 
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """One `busbw check --links` of a lab."""
+
+    status: int
+    printed: str
+    out: Path
+
+
 @pytest.fixture
 def lab(lab_factory: Callable[..., LabState]) -> LabState:
-    return lab_factory(nodes=4, rails=2, rate_bit_s=60e6, gpus=1)
+    return lab_factory(**LAB)
 
 
-def test_a_slow_rail_is_found_on_its_node_and_a_healthy_lab_names_nobody(
-    lab: LabState, lab_factory: Callable[..., LabState], tmp_path: Path
-) -> None:
-    # Side by side: both wait for their links, not for the CPUs.
-    other = lab_factory(name="slow", nodes=4, rails=2, rate_bit_s=60e6, gpus=1)
-    faults.slow(other, "node3", rate_bit_s=20e6, rail="eth1")
-    healthy, slow = start(lab, tmp_path / "healthy"), start(other, tmp_path / "slow")
-    status, out = ended(healthy)
-    measured = rows(tmp_path / "healthy")
-    assert status == 0, out
-    assert {row["status"] for row in measured.values()} == {"PASS"}
-    assert all(row["latency_us"] > 0 for row in measured.values())
-    status, out = ended(slow)
-    bad = {
-        key: row["why"] for key, row in rows(tmp_path / "slow").items() if row["status"] != "PASS"
-    }
-    assert bad == {("node3", "eth1"): "node3 rail 1 is slow"}, out
-    assert status == 1
-    folder, _ = report(tmp_path / "slow")
+@pytest.fixture(scope="module")
+def measured(
+    needs_lab: None,
+    make_labs: Callable[..., AbstractContextManager[Callable[..., LabState]]],
+    tmp_path_factory: pytest.TempPathFactory,
+) -> dict[str, Measured]:
+    """{lab: what was measured there}. All side by side: they wait for their links, not for the
+    CPUs."""
+    place = tmp_path_factory.mktemp("links")
+    with make_labs(place / "labs") as up:
+        labs = {name: up(name=name, **LAB) for name in ("healthy", "slow", "late", "lacking")}
+        faults.slow(labs["slow"], "node3", rate_bit_s=20e6, rail="eth1")
+        shared_by_rails(labs["late"], "node2", "7700 kbytes/second")
+        without_iperf3(labs["lacking"], "node4")
+        with late(labs["late"], "node4", "eth1", 0.02):
+            words = {"late": ("--budget", "90s")}
+            started = {
+                name: start(each, place / name, *words.get(name, ())) for name, each in labs.items()
+            }
+            kill_one_server(labs["lacking"])
+            return {name: Measured(*ended(job), place / name) for name, job in started.items()}
+
+
+def test_a_healthy_lab_names_nobody(measured: dict[str, Measured]) -> None:
+    healthy = measured["healthy"]
+    judged = rows(healthy.out)
+    assert healthy.status == 0, healthy.printed
+    assert {row["status"] for row in judged.values()} == {"PASS"}
+    assert all(row["latency_us"] > 0 for row in judged.values())
+
+
+def test_a_slow_rail_is_found_on_its_node(measured: dict[str, Measured]) -> None:
+    slow = measured["slow"]
+    bad = {key: row["why"] for key, row in rows(slow.out).items() if row["status"] != "PASS"}
+    assert bad == {("node3", "eth1"): "node3 rail 1 is slow"}, slow.printed
+    assert slow.status == 1
+    folder, _ = report(slow.out)
     words = (sys.executable, "-m", "busbw", "report", str(folder))
     subprocess.run(words, check=False, stdout=subprocess.DEVNULL)
     assert "Slow: node3 eth1." in (folder / "report.html").read_text()
 
 
 def test_a_late_rail_and_a_limit_of_all_rails_are_named_and_a_replay_says_the_same(
-    lab: LabState, tmp_path: Path
+    measured: dict[str, Measured], tmp_path: Path
 ) -> None:
-    shared_by_rails(lab, "node2", "7700 kbytes/second")
-    with late(lab, "node4", "eth1", 0.02):
-        status, out = ended(start(lab, tmp_path / "measured", "--budget", "90s"))
-    judged = {key: (row["status"], row["why"]) for key, row in rows(tmp_path / "measured").items()}
+    status, out = measured["late"].status, measured["late"].printed
+    judged = {key: (row["status"], row["why"]) for key, row in rows(measured["late"].out).items()}
     for rail in ("eth0", "eth1"):
         # On a busy machine others lose as well: then it is a warning.
         assert judged["node2", rail][0] in ("FAIL", "WARN"), out
@@ -95,14 +123,14 @@ def test_a_late_rail_and_a_limit_of_all_rails_are_named_and_a_replay_says_the_sa
     # A pair with node2 loses on both ends.
     alone = [(state, why) for state, why in others if "node2" not in why]
     assert not any(state == "FAIL" or "late" in why for state, why in alone), out
-    folder, measured = report(tmp_path / "measured")
+    folder, recorded = report(measured["late"].out)
     words = ("check", "--links", "--replay", str(folder), "--out", str(tmp_path / "again"))
     again = subprocess.run(
         (sys.executable, "-m", "busbw", *words), capture_output=True, text=True, check=False
     )
     assert again.returncode == status, (again.stdout, again.stderr)
     replayed = json.loads((tmp_path / "again" / "latest" / "links.json").read_text())
-    assert replayed["links"]["rows"] == measured["links"]["rows"]
+    assert replayed["links"]["rows"] == recorded["links"]["rows"]
 
 
 def shared_by_rails(lab: LabState, node: str, rate: str) -> None:
@@ -144,21 +172,23 @@ def late(lab: LabState, node: str, rail: str, seconds: float) -> Iterator[None]:
 
 
 def test_a_node_without_iperf3_is_unknown_and_a_killed_server_flags_nobody(
-    lab: LabState, tmp_path: Path
+    measured: dict[str, Measured],
 ) -> None:
-    tool = files.node_directory(lab, lab.nodes[3]) / "bin" / "iperf3"
+    lacking = measured["lacking"]
+    assert lacking.status == 3, lacking.printed
+    judged = rows(lacking.out)
+    unknown = {key: row["why"] for key, row in judged.items() if row["status"] == "UNKNOWN"}
+    assert all("node4: no iperf3" in unknown["node4", rail] for rail in ("eth0", "eth1")), unknown
+    assert "FAIL" not in {row["status"] for row in judged.values()}
+    gaps = report(lacking.out)[1]["uncovered"]
+    assert any("between nodes" in gap["what"] for gap in gaps)
+
+
+def without_iperf3(lab: LabState, node: str) -> None:
+    """The node answers as if the tool were not installed."""
+    tool = files.node_directory(lab, lab.node(node)) / "bin" / "iperf3"
     tool.write_text("#!/bin/sh\necho 'iperf3: not found' >&2\nexit 127\n")
     tool.chmod(0o755)
-    process = start(lab, tmp_path)
-    killed = kill_one_server(lab)
-    status, out = ended(process)
-    assert killed
-    assert status == 3, out
-    unknown = {key: row["why"] for key, row in rows(tmp_path).items() if row["status"] == "UNKNOWN"}
-    assert all("node4: no iperf3" in unknown["node4", rail] for rail in ("eth0", "eth1")), unknown
-    assert "FAIL" not in {row["status"] for row in rows(tmp_path).values()}
-    gaps = report(tmp_path)[1]["uncovered"]
-    assert any("between nodes" in gap["what"] for gap in gaps)
 
 
 @pytest.mark.long
@@ -180,12 +210,11 @@ def test_a_node_that_vanishes_in_mid_test_is_named_and_the_others_are_measured(
     assert out.startswith("UNKNOWN  node3: not measured: no longer answered during the test"), out
 
 
-def kill_one_server(lab: LabState) -> bool:
+def kill_one_server(lab: LabState) -> None:
     """End an iperf3 server of node1, node2 or node3 once a client is at it; by its process id."""
     pid = serving(lab)
     time.sleep(0.5)
     os.kill(pid, signal.SIGKILL)
-    return True
 
 
 def serving(lab: LabState) -> int:

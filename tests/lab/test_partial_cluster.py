@@ -170,7 +170,7 @@ def test_the_sound_nodes_are_measured_and_the_others_named(
     book = tmp_path / "part.yaml"
     book.write_text(BOOK)
     with make_labs(tmp_path / "labs") as up:
-        lab = up(nodes=8, gpus=1)
+        lab = up(built=True, nodes=8, gpus=1)
         broken(lab, bad)
         checked = command(lab, tmp_path / "checks", "check", "-p", "lab")
         ran = command(lab, tmp_path / "runs", "run", str(book))

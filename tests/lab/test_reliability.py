@@ -55,7 +55,7 @@ def lab(
     """Two nodes that every test leaves as it found them, the benchmark built."""
     home = tmp_path_factory.mktemp("reliability")
     with make_labs(home / "labs") as up:
-        yield up(nodes=2)
+        yield up(built=True, nodes=2)
 
 
 def book(folder: Path, iterations: int = 20, stall: str = "30s", timeout: str = "1m") -> str:
@@ -285,7 +285,7 @@ def test_a_killed_job_is_lost_and_made_again_and_a_node_that_cannot_be_cleaned_i
     lab: LabState, tmp_path: Path
 ) -> None:
     before = footprint.of(lab)
-    words = ("run", book(tmp_path, 300), "-i", f"lab:{lab.name}", "--out")
+    words = ("run", book(tmp_path, 100), "-i", f"lab:{lab.name}", "--out")
     job = started(*words, str(tmp_path / "killed"))
     run = said(tmp_path / "killed", "first", job)
     processes.wait_until(lambda: len(processes.ranks(lab, lab.nodes)) == 4, LIMIT_S, "the ranks")

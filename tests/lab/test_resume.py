@@ -104,7 +104,7 @@ def essence(run: Path) -> Any:
 def test_a_run_killed_in_every_stage_ends_as_if_undisturbed(
     lab_factory: Callable, tmp_path: Path
 ) -> None:  # type: ignore[type-arg]
-    lab = lab_factory(nodes=2, node_ssh=False, rate_bit_s=150e6)
+    lab = lab_factory(built=True, nodes=2, node_ssh=False, rate_bit_s=150e6)
     out, calm, before = tmp_path / "runs", tmp_path / "calm", footprint.of(lab)
     new = (BOOK, "-i", f"lab:{lab.name}", "--temporary-keys", "--out")
     run = killed_at(STEPS[0], started(*new, str(out)), out)

@@ -499,7 +499,7 @@ def test_a_node_that_never_answers_and_one_with_another_host_key_are_named_and_t
 def test_a_node_without_mpirun_takes_no_part_and_is_named(
     lab_factory: Callable[..., LabState], tmp_path: Path
 ) -> None:
-    lab = lab_factory(nodes=3, rate_bit_s=150e6)
+    lab = lab_factory(built=True, nodes=3, rate_bit_s=150e6)
     shim = files.node_directory(lab, lab.nodes[1]) / "bin" / "mpirun"
     shim.write_text("#!/bin/sh\necho 'mpirun: command not found' >&2\nexit 127\n")
     shim.chmod(0o755)
@@ -544,7 +544,7 @@ def test_a_compile_error_that_the_table_knows_gets_its_name_and_the_compilers_li
 def test_without_ssh_between_nodes_a_temporary_key_is_used_only_with_consent(
     lab_factory: Callable[..., LabState], tmp_path: Path
 ) -> None:
-    lab = lab_factory(nodes=3, rate_bit_s=150e6, node_ssh=False)
+    lab = lab_factory(built=True, nodes=3, rate_bit_s=150e6, node_ssh=False)
     before = {
         node.name: (files.node_directory(lab, node) / "home/.ssh/authorized_keys").read_text()
         for node in lab.nodes

@@ -29,7 +29,15 @@ its budget ends."""
 @pytest.fixture
 def rails(lab_factory: Callable[..., LabState]) -> LabState:
     """Four nodes with two rails each on two leaves, every link shaped."""
-    return lab_factory(nodes=4, rails=2, leaves=2, rate_bit_s=60e6, uplink_rate_bit_s=240e6, gpus=2)
+    return lab_factory(
+        built=True,
+        nodes=4,
+        rails=2,
+        leaves=2,
+        rate_bit_s=60e6,
+        uplink_rate_bit_s=240e6,
+        gpus=2,
+    )
 
 
 def survey(lab: LabState, out: Path, *more: str, playbook: str = PLAYBOOK) -> Any:

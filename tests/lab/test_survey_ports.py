@@ -71,6 +71,7 @@ def test_both_nodes_of_a_leaf_are_named_by_what_their_ports_count(
     lab_factory: Callable[..., LabState], tmp_path: Path
 ) -> None:
     lab = lab_factory(
+        built=True,
         nodes=4,
         rails=2,
         leaves=2,

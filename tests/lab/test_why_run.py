@@ -26,7 +26,7 @@ def busbw(*words: str) -> subprocess.CompletedProcess[str]:
 def test_a_run_is_explained_by_its_own_findings_and_its_texts(
     lab_factory: Callable[..., LabState], tmp_path: Path
 ) -> None:
-    lab = lab_factory(nodes=2)
+    lab = lab_factory(built=True, nodes=2)
     busbw("run", SHORT, "-i", f"lab:{lab.name}", "-o", str(tmp_path / "runs"), "-q")
     run = tmp_path / "runs" / "latest"
     result = json.loads((run / "run.json").read_text())
