@@ -100,10 +100,10 @@ def _live(args: argparse.Namespace) -> tuple[dict[str, str], Path, str]:
 
 def _keep_names(run: Path, redactor: Redactor) -> Path:
     from busbw.reports.redact import names_file
-    from busbw.store import run_directory
+    from busbw.store.whole_files import write_atomically
 
     home = run / "redacted-names.csv"
-    run_directory.write_atomically(home, names_file(redactor), mode=0o600)
+    write_atomically(home, names_file(redactor), mode=0o600)
     return home
 
 
@@ -178,7 +178,7 @@ def _write(target: Path, content: bytes) -> None:
         RunDirError: the disk refused it.
     """
     from busbw.files import read_given
-    from busbw.store import run_directory
+    from busbw.store.whole_files import write_atomically
 
     if not target.parent.is_dir():
         raise UsageError(f"--to {target}: no such folder", next_step=f"mkdir -p {target.parent}")
@@ -194,4 +194,4 @@ def _write(target: Path, content: bytes) -> None:
                 next_step="busbw bundle RUN --to FILE, or remove it",
             )
         return
-    run_directory.write_atomically(target.absolute(), content)
+    write_atomically(target.absolute(), content)

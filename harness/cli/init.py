@@ -76,7 +76,7 @@ def run(args: argparse.Namespace) -> int:
         return _append(args.out, args.propose)
     from busbw.fabrics import profiles
     from busbw.inventory import fold, own_text
-    from busbw.store.run_directory import write_atomically
+    from busbw.store.whole_files import write_atomically
 
     if args.out.exists() and not args.force:
         raise UsageError(
@@ -104,7 +104,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _append(out: Path, run: Path) -> int:
     """The proposal at the end of an inventory that is there."""
-    from busbw.store.run_directory import write_atomically
+    from busbw.store.whole_files import write_atomically
 
     text = read_given(out).decode()
     if re.search(r"(?m)^(# )?specification:", text):

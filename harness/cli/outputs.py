@@ -88,7 +88,7 @@ def deliver(args: argparse.Namespace, run: Path, result: RunResult, last_line: s
     """
     from busbw.model import Status
     from busbw.reports import csv, metrics
-    from busbw.store.run_directory import write_atomically
+    from busbw.store.whole_files import write_atomically
 
     for path, name in ((args.junit, "junit.xml"), (args.prom, "metrics.prom")):
         if path is not None:

@@ -40,7 +40,7 @@ def run(args: argparse.Namespace) -> int:
     """Rebuild it; the exit status is the verdict's, as it was when the run ended."""
     from busbw.reports.redact import names_file
     from busbw.run import publish
-    from busbw.store import run_directory
+    from busbw.store import run_directory, whole_files
 
     outputs.check(args)
     directory = run_directory.open_existing(args.run)
@@ -48,7 +48,7 @@ def run(args: argparse.Namespace) -> int:
     folder = directory.path
     if args.redact:
         result, redactor = publish.publish_redacted(directory)
-        run_directory.write_atomically(
+        whole_files.write_atomically(
             folder / "redacted-names.csv", names_file(redactor), mode=0o600
         )
         folder, shown = folder / "redacted", f"{shown}/redacted"

@@ -97,6 +97,6 @@ def _report(directory: RunDir, out: Path, name: str) -> str:
 
 
 def _write(out: Path, name: str, content: bytes) -> None:
-    from busbw.store.run_directory import write_atomically
+    from busbw.store.whole_files import write_atomically
 
     write_atomically((out / name).absolute(), content, mode=0o644)

@@ -385,7 +385,7 @@ def judged(
         verdict = replace(verdict, findings=placed)
     if redact:
         from busbw.reports.redact import Redactor, names_file
-        from busbw.store import run_directory
+        from busbw.store.whole_files import write_atomically
 
         names = [each.node for each in evidence.nodes]
         names += [each.node for each in verdict.unreachable]
@@ -393,9 +393,7 @@ def judged(
         redactor = Redactor(dict.fromkeys(names), (), hosts)
         redactor.learn(verdict)
         verdict, directory = redactor.record(verdict), redactor.text(directory)
-        run_directory.write_atomically(
-            path / "redacted-names.csv", names_file(redactor), mode=0o600
-        )
+        write_atomically(path / "redacted-names.csv", names_file(redactor), mode=0o600)
     return LiveAnswer(verdict, directory, evidence.now_s)
 
 

@@ -17,7 +17,7 @@ from busbw.files import read_given
 from busbw.parsers.expect.cluster import COLLECTIVES
 from busbw.parsers.expect.figures import Row, Tables
 from busbw.parsers.expect.hardware import find_gpu
-from busbw.store.run_directory import write_atomically
+from busbw.store.whole_files import write_atomically
 from busbw.text import decoded
 from busbw.units import counted
 

@@ -16,7 +16,6 @@ whole.
 from __future__ import annotations
 
 import contextlib
-import errno
 import fcntl
 import glob
 import hashlib
@@ -34,10 +33,15 @@ from pathlib import Path
 from busbw import files
 from busbw.errors import BusyError, NoRunError, RunDirError
 from busbw.parsers.logs.json_values import loaded, mapping
+from busbw.store.whole_files import (
+    MODE_DIRECTORY,
+    make_folder,
+    private,
+    refused,
+    write_atomically,
+)
 
 _ID = re.compile(r"^[A-Za-z0-9][A-Za-z0-9._-]*$")
-MODE_DIRECTORY = 0o750
-MODE_FILE = 0o640
 
 
 def _unwritten(name: str) -> str:
@@ -71,11 +75,11 @@ def new_run_id(started: str, playbook: str, chance: str) -> str:
 
 LIST = "files.jsonl"
 _APPENDED = frozenset({LIST, "events.jsonl"})
+"""Files that grow while a run goes on, so that no length can be written down for them."""
 _NAMED = 4
 """Damaged files that an error names; more are counted."""
 _MOST_UNWRITTEN = 64
 """Files that a process may be writing at once: one for each node that it talks to at a time."""
-"""Files that grow while a run goes on, so that no length can be written down for them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,7 +157,7 @@ class RunDir:
             with files.folder_beneath(self.path, tuple(folders), MODE_DIRECTORY):
                 pass
         except OSError as error:
-            raise _refused(self.path / name, error) from error
+            raise refused(self.path / name, error) from error
         write_atomically(self.path / name, content)
 
     def read_raw(self, name: str) -> bytes | None:
@@ -234,7 +238,7 @@ class RunDir:
         target = self.raw / moved
         names = self.raw_names(name) if source.is_dir() else (name,)
         known = self._list()
-        _make_folder(target.parent)
+        make_folder(target.parent)
         for each in names:
             if each in known:
                 entry = {**known[each], "name": moved + each.removeprefix(name), "was": each}
@@ -339,13 +343,13 @@ class RunDir:
         path = self.raw / name
         line = f"{line}\n"
         try:
-            with self._lock, open(path, "ab+", opener=_private) as stream:
+            with self._lock, open(path, "ab+", opener=private) as stream:
                 if stream.tell():
                     stream.seek(-1, os.SEEK_END)
                     line = line if stream.read(1) == b"\n" else f"\n{line}"
                 stream.write(line.encode())
         except OSError as error:
-            raise _refused(path, error) from error
+            raise refused(path, error) from error
 
 
 def create(root: Path, started: str, playbook: str, *, link: str = "latest") -> RunDir:
@@ -438,9 +442,9 @@ def locked(run: RunDir) -> Iterator[None]:
     """
     lock = run.path / ".lock"
     try:
-        stream = open(lock, "a+", encoding="utf-8", opener=_private)  # noqa: SIM115 - closed below
+        stream = open(lock, "a+", encoding="utf-8", opener=private)  # noqa: SIM115 - closed below
     except OSError as error:
-        raise _refused(lock, error) from error
+        raise refused(lock, error) from error
     with contextlib.closing(stream):
         try:
             fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -456,57 +460,6 @@ def locked(run: RunDir) -> Iterator[None]:
         except OSError:
             pass
         yield
-
-
-def _private(path: str, flags: int) -> int:
-    """For `open`: a new file is for its owner and group, whatever the umask allows beyond."""
-    return files.regular(path, flags, MODE_FILE)
-
-
-def _make_folder(path: Path) -> None:
-    """Make a folder and those above it that are not there, all with the mode of a run directory:
-    mkdir gives it to the last alone."""
-    if not path.is_dir():
-        _make_folder(path.parent)
-        path.mkdir(mode=MODE_DIRECTORY, exist_ok=True)
-
-
-def write_atomically(target: Path, content: bytes, mode: int = MODE_FILE) -> None:
-    """Write a file so that its name is either absent or whole, also after a power cut. `mode` is
-    narrowed by the umask.
-
-    Raises:
-        RunDirError: the disk refused it; nothing of the name is left.
-    """
-    # Ends in no suffix that anybody collects by: node_exporter reads whatever ends in .prom.
-    temporary = target.parent / f".tmp-{os.getpid()}-{threading.get_ident()}-{target.name}.part"
-    try:
-        _make_folder(target.parent)
-        temporary.unlink(missing_ok=True)
-        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
-        with open(os.open(temporary, flags, mode), "wb") as stream:
-            stream.write(content)
-            stream.flush()
-            os.fsync(stream.fileno())
-        os.replace(temporary, target)
-    except OSError as error:
-        # A name that is too long cannot be removed either.
-        with contextlib.suppress(OSError):
-            temporary.unlink(missing_ok=True)
-        raise _refused(
-            target, error, f"make room in {target.parent}, or give a file elsewhere"
-        ) from error
-
-
-def _refused(
-    target: Path,
-    error: OSError,
-    on_full_disk: str = "make room or choose another place with --out DIR",
-) -> RunDirError:
-    next_step = on_full_disk
-    if error.errno in (errno.EROFS, errno.EACCES, errno.EPERM):
-        next_step = "write to a folder where you may: name another, or copy the run there (cp -r RUN FOLDER)"
-    return RunDirError(f"cannot write {target}", seen=str(error), next_step=next_step)
 
 
 def _printable(name: str) -> str:

@@ -21,7 +21,7 @@ import pytest
 
 from busbw.cli import main
 from busbw.parsers.nccl_tests import table
-from busbw.store import run_directory
+from busbw.store import run_directory, whole_files
 
 
 class Busbw:
@@ -222,7 +222,7 @@ def test_of_a_run_directory_nothing_is_for_everybody(tmp_path: Path) -> None:
         run.set_aside("nodes")
         with run_directory.locked(run):
             pass
-        run_directory.write_atomically(run.path / "redacted-names.csv", b"alias,name\n", mode=0o600)
+        whole_files.write_atomically(run.path / "redacted-names.csv", b"alias,name\n", mode=0o600)
     finally:
         os.umask(before)
     modes = {

@@ -11,7 +11,7 @@ import pytest
 from busbw import playbooks
 from busbw.cli import main
 from busbw.errors import RunDirError
-from busbw.store import run_directory
+from busbw.store import whole_files
 
 SPECIFIED = "specification: {gpus: 8, nics: 8, nic_rate: 400}\n"
 
@@ -156,7 +156,7 @@ def test_a_folder_that_may_not_be_written_to_is_not_called_full(
 
     monkeypatch.setattr(os, "replace", refused)
     with pytest.raises(RunDirError) as caught:
-        run_directory.write_atomically(tmp_path / "run.json", b"{}")
+        whole_files.write_atomically(tmp_path / "run.json", b"{}")
     assert caught.value.next_step == (
         "write to a folder where you may: name another, or copy the run there (cp -r RUN FOLDER)"
     )
