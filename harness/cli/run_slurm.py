@@ -28,37 +28,15 @@ def become_allocated(args: argparse.Namespace) -> None:
         UsageError: the options do not say which nodes.
         LaunchError: there is no salloc on this machine.
     """
-    from busbw import inventory
-    from busbw.assess import load_plan
     from busbw.launch import salloc
-    from busbw.run import planning
-    from busbw.store.run_directory import open_existing
 
     if "SLURM_JOB_ID" in os.environ or args.replay or (args.dry_run and args.resume):
         return
     if choose(args.launcher).creates_nodes:
         return
-    options = planning.salloc_options(options_of(args))
-    nodes: tuple[str, ...] = ()
-    if args.resume:
-        plan = load_plan(open_existing(args.resume))
-        planning.enter_lab(plan)
-        options, nodes = options or plan.salloc, tuple(node.name for node in plan.cluster.nodes)
+    options, nodes = _requested(args)
     if not options and args.node_count is None:
         return
-    if not args.resume and (args.nodes or args.inventory):
-        nodes = tuple(
-            node.name
-            for node in inventory.resolve(
-                args.inventory, args.nodes, args.exclude, os.environ
-            ).nodes
-        )
-    elif not args.resume and args.exclude:
-        raise UsageError(
-            "-x without -w or -i",
-            seen=f"-x {args.exclude}",
-            next_step=f"--salloc=--exclude={args.exclude}",
-        )
     if args.dry_run:
         words = [word for word in sys.argv[1:] if word != "--dry-run"]
         asked = salloc.salloc(options, nodes, args.node_count, ("busbw", *words))
@@ -66,12 +44,47 @@ def become_allocated(args: argparse.Namespace) -> None:
         if not nodes:
             args.nodes = _any(args.node_count)
         return
-    argv = salloc.salloc(
-        options, nodes, args.node_count, (sys.executable, "-m", "busbw", *sys.argv[1:])
-    )
+    own = (sys.executable, "-m", "busbw", *sys.argv[1:])
+    argv = salloc.salloc(options, nodes, args.node_count, own)
     if not args.resume:
         _require_options(options_of(args), args.node_count)
     _require_slurm()
+    _become(argv)
+
+
+def _requested(args: argparse.Namespace) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Options of the allocation and its nodes, by name: those of a run that goes on are the run's.
+    () = none are given.
+
+    Raises:
+        UsageError: nodes are left out of none.
+    """
+    from busbw import inventory
+    from busbw.assess import load_plan
+    from busbw.run import planning
+    from busbw.store.run_directory import open_existing
+
+    options = planning.salloc_options(options_of(args))
+    if args.resume:
+        plan = load_plan(open_existing(args.resume))
+        planning.enter_lab(plan)
+        return options or plan.salloc, tuple(node.name for node in plan.cluster.nodes)
+    if not options and args.node_count is None:
+        return (), ()
+    if args.nodes or args.inventory:
+        found = inventory.resolve(args.inventory, args.nodes, args.exclude, os.environ)
+        return options, tuple(node.name for node in found.nodes)
+    if args.exclude:
+        raise UsageError(
+            "-x without -w or -i",
+            seen=f"-x {args.exclude}",
+            next_step=f"--salloc=--exclude={args.exclude}",
+        )
+    return options, ()
+
+
+def _become(argv: tuple[str, ...]) -> None:
+    """Run `salloc` in the place of this process."""
     sys.stdout.flush()
     # salloc ends with 1 where it gets no allocation, which would read as "measured and failed".
     failed = str(LaunchError.exit_status)
