@@ -122,12 +122,27 @@ class Columns:
         """Codes of one name."""
         self.nodes: dict[str, int] = {}
         """Node → its number."""
-        self.group = np.zeros(len(levels), dtype=np.int64)
-        """Of each level: the number of its nodes."""
         self._numbers: dict[_Name, int] = {}
+        loading = self._set_groups(leaf)
+        self._names = tuple(self._numbers)
+        self._parts: dict[int, Component] = {}
+        places: dict[str, int] = {}
+        own = [places.setdefault(leaf.get(node, ""), len(places)) for node in self.nodes]
+        self.place = np.array(own, dtype=np.int64)
+        """Of each node: the number of its leaf."""
+        self._set_entries(loading)
+        self._set_counts()
+
+    def _set_groups(self, leaf: dict[str, str]) -> list[tuple[Positions, int, float]]:
+        """Number the nodes and the names of the parts: (levels, name that they load, share of their
+        bytes). Groups of the same nodes load the same, and are looked at once."""
+        import numpy as np
+
+        self.group = np.zeros(len(self.levels), dtype=np.int64)
+        """Of each level: the number of its nodes."""
         plane = self._numbers.setdefault((ComponentKind.RAIL_PLANE, ()), 0)
         alike: dict[tuple[tuple[str, ...], str, int, bool], list[int]] = {}
-        for index, sample in enumerate(samples):
+        for index, sample in enumerate(level.sample for level in self.levels):
             key = sample.nodes, sample.collective, sample.ranks_per_node, sample.over_network
             alike.setdefault(key, []).append(index)
         leaves = len(set(leaf.values()))
@@ -140,25 +155,18 @@ class Columns:
             at = np.array(indices, dtype=np.int64)
             self.group[at] = groups.setdefault(nodes, len(groups))
             ends += ((at, self.nodes.setdefault(node, len(self.nodes))) for node in nodes)
-            for load in loads(samples[indices[0]], leaf, leaves):
+            for load in loads(self.levels[indices[0]].sample, leaf, leaves):
                 if load.part.rail is None:
                     name = load.part.kind, load.part.names
                     number = self._numbers.setdefault(name, len(self._numbers))
                     loading.append((at, number, load.share))
         self.pair = self.group + self.launch * len(groups)
         """Of each level: its launch and its nodes, of whatever rail."""
-        self._names = tuple(self._numbers)
-        self._parts: dict[int, Component] = {}
-        places: dict[str, int] = {}
-        own = [places.setdefault(leaf.get(node, ""), len(places)) for node in self.nodes]
-        self.place = np.array(own, dtype=np.int64)
-        """Of each node: the number of its leaf."""
         self.end_at = _joined([at for at, _ in ends])
         """Of each node of each level: the level."""
         numbers = np.array([node for _, node in ends], dtype=np.int64)
         self.end_node = np.repeat(numbers, [len(at) for at, _ in ends])
-        self._set_entries(loading)
-        self._set_counts()
+        return loading
 
     def _set_numbers(self, view: View) -> None:
         import numpy as np

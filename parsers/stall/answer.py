@@ -6,7 +6,7 @@ from __future__ import annotations
 import base64
 import binascii
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from busbw.errors import ReadError
 from busbw.model import FlightDump, RasReport
@@ -98,13 +98,16 @@ def read(
         queue_pairs_line_no=section("qps").line_no,
         stacks=stacks.parse(section("stacks").text),
         stacks_line_no=section("stacks").line_no,
-        hung_sections=tuple(
-            sorted(
-                name
-                for name, each in sections.items()
-                if each.timed_out or (name.startswith("ras") and _SILENT.search(each.text))
-            )
-        ),
+        hung_sections=_hung(sections),
+    )
+
+
+def _hung(sections: Mapping[str, SectionText]) -> tuple[str, ...]:
+    """Names of the sections that gave no answer in time, sorted."""
+    return tuple(
+        name
+        for name, each in sorted(sections.items())
+        if each.timed_out or (name.startswith("ras") and _SILENT.search(each.text))
     )
 
 
