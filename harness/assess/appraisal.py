@@ -7,7 +7,7 @@ import statistics
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from busbw.assess import expectation, gates, proof
+from busbw.assess import expectation, gates, proof, ungated
 from busbw.assess.expectation import Hardware, NodeHardware, Outlook
 from busbw.assess.launches import Launch, over_all_nodes
 from busbw.assess.proof import Proof
@@ -23,6 +23,7 @@ from busbw.parsers.findings.catalogue import filled
 from busbw.parsers.nccl_tests.groups import GroupSample
 from busbw.parsers.stats import findings as statistics_findings
 from busbw.parsers.stats.findings import Measured
+from busbw.playbook import Playbook
 from busbw.store.plan import RunPlan
 from busbw.store.run_directory import RunDir
 from busbw.units import format_bandwidth, format_size
@@ -64,7 +65,7 @@ def appraise(
     hardware = expectation.hardware_of(answers, nodes)
     demanded = expectation.as_demanded(hardware, plan.requirements)
     outlooks = _outlooks(plan, launches, demanded)
-    comparisons = gates.compare(
+    comparisons = compare(
         plan.playbook, launches, outcome, outlooks, accepted, emulated=plan.cluster.emulated
     )
     proven = _proofs(run, plan, launches, hardware) if len(nodes) > 1 else ()
@@ -90,6 +91,28 @@ def appraise(
             *verdict.sensitivity(samples, outcome),
         ),
     )
+
+
+def compare(
+    book: Playbook,
+    launches: tuple[Launch, ...],
+    outcome: BlameOutcome,
+    outlooks: Mapping[str, Outlook] | None = None,
+    accepted: tuple[ComparableRun, ...] = (),
+    *,
+    emulated: bool = False,
+) -> tuple[Comparison, ...]:
+    """Every gate, then every bandwidth case against physics and published figures, then what no
+    gate judges. `outlooks`: by case id; `accepted`: earlier runs of this profile that were
+    accepted."""
+    expected = outlooks or {}
+    least = ungated.EMULATED_SHARE if emulated else ungated.PAIRS_SHARE
+    comparisons = (
+        *gates.compare(book, launches, outcome, expected, accepted),
+        *ungated.levels(book, launches, expected),
+        *ungated.against_pairs(book, launches, outcome, accepted, least),
+    )
+    return (*comparisons, *ungated.compared_with_nothing(book, launches, comparisons))
 
 
 def _outlooks(

@@ -7,9 +7,10 @@ import dataclasses
 import statistics
 from collections import Counter
 
-from busbw.assess import gates
 from busbw.assess.appraisal import Appraisal
 from busbw.assess.launches import Launch, over_all_nodes
+from busbw.assess.raw import Raw
+from busbw.assess.series import series
 from busbw.checks import NodeAnswer, read_answer
 from busbw.model import (
     Acceptance,
@@ -36,11 +37,8 @@ REST = "rest-"
 
 
 def conclude(
-    plan: RunPlan,
+    raw: Raw,
     contract: Contract,
-    launches: tuple[Launch, ...],
-    node_answers: tuple[NodeAnswer, ...],
-    checks: tuple[CheckResult, ...],
     outcome: BlameOutcome,
     appraisal: Appraisal,
     run_verdict: Verdict,
@@ -48,6 +46,7 @@ def conclude(
 ) -> Acceptance:
     """The answer to the contract. `comparisons`: all of the run, which may have decided beside
     it."""
+    launches = raw.launches
     criteria = criteria_of(contract, launches, appraisal)
     whole = []
     for launch in over_all_nodes(launches):
@@ -64,10 +63,10 @@ def conclude(
             measured_nodes=nodes,
             verdict=run_verdict.status,
             run_problem=_run_problem(run_verdict, comparisons),
-            emulated=plan.cluster.emulated,
+            emulated=raw.plan.cluster.emulated,
             largest_bytes=max(sizes, default=None),
-            answers=answers(plan, launches, node_answers, checks, outcome, appraisal),
-            hardware=tuple(part for answer in node_answers for part in read_answer(parts, answer)),
+            answers=answers(raw.plan, launches, raw.answers, raw.checks, outcome, appraisal),
+            hardware=tuple(part for answer in raw.answers for part in read_answer(parts, answer)),
             suspects=suspects,
             without_suspects=without_suspects(contract, launches, criteria, appraisal),
         ),
@@ -148,7 +147,7 @@ def _times_us(term: Criterion, measured: tuple[Launch, ...]) -> tuple[float, ...
 
 def _busbw(term: Criterion, family: str, launches: tuple[Launch, ...]) -> tuple[float, ...]:
     """GB/s, one per launch."""
-    for each in gates.series(launches, family):
+    for each in series(launches, family):
         if each.size_bytes == term.size:
             return each.values
     return ()
@@ -257,8 +256,8 @@ def _topology(plan: RunPlan, launches: tuple[Launch, ...], outcome: BlameOutcome
         )
         return ProviderAnswer(question, text, measured=True)
     # One slow node slows every ring that it is in: what a fabric gives is seen without it.
-    rest = gates.series(launches, f"{REST}all-reduce")
-    whole = rest or gates.series(launches, "all-reduce")
+    rest = series(launches, f"{REST}all-reduce")
+    whole = rest or series(launches, "all-reduce")
     if whole and outcome.reference_gb_s and (rest or not outcome.blames):
         share, count = whole[-1].median_gb_s / outcome.reference_gb_s, len(whole[-1].nodes)
         ring = f"a ring over all {count} nodes"
@@ -323,7 +322,7 @@ def _results(launches: tuple[Launch, ...]) -> ProviderAnswer:
         if launch.artefact.case.purpose == "bandwidth"
         and launch.artefact.case.role is LaunchRole.PLAYBOOK
     ):
-        numbers = gates.series(launches, family)
+        numbers = series(launches, family)
         if numbers:
             shown = []
             for i in sorted({len(numbers) // 2, len(numbers) - 1}):

@@ -1,28 +1,23 @@
-"""What is said of each measured number: a gate of the playbook against its reference, and every
-case against physics and published runs.
+"""What the playbook's gates say of the measured numbers, each against its reference.
 
 References, in this order: the contract (judged beside every gate, `acceptance`), accepted runs of
-this cluster, peers in this run, published figures of the same regime, physics. The last two can
-show that something is wrong and never that it is right.
+this cluster, peers in this run, published figures of the same regime, physics.
 """
 
 from __future__ import annotations
 
-import math
 import statistics
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from busbw.assess.expectation import Outlook
-from busbw.assess.launches import Launch, over_all_nodes
-from busbw.model import BenchmarkCase, Comparison, Limit, Reference, Status
-from busbw.model.benchmark import LATENCY_UP_TO_BYTES
+from busbw.assess.launches import Launch
+from busbw.assess.series import Series, noise, series
+from busbw.model import Comparison, Limit, Reference, Status
 from busbw.model.history import ComparableRun
 from busbw.parsers.blame.blame import BlameOutcome
-from busbw.parsers.expect import judge
-from busbw.parsers.expect.baselines import LARGE_BYTES
 from busbw.parsers.expect.sensitivity import Watch
-from busbw.parsers.stats.spread import half_interval, same_size, variation
+from busbw.parsers.stats.spread import half_interval
 from busbw.playbook import Gate, Playbook
 from busbw.units import format_bandwidth, format_size
 
@@ -41,53 +36,15 @@ OWN_HISTORY_NOISE = 3.0
 % are no defect."""
 
 
-@dataclass(frozen=True, slots=True)
-class Series:
-    """One size of one case over all its launches."""
-
-    case: BenchmarkCase
-    size_bytes: int
-    values: tuple[float, ...]
-    """GB/s of out-of-place bus bandwidth, one per launch."""
-    nodes: tuple[str, ...]
-
-    @property
-    def median_gb_s(self) -> float:
-        """Over the launches."""
-        return statistics.median(self.values)
-
-    @property
-    def samples(self) -> int:
-        """Timed iterations behind the number."""
-        return len(self.values) * self.case.iterations * self.case.cycles
-
-
-def series(launches: tuple[Launch, ...], case_id: str) -> tuple[Series, ...]:
-    """Every size of a case over the launches that measured it on all nodes, by size; () = there is
-    no number."""
-    own = over_all_nodes(launches, case_id)
-    sizes = same_size(tuple(launch.results[-1] for launch in own))
-    return tuple(
-        Series(own[0].artefact.case, size, values, own[0].artefact.nodes) for size, values in sizes
-    )
-
-
 def compare(
     book: Playbook,
     launches: tuple[Launch, ...],
     outcome: BlameOutcome,
-    outlooks: Mapping[str, Outlook] | None = None,
-    accepted: tuple[ComparableRun, ...] = (),
-    *,
-    emulated: bool = False,
-) -> tuple[Comparison, ...]:
-    """One comparison per gate and size from the gate's first size on, then one per bandwidth case
-    against physics and published figures.
-
-    A gate whose case has no such size is UNKNOWN, never dropped. `outlooks`: by case id;
-    `accepted`: earlier runs of this profile that were accepted.
-    """
-    expected = outlooks or {}
+    outlooks: Mapping[str, Outlook],
+    accepted: tuple[ComparableRun, ...],
+) -> list[Comparison]:
+    """One comparison per gate and size from the gate's first size on. A gate whose case has no such
+    size is UNKNOWN, never dropped."""
     comparisons: list[Comparison] = []
     for gate in book.gates:
         if not any(launch.artefact.case.family == gate.case for launch in launches):
@@ -97,26 +54,24 @@ def compare(
             each for each in series(launches, gate.case) if each.size_bytes >= gate.sizes_from_bytes
         )
         if not numbers:
-            reference = Reference(
-                gate.reference, None, "nothing was measured that it could be compared with"
-            )
-            reason = "no size that the gate judges was measured"
-            comparisons.append(
-                Comparison(
-                    gate.case, gate.sizes_from_bytes, None, reference, None, Status.UNKNOWN, reason
-                )
-            )
-        outlook = expected.get(gate.case)
+            comparisons.append(_without_number(gate))
+        outlook = outlooks.get(gate.case)
         for each in numbers:
             reference = _reference(gate, each, outcome, outlook, accepted)
             scatter = noise(launches, gate.case, each.size_bytes)
             least = least_ratio(gate, reference, scatter)
-            comparisons.append(_judge(gate, each, reference, least, outlook, scatter))
-    comparisons += _levels(book, launches, expected)
-    gated = frozenset(gate.case for gate in book.gates if gate.required)
-    least = EMULATED_SHARE if emulated else PAIRS_SHARE
-    comparisons += _against_pairs(book, launches, outcome, accepted, gated, least)
-    return (*comparisons, *_compared_with_nothing(book, launches, tuple(comparisons)))
+            comparisons.append(judge(gate, each, reference, least, outlook, scatter))
+    return comparisons
+
+
+def _without_number(gate: Gate) -> Comparison:
+    reference = Reference(
+        gate.reference, None, "nothing was measured that it could be compared with"
+    )
+    reason = "no size that the gate judges was measured"
+    return Comparison(
+        gate.case, gate.sizes_from_bytes, None, reference, None, Status.UNKNOWN, reason
+    )
 
 
 def _reference(
@@ -129,7 +84,7 @@ def _reference(
     if gate.minimum_busbw_gb_s is not None:
         source = f"at least {format_bandwidth(gate.minimum_busbw_gb_s)}, given by the playbook"
         return Reference("playbook", gate.minimum_busbw_gb_s, source)
-    own = _own_history(measured, accepted)
+    own = own_history(measured, accepted)
     peers = Reference(
         "peers",
         outcome.reference_gb_s,
@@ -155,7 +110,7 @@ def _reference(
     )
 
 
-def _own_history(measured: Series, accepted: tuple[ComparableRun, ...]) -> Reference | None:
+def own_history(measured: Series, accepted: tuple[ComparableRun, ...]) -> Reference | None:
     """What accepted runs over the same nodes gave for the same case and size; None = none did."""
     values = [
         statistics.median(number.busbw_gb_s)
@@ -175,7 +130,7 @@ def _own_history(measured: Series, accepted: tuple[ComparableRun, ...]) -> Refer
     )
 
 
-def _judge(
+def judge(
     gate: Gate,
     measured: Series,
     reference: Reference,
@@ -183,7 +138,8 @@ def _judge(
     outlook: Outlook | None,
     scatter: float = 0.0,
 ) -> Comparison:
-    """`scatter`: of the launches, a share; it says why `least` is less than usual."""
+    """A number against its reference, of which the share `least` is wanted. `scatter`: of the
+    launches, a share; it says why `least` is less than usual."""
     limit = None if outlook is None else outlook.limit
     no_ratio = _without_ratio(gate, measured, limit)
     if no_ratio is not None:
@@ -193,7 +149,7 @@ def _judge(
     else:
         ratio = measured.median_gb_s / reference.busbw_gb_s
         status, reason = _by_ratio(measured, reference, ratio, least, scatter)
-    comparison = _comparison(measured, reference, ratio, status, reason, limit)
+    comparison = comparison_with(measured, reference, ratio, status, reason, limit)
     if reference.busbw_gb_s is None:
         return comparison
     wanted_gb_s = least * reference.busbw_gb_s
@@ -278,7 +234,7 @@ def _too_much(measured: Series, limit: Limit) -> str:
     )
 
 
-def _comparison(
+def comparison_with(
     measured: Series,
     reference: Reference,
     ratio: float | None,
@@ -286,6 +242,7 @@ def _comparison(
     reason: str,
     limit: Limit | None,
 ) -> Comparison:
+    """A number beside its reference, as it was judged."""
     return Comparison(
         case_id=measured.case.family,
         size_bytes=measured.size_bytes,
@@ -299,168 +256,6 @@ def _comparison(
         launches=len(measured.values),
         half_interval_gb_s=half_interval(measured.values),
     )
-
-
-SIZE_CLASSES = (LATENCY_UP_TO_BYTES, LARGE_BYTES - 1, math.inf)
-"""Where each class of sizes ends: latency, in between, bandwidth."""
-
-
-def largest_of_classes(numbers: tuple[Series, ...]) -> tuple[Series, ...]:
-    """The largest size of each class that was measured, by size."""
-    largest = []
-    low = 0.0
-    for high in SIZE_CLASSES:
-        largest += [each for each in numbers if low < each.size_bytes <= high][-1:]
-        low = high
-    return tuple(largest)
-
-
-def _levels(
-    book: Playbook, launches: tuple[Launch, ...], outlooks: Mapping[str, Outlook]
-) -> list[Comparison]:
-    """Each bandwidth case, per class of sizes, against the limit and what tuned systems reach: FAIL
-    and WARN count, everything else is shown.
-
-    Below the large sizes what to expect comes from the curves of a few systems, some with other
-    GPUs: there the worst it can say is WARN."""
-    comparisons = []
-    for case in book.cases:
-        outlook = outlooks.get(case.id)
-        if case.purpose != "bandwidth" or case.repeats:
-            continue
-        if outlook is None or outlook.expectation is None:
-            continue
-        for each in largest_of_classes(series(launches, case.id)):
-            judged = judge.judge(
-                each.median_gb_s,
-                each.size_bytes,
-                outlook.expectation,
-                outlook.published,
-                outlook.curves,
-                algorithm=None,
-            )
-            reference = judged.reference
-            status = judged.status
-            if status not in (Status.FAIL, Status.WARN):
-                # Within published figures, or without any: no reason to fail, and none to pass.
-                status = Status.SKIPPED
-            elif each.size_bytes < LARGE_BYTES and reference.kind != "physics":
-                status = Status.WARN
-            comparisons.append(
-                _comparison(each, reference, judged.ratio, status, judged.reason, outlook.limit)
-            )
-    return comparisons
-
-
-def _against_pairs(
-    book: Playbook,
-    launches: tuple[Launch, ...],
-    outcome: BlameOutcome,
-    accepted: tuple[ComparableRun, ...],
-    gated: frozenset[str],
-    pairs_share: float,
-) -> list[Comparison]:
-    """Each required bandwidth case without a gate, at its largest size, against accepted runs, else
-    against what the pairs of this run say that it can be."""
-    comparisons = []
-    for case in book.cases:
-        numbers = series(launches, case.id)
-        if case.id in gated or not _must_compare(case) or not numbers:
-            continue
-        measured = numbers[-1]
-        own = _own_history(measured, accepted)
-        if own is not None:
-            gate = Gate(case.id, 0, "accepted-run", minimum_ratio=1 - OWN_HISTORY_LOSS)
-            scatter = noise(launches, case.id, measured.size_bytes)
-            comparisons.append(_judge(gate, measured, own, least_ratio(gate, own, scatter), None))
-            continue
-        reference = _of_pairs(measured, launches, outcome)
-        if reference is not None:
-            gate = Gate(case.id, 0, "peers", minimum_ratio=pairs_share)
-            comparisons.append(_judge(gate, measured, reference, pairs_share, None))
-    return comparisons
-
-
-PAIRS_SHARE = 0.4
-"""The least share of what the pairs allow. Healthy collectives reach 60 to 95 % of it; the rest is
-room for small messages, hashing of flows and busy hosts."""
-EMULATED_SHARE = 0.1
-"""The same in a lab, whose nodes share the CPUs of one machine: all of them together are slower
-than two."""
-
-
-def _must_compare(case: BenchmarkCase) -> bool:
-    return case.required and case.purpose == "bandwidth" and not case.repeats
-
-
-def _of_pairs(
-    measured: Series, launches: tuple[Launch, ...], outcome: BlameOutcome
-) -> Reference | None:
-    """What a collective can do over nodes of which two give so much in a ring; None = no pair was
-    measured, or nothing follows for this collective."""
-    pair_gb_s, nodes = outcome.reference_gb_s, len(measured.nodes)
-    ranks = next(
-        (
-            launch.artefact.ranks_per_node
-            for launch in launches
-            if launch.artefact.case.family == measured.case.family
-        ),
-        None,
-    )
-    if pair_gb_s is None or ranks is None or nodes < 2:
-        return None
-    share = share_of_ring(measured.case.collective.value, nodes, ranks)
-    if share is None:
-        return None
-    source = (
-        f"what {measured.case.collective.value} can be where a pair of nodes gives"
-        f" {format_bandwidth(pair_gb_s)} in a ring"
-    )
-    return Reference("peers", pair_gb_s * share, source)
-
-
-def share_of_ring(collective: str, nodes: int, ranks_per_node: int) -> float | None:
-    """busbw of a collective over the busbw of a ring all_reduce, where the nodes' links bind both;
-    None = it is not known.
-
-    A ring sends busbw bytes a second out of every node. Alltoall sends `ranks_per_node` buffers, of
-    which (nodes - 1) / nodes leave the node; sendrecv sends one rank's buffer out of a node, over
-    one of its rails; a gather or scatter passes the root's own links.
-
-    >>> share_of_ring("all_gather", 4, 8), round(share_of_ring("alltoall", 4, 8), 3)
-    (1.0, 0.161)
-    >>> share_of_ring("sendrecv", 4, 8)
-    0.125
-    """
-    if collective in ("all_reduce", "all_gather", "reduce_scatter", "broadcast", "reduce"):
-        return 1.0
-    ranks = nodes * ranks_per_node
-    if collective in ("alltoall", "alltoallv"):
-        return nodes / (ranks_per_node * (nodes - 1)) * (ranks - 1) / ranks
-    if collective in ("sendrecv", "gather", "scatter", "hypercube"):
-        return 1 / ranks_per_node
-    return None
-
-
-def _compared_with_nothing(
-    book: Playbook, launches: tuple[Launch, ...], comparisons: tuple[Comparison, ...]
-) -> tuple[Comparison, ...]:
-    """A required bandwidth case that nothing at all judges is UNKNOWN: a number beside nothing
-    never passes."""
-    judged = {each.case_id for each in comparisons if each.status is not Status.SKIPPED}
-    if book.contract is not None:
-        judged |= {criterion.case for criterion in book.contract.criteria}
-    none = Reference(
-        "none", None, "no gate, accepted run, pair of nodes or expected figure fits it"
-    )
-    unjudged = []
-    for case in book.cases:
-        numbers = series(launches, case.id)
-        if _must_compare(case) and case.id not in judged and numbers:
-            unjudged.append(
-                _comparison(numbers[-1], none, None, Status.UNKNOWN, "compared with nothing", None)
-            )
-    return tuple(unjudged)
 
 
 def watches(
@@ -494,23 +289,3 @@ def watches(
             Watch(name, margin, scatter, outlook.expectation if outlook is not None else None)
         )
     return tuple(gate_watches)
-
-
-ASSUMED_NOISE = 0.05
-"""Run-to-run differences of healthy nodes on shared fabrics reach 5 to 10 %: taken where a run does
-not tell its own."""
-
-
-def noise(launches: tuple[Launch, ...], case_id: str, size_bytes: int) -> float:
-    """How uncertain a number is, as a share of it: the variation of three launches or more, else
-    that of the iterations of survey groups.
-
-    A launch's own iterations say nothing of the next launch, so that without either `ASSUMED_NOISE`
-    is taken."""
-    values = next(
-        (each.values for each in series(launches, case_id) if each.size_bytes == size_bytes), ()
-    )
-    if len(values) >= 3:
-        return variation(values) or 0.0
-    spreads = [sample.spread for launch in launches for sample in launch.samples]
-    return statistics.median(spreads) if spreads else ASSUMED_NOISE

@@ -176,15 +176,12 @@ def _headline(raw: Raw, judged: _Judged, interleaved: Concluded, decided: verdic
 
 def _accepted(raw: Raw, judged: _Judged, decided: verdict.Verdict) -> Acceptance | None:
     """What the contract comes to; None = there is none."""
-    plan = raw.plan
-    if plan.playbook.contract is None:
+    asked = raw.plan.playbook.contract
+    if asked is None:
         return None
     return acceptance.conclude(
-        plan,
-        plan.playbook.contract,
-        raw.launches,
-        raw.answers,
-        raw.checks,
+        raw,
+        asked,
         judged.outcome,
         judged.appraised,
         decided,

@@ -275,7 +275,7 @@ def judged(name: str, fault: str, rng: random.Random, *, proven: bool) -> Judged
         traffic(name, fault, bad) if proven else (),
         "raw/cases/proof/stdout.txt",
     )
-    comparisons = gates.compare(book(), made, outcome, outlooks)
+    comparisons = appraisal.compare(book(), made, outcome, outlooks)
     decided = verdict.decide(
         (),
         tuple(each.outcome for each in made),

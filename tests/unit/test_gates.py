@@ -11,8 +11,9 @@ from types import SimpleNamespace
 import pytest
 from scripts import loaded
 
-from busbw.assess import appraisal, gates, proof
+from busbw.assess import appraisal, proof, ungated
 from busbw.assess.expectation import NodeHardware, hardware_of, outlook
+from busbw.assess.series import Series
 from busbw.checks import NodeAnswer, SectionOutput
 from busbw.fabrics.profile import MustSee
 from busbw.model import (
@@ -62,7 +63,7 @@ def launches(*busbw: float, case: BenchmarkCase = CASE) -> tuple[object, ...]:
 def compared(
     gate: Gate, *busbw: float, outcome: BlameOutcome = PEERS, **more: object
 ) -> Comparison:
-    return gates.compare(book(gate), launches(*busbw), outcome, **more)[0]  # type: ignore[arg-type]  # composed by the simulation
+    return appraisal.compare(book(gate), launches(*busbw), outcome, **more)[0]  # type: ignore[arg-type]  # composed by the simulation
 
 
 BEST = Gate("all-reduce", 0, "best", minimum_ratio=0.8)
@@ -91,7 +92,7 @@ def test_one_slow_launch_of_three_is_a_note_beside_a_pass_and_two_fail() -> None
 
     def judged(*busbw: float) -> tuple[Status, int, list[tuple[str, bool]]]:
         own = launches(*busbw)
-        numbers = gates.compare(book(BEST), own, PEERS)  # type: ignore[arg-type]  # composed by the simulation
+        numbers = appraisal.compare(book(BEST), own, PEERS)  # type: ignore[arg-type]  # composed by the simulation
         notes = appraisal._slow_launches(plan, own, numbers)  # type: ignore[arg-type]
         first = numbers[0]
         return first.status, first.launches_below, [(each.id, each.required) for each in notes]
@@ -186,18 +187,18 @@ def test_above_physics_is_an_error_of_the_description_even_where_peers_agree() -
 def test_too_few_samples_or_no_reference_is_unknown(
     gate: Gate, case: BenchmarkCase, reason: str
 ) -> None:
-    (gate_result,) = gates.compare(book(gate, cases=(case,)), launches(375.0, case=case), PEERS)  # type: ignore[arg-type]  # as above
+    (gate_result,) = appraisal.compare(book(gate, cases=(case,)), launches(375.0, case=case), PEERS)  # type: ignore[arg-type]  # as above
     assert (gate_result.status, gate_result.reason) == (Status.UNKNOWN, reason)
 
 
 def test_a_number_that_nothing_judges_never_passes() -> None:
-    (gate_result,) = gates.compare(book(), launches(375.0), NO_PEERS)  # type: ignore[arg-type]  # as above
+    (gate_result,) = appraisal.compare(book(), launches(375.0), NO_PEERS)  # type: ignore[arg-type]  # as above
     assert (gate_result.status, gate_result.reason) == (Status.UNKNOWN, "compared with nothing")
 
 
 def test_a_launch_that_broke_is_not_reported_as_compared_with_nothing_besides() -> None:
     (launch,) = launches(375.0)
-    compared = gates.compare(book(), (launch,), NO_PEERS)  # type: ignore[arg-type]  # as above
+    compared = appraisal.compare(book(), (launch,), NO_PEERS)  # type: ignore[arg-type]  # as above
     (finding,) = appraisal.compared_with_nothing((launch,), compared)  # type: ignore[arg-type]  # as above
     assert finding.id == "not-compared"
     died = Finding("dead-process", Status.UNKNOWN, "a rank died", ("n2",), ())
@@ -214,8 +215,8 @@ def test_a_launch_that_broke_is_not_reported_as_compared_with_nothing_besides() 
 def test_the_level_is_shown_beside_the_gate_and_counts_only_where_it_is_bad() -> None:
     known = {"all-reduce": SIM.outlook("infiniband")}
     slow = dataclasses.replace(PEERS, reference_gb_s=150.0)
-    everywhere = gates.compare(book(BEST), launches(148.0), slow, known)  # type: ignore[arg-type]  # as above
-    fine = gates.compare(book(BEST), launches(375.0), PEERS, known)  # type: ignore[arg-type]  # as above
+    everywhere = appraisal.compare(book(BEST), launches(148.0), slow, known)  # type: ignore[arg-type]  # as above
+    fine = appraisal.compare(book(BEST), launches(375.0), PEERS, known)  # type: ignore[arg-type]  # as above
     assert [each.status for each in everywhere] == [
         Status.PASS,
         Status.FAIL,
@@ -225,15 +226,15 @@ def test_the_level_is_shown_beside_the_gate_and_counts_only_where_it_is_bad() ->
 
 def test_each_class_of_sizes_is_represented_by_its_largest_and_small_ones_warn_at_worst() -> None:
     sizes = (8, 64 << 10, 128 << 10, 256 << 20, GIB, 8 * GIB)
-    numbers = tuple(gates.Series(CASE, size, (1.0,), SIM.NODES) for size in sizes)
-    assert [each.size_bytes for each in gates.largest_of_classes(numbers)] == [
+    numbers = tuple(Series(CASE, size, (1.0,), SIM.NODES) for size in sizes)
+    assert [each.size_bytes for each in ungated.largest_of_classes(numbers)] == [
         64 << 10,
         256 << 20,
         8 * GIB,
     ]
     case = dataclasses.replace(CASE, sizes=Sizes(256 << 20, 256 << 20))
     known = {"all-reduce": SIM.outlook("infiniband")}
-    level, *_ = gates.compare(book(cases=(case,)), launches(20.0, case=case), PEERS, known)  # type: ignore[arg-type]  # as above
+    level, *_ = appraisal.compare(book(cases=(case,)), launches(20.0, case=case), PEERS, known)  # type: ignore[arg-type]  # as above
     assert (level.status, level.size_bytes) == (Status.WARN, 256 << 20)
     assert level.reason.endswith("something is broken")
 
