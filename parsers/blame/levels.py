@@ -22,6 +22,7 @@ from busbw.parsers.blame.constants import (
     DRIFT,
     FEWEST_GROUPS,
     FEWEST_PEERS,
+    LEAST_LOSS,
     LIKE_SETS,
 )
 from busbw.parsers.blame.noise import (
@@ -298,7 +299,7 @@ def _across_leaves(
         alike.setdefault(count, []).append(launched)
     for likes in alike.values():
         overall = good_level(ratio[i] / expected[i] for launched in likes for i in launched)
-        if only and not blind and overall < 1 - DISTANCE:
+        if only and not blind and overall < 1 - LEAST_LOSS:
             continue
         for launched in likes:
             level = overall

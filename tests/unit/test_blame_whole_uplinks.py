@@ -92,3 +92,26 @@ def test_two_rails_that_lose_different_shares_stay_suspected(seed: int) -> None:
     suspected = {doubt.account.part.label for doubt in outcome.open}
     assert outcome.blames == ()
     assert suspected == {"uplinks of leaf-b, rail 1", "uplinks of leaf-b, rail 6"}
+
+
+@pytest.mark.parametrize(
+    ("left", "expected"),
+    [(0.89, ["uplinks between leaf-x and leaf-y"]), (0.97, [])],
+    ids=["a ninth less than stated", "as stated, by a longer way"],
+)
+def test_what_is_stated_is_expected_of_uplinks_between_two_leaves(
+    left: float, expected: list[str]
+) -> None:
+    """Adaptive routing takes a cable of nine from all that cross alike: only the design tells."""
+    leaf_of = tuple((n, "leaf-x" if n[1] in "ab" else "leaf-y") for n, _ in FOUR.leaf_of)
+    dice, leaf, samples = random.Random(1), dict(leaf_of), []
+    for name, pairs in ROUNDS:
+        for pair in pairs:
+            share = left if leaf[pair[0]] != leaf[pair[1]] else 1.0
+            for rail in range(8):
+                values = tuple(48 * share * dice.gauss(1, 0.01) for _ in range(20))
+                artefact = f"raw/cases/{name}/result.json"
+                samples.append(GroupSample(pair, 1 << 30, values, artefact, launch=name, rail=rail))
+    stated = (("leaf-x", 1.0), ("leaf-y", 1.0))
+    outcome = blame.solve(tuple(samples), Fabric(leaf_of, oversubscription=stated))
+    assert [each.component.label for each in outcome.blames] == expected
