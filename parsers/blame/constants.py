@@ -21,8 +21,8 @@ FEWEST_PEERS = 4
 FEWEST_RAILS = 4
 """Of a pair, from which on most of them are good ones. Source: assumption."""
 DISTANCE = 0.15
-"""Loss of groups between two leaves, against those inside, that is put down to the way being longer.
-Source: assumption."""
+"""Loss of groups between two leaves, against those inside, that is put down to the way being longer,
+where no design is stated. Source: assumption."""
 DRIFT = 0.1
 """Loss of all groups of a launch, against those of other launches, that is put down to the launch.
 Source: assumption."""
