@@ -225,7 +225,7 @@ def _or_routes(doubt: Suspicion) -> str:
     """What slows the groups over uplinks as a bad cable does, in any number of launches."""
     if doubt.account.part.kind not in _UPLINKS:
         return ""
-    return "; flows that share a cable, or other jobs on it, look like a bad one"
+    return ", by a bad cable, flows that share one, or other jobs on it"
 
 
 def _counters(doubts: list[Suspicion]) -> tuple[str, ...]:

@@ -67,6 +67,7 @@ BENCHES: dict[str, Small] = {
     "history.py": Small("200"),
     "hostile.py": Small("--gigabytes 0.005"),
     "independent_fleets.py": Small("--kinds healthy,nic --faulty 1 --healthy 1"),
+    "independent_ceiling.py": Small("{scratch}/journal --base 1"),
     "independent_oracle.py": Small("{scratch}/journal --base 1"),
     "judge.py": Small("16"),
     "keys.py": Small("--operations 40 --runs 2 --nodes 2"),

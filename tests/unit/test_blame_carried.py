@@ -107,6 +107,6 @@ def test_suspected_uplinks_say_what_looks_like_them_and_which_counters_settle_it
     account = Account(part, 0.5, 0.5, 9.0, 9.0, (0,), (), (0,))
     outcome = replace(blame.solve(()), open=(Suspicion(account, ()),), levels=(level,))
     (finding,) = open_suspicions(outcome, {"raw/x.json"})
-    assert "flows that share a cable, or other jobs on it, look like a bad one" in finding.title
+    assert finding.title.endswith(", by a bad cable, flows that share one, or other jobs on it")
     first = finding.would_settle[0]
     assert first.startswith("perfquery -x LID PORT   # of each uplink of leaf-a and leaf-b")

@@ -181,8 +181,9 @@ def test_what_static_routing_does_beside_a_bad_part_names_nothing_else(
     ],
 )
 def test_a_rail_that_is_slow_across_leaves_alone_is_suspected_beside_a_cable(
-    index: int, base: int, rail: str, says: bool
+    index: int, base: int, rail: str, says: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(findings, "SHOWN", 99)
     outcome = BENCH.Survey(BENCH.case("8x4", "cable", index, base)).run()
     artefacts = {level.sample.artefact for level in outcome.levels}
     (finding,) = findings.open_suspicions(outcome, artefacts)
