@@ -38,6 +38,7 @@ _NOTICE = Pattern(
     "notice",
     r"deprecat|\bFutureWarning|\bUserWarning|\(ignored\)|\bignor(?:e|ed|ing)\b"
     r"|\bfall(?:ing)?[ -]?back\b|\busing (?:the )?(?:latest )?(?:default|internal|built-?in|loopback|cached)|\boptional\b"
+    r"|\bwill (?:proceed|continue) with"
     r"|unused (?:environment )?variable|(?-i:\bWarning: )|Permanently added|\bwill (?:retry\b|fail if\b)"
     r"|\btrying (?:again|next|the next|another|a different|port)\b"
     r"|couldn't open config directory|no plugin found|Plugin: (?:Could not|Failed to) find"

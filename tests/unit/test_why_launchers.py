@@ -249,3 +249,28 @@ def test_a_help_block_that_lacks_a_border_or_stands_behind_many_does_not_pass(
 )
 def test_a_help_block_that_ended_nothing_is_no_failure(text: str, tmp_path: Path) -> None:
     assert ask(tmp_path, text) == 0
+
+
+def test_what_a_launcher_goes_on_without_is_no_cause(first_cause) -> None:
+    text = (
+        "[WARNING] [runner.py:232:fetch_hostfile] Unable to find hostfile, will proceed with"
+        " training with local resources only.\n"
+        "RuntimeError: Unable to proceed, no GPU resources available\n"
+        "NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver.\n"
+    )
+    assert first_cause(text)[0] == "gpu-driver-not-visible"
+
+
+def test_a_kernel_that_locked_up_and_panicked_stopped(first_cause) -> None:
+    line = "2026-07-04T02:47:0{}.5+00:00 gpu-36 kernel: {}\n"
+    locked = line.format(6, "watchdog: Watchdog detected hard LOCKUP on cpu 44")
+    panic = line.format(8, "Kernel panic - not syncing: Hard LOCKUP")
+    assert first_cause(locked + panic) == ("node-rebooted", "gpu-36")
+
+
+def test_what_the_program_says_stands_before_what_its_launcher_reports(first_cause) -> None:
+    said = "[ERROR] The number of requested GPUs (8) is greater than the number of GPUs available (4) on node (c0107)\n"
+    assert first_cause(said * 3 + EXIT_132.replace("132", "3")) == (
+        "invalid-device-ordinal",
+        "c0107",
+    )
