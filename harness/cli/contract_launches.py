@@ -172,16 +172,13 @@ _TIMING = (
 def _timing(tables: Sequence[BenchmarkResult]) -> str:
     parts = []
     for name, keys in _TIMING:
-        values = {RunFacts(config=table.config).number(*keys) for table in tables} - {None}
+        numbers = (RunFacts(config=table.config).number(*keys) for table in tables)
+        values = {number for number in numbers if number is not None}
         if len(values) > 1:
-            parts.append(f"{name} {', '.join(map(str, sorted(filter(_is_known, values))))}")
+            parts.append(f"{name} {', '.join(map(str, sorted(values)))}")
     cold = sum(map(is_cold, tables))
     if cold:
         parts.append(f"no warm-up (-w 0) in {counted(cold, 'table')}, which makes them slower")
     return (
         f"timed in several ways: {'; '.join(parts)}" if len(parts) > bool(cold) else "".join(parts)
     )
-
-
-def _is_known(value: int | None) -> bool:
-    return value is not None
