@@ -14,6 +14,7 @@ import zipfile
 import zlib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from tarfile import InvalidHeaderError, ReadError  # type: ignore[attr-defined]  # of no stub
 from typing import IO
 
 MOST_BYTES = 256 << 20
@@ -78,7 +79,7 @@ def of_tar(chunks: Iterable[bytes]) -> Archive:
     collected = _Collected([], [])
     problem = ""
     try:
-        with tarfile.open(fileobj=stream, mode="r|") as archive:
+        with tarfile.open(fileobj=stream, mode="r|", tarinfo=_Entry) as archive:
             for entry in archive:
                 if entry.isdir() or _is_hidden(entry.name):
                     continue
@@ -93,6 +94,18 @@ def of_tar(chunks: Iterable[bytes]) -> Archive:
     if not problem and not stream.ends_as_tar():
         problem = _CUT
     return collected.archive(problem)
+
+
+class _Entry(tarfile.TarInfo):
+    """A header of which damage is an error: behind the first one, tarfile takes it for the end."""
+
+    @classmethod
+    def fromtarfile(cls, tarfile: tarfile.TarFile) -> tarfile.TarInfo:
+        """Raises ReadError where the header is none."""
+        try:
+            return super().fromtarfile(tarfile)
+        except InvalidHeaderError as error:
+            raise ReadError(str(error)) from error
 
 
 def of_zip(file: IO[bytes]) -> Archive:

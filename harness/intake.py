@@ -44,6 +44,8 @@ MOST_FILES = 100_000
 _SPOOL_BYTES = 64 << 20
 _HOLE_BEGINS = b"\0" * 64
 _HOLE = re.compile(rb"\0{64,}")
+_TEXT_BYTES = 4096
+"""Enough to tell text from other data."""
 _MOST_HOLE = 256 << 20
 """Bytes: read in less than a second. A file of nothing but NULs may have any size."""
 _CONTROLS = bytes((*range(1, 9), *range(14, 27)))
@@ -134,7 +136,9 @@ class Reading:
             self.problem = self._whole.problem
             return
         head, chunks = _peek(self.plain())
-        yield from unwrapped(self._lines(_utf8(head, chunks)), self._line_of)
+        text = _utf8(head, chunks)
+        whole = text if is_binary(head[:_TEXT_BYTES]) else self._without_holes(text)
+        yield from unwrapped(self._lines(whole), self._line_of)
 
     def plain(self) -> Iterator[bytes]:
         """The chunks without compression, and otherwise as they are."""
@@ -147,6 +151,17 @@ class Reading:
                     break
                 chunks = self._expanded(kind, chunks)
             yield from self._limited(chunks)
+
+    def _without_holes(self, chunks: Iterable[bytes]) -> Iterator[bytes]:
+        """The chunks; where NULs stand in them, `problem` says so. Before the first byte they show a
+        file that was emptied while a job went on writing it: what follows is all that there is."""
+        is_begun = False
+        for chunk in chunks:
+            text = chunk if is_begun else chunk.lstrip(b"\0")
+            is_begun = is_begun or bool(text)
+            if _HOLE_BEGINS in text and not self.problem:
+                self.problem = "a row of NULs in the middle: a part of the text was never written"
+            yield chunk
 
     def _lines(self, chunks: Iterable[bytes]) -> Iterator[bytes]:
         """The chunks; of a store's export, which is one JSON document, the lines in it."""

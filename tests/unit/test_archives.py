@@ -174,3 +174,16 @@ def test_an_archive_on_standard_input_is_opened(form: str, monkeypatch: pytest.M
     sources = intake.expand(["-"])
     assert [source.name for source in sources] == ["-/node1/rank0.log", "-/node2/rank1.log"]
     assert [b"".join(source.open()) for source in sources] == [TABLE, WRONG]
+
+
+@pytest.mark.parametrize("command", ["read", "why"])
+def test_a_damaged_header_behind_the_first_file_is_no_end(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], command: str
+) -> None:
+    data = bytearray(tar({"good.txt": TABLE, "other.txt": TABLE}))
+    at = 512 + -(-len(TABLE) // 512) * 512
+    assert data[at : at + 9] == b"other.txt"
+    data[at + 148 : at + 156] = b"99999999"
+    path = _written(tmp_path / "logs.tar", bytes(data))
+    assert cli.main([command, str(path)]) == 3
+    assert "the archive is damaged or truncated" in "".join(capsys.readouterr())

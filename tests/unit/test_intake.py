@@ -217,6 +217,25 @@ def test_a_log_that_was_emptied_while_it_was_written_is_text(tmp_path: Path) -> 
     assert not intake.is_binary(head)
 
 
+@pytest.mark.parametrize("behind", [TEXT, b""], ids=["in the middle", "at the end"])
+def test_nuls_in_a_text_are_a_part_that_was_never_written(tmp_path: Path, behind: bytes) -> None:
+    (source,) = intake.expand([str(_kept(tmp_path, TEXT + b"\0" * 300 + behind))])
+    reading = source.open()
+    assert b"".join(reading).startswith(TEXT)
+    assert reading.problem == "a row of NULs in the middle: a part of the text was never written"
+    # Before the first byte they are a file that was emptied while a job went on writing it.
+    (source,) = intake.expand([str(_kept(tmp_path, b"\0" * 3_000_000 + TEXT))])
+    reading = source.open()
+    assert b"".join(reading).endswith(TEXT)
+    assert reading.problem == ""
+
+
+def _kept(folder: Path, data: bytes) -> Path:
+    path = folder / "log.txt"
+    path.write_bytes(data)
+    return path
+
+
 def test_a_file_of_60_gb_of_nothing_is_not_read_to_its_end(tmp_path: Path) -> None:
     path = tmp_path / "log"
     with path.open("wb") as file:
