@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from busbw.parsers.tools import Tool
 
@@ -25,6 +25,8 @@ overlaps."""
 _BEGIN_OF_ROW = re.compile(r"[ \t]*\d")
 _NUMBER = re.compile(r"\d{1,19}(?:\.\d{1,9})?")
 _DEFECTS = "defects"
+_IMB_HEAD = "Intel(R) MPI Benchmarks"
+_IMB_END = "All processes entering MPI_Finalize"
 _MOST_BLANK = 2
 """Blank lines between rows; behind more the table has ended."""
 
@@ -56,6 +58,8 @@ class CollectiveTimes:
     rows: tuple[CollectiveTime, ...]
     torn: str = ""
     """The first row that lacks a value, or has what is no number."""
+    lacks_end: bool = False
+    """The last table of a text with IMB's head and without its last line."""
 
 
 def parse(text: str) -> tuple[CollectiveTimes, ...]:
@@ -74,6 +78,8 @@ def parse(text: str) -> tuple[CollectiveTimes, ...]:
         names = list(_NAME.finditer(text, max(0, head.start() - 2000), head.start()))
         rows, torn = _rows(text[head.end() : head.end() + 100_000].split("\n")[1:], head[0].split())
         tables.append(CollectiveTimes(names[-1][1] if names else None, tuple(rows), torn))
+    if tables and _IMB_HEAD in text and _IMB_END not in text:
+        tables[-1] = replace(tables[-1], lacks_end=True)
     return tuple(tables)
 
 
@@ -132,6 +138,8 @@ def _errors(times: CollectiveTimes) -> Iterator[str]:
 
 def _gaps(times: CollectiveTimes) -> Iterator[str]:
     name = times.collective or "collective not named"
+    if times.lacks_end:
+        yield f"{name}: the last line of IMB is missing (All processes entering MPI_Finalize)"
     if times.torn:
         yield f"{name}: a row is torn, or has other than numbers: {times.torn!r}"
     elif not times.rows:

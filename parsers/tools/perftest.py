@@ -8,7 +8,7 @@ is none (src/perftest_parameters.h of July 2026).
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import NamedTuple
@@ -143,6 +143,8 @@ def parse(text: str) -> Perftest | None:
         problem = f"a row of results is torn, or has other than numbers: {torn[0]!r}"
     elif not bandwidth and not latency:
         problem = _NO_ROW
+    elif contradiction := _contradiction(bandwidth):
+        problem = contradiction
     elif unchecked := _NOT_VALIDATED.search(text):
         problem = unchecked[1].strip()
     return Perftest(
@@ -182,6 +184,8 @@ def _documents(text: str) -> Iterator[Perftest]:
             problem = "no result with its size: only an average, or no number"
         elif bandwidth is not None and not bandwidth.average_gbit_s:
             problem = f"a bandwidth of 0 for {bandwidth.size_bytes} bytes: nothing was measured"
+        elif bandwidth is not None:
+            problem = _contradiction((bandwidth,))
         yield Perftest(
             operation=operation[0].lower() if operation else None,
             device=text_of(about, "Device"),
@@ -305,6 +309,31 @@ def _bandwidth(text: str, head: re.Match[str]) -> tuple[BandwidthRow, ...]:
             )
         )
     return tuple(rows)
+
+
+_APART = 0.05
+"""How far an average may be from the messages times their size: both are of one time, and rounded."""
+
+
+def _contradiction(rows: Iterable[BandwidthRow]) -> str:
+    """A bandwidth that its own message rate does not give, or one below zero; empty = there is none."""
+    for row in rows:
+        if row.average_gbit_s < 0:
+            return f"a bandwidth of {row.average_gbit_s:g} Gb/s for {row.size_bytes} bytes is none"
+        if row.message_rate_mpps is None:
+            continue
+        carried = row.message_rate_mpps * row.size_bytes * 8e-3
+        rounded = _ROUNDED_GBIT_S + row.size_bytes * 8e-9
+        if abs(carried - row.average_gbit_s) > _APART * carried + rounded:
+            return (
+                f"{row.average_gbit_s:g} Gb/s for {row.size_bytes} bytes, but"
+                f" {row.message_rate_mpps:g} million messages a second carry {carried:g} Gb/s"
+            )
+    return ""
+
+
+_ROUNDED_GBIT_S = 0.1
+"""More than the last digit of any unit (0.01 GB/s)."""
 
 
 def _latency(text: str, head: re.Match[str]) -> tuple[LatencyRow, ...]:

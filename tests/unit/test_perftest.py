@@ -154,3 +154,32 @@ def test_a_test_that_was_ended_before_its_end_has_no_result() -> None:
     assert half is not None
     assert (half.received_gbit_s, half.failed) == (None, False)
     assert half.problem == "incomplete JSON: it is truncated or damaged"
+
+
+ROW = """                    RDMA_Write BW Test
+ Dual-port       : OFF		Device         : mlx5_0
+ #bytes     #iterations    BW peak[Gb/sec]    BW average[Gb/sec]   MsgRate[Mpps]
+ 65536      5000             394.39             393.21		   0.749988
+"""
+
+
+@pytest.mark.parametrize(
+    ("average", "problem"),
+    [
+        ("-1.00", "a bandwidth of -1 Gb/s for 65536 bytes is none"),
+        (
+            "39.32",
+            "39.32 Gb/s for 65536 bytes, but 0.749988 million messages a second carry 393.21 Gb/s",
+        ),
+        ("390.00", ""),
+    ],
+)
+def test_a_bandwidth_is_what_its_messages_carry(average: str, problem: str) -> None:
+    changed = perftest.parse(ROW.replace("393.21", average))
+    assert changed is not None
+    assert changed.problem == problem
+    (document,) = perftest.parse_all(
+        '{"test_info": {"test": "Write BW", "Device": "mlx5_0"}, "results": {"MsgSize": 65536,'
+        f' "n_iterations": 5000, "BW_peak": 394.39, "BW_average": {average}, "MsgRate": 0.749988}}}}'
+    )
+    assert bool(document.problem) is bool(problem)

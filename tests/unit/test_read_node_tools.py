@@ -216,3 +216,18 @@ def test_a_test_that_failed_on_one_of_eight_gpus_failed() -> None:
     (test,) = dcgm.parse_diag(table)
     assert (test.name, test.result) == ("GPU Memory", "Fail")
     assert test.warning == "Fail - GPU: 0; GPU 0 Thermal violations totaling 13.3 second"
+
+
+def test_imb_without_its_last_line_was_cut(tmp_path: Path) -> None:
+    head = "#    Intel(R) MPI Benchmarks 2021.7, MPI-1 part\n"
+    end = "\n# All processes entering MPI_Finalize\n"
+    table = (
+        "# Benchmarking Allreduce\n# #processes = 4\n"
+        "       #bytes #repetitions  t_min[usec]  t_max[usec]  t_avg[usec]\n"
+        "            4         1000         1.85         2.20         2.01\n"
+    )
+    statuses = []
+    for text in (head + table + end, head + table, table):
+        (tmp_path / "imb.txt").write_text(text)
+        statuses.append(cli.main(["read", str(tmp_path / "imb.txt")]))
+    assert statuses == [0, 3, 0], "a table that was quoted has neither"
