@@ -205,13 +205,7 @@ def test_the_node_of_a_slurm_job_that_lost_its_link_is_named(
 def test_a_rank_of_a_slurm_job_that_was_killed_for_lack_of_memory_is_distinguished_from_one_that_died(
     slurm3: LabState, tmp_path: Path
 ) -> None:
-    group = Path("/sys/fs/cgroup/memory") / f"busbw-live-{slurm3.marker}" / "node2"
-    try:
-        group.mkdir(parents=True)
-        (group / "memory.limit_in_bytes").write_text(str(64 << 20))
-    except OSError as error:
-        pytest.skip(f"no memory control group of version 1 can be made here: {error}")
-    try:
+    with jobs.little_memory(slurm3, "node2") as group:
         limited = {"RING_LIMITED": "1", "RING_GROUP": str(group), "RING_FAULT": "memory:1:12"}
         with running(slurm3, "node2,node3", tmp_path / "job.log", **limited) as (job, pids):
             victim = processes.identify(pids[1])
@@ -219,14 +213,6 @@ def test_a_rank_of_a_slurm_job_that_was_killed_for_lack_of_memory_is_distinguish
                 lambda: victim is None or processes.gone(victim), 60, "the rank to be killed"
             )
             answer = standing(slurm3, tmp_path, job)
-    finally:
-        jobs.until(
-            lambda: not (group / "cgroup.procs").read_text().strip(),
-            20,
-            "the control group to be empty",
-        )
-        group.rmdir()
-        group.parent.rmdir()
     assert (answer["kind"], answer["culprit_ranks"], answer["culprit_nodes"]) == (
         "host",
         [1],

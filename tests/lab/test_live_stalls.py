@@ -205,13 +205,7 @@ def test_what_a_site_collected_by_its_own_means_gives_the_same_verdict(
 def test_a_rank_that_was_killed_for_lack_of_memory_is_distinguished_from_one_that_died(
     lab4: LabState, tmp_path: Path
 ) -> None:
-    group = Path("/sys/fs/cgroup/memory") / f"busbw-live-{lab4.marker}" / NODE
-    try:
-        group.mkdir(parents=True)
-        (group / "memory.limit_in_bytes").write_text(str(64 << 20))
-    except OSError as error:
-        pytest.skip(f"no memory control group of version 1 can be made here: {error}")
-    try:
+    with jobs.little_memory(lab4, NODE) as group:
 
         def limited(rank: int) -> tuple[str, ...]:
             return (
@@ -226,14 +220,6 @@ def test_a_rank_that_was_killed_for_lack_of_memory_is_distinguished_from_one_tha
             job.await_log("step 5")
             jobs.until(lambda: job.launchers[WHO].poll() is not None, 60, "the rank to be killed")
             answer = jobs.why(lab4, tmp_path / "runs")
-    finally:
-        jobs.until(
-            lambda: not (group / "cgroup.procs").read_text().strip(),
-            20,
-            "the control group to be empty",
-        )
-        group.rmdir()
-        group.parent.rmdir()
     assert told(answer) == ("host", "stall-rank-out-of-memory", [WHO], [NODE])
 
 

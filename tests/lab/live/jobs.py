@@ -16,6 +16,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from busbw.lab import enter, processes
 from busbw.lab.state import LabNode, LabState
 
@@ -99,6 +101,25 @@ def until(true: Callable[[], bool], deadline_s: float, what: str) -> None:
     while not true():
         assert time.monotonic() < end, f"waited in vain for: {what}"
         time.sleep(0.05)
+
+
+@contextlib.contextmanager
+def little_memory(state: LabState, node: str) -> Iterator[Path]:
+    """A control group of 64 MiB: whoever writes itself into it is soon killed by the kernel. It is
+    taken away when it is empty."""
+    group = Path("/sys/fs/cgroup/memory") / f"busbw-live-{state.marker}" / node
+    try:
+        group.mkdir(parents=True)
+        (group / "memory.limit_in_bytes").write_text(str(64 << 20))
+    except OSError as error:
+        pytest.skip(f"no memory control group of version 1 can be made here: {error}")
+    try:
+        yield group
+    finally:
+        members = group / "cgroup.procs"
+        until(lambda: not members.read_text().strip(), 20, "the control group to be empty")
+        group.rmdir()
+        group.parent.rmdir()
 
 
 @contextlib.contextmanager
