@@ -6,6 +6,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Mapping
+from dataclasses import replace
 
 from busbw.checks import (
     NodeAnswer,
@@ -24,12 +25,12 @@ from busbw.units import counted
 NVL72 = re.compile(r"\bGB[23]00\b")
 _JOINED = "the NVLink domain of the other nodes of its rack"
 HOW = "nvidia-smi -q; nvidia-imex-ctl -N"
+_UP = "the IMEX domain UP (GB200 and GB300 in one NVLink domain)"
+_IMEX = "nvidia-imex-ctl -N"
 
 
 def imex_domain(answer: NodeAnswer) -> tuple[CheckResult, ...]:
     """Whether the IMEX domain of a node is up, as the node sees it."""
-    expected = "the IMEX domain UP (GB200 and GB300 in one NVLink domain)"
-    command = "nvidia-imex-ctl -N"
     query, output = answer.section("gpu_query"), answer.section("imex")
     if query is None or query.exit_status != 0:
         # Which GPUs there are is what decides whether it applies.
@@ -38,45 +39,27 @@ def imex_domain(answer: NodeAnswer) -> tuple[CheckResult, ...]:
         )
     if not NVL72.search(query.stdout):
         reason = "only GPUs that share NVLink with other nodes have an IMEX domain"
-        return (
-            CheckResult(
-                "gpu.imex",
-                answer.node.name,
-                Status.SKIPPED,
-                "no such GPU",
-                expected,
-                command,
-                reason,
-            ),
-        )
-
-    def rule(output: SectionOutput) -> tuple[RuleResult, ...]:
-        domain = imex.parse(output.stdout)
-        if domain is None:
-            return ()
-        waiting = [f"node {number} {state}" for number, state in domain.nodes if state != "READY"]
-        bad = f"{domain.state}: {', '.join(waiting[:4])}" if waiting else domain.state
-        up = domain.state == "UP"
-        result = RuleResult(
-            "gpu.imex", Status.PASS if up else Status.FAIL, "UP" if up else bad, expected
-        )
-        return (result.with_values(domain_state=domain.state),)
-
+        skipped = _imex(answer, Status.SKIPPED, "no such GPU")
+        return (replace(skipped, reason=reason),)
     if output is not None and output.missing:
-        evidence = evidence_of(answer, output)
-        seen = "nvidia-imex-ctl is not installed"
-        return (
-            CheckResult(
-                "gpu.imex",
-                answer.node.name,
-                Status.FAIL,
-                seen,
-                expected,
-                command,
-                evidence=evidence,
-            ),
-        )
-    return results_of(answer, "imex", command, ("gpu.imex",), rule)
+        failed = _imex(answer, Status.FAIL, "nvidia-imex-ctl is not installed")
+        return (replace(failed, evidence=evidence_of(answer, output)),)
+    return results_of(answer, "imex", _IMEX, ("gpu.imex",), _state_of_domain)
+
+
+def _imex(answer: NodeAnswer, status: Status, seen: str) -> CheckResult:
+    return CheckResult("gpu.imex", answer.node.name, status, seen, _UP, _IMEX)
+
+
+def _state_of_domain(output: SectionOutput) -> tuple[RuleResult, ...]:
+    domain = imex.parse(output.stdout)
+    if domain is None:
+        return ()
+    waiting = [f"node {number} {state}" for number, state in domain.nodes if state != "READY"]
+    bad = f"{domain.state}: {', '.join(waiting[:4])}" if waiting else domain.state
+    rule = Rule("gpu.imex", _UP)
+    result = rule.passed("UP") if domain.state == "UP" else rule.failed(bad)
+    return (result.with_values(domain_state=domain.state),)
 
 
 def domains(answers: tuple[NodeAnswer, ...]) -> tuple[CheckResult, ...]:

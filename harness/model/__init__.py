@@ -32,19 +32,8 @@ if TYPE_CHECKING:
         busbw_factor,
     )
     from busbw.model.cluster import Cluster, LinkRate, Node
-    from busbw.model.evidence import (
-        TIMED_OUT,
-        Answer,
-        Command,
-        CommandResult,
-        Confidence,
-        Evidence,
-        Finding,
-        Fix,
-        Status,
-        Unreachable,
-        worst,
-    )
+    from busbw.model.command import TIMED_OUT, Answer, Command, CommandResult, Unreachable
+    from busbw.model.evidence import Confidence, Evidence, Finding, Fix, Status, worst
     from busbw.model.logs import (
         CommState,
         Communicator,
@@ -215,19 +204,8 @@ _NAMES = {
         "LinkRate",
         "Node",
     ),
-    "evidence": (
-        "TIMED_OUT",
-        "Answer",
-        "Command",
-        "CommandResult",
-        "Confidence",
-        "Evidence",
-        "Finding",
-        "Fix",
-        "Status",
-        "Unreachable",
-        "worst",
-    ),
+    "command": ("TIMED_OUT", "Answer", "Command", "CommandResult", "Unreachable"),
+    "evidence": ("Confidence", "Evidence", "Finding", "Fix", "Status", "worst"),
     "logs": (
         "CommState",
         "Communicator",

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from busbw.model.benchmark import BenchmarkCase, BenchmarkResult, Medium
-from busbw.model.evidence import Evidence, Finding, Status, Unreachable
+from busbw.model.command import Unreachable
+from busbw.model.evidence import Evidence, Finding, Status
 from busbw.model.history import RunDiff, Soak, SweepResult
 from busbw.model.links import LinkTable
 from busbw.model.stall import StallStory

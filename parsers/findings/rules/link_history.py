@@ -1,5 +1,5 @@
-"""Network links that went down: while a machine starts that is how a link comes up, later, or more
-than once, it is a fault. A cable that was unplugged and not plugged again is a port that is down."""
+"""Network links that went down. While a machine starts, a link comes up so, once or twice; later, or
+more often, it is a fault. A cable that was unplugged and not plugged again is a port that is down."""
 
 from __future__ import annotations
 
