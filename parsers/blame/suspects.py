@@ -53,10 +53,13 @@ def _quoted(
     against = sorted(below, key=lambda level: (level.ratio, level.launch, level.sample.nodes))
     names = set(account.part.names)
     partners = _nodes_of(own) - names
+    # A partner by itself clears its inside alone.
+    alike = {len(level.sample.nodes) for level in own}
     contrast = []
     for level in all_levels:
         nodes = level.sample.nodes
         without_it = names.isdisjoint(nodes) and not partners.isdisjoint(nodes)
+        without_it = without_it and len(nodes) in alike
         if without_it and level.ratio > 1 - 2.5 * level.noise:
             contrast.append(level)
     return tuple(map(quoted, (*against[:EVIDENCE], *contrast[:_CONTRAST])))

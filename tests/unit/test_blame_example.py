@@ -48,3 +48,14 @@ def test_the_node_of_the_example_is_flagged_after_three_launches_and_suspected_b
     assert [doubt.account.part.label for doubt in outcomes[1].open] == ["node3"]
     costs = [cost(Component(kind, ())) for kind in (ComponentKind.NODE, ComponentKind.PAIR)]
     assert f"A node costs {costs[0]:.0f}, a pair {costs[1]:.0f}" in TEXT
+
+
+def test_the_evidence_is_groups_like_those_that_were_slow_and_no_node_by_itself() -> None:
+    """A partner that is good by itself may have a bad link all the same: it decides nothing here."""
+    nodes = sorted({node for sample in measured(3) for node in sample.nodes})
+    alone = [GroupSample((n,), 1 << 30, (300.0,) * 20, "alone", launch="0") for n in nodes]
+    (node3,) = blame.solve((*alone, *measured(3))).blames
+    pairs = [each.text.partition(":")[0] for each in node3.seen_in]
+    assert pairs[:3] == ["node3 + node5", "node2 + node3", "node3 + node4"]
+    assert len(pairs) > 3
+    assert all(" + " in pair and ("node3" not in pair) for pair in pairs[3:])
