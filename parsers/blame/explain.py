@@ -347,7 +347,9 @@ def without_loaded(explanation: Explanation, columns: Columns, *, hashed: bool) 
         else:
             across = bool(columns.crosses[explained].all())
             others = [other.part for other in uplinks if other not in sure]
-            may_be = across and part.kind not in SHARED and any(_on_rail(part, o) for o in others)
+            shared = bool(borrowed.get(part.rail, set()) - set(part.names))
+            shared |= any(_on_rail(part, other) for other in others)
+            may_be = across and part.kind not in SHARED and shared
             # Both ends by themselves would do as well.
             may_be = may_be or (part.kind is ComponentKind.PAIR and ends.issuperset(part.names))
         loaded += [each] if may_be else []
@@ -355,14 +357,18 @@ def without_loaded(explanation: Explanation, columns: Columns, *, hashed: bool) 
     return Explanation(flagged, (*loaded, *explanation.open))
 
 
-def _may_borrow(sure: Sequence[Account]) -> set[int]:
-    """Rails of nodes of which several are slow: where one of their NICs is dead, another sends for
-    it, and its uplinks carry both."""
-    rails: dict[str, set[int]] = defaultdict(set)
+def _may_borrow(sure: Sequence[Account]) -> dict[int | None, set[str]]:
+    """Rails of nodes of which several are slow, with these: where one of their NICs is dead, another
+    sends for it, and its uplinks carry both."""
+    rails: dict[str, set[int | None]] = defaultdict(set)
     for account in sure:
-        if account.part.kind is ComponentKind.RAIL and account.part.rail is not None:
+        if account.part.kind is ComponentKind.RAIL:
             rails[account.part.names[0]].add(account.part.rail)
-    return set().union(*(own for own in rails.values() if len(own) > 1))
+    borrowed: dict[int | None, set[str]] = defaultdict(set)
+    for node, own in rails.items():
+        for rail in own if len(own) > 1 else ():
+            borrowed[rail].add(node)
+    return borrowed
 
 
 def _are_apart(account: Account, other: Account, *, wide: bool) -> bool:

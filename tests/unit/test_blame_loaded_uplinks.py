@@ -173,6 +173,13 @@ def test_what_static_routing_does_beside_a_bad_part_names_nothing_else(
     assert labels(BENCH.Survey(one).run())[0] == [right]
 
 
+def test_what_a_dead_rail_takes_from_others_through_a_borrowed_nic_names_no_other_node() -> None:
+    """Its bytes leave by the leaf of another rail, and come back over cables that others use."""
+    outcome = BENCH.Survey(BENCH.case("8x4", "dead", 7, 37_200_000)).run()
+    assert {each.component.names for each in outcome.blames} == {("n0001",)}
+    assert "n0001 rail 2" in labels(outcome)[0]
+
+
 @pytest.mark.parametrize(
     ("index", "base", "rail", "says"),
     [
