@@ -274,3 +274,26 @@ def test_what_the_program_says_stands_before_what_its_launcher_reports(first_cau
         "invalid-device-ordinal",
         "c0107",
     )
+
+
+@pytest.mark.parametrize(
+    ("text", "cause"),
+    [
+        (
+            "libfabric:1:2:efa:mr:efa_mr_reg_impl():1013<warn> Unable to register MR of 4194304 bytes: Bad address\n"
+            "n1:1:2 [1] ofi_mr_result nccl_ofi_ofiutils_mr_regattr():468 NCCL WARN NET/OFI Couldn't register"
+            " memory region with regattr. RC: -14, ERROR: Bad address\n",
+            "efa-mr-register-type2",
+        ),
+        (
+            "[1.0] infiniband rdmap113s0: Failed to pin and map user space memory[-12]\n"
+            "libfabric:1:2:efa:mr:efa_mr_reg_impl():1013<warn> Unable to register MR of 8388608 bytes:"
+            " Cannot allocate memory, ibv pd: 0x55d0\n",
+            "memlock-limit",
+        ),
+    ],
+)
+def test_what_a_device_lacks_stands_before_the_call_that_failed_for_it(
+    text: str, cause: str, first_cause
+) -> None:
+    assert first_cause(text)[0] == cause

@@ -1,7 +1,7 @@
 """When a completion with retry exceeded came: at the first transfer it is reachability or
 configuration, after a while of work a link or a peer.
 
-Work is seen in training steps with a loss, in rows of a benchmark, in finished communicators, in
+Work is seen in training steps with a loss, in batches and answers of a server of models, in rows of a benchmark, in finished communicators, in
 the clock between initialisation and the warning, or in UCX's number of the failed request.
 """
 
@@ -22,7 +22,7 @@ START_S = 60.0
 _RETRY = Watch(
     "retry",
     r"completion.*(?:status=(?:IBV_WC_RETRY_EXC_ERR\()?12|error 12)\b|Transport retry count"
-    r" exceeded on",
+    r" exceeded on|transport retry counter exceeded",
 )
 _REQUEST = Watch("request", r"ib_mlx5_log\.c:\d+ .*QP 0x[\da-f]+ wqe\[\d+\]: ")
 _NUMBER = re.compile(r" wqe\[(\d+)\]")
@@ -40,6 +40,7 @@ _WORK = Watch(
     r"\b(?:step|iter(?:ation)?s?|epoch|global_step)\b["
     r" :=#/]*\d{2,}.*\b(?:loss|lr|tok|samples|time|s/it|it/s)|\d+%\|.*(?:s/it|it/s)"
     r"|^\W*\d{4,}\s+\d+\s+(?:u?int\d+|half|float|double|bfloat16)\s+\w*\s*-?\d+\s+[\d.]+"
+    r"|\b(?:Decode|Prefill) batch\b|throughput: [1-9][\d.]* tok|\bHTTP/1\.\d\"? 200\b"
     r"|^ *\d+ {5,}(?:\d+ {5,})?\d+\.\d\d(?: |$)",
     enough=_ENOUGH_WORK - 1,
 )
@@ -129,6 +130,11 @@ RULE = Rule(
         Fires(
             "[2026-07-10 09:00:00] gpu1:4711:4720 [0] NCCL INFO comm 0x1 rank 0 nranks 16 cudaDev 0"
             " busId 18000 - Init COMPLETE\n[2026-07-10 11:30:00] " + _WARN,
+            (("retry-exceeded-midrun", "strong"),),
+        ),
+        Fires(
+            3 * "[2026-08-15 11:46:23 TP0] Decode batch, #running-req: 53, #token: 7630\n"
+            + "E0815 11:46:24.9 worker_pool.cpp:824] failed for slice: transport retry counter exceeded\n",
             (("retry-exceeded-midrun", "strong"),),
         ),
         Fires(_UCX.format(6168), (("retry-exceeded-midrun", "strong"),)),
