@@ -42,7 +42,7 @@ from busbw.parsers.findings.evidence import (
     lines_of,
 )
 from busbw.parsers.findings.gpu_words import Gpus, finding_for
-from busbw.parsers.findings.line_roles import is_of_stranger, role_of
+from busbw.parsers.findings.line_roles import goes_well, is_of_stranger, role_of
 from busbw.parsers.findings.named_places import places
 from busbw.parsers.findings.ranking import rank
 from busbw.parsers.findings.signs import clues_of, line_clues
@@ -125,8 +125,15 @@ def _heard(
     return [
         _Heard(clue, origin)
         for clue, origin in zip(clues, origins, strict=True)
-        if not crashes.is_frame(clue.evidence.text) and not is_of_stranger(clue.evidence.text)
+        if not _is_no_evidence(clue)
     ]
+
+
+def _is_no_evidence(clue: Clue) -> bool:
+    line = clue.evidence.text
+    if crashes.is_frame(line) or is_of_stranger(line):
+        return True
+    return clue.weight is not Weight.EXCLUDES and goes_well(line)
 
 
 def _weighed(

@@ -10,7 +10,7 @@ from busbw.parsers.findings import courses, crashes, help_blocks, known_lines, s
 from busbw.parsers.findings.catalogue import Catalogue, Role, Weight
 from busbw.parsers.findings.courses import Course
 from busbw.parsers.findings.evidence import Clue, EvidenceSet, Sighting, lines_of
-from busbw.parsers.findings.line_roles import informs, is_of_stranger
+from busbw.parsers.findings.line_roles import goes_well, informs, is_of_stranger
 from busbw.parsers.findings.recoveries import Recoveries
 from busbw.parsers.logs import failure_lines
 from busbw.parsers.logs.scan import Pattern
@@ -84,6 +84,7 @@ def _may_end(line: Sighting, harmless: Collection[tuple[str, int | None]]) -> bo
         or crashes.is_frame(line.text)
         or informs(line.text)
         or is_of_stranger(line.text)
+        or goes_well(line.text)
     )
 
 

@@ -97,6 +97,10 @@ _STRANGERS = re.compile(
     r"|ModemManager|cupsd?|cups-browsed|avahi-daemon|bluetoothd|colord|gdm\S*|gnome-\S+|anacron|postfix/\w+|sendmail|landscape-\S+)\[\d+\]: "
 )
 """Services of an operating system, in syslog, that no job and no node's fabric depends on."""
+_GOES_WELL = re.compile(
+    r"^(?:SUCCESS|PASS(?:ED)?): |\bnhc: Running check: |^(?:slurm\w+: |(?:\[[^\]]{1,40}\] ?){1,2})debug\d?: "
+)
+"""A check that passed or begins, of Node Health Check; steps of Slurm's daemons, at their level for them."""
 OFFERED = re.compile(
     r"\b(?:this|it) (?:can|may|might|could) (?:also )?(?:happen|be caused|be due|occur)\b"
     r"|\b(?:possible|potential|common)(?: root)? (?:reasons|causes)\b|\(1\)(?=.*\(2\))"
@@ -116,6 +120,18 @@ def is_of_stranger(line: str) -> bool:
     True
     """
     return _STRANGERS.match(line) is not None
+
+
+@functools.lru_cache(maxsize=4096)
+def goes_well(line: str) -> bool:
+    """It reports a check that passed or begins, or a step of a daemon: whatever it names did not fail.
+
+    >>> goes_well("SUCCESS:  nhc:  Health check passed:  check_gpu_ecc"), goes_well("ERROR:  nhc:  Health check failed:  check_gpu_ecc")
+    (True, False)
+    >>> goes_well("[2026-06-21T13:26:03.372] debug:  Waiting for job 81219's prolog to complete")
+    True
+    """
+    return _GOES_WELL.search(line) is not None
 
 
 def stated(line: str) -> str:

@@ -351,3 +351,17 @@ def test_a_line_without_a_place_is_of_the_only_host_whose_tasks_failed(tmp_path:
     )
     both = text + failed.format(1) + failed.format(2)
     assert _where(_findings(two, log=both), "container-start-failed") == ()
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "SUCCESS:  nhc:  Health check passed:  check_gpu_ecc: ECC checks passed\n",
+        '2026-08-27 13:03:14 nhc: Running check:  "check_gpu_xid"\n',
+        "[2026-06-21T13:26:03.372] debug:  Waiting for job 81219's prolog to complete\n",
+    ],
+)
+def test_a_check_that_passed_and_a_step_of_a_daemon_are_no_failure(
+    line: str, tmp_path: Path
+) -> None:
+    assert _findings(tmp_path, log=line) == ()

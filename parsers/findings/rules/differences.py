@@ -194,8 +194,16 @@ class _Stated:
             return []
         if kind is Kind.OTHER:
             return list(self.first.values())
-        most = max(int(value) for value, _ in self.by_host.values())
-        return [line for value, line in self.by_host.values() if int(value) < most]
+        return self._fewer()
+
+    def _fewer(self) -> list[Sighting]:
+        """The lines of hosts all of whose processes state less than others' do."""
+        most_of: dict[str | None, tuple[int, Sighting]] = {}
+        for value, line in self._lines():
+            if line.host not in most_of or int(value) > most_of[line.host][0]:
+                most_of[line.host] = int(value), line
+        most = max(value for value, _ in most_of.values())
+        return [line for value, line in most_of.values() if value < most]
 
     def _mixed(self) -> list[Sighting]:
         """The lines with the lower value of processes that have both."""
@@ -262,6 +270,10 @@ RULE = Rule(
     silent=(
         _line("a", "NCCL version 2.27.3+cuda12.9") + _line("b", "NCCL version 2.27.3+cuda12.9"),
         _line("a", _ONE_NIC) + _line("b", _ONE_NIC),
+        _line("a", _ONE_NIC)
+        + _line("a", _TWO_NICS).replace(":1:2", ":3:4")
+        + _line("b", _TWO_NICS)
+        + _line("b", _ONE_NIC).replace(":1:2", ":3:4"),
         _line("a", _SIMPLE) + _line("b", _SIMPLE),
         _line("a", _SIMPLE),
         _channel(0, "0/GDRDMA") + _channel(1, "1/GDRDMA"),
