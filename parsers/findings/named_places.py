@@ -112,7 +112,7 @@ NAMED = (
             " port ",
         ),
     ),
-    (_OF_SLURM, "{}", ("node", "slurmd.scope")),
+    (_OF_SLURM, "{}", ("node ", "nodes ", "node=", "nodename=", "slurmd.scope")),
     (_POD, "pod {}", ("pod",)),
     (_SWITCH, "{}", ("#",)),
     (_PORT, "port {}", ("ethernet",)),
@@ -135,7 +135,7 @@ NAMED = (
     (_DISK, "disk {}", ("nvme ", "dev ", "device ")),
     (_ROW, "GPU {}", ("| ",)),
     (_FILE_SERVER, "file server {}", ("nfs: server ", "-ost", "-mdt")),
-    (_PEER, "peer {}", ("<",)),
+    (_PEER, "peer {}", ("peer ", "connect to ")),
 )
 """What a line names, in which form it is shown, and words (lower case) of which every match has one: few
 lines have any, and the search takes ten times as long as to look for them."""
@@ -167,7 +167,7 @@ def places(text: str) -> tuple[str, ...]:
     >>> places("mpirun noticed that process rank 2 with PID 0 on node node3 exited on signal 13 (Broken pipe).")
     ()
     """
-    if _NOTICED.search(text):
+    if "signal 13" in text and _NOTICED.search(text):
         return ()
     low = text.casefold()
     found = []

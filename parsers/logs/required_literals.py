@@ -36,6 +36,36 @@ _AMBIGUOUS = re.compile(r"(?<!\\)(?:\\\\)*(?:[*+|]|(?<!\()\?)")
 _MOST_ALTERNATIVES = 32
 """Longest list of alternatives kept as literals; beyond it the part counts as unknown."""
 
+_ORDINARY = "\n".join(
+    (
+        "nccl info bootstrap : using eth0:10.0.0.1<0>",
+        "nccl info bootstrap: using eth0:10.0.0.1<0>",
+        "nccl info net/plugin: could not find: libnccl-net.so. using internal net plugin.",
+        "nccl info tuner/plugin: could not find: libnccl-tuner.so",
+        "nccl info net/ib : using [0]mlx5_0:1/ib [1]mlx5_1:1/roce [ro]; oob eth0:10.0.0.1<0>",
+        "nccl info net/socket : using [0]eth0:10.0.0.1<0>",
+        "nccl info using network ib",
+        "nccl info using network socket",
+        "nccl info cudadriverversion 12040",
+        "nccl info nccl_ib_hca set by environment to mlx5",
+        "nccl info comm 0x1 rank 0 nranks 8 cudadev 0 nvmldev 0 busid 1b000 commid 0x2 - init start",
+        "nccl info comm 0x1 rank 0 nranks 8 nnodes 2 localranks 8 localrank 0 - init complete",
+        "nccl info channel 00/0 : 0[0] -> 1[1] via net/ib/0/gdrdma",
+        "nccl info channel 00 : 0[0] -> 1[1] via net/socket/0",
+        "nccl info channel 00/0 : 0[0] -> 1[1] via p2p/cumem",
+        "nccl info channel 00/0 : 0[0] -> 1[1] via shm/direct/direct",
+        "nccl info trees [0] 1/-1/-1->0->-1",
+        "nccl info 16 coll channels, 16 collnet channels, 0 nvls channels, 16 p2p channels",
+        "nccl info connected all rings",
+        'file "/opt/train.py", line 12, in main',
+        "started pulled scheduled starting loading loaded: processes workers nodes tasks count devices",
+    )
+)
+"""Lines that every log of a job has, thousands of them in a large one."""
+_TELLING = 4
+"""Letters of a string that are better than a longer one in ordinary lines."""
+_LONGEST = 1000
+
 
 _Value = tuple[int, int, list[str]]
 
@@ -92,6 +122,11 @@ def alternatives(pattern: str) -> tuple[Alternative, ...]:
 
     >>> alternatives(r"a vendor.err(?:=| )(?:129|249)|dead or")
     (('a vendor.err(?:=| )(?:129|249)', ('a vendor',), False), ('dead or', ('dead or',), True))
+
+    What stands in ordinary lines is taken only where nothing else is left.
+
+    >>> alternatives(r"NET/IB : Using .*mlx5_bond")
+    (('NET/IB : Using .*mlx5_bond', ('mlx5_bond',), False),)
     """
     reader = _Reader(pattern, _length)
     branches = []
@@ -321,5 +356,9 @@ def _telling(strings: frozenset[str]) -> _Value:
 
 
 def _length(strings: frozenset[str]) -> _Value:
-    """The length of the shortest string; ties go to the shorter list."""
-    return min(map(len, strings)), -len(strings), sorted(strings)
+    """The length of the shortest string; ties go to the shorter list. What stands in ordinary lines
+    comes last: it would find each of them, and seldom decide anything."""
+    shortest = min(map(len, strings))
+    if shortest >= _TELLING and not any(each in _ORDINARY for each in strings):
+        shortest += _LONGEST
+    return shortest, -len(strings), sorted(strings)
