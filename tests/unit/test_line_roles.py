@@ -41,7 +41,7 @@ NAMES = (
     "ended on node node3", "srun: error: node3: task 3: x", "  Peer host:  node3", "HCA mlx5_3", "Dev mlx5_3", "device roce0",
     "NET/IB : mlx5_3", "x (PCI:0000:18:00.0)", "x (0000:18:00)", "Connect to 10.0.0.3<47001> failed", "PEER 10.0.0.3<47001>",
     "Mar 11 02:20:10.01 leaf07 NOTICE swss#orchagent: :- x: Port Ethernet144 x", "[cn105:14791:0:14791] x", "/replica:0/task:5 x",
-    "pod/a-1 x", "NodeName=n1 x", "x SXid (PCI:0000:0a:00.0): x", "x-OST001a-osc x",
+    "pod/a-1 x", "GPU-1c2d3e4f-0a1b-2c3d-4e5f-60718293a4b5 x", "NodeName=n1 x", "x SXid (PCI:0000:0a:00.0): x", "x-OST001a-osc x",
 )  # fmt: skip
 
 
