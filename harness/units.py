@@ -124,6 +124,18 @@ def format_duration(seconds: float) -> str:
     return f"{minutes // 60} h {minutes % 60:02d} m"
 
 
+def format_share(ratio: float) -> str:
+    """A share for people: whole below 90 %, one digit above, so that 98.7 % of a limit does not
+    read as 99 %.
+
+    >>> format_share(0.516), format_share(0.9871), format_share(1.0)
+    ('52%', '98.7%', '100%')
+    """
+    if ratio < 0.9:
+        return f"{ratio * 100:.0f}%"
+    return f"{ratio * 100:.1f}".removesuffix(".0") + "%"
+
+
 def format_bandwidth(gb_s: float | None) -> str:
     """A bandwidth in GB/s with digits that fit its size; `not measured` for None.
 

@@ -203,7 +203,7 @@ def check_findings(checks: tuple[CheckResult, ...], family: str = "") -> tuple[F
                 evidence=evidence or (Evidence("raw/preflight.json", None, reason or seen),),
                 cause=f"expected {expected}" if expected else "",
                 fixes=_own_fixes(members[0], family),
-                verify=(members[0].command,) if members[0].command else (),
+                verify=_looks(members[0]),
                 confidence=(
                     Confidence.CERTAIN
                     if status is Status.FAIL and not is_tie
@@ -223,6 +223,15 @@ def _each_answer(checks: list[CheckResult]) -> str:
     for check in checks:
         nodes.setdefault(check.seen, []).append(check.node)
     return "; ".join(f"{seen} on {fold(named)}" for seen, named in nodes.items())
+
+
+def _looks(check: CheckResult) -> tuple[str, ...]:
+    """What shows whether a check holds now: of an answered one its own entry says it."""
+    is_answered = check.status is not Status.UNKNOWN
+    known = catalogue.load().by_id.get(check.check_id)
+    if (is_answered and known is not None and known.verify) or not check.command:
+        return ()
+    return (check.command,)
 
 
 def _own_fixes(check: CheckResult, family: str) -> tuple[Fix, ...]:

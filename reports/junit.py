@@ -80,7 +80,7 @@ def _suites(result: RunResult) -> list[tuple[str, list[_Case]]]:
         ("busbw.cases", [_launch(result, index) for index in range(len(result.cases))]),
         (
             "busbw.comparisons",
-            [_comparison(result, comparison) for comparison in lead.whole_cluster(result)],
+            [_comparison(result, comparison) for comparison in lead.beside_contract(result)],
         ),
         ("busbw.findings", [_finding(finding) for finding in lead.ordered_findings(result)]),
     ]

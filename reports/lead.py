@@ -3,6 +3,8 @@ begins with."""
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from busbw.model import CaseOutcome, Comparison, Confidence, Finding, RunResult, Status
 from busbw.reports import phrases
 
@@ -28,6 +30,21 @@ def whole_cluster(result: RunResult) -> tuple[Comparison, ...]:
     outside = [comparison for comparison in result.comparisons if comparison.case_id not in surveys]
     widest = max((len(comparison.nodes) for comparison in outside), default=0)
     return tuple(comparison for comparison in outside if len(comparison.nodes) in (0, widest))
+
+
+def beside_contract(result: RunResult) -> tuple[Comparison, ...]:
+    """The same, as the pages show them: where a criterion of the contract judges a number, no other
+    reference passes it."""
+    contract = result.acceptance.criteria if result.acceptance else ()
+    judge_of = {(each.case_id, each.size_bytes): each.id for each in contract}
+    shown = []
+    for each in whole_cluster(result):
+        criterion = judge_of.get((each.case_id, each.size_bytes))
+        if criterion is not None and each.status is Status.PASS:
+            reason = f"the contract judges it (criterion {criterion}); {each.reason}"
+            each = replace(each, status=Status.SKIPPED, reason=reason)
+        shown.append(each)
+    return tuple(shown)
 
 
 def lead(result: RunResult) -> Comparison | None:

@@ -90,6 +90,8 @@ def _acceptance(result: RunResult) -> str:
         criterion = markdown(f"{each.id} {phrases.criterion(each)}")
         numbers = f"{phrases.limit(each)} | {phrases.measured(each)} | {each.launches}"
         state = phrases.state(each.status)
+        if each.status not in (Status.PASS, Status.FAIL):
+            state = f"{state}, {phrases.open_criterion(each)}"
         lines.append(f"| {state} | {criterion} | {numbers} | {markdown(each.reason)} |")
     if result.acceptance.without_suspects:
         lines += ["", markdown(result.acceptance.without_suspects)]
@@ -169,7 +171,7 @@ def _part(lines: list[str]) -> str:
 
 
 def _numbers(result: RunResult) -> str:
-    rows = [_row(comparison) for comparison in lead.whole_cluster(result)]
+    rows = [_row(comparison) for comparison in lead.beside_contract(result)]
     if not rows:
         return ""
     columns = "| | case | size | measured | expected | share | reference |"
@@ -185,9 +187,9 @@ def _row(comparison: Comparison) -> str:
         # In a table a pipe ends the cell even inside a code span, unless escaped.
         markdown_code(comparison.case_id).replace("|", "\\|"),
         format_size(comparison.size_bytes),
-        phrases.bandwidth(comparison.measured_gb_s),
+        phrases.measured_number(comparison),
         phrases.shown(expected, phrases.bandwidth, "none"),
-        phrases.percent(comparison.ratio),
+        phrases.shown(comparison.ratio, phrases.percent),
         markdown(f"{source} {comparison.reason}"),
     )
     return f"| {' | '.join(cells)} |"

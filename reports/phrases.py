@@ -14,6 +14,7 @@ from busbw.reports.safe import one_line
 from busbw.units import (
     format_bandwidth,
     format_link_rate,
+    format_share,
     format_size,
     format_time_us,
     format_with_interval,
@@ -223,17 +224,8 @@ def other_causes(finding: Finding) -> tuple[str, ...]:
 
 
 def percent(ratio: float | None) -> str:
-    """A share for people: whole below 90 %, one digit above, so that 98.7 % of a limit does not
-    read as 99 %.
-
-    >>> percent(0.516), percent(0.9871), percent(1.0), percent(None)
-    ('52%', '98.7%', '100%', 'not known')
-    """
-    if ratio is None:
-        return "not known"
-    if ratio < 0.9:
-        return f"{ratio * 100:.0f}%"
-    return f"{ratio * 100:.1f}".removesuffix(".0") + "%"
+    """A share for people, or `not known`."""
+    return "not known" if ratio is None else format_share(ratio)
 
 
 def number(value: float) -> str:
@@ -275,6 +267,16 @@ def against(comparison: Comparison) -> str:
         return f"{measured} GB/s (no reference)"
     text = f"{measured}/{number(expected)} GB/s"
     return text if comparison.ratio is None else f"{text} ({percent(comparison.ratio)})"
+
+
+def measured_number(comparison: Comparison) -> str:
+    """The number, and from two launches on its interval and how many there were."""
+    text = bandwidth(comparison.measured_gb_s)
+    if comparison.launches < 2 or comparison.half_interval_gb_s is None:
+        return text
+    value = comparison.measured_gb_s or 0.0
+    text = format_with_interval(text, value, comparison.half_interval_gb_s)
+    return f"{text} (n={comparison.launches})"
 
 
 def state(status: Status) -> str:
@@ -361,6 +363,11 @@ def criterion(of: CriterionResult) -> str:
     if of.quantile != 0.5:
         named.append(_QUANTILES.get(of.quantile, f"{of.quantile:.0%} quantile"))
     return f"{text} ({', '.join(named)})" if named else text
+
+
+def open_criterion(of: CriterionResult) -> str:
+    """What a criterion is that is neither met nor missed."""
+    return "not measured" if of.measured is None else "undecided"
 
 
 def limit(of: CriterionResult) -> str:

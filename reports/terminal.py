@@ -182,7 +182,7 @@ def criterion_row(of: CriterionResult) -> tuple[str, str, str, str, str]:
     if of.status in (Status.PASS, Status.FAIL):
         word = phrases.LABELS[of.status]
     else:
-        word = "not measured" if of.measured is None else "inconclusive"
+        word = phrases.open_criterion(of)
     return (
         f"{phrases.SIGNS[of.status]} {word}",
         phrases.limit(of),

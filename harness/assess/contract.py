@@ -30,7 +30,7 @@ from busbw.parsers.tools import gpus, ibverbs
 from busbw.parsers.verdict import Verdict
 from busbw.playbook.contract import Contract, Criterion
 from busbw.store.plan import RunPlan
-from busbw.units import counted, format_bandwidth, format_size
+from busbw.units import counted, format_bandwidth, format_share, format_size
 
 REST = "rest-"
 """Begins the id of a case that was measured once more without the suspects."""
@@ -88,7 +88,11 @@ def _run_problem(run_verdict: Verdict, comparisons: tuple[Comparison, ...]) -> s
     short = next((each for each in comparisons if each.status is run_verdict.status), None)
     if short is None:
         return "something that is required was not measured"
-    share = short.reason if short.ratio is None else f"{short.ratio:.0%} of {short.reference.kind}"
+    share = (
+        short.reason
+        if short.ratio is None
+        else f"{format_share(short.ratio)} of {short.reference.kind}"
+    )
     return f"{short.case_id} at {format_size(short.size_bytes)}: {share}"
 
 

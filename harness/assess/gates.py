@@ -19,7 +19,7 @@ from busbw.parsers.blame.blame import BlameOutcome
 from busbw.parsers.expect.sensitivity import Watch
 from busbw.parsers.stats.spread import half_interval
 from busbw.playbook import Gate, Playbook
-from busbw.units import format_bandwidth, format_size
+from busbw.units import format_bandwidth, format_share, format_size
 
 NEVER_FAILS = 10.0
 """A gate that demands less than a tenth of what was measured tells a good cluster from none."""
@@ -185,7 +185,7 @@ def _by_ratio(
     wanted = f"at least {least:.0%} is wanted"
     if reference.kind == "published":
         if ratio >= least:
-            share = f"{ratio:.0%}, as published"
+            share = f"{format_share(ratio)}, as published"
             return Status.UNKNOWN, f"{share}; published figures alone prove no fabric"
         return Status.FAIL, f"{_distinguishable(ratio, least)}; {wanted}"
     several = "" if len(measured.values) < 2 else f" (median of {len(measured.values)} launches)"
@@ -209,11 +209,12 @@ def _distinguishable(ratio: float, least: float) -> str:
     >>> _distinguishable(0.498, 0.5), _distinguishable(0.49998, 0.5), _distinguishable(0.47, 0.5), _distinguishable(0.5, 0.5)
     ('49.8%', '49.998%', '47%', '50%')
     """
-    texts = [f"{ratio:.{digits}%}" for digits in range(5)]
+    texts = [format_share(ratio), *(f"{ratio:.{digits}%}" for digits in range(1, 5))]
     if ratio >= least:
         return texts[0]
+    limits = [f"{least:.0%}", *(f"{least:.{digits}%}" for digits in range(1, 5))]
     return next(
-        (text for digits, text in enumerate(texts) if text != f"{least:.{digits}%}"), texts[-1]
+        (text for text, limit in zip(texts, limits, strict=True) if text != limit), texts[-1]
     )
 
 

@@ -32,7 +32,7 @@ class Criterion:
     launches: int
     status: Status
     state: str
-    """Beside an unknown status: `not measured`, or `not decided` where it was; empty for pass and
+    """Beside an unknown status: `not measured`, or `undecided` where it was; empty for pass and
     fail."""
     reason: str
     proofs: tuple[Proof, ...]
@@ -107,7 +107,7 @@ def _specified(checks: tuple[CheckResult, ...]) -> tuple[Specified, ...]:
 def _state(each: CriterionResult) -> str:
     if each.status in (Status.PASS, Status.FAIL):
         return ""
-    return "not measured" if each.measured is None else "not decided"
+    return phrases.open_criterion(each)
 
 
 def _criterion(report: ReportInput, each: CriterionResult) -> Criterion:

@@ -3,13 +3,13 @@ together with the source of its reference."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from busbw.model import CaseOutcome, Comparison, RunResult, Status
 from busbw.reports import lead, phrases
 from busbw.reports.input import ReportInput
-from busbw.units import format_duration, format_size, format_with_interval
+from busbw.units import format_duration, format_size
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,44 +65,27 @@ def view(report: ReportInput) -> Judgement | None:
 
 
 def _numbers(result: RunResult) -> tuple[NumberBlock, ...]:
-    contract = result.acceptance.criteria if result.acceptance else ()
-    judge_of = {(each.case_id, each.size_bytes): each.id for each in contract}
     same: dict[tuple[str, str], list[Comparison]] = {}
-    for comparison in lead.whole_cluster(result):
+    for comparison in lead.beside_contract(result):
         reference = f"{phrases.reference(comparison.reference)}: {comparison.reference.source}"
         same.setdefault((comparison.case_id, reference), []).append(comparison)
     return tuple(
-        NumberBlock(case, reference, tuple(_number(c, judge_of) for c in own))
+        NumberBlock(case, reference, tuple(map(_number, own)))
         for (case, reference), own in same.items()
     )
 
 
-def _number(comparison: Comparison, judge_of: Mapping[tuple[str, int], str]) -> NumberRow:
-    """judge_of: the contract's criterion for a case and size: beside it nothing passes a number."""
+def _number(comparison: Comparison) -> NumberRow:
     expected = comparison.reference.busbw_gb_s
-    status, reason = comparison.status, comparison.reason
-    criterion = judge_of.get((comparison.case_id, comparison.size_bytes))
-    if criterion is not None and status is Status.PASS:
-        status, reason = Status.SKIPPED, f"the contract judges it (criterion {criterion}); {reason}"
     return NumberRow(
         format_size(comparison.size_bytes),
-        status,
-        _measured(comparison),
+        comparison.status,
+        phrases.measured_number(comparison),
         phrases.shown(expected, phrases.bandwidth, "none"),
         phrases.shown(comparison.ratio, phrases.percent),
         phrases.shown(comparison.limit, lambda limit: phrases.bandwidth(limit.value_gb_s)),
-        reason,
+        comparison.reason,
     )
-
-
-def _measured(comparison: Comparison) -> str:
-    """The number, and from two launches on its interval and how many there were."""
-    text = phrases.bandwidth(comparison.measured_gb_s)
-    if comparison.launches < 2 or comparison.half_interval_gb_s is None:
-        return text
-    value = comparison.measured_gb_s or 0.0
-    text = format_with_interval(text, value, comparison.half_interval_gb_s)
-    return f"{text} (n={comparison.launches})"
 
 
 def _cases(result: RunResult) -> tuple[CaseRow, ...]:
