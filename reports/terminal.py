@@ -243,7 +243,7 @@ def _first(finding: Finding, headline: str) -> list[Line]:
         lines += _commands(phrases.CONFIRM, phrases.to_confirm(finding)[:1])
     for number, fix in enumerate(finding.fixes, 1):
         head = "DO" if number == 1 else "  "
-        lines.append(Line(f"{head}    {phrases.fix_step(number, fix)}"))
+        lines.append(Line(f"{head}    {phrases.fix_step(number, fix)}", indent=9))
         lines += [Line(f"         {command}", unbroken=True) for command in fix.commands]
     for number, evidence in enumerate(finding.evidence[:_EVIDENCE], 1):
         head = "SEEN" if number == 1 else "    "

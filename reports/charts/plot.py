@@ -11,6 +11,8 @@ from busbw.reports.charts.svg import Room
 
 WIDE = Room(1080.0, 300.0, 78.0, 190.0, 14.0, 46.0)
 NARROW = Room(400.0, 300.0, 58.0, 12.0, 14.0, 46.0, narrow=True)
+_HALF_LABEL = 24.0
+"""Half the width of `512 MiB` below an axis."""
 _LABEL_STEP = 15.0
 _AT_THE_END = 60.0
 """A line that ends this near the right edge is labelled beyond it, any other at its own end."""
@@ -97,9 +99,12 @@ def _axes(plot: Plot, room: Room) -> str:
     every = 2 if room.narrow else 1
     for value, label in plot.x.ticks[::every]:
         x, _ = place(plot, value, plot.y.low, room)
+        # At the edge of a narrow picture half a label would be cut off.
+        is_cut = x > room.width - _HALF_LABEL
+        at, anchor = (room.width - 1, "end") if is_cut else (x, "middle")
         parts += [
             svg.line(x, bottom, x, bottom + 5, "muted"),
-            svg.label(label, x, bottom + 19, "middle"),
+            svg.label(label, at, bottom + 19, anchor),
         ]
     parts.append(svg.line(room.left, bottom, right, bottom, "muted"))
     parts.append(svg.label(plot.x_label, (room.left + right) / 2, room.height - 8, "middle"))

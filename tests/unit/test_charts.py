@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from itertools import pairwise
 from xml.etree import ElementTree
 
@@ -269,6 +270,14 @@ def test_a_narrow_plot_names_its_lines_above_the_axes_and_fits_a_telephone() -> 
     (label,) = [e for e in root.iter(f"{SVG}text") if e.text == "this run 192"]
     assert float(label.attrib["x"]) + 7 * len("this run 192") < 400
     assert root.attrib["id"] == "chart-k-narrow"
+
+
+def test_the_last_size_below_a_narrow_plot_is_not_cut_off() -> None:
+    made = _plot(plot.Line("this run 192", ((8.0, 1.0), (1024.0, 192.0)), "good"))
+    at_the_end = replace(made, x=replace(made.x, ticks=((made.x.high, "512 MiB"),)))
+    root = parsed(plot.draw(at_the_end, plot.NARROW))
+    (label,) = [e for e in root.iter(f"{SVG}text") if e.text == "512 MiB"]
+    assert (label.attrib["text-anchor"], float(label.attrib["x"]) < 400) == ("end", True)
 
 
 def test_the_map_of_the_fabric_marks_the_suspect_cable_only() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
@@ -57,6 +58,9 @@ def test_launches_that_are_slower_beyond_their_scatter_are_a_regression(
     status, out, _ = diff(capsys, after, before)
     assert status == 1
     assert out.startswith("SLOWER")
+    assert re.search(
+        r"(?m)^  next: busbw run -w '\S+' --survey, which names the node or link$", out
+    )
     status, out, _ = diff(capsys, before, after)
     assert (status, out.split()[0]) == (0, "NO")
 
