@@ -15,7 +15,7 @@ import zlib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from tarfile import InvalidHeaderError, ReadError  # type: ignore[attr-defined]  # of no stub
-from typing import IO
+from typing import IO, Self
 
 MOST_BYTES = 256 << 20
 """Of all files of an archive together: they are held in memory."""
@@ -100,7 +100,7 @@ class _Entry(tarfile.TarInfo):
     """A header of which damage is an error: behind the first one, tarfile takes it for the end."""
 
     @classmethod
-    def fromtarfile(cls, tarfile: tarfile.TarFile) -> tarfile.TarInfo:
+    def fromtarfile(cls, tarfile: tarfile.TarFile) -> Self:
         """Raises ReadError where the header is none."""
         try:
             return super().fromtarfile(tarfile)

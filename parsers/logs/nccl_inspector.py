@@ -31,6 +31,8 @@ _MOST_GROUPS = 4
 _LONGEST_LINE = 1024 * 1024
 _METRIC = re.compile(r"^(nccl_\w+)\{(.*)\}\s+([-+.\deE]{1,40}|NaN|[-+]?Inf)(?:\s+\d{1,20})?\s*$")
 _LABEL = re.compile(r'(?<!\w)(\w+)="((?:[^"\\]|\\.)*)"')
+_COMMENT = re.compile(r"#\s*(?:(?:HELP|TYPE|UNIT)\s|EOF\b|$)")
+"""Of Prometheus' text; behind another `#` stands what somebody else wrote."""
 _NOT_FINITE = re.compile(r"(:\s*)-?inf(?=\s*[,}])")
 """What NCCL writes for the bandwidth of an operation that took 0 µs, which is no JSON."""
 _KINDS = (("coll_perf", "coll"), ("p2p_perf", "p2p"))
@@ -112,7 +114,7 @@ class _Reading:
         if metric is not None and len(self.metrics) < _MOST_METRICS:
             self.metrics.append(metric)
             self.version = self.version or dict(metric.labels).get("version")
-        elif not (text.startswith("#") or '"dump_stats"' in text):
+        elif not (_COMMENT.match(text) or '"dump_stats"' in text):
             self.unread += 1
             self.last_unread = True
 

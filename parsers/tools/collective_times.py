@@ -57,7 +57,7 @@ class CollectiveTimes:
     """As the line above names it; None = it names none."""
     rows: tuple[CollectiveTime, ...]
     torn: str = ""
-    """The first row that lacks a value, or has what is no number."""
+    """The first row that lacks a value, has what is no number, or an average outside its extremes."""
     lacks_end: bool = False
     """The last table of a text with IMB's head and without its last line."""
 
@@ -96,7 +96,10 @@ def _rows(lines: list[str], names: list[str]) -> tuple[list[CollectiveTime], str
             cells = line.split()
             if len(cells) != len(names) or not all(map(_NUMBER.fullmatch, cells)):
                 return rows, line.strip()
-            rows.append(_row(dict(zip(names, map(float, cells), strict=True))))
+            row = _row(dict(zip(names, map(float, cells), strict=True)))
+            if not row.minimum_us <= row.average_us <= row.maximum_us:
+                return rows, line.strip()
+            rows.append(row)
     return rows, ""
 
 
@@ -141,7 +144,7 @@ def _gaps(times: CollectiveTimes) -> Iterator[str]:
     if times.lacks_end:
         yield f"{name}: the last line of IMB is missing (All processes entering MPI_Finalize)"
     if times.torn:
-        yield f"{name}: a row is torn, or has other than numbers: {times.torn!r}"
+        yield f"{name}: a row is torn, has other than numbers, or an average outside its extremes: {times.torn!r}"
     elif not times.rows:
         yield f"{name}: no row of times: it was ended early, or the text is truncated"
 

@@ -197,3 +197,10 @@ def test_both_forms_are_recognised() -> None:
     assert FORMAT.looks_like(record().encode()) == 0.95
     assert FORMAT.looks_like(b'# HELP x\nnccl_bus_bandwidth_gbs{node="a"} 1\n') == 0.9
     assert FORMAT.looks_like(b"hello") == 0.0
+
+
+def test_a_comment_is_what_prometheus_writes_as_one() -> None:
+    good = ["# HELP nccl_bus_bandwidth GB/s", "# TYPE nccl_bus_bandwidth gauge", record(), "# EOF"]
+    assert read(["\n".join(good).encode()]).complete
+    foreign = "# NVRM: Xid (PCI:0000:3b:00): 79, GPU has fallen off the bus."
+    assert not read(["\n".join([foreign, *good]).encode()]).complete

@@ -227,7 +227,10 @@ def test_imb_without_its_last_line_was_cut(tmp_path: Path) -> None:
         "            4         1000         1.85         2.20         2.01\n"
     )
     statuses = []
-    for text in (head + table + end, head + table, table):
+    wrong = table.replace("2.01", "9.01")
+    for text in (head + table + end, head + table, table, wrong):
         (tmp_path / "imb.txt").write_text(text)
         statuses.append(cli.main(["read", str(tmp_path / "imb.txt")]))
-    assert statuses == [0, 3, 0], "a table that was quoted has neither"
+    assert statuses == [0, 3, 0, 3], (
+        "a table that was quoted has neither; an average between its extremes"
+    )
