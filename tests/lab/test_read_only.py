@@ -96,9 +96,11 @@ class Trace:
         if name in ("open", "openat", "creat"):
             return WRITES.search(rest) is not None and not SINKS.search(rest) and not inside
         if name in ("kill", "tkill", "tgkill"):
-            # `timeout` may end what it started; signal 0 sends nothing.
+            # `timeout` may end what it started, and then its own process group, 0; signal 0 sends
+            # nothing.
             target = re.search(r"(\d+) in strace's PID NS", rest)
-            return not (re.search(r", 0\)", rest) or (target is not None and target[1] in own))
+            harmless = rest.startswith("0, ") or re.search(r", 0\)", rest)
+            return not (harmless or (target is not None and target[1] in own))
         if name in ("connect", "sendto", "sendmsg", "sendmmsg"):
             address = ADDRESS.search(rest)
             at = re.search(r"port=htons\((\d+)\)", rest)
