@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from busbw.lab import faults, files, processes
+from busbw.lab import cgroups, faults, files, processes
 from busbw.lab.state import LabState
 from busbw.model import Component, ComponentKind
 
@@ -234,6 +234,9 @@ def test_a_cpu_limit_is_named_by_how_often_it_stopped_the_node(
     faults.cpu_limit(rails, "node2", 0.2)
     faults.cpu_load(rails, "node2", 300, 4)
     run = survey(rails, tmp_path, "--budget", COUNTED)
+    counted = (cgroups.of(rails, "node2") / "cpu.stat").read_text()
+    if "nr_throttled 0\n" in counted:
+        pytest.skip("other work left the node less than its limit, which stopped nothing")
     stopped = [f for f in run["findings"] if f["id"] == "cpu-throttled"]
     assert [f["where"] for f in stopped] == [["node2"]], run["findings"]
     assert {label(b["component"]) for b in run["blame"]} <= {"node2"}, run["findings"]
