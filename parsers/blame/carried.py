@@ -164,8 +164,8 @@ def _below(
 
 
 def _have_a_node(levels: Sequence[Level], low: Sequence[_Carried]) -> bool:
-    """One node is in all of these groups: by its luck, or for what is wrong with it."""
-    ends = [{name for i in each.groups for name in levels[i].sample.nodes} for each in low]
+    """One node is in each of these groups."""
+    ends = [set(levels[i].sample.nodes) for each in low for i in each.groups]
     return bool(ends) and bool(set.intersection(*ends))
 
 
