@@ -297,3 +297,22 @@ def test_what_a_device_lacks_stands_before_the_call_that_failed_for_it(
     text: str, cause: str, first_cause
 ) -> None:
     assert first_cause(text)[0] == cause
+
+
+@pytest.mark.parametrize(
+    ("text", "cause"),
+    [
+        (
+            "[2026-10-04T07:43:55.306] [7.batch] error: Could not open stdout file /home/a/7.out:"
+            " Disk quota exceeded\n",
+            "disk-full",
+        ),
+        (
+            "Apr 06 14:44:51 leaf12 switchd[2001]: swp17: excessive link flaps (12 in 10 s), port"
+            " moved to protodown (linkflap)\n",
+            "link-flaps",
+        ),
+    ],
+)
+def test_the_reason_of_a_refused_call_stands_first(text: str, cause: str, first_cause) -> None:
+    assert first_cause(text)[0] == cause
