@@ -308,6 +308,13 @@ def test_what_a_device_lacks_stands_before_the_call_that_failed_for_it(
             "disk-full",
         ),
         (
+            "[17.1] [cn7:35:0]  mm_iface.c:779 UCX  ERROR The UCX_MM_FIFO_ELEM_SIZE parameter (16) must"
+            " be larger than the FIFO element header size (18 bytes).\n"
+            "[cn7:4410] pml_ucx.c:309  Error: Failed to create UCP worker\n"
+            "[cn7:4410] PML ucx cannot be selected\n",
+            "mpi-setting-rejected",
+        ),
+        (
             "Apr 06 14:44:51 leaf12 switchd[2001]: swp17: excessive link flaps (12 in 10 s), port"
             " moved to protodown (linkflap)\n",
             "link-flaps",
