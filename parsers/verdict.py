@@ -201,7 +201,8 @@ def check_findings(checks: tuple[CheckResult, ...], family: str = "") -> tuple[F
                 title=title,
                 where=tuple(m.node for m in members),
                 evidence=evidence or (Evidence("raw/preflight.json", None, reason or seen),),
-                cause=f"expected {expected}" if expected else "",
+                # Of a node that was not reached the reason above says it all.
+                cause=f"expected {expected}" if expected and check_id != _CONNECT else "",
                 fixes=_own_fixes(members[0], family),
                 verify=_looks(members[0]),
                 confidence=(

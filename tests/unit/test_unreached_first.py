@@ -16,8 +16,10 @@ def test_the_node_that_was_not_reached_is_what_to_act_on_first() -> None:
         confidence=Confidence.CERTAIN,
     )
     missing = CheckResult(
-        "ssh.connect", "n2", Status.UNKNOWN, "not reached", "", "", reason="timed out"
+        "ssh.connect", "n2", Status.UNKNOWN, "not reached", "reached", "", reason="timed out"
     )
     found = (*verdict.check_findings((missing,)), open_one)
     decided = verdict.decide((missing,), (), (), found, ())
     assert [each.id for each in decided.findings] == ["ssh.connect", "not-compared"]
+    # "expected reached" would be said as the cause.
+    assert decided.findings[0].cause == ""
