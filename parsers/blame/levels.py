@@ -76,7 +76,7 @@ class Level:
 
 
 def best_ratio(own: Sequence[Level]) -> float:
-    """What groups of one launch together got in their best tenth of iterations, one at least, as a
+    """What groups of one launch together got in their best twentieth of iterations, one at least, as a
     ratio like theirs.
 
     >>> bursts = (5.0, 5.0, 10.0, 5.0, 5.0, 5.0, 10.0, 5.0)
@@ -91,12 +91,13 @@ def best_ratio(own: Sequence[Level]) -> float:
         usual = statistics.fmean(ranked[cut : len(values) - cut])
         series.append([level.ratio * value / usual if usual > 0 else 0.0 for value in values])
     together = sorted(map(statistics.fmean, zip(*series, strict=False)))
-    return statistics.fmean(together[-max(1, len(together) // 10) :])
+    return statistics.fmean(together[-max(1, len(together) // 20) :])
 
 
 def gain_at_best(own: Sequence[Level], like: Sequence[Level]) -> float:
-    """By what factor groups of one launch are faster together in their best tenth of iterations than
-    usual, over what luck gives as many like ones of that launch: 1 = what slows them is there in each."""
+    """By what factor groups of one launch are faster together in their best twentieth of iterations
+    than usual, over what luck gives as many like ones of that launch: 1 = what slows them is there in
+    each."""
     count = len(own)
     chunks = [like[i : i + count] for i in range(0, len(like) - count + 1, count)]
     lucks = [_gain(chunk) for chunk in chunks[:LIKE_SETS]]
