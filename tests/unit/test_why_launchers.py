@@ -244,7 +244,7 @@ def test_a_help_block_that_lacks_a_border_or_stands_behind_many_does_not_pass(
         "pyxis: creating container filesystem: pyxis_574688.0\n"
         "pyxis: starting container: pyxis_574688.0\n" + WORK,
         "SUCCESS:  nhc:  Health check passed:  check_gpu_xid: GPU XID error check passed\n"
-        "2026-03-04 13:03:12 nhc: Running check:  \"check_gpu_ecc\"\nTraining completed.\n",
+        '2026-03-04 13:03:12 nhc: Running check:  "check_gpu_ecc"\nTraining completed.\n',
         "[2026-03-04T13:26:03.372] debug:  Waiting for job 4711's prolog to complete\nTraining completed.\n",
         "[   14.4] amdgpu 0000:05:00.0: [drm] Cannot find any crtc or sizes\n" + WORK,
         "gcs_client.cc:185: Failed to get cluster ID from GCS server: TimedOut: no answer\n"
