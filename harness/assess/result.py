@@ -60,13 +60,12 @@ from busbw.parsers.blame.blame import BlameOutcome
 from busbw.parsers.findings.explain import with_followers
 from busbw.parsers.findings.gpu_words import finding_for, gpus_of
 from busbw.parsers.stats import spikes
+from busbw.store.concluded import SCHEMA
 from busbw.store.plan import RunPlan
 from busbw.store.run_directory import RunDir
 from busbw.survey import earlier as earlier_surveys
 from busbw.survey import held_back, link_baseline, retransmitted
 from busbw.survey import layer_breakdown as survey_layers
-
-SCHEMA = "busbw.run/1"
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from busbw.codec import dump_json, parse_json
+from busbw.codec import dump_json
 from busbw.compare import accepted
 from busbw.errors import BusbwError, RunDirError, UsageError
 from busbw.inventory import fold
@@ -22,6 +22,7 @@ from busbw.model import RunResult, Status
 from busbw.reports import csv, lead
 from busbw.reports.groups import measured_groups
 from busbw.reports.safe import csv_cell
+from busbw.store.concluded import result_of
 from busbw.store.run_directory import RunDir
 
 if TYPE_CHECKING:
@@ -209,12 +210,10 @@ def _result(run: RunDir) -> RunResult:
     Raises:
         RunDirError: it has no `run.json`, or one that is not readable.
     """
-    name = f"{run.path}/run.json"
     try:
-        content = run.read_derived("run.json")
+        return result_of(run, f"{run.path}/run.json")
     except FileNotFoundError as error:
         raise RunDirError("no run.json: the run did not end") from error
-    return parse_json(content, RunResult, name, error=RunDirError)
 
 
 def _frame(columns: Mapping[str, str], rows: Iterable[tuple[object, ...]]) -> pd.DataFrame:

@@ -16,13 +16,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from busbw.codec import parse_json
 from busbw.compare import accepted, comparable
 from busbw.errors import BusbwError, RunDirError
 from busbw.files import why_irregular
 from busbw.inventory.hostlist import expand
-from busbw.model import RunResult
 from busbw.model.history import ComparableRun
+from busbw.store.concluded import result_of
 from busbw.store.run_directory import RunDir
 
 if TYPE_CHECKING:
@@ -216,9 +215,7 @@ def _stamp(run: str) -> int | None:
 
 
 def _store(index: sqlite3.Connection, run: RunDir, stamp: int) -> None:
-    result = parse_json(
-        run.read_derived("run.json"), RunResult, f"{run.run_id}/run.json", error=RunDirError
-    )
+    result = result_of(run)
     seen = comparable.of_result(result, accepted.standing(run))
     _forget(index, run.run_id)
     row = (run.run_id, stamp, seen.started, seen.verdict, seen.accepted is not None)

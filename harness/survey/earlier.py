@@ -11,12 +11,12 @@ from pathlib import Path
 from busbw.assess import launches
 from busbw.assess.checks import answers, load_plan
 from busbw.checks.software import facts
-from busbw.codec import parse_json
-from busbw.errors import BusbwError, RunDirError, UsageError
-from busbw.model import LaunchRole, RunResult
+from busbw.errors import BusbwError, UsageError
+from busbw.model import LaunchRole
 from busbw.parsers.nccl_tests.groups import GroupSample
 from busbw.store import artefacts, run_directory
 from busbw.store.artefacts import Participants
+from busbw.store.concluded import result_of
 from busbw.store.plan import RunPlan
 from busbw.store.run_directory import RunDir
 
@@ -59,9 +59,7 @@ def _alike(theirs: RunPlan, plan: RunPlan) -> bool:
 
 
 def _is_open(run: RunDir) -> bool:
-    name = f"{run.run_id}/run.json"
-    result = parse_json(run.read_derived("run.json"), RunResult, name, error=RunDirError)
-    return any(finding.id in _OPEN for finding in result.findings)
+    return any(finding.id in _OPEN for finding in result_of(run).findings)
 
 
 def take(

@@ -157,6 +157,16 @@ def test_runs_that_cannot_be_read_are_named_with_the_reason(tmp_path: Path) -> N
     assert "not JSON, or cut short" in loaded.unreadable[1].reason
 
 
+def test_a_result_of_another_version_is_named_and_not_read(tmp_path: Path) -> None:
+    recorded(tmp_path, "healthy")
+    path = recorded(tmp_path, "emulated").path / "run.json"
+    path.write_text(path.read_text().replace("busbw.run/1", "busbw.run/9"))
+    loaded = busbw.load(tmp_path / "*")
+    assert set(loaded.cases["run"]) == {"healthy"}
+    (other,) = loaded.unreadable
+    assert other.reason == f"{path} was made by another version of busbw"
+
+
 def test_folders_of_checks_and_of_sampled_jobs_are_no_runs(tmp_path: Path) -> None:
     recorded(tmp_path, "healthy")
     for name, file in (("check", "check.json"), ("links", "links.json"), ("live", "raw/live.json")):
