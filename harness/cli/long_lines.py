@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from bisect import bisect
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from busbw import intake
-from busbw.parsers.logs.blocks import LONGEST_LINE, cut_lines
+from busbw.parsers.logs.blocks import LONGEST_LINE
 from busbw.parsers.logs.long_json import texts_of
 from busbw.parsers.logs.scan import Hit, Scan, Scanner
 
@@ -28,7 +28,7 @@ def with_long_documents(scan: Scan, source: intake.Source, scanner: Scanner) -> 
     starts: list[int] = []
     line_nos: list[int] = []
     read = 0
-    for line_no, line in enumerate(cut_lines(source.open(), _MOST_BYTES), 1):
+    for line_no, line in _documents(source.open()):
         own = texts_of(line, LONGEST_LINE) if LONGEST_LINE < len(line) < _MOST_BYTES else []
         if own:
             read += 1
@@ -48,6 +48,19 @@ def with_long_documents(scan: Scan, source: intake.Source, scanner: Scanner) -> 
         for hit in found.hits
     ]
     return replace(scan.with_fewer_long_lines(read), hits=_joined(scan.hits, of_texts))
+
+
+def _documents(chunks: Iterable[bytes]) -> Iterator[tuple[int, bytes]]:
+    """The lines with their numbers, of those that begin no document the beginning alone."""
+    line_no, rest = 1, b""
+    for chunk in chunks:
+        *whole, rest = (rest + chunk).split(b"\n")
+        for line in whole:
+            yield line_no, line
+            line_no += 1
+        begins = rest[:LONGEST_LINE].lstrip()[:1] in (b"{", b"[", b"")
+        rest = rest[: _MOST_BYTES if begins else LONGEST_LINE]
+    yield line_no, rest
 
 
 def _joined(hits: Iterable[Hit], others: Iterable[Hit]) -> tuple[Hit, ...]:

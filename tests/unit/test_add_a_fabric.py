@@ -137,6 +137,7 @@ OTHER_VOCABULARIES = {
     "parsers/tools/fi_info.py": {"efa": "the provider's name in libfabric"},
     "parsers/tools/counters.py": {"tcp": "a section of the counters"},
     "parsers/logs/scan_literals.py": {"roce": "letters that many lines of a log have"},
+    "parsers/findings/named_places.py": {"roce": "how names of RDMA devices begin"},
     "parsers/findings/facts.py": {"tcp": "the device of the kernel's TCP counters"},
     "harness/compare/soak_watch.py": {"tcp": "the device of the kernel's TCP counters"},
     "harness/run/binaries.py": {"lab": "a payload"},

@@ -58,12 +58,12 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         patch.setenv("BUSBW_LAB_DIR", str(folder / "labs"))
         patch.chdir(folder)
         assert cli.main(["check", *LOCAL, "-o", "checks", "-q"]) in (0, 1, 3)
-        plan = (folder / "checks" / "latest" / "raw" / "plan.json").read_text()
+        plan = json.loads((folder / "checks" / "latest" / "raw" / "plan.json").read_text())
         result = RUNS.healthy().result
         for number in (1, 2):
             run = folder / "past" / f"2026110{number}-000000-day-one"
             (run / "raw" / "cases").mkdir(parents=True)
-            RunDir(run).write_raw("plan.json", plan)
+            RunDir(run).write_raw("plan.json", json.dumps({**plan, "run_id": run.name}))
             (run / "run.json").write_text(
                 dump_json(
                     dataclasses.replace(

@@ -132,5 +132,5 @@ def test_a_contract_about_a_small_size_counts_its_bandwidth_to_more_digits_than_
     assert status == 1, out
     assert "1 of 2 criteria met" in out
     (failed,) = (line for line in out.splitlines() if "✖ fail" in line)
-    assert "0.0251 GB/s" in failed
+    assert "0.0251 ± 0.0003 GB/s" in failed
     assert failed.endswith("-6.9% against the limit")
