@@ -113,10 +113,14 @@ def test_a_late_rail_and_a_limit_of_all_rails_are_named_and_a_replay_says_the_sa
 ) -> None:
     status, out = measured["late"].status, measured["late"].printed
     judged = {key: (row["status"], row["why"]) for key, row in rows(measured["late"].out).items()}
-    for rail in ("eth0", "eth1"):
-        # On a busy machine others lose as well: then it is a warning.
-        assert judged["node2", rail][0] in ("FAIL", "WARN"), out
-        assert "of its rate with all rails busy" in judged["node2", rail][1], out
+    limited = [judged["node2", rail] for rail in ("eth0", "eth1")]
+    # TCP need not share the limit evenly: one rail may keep nearly all of its rate. On a busy machine
+    # others lose as well: then it is a warning.
+    named = [why for state, why in limited if state in ("FAIL", "WARN")]
+    assert named, out
+    assert all("of its rate with all rails busy" in why for why in named), out
+    kept = [rows(measured["late"].out)["node2", rail]["together"] for rail in ("eth0", "eth1")]
+    assert sum(kept) < 1.5, (kept, out)
     assert judged["node4", "eth1"][0] != "PASS", out
     assert "answers late to every partner: " in judged["node4", "eth1"][1], out
     others = [each for (node, _), each in judged.items() if node in ("node1", "node3")]

@@ -311,7 +311,8 @@ def test_a_binary_that_cannot_time_all_groups_of_a_launch_gets_a_launch_for_each
         )
     )
     run = survey(rails, tmp_path, "--budget", "1s", playbook=str(older))
-    _, made = run["cases"]
+    # A busy machine may make the survey measure once more.
+    made = next(case for case in run["cases"] if case["case"]["id"] == "survey-pairs-1")
     assert (
         made["case"]["id"],
         made["status"],
