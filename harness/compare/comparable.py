@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 
 from busbw.compare import ab
 from busbw.inventory.hostlist import fold
+from busbw.launch import nccl_tests
 from busbw.model import BenchmarkResult, BenchmarkRow, CaseOutcome, CheckResult, RunResult, Status
 from busbw.model.benchmark import LATENCY_UP_TO_BYTES
 from busbw.model.history import (
@@ -103,7 +104,10 @@ def _numbers(launches: list[CaseOutcome]) -> tuple[Number, ...]:
         # Wrong data has no bandwidth.
         if case.purpose not in _COMPARED or table.out_of_bounds:
             continue
-        flags = f"-n {case.iterations} -w {case.warmup} -c {case.check} -z {case.blocking}"
+        counts = f"-n {case.iterations} -w {case.warmup} -c {case.check} -z {case.blocking}"
+        # A ring and what NCCL chooses are two numbers of one collective and size.
+        own = (nccl_tests.given(case.options), *map("=".join, case.env))
+        flags = " ".join(filter(None, (counts, *own)))
         for row, busbw_gb_s, time_us in measured(table):
             options = f"{flags} {row.type} {row.redop or ''}".strip()
             key = (case.family, case.collective.value, case.purpose, row.size_bytes, options)
