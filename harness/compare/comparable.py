@@ -3,6 +3,7 @@ between their machines."""
 
 from __future__ import annotations
 
+import re
 import statistics
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -162,12 +163,18 @@ def _counted(answers: Counter[str]) -> str:
     return "; ".join(f"{text} on {count}" for text, count in ordered)
 
 
+_STAMP = re.compile(r"\b(?:built|reused) (\S+) on ")
+"""Of one build in their summary: who made it, and when, is no change."""
+
+
 def _machine(parts: Parts) -> tuple[tuple[str, str], ...]:
     answers: dict[str, Counter[str]] = {}
     for check in parts.checks:
         if check.status not in _UNANSWERED:
             answers.setdefault(check.check_id, Counter())[check.seen] += 1
     versions = [(name, value) for name, value in parts.versions if name not in ("busbw", "build")]
+    stamps = sorted(set(_STAMP.findall(dict(parts.versions).get("build", ""))))
+    versions += [("build of nccl-tests", ", ".join(stamps))] if stamps else []
     return (*versions, *((check_id, _counted(each)) for check_id, each in sorted(answers.items())))
 
 

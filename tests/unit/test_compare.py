@@ -79,6 +79,20 @@ def test_a_ring_is_another_number_than_what_nccl_chooses() -> None:
     assert "all_reduce 8 GiB NCCL_ALGO=Ring" in " ".join(lines(difference))
 
 
+def test_another_build_of_the_benchmark_is_a_change_and_the_same_one_used_again_is_none() -> None:
+    def built(summary: str) -> ComparableRun:
+        result: RunResult = RUNS.healthy().result
+        return comparable.of_result(dataclasses.replace(result, versions=(("build", summary),)))
+
+    before = built("built 19b8d2f6ece38cee on gpu-000 for 16 nodes")
+    again = built("reused 19b8d2f6ece38cee on gpu-001 for 16 nodes")
+    other = built("built 28c7e34ecc8ad517 on gpu-000 for 16 nodes")
+    assert comparable.machine_changes(again, before) == ()
+    assert comparable.machine_changes(other, before) == (
+        ("build of nccl-tests", "19b8d2f6ece38cee", "28c7e34ecc8ad517"),
+    )
+
+
 def test_a_latency_case_is_compared_in_times() -> None:
     def small(name: str, *times_us: float) -> ComparableRun:
         busbw_gb_s = tuple(0.015 / time_us for time_us in times_us)
