@@ -290,8 +290,7 @@ def _change_findings(plan: RunPlan, diff: RunDiff | None, raw: Raw) -> tuple[Fin
     )
     if plan.playbook.repeat is None:
         return slower
-    inconclusive = earlier.inconclusive_finding(diff, _repeated(plan), busy.cases(raw.launches))
-    return (*slower, *inconclusive)
+    return (*slower, *earlier.inconclusive_finding(diff, _repeated(plan)))
 
 
 def _repeated(plan: RunPlan) -> frozenset[str]:

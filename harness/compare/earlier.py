@@ -137,11 +137,9 @@ def machine_changes(diff: RunDiff | None) -> str:
     return changes or "nothing that the checks cover"
 
 
-def inconclusive_finding(
-    diff: RunDiff | None, required: frozenset[str], busy: frozenset[str] = frozenset()
-) -> tuple[Finding, ...]:
+def inconclusive_finding(diff: RunDiff | None, required: frozenset[str]) -> tuple[Finding, ...]:
     """Of a run that was repeated to detect a change: a required number that stays inconclusive is
-    no answer, and no regression. `busy`: as of `findings`."""
+    no answer, and no regression."""
     if diff is None:
         return ()
     if not diff.against and diff.excluded:
@@ -161,7 +159,7 @@ def inconclusive_finding(
         evidence=_evidence(numbers),
         confidence=Confidence.CERTAIN,
     )
-    return (verdict.undecided(filled(finding), [each.number.case_id for each in numbers], busy),)
+    return (filled(finding),)
 
 
 def _nothing_comparable(diff: RunDiff) -> Finding:

@@ -26,10 +26,11 @@ from pathlib import Path
 from busbw.codec import Document, Problem, Tree, from_tree, refuse, unknown
 from busbw.errors import InventoryError
 from busbw.fabrics.profiles import is_path
+from busbw.inventory import designs
 from busbw.inventory.hostlist import LEGAL_NAME, expand, fold, illegal
 from busbw.launch import variables
 from busbw.launch.choose import launchers
-from busbw.model import Cluster, Node
+from busbw.model import Cluster, Node, Requirement
 from busbw.playbook import specification
 
 
@@ -100,6 +101,9 @@ def read(tree: Tree) -> Cluster:
         document.problem(("specification", key), what)
         for key, what in specification.problems(file.specification)
     ]
+    requirements = specification.requirements(file.specification, "inventory")
+    if not problems:
+        problems += _bad_designs(document, nodes, requirements)
     refuse(problems, InventoryError)
     return Cluster(
         nodes=nodes,
@@ -110,7 +114,7 @@ def read(tree: Tree) -> Cluster:
         ssh_config=ssh_config,
         env=tuple(sorted(file.env.items())),
         setup=file.setup,
-        requirements=specification.requirements(file.specification, "inventory"),
+        requirements=requirements,
     )
 
 
@@ -197,17 +201,33 @@ def _repeated(what: str, again: list[str], first_index: int, tree: Tree) -> str:
     return f"{what!r} repeats {hosts} of line {line}: {fold(again)}"
 
 
+def _settings(file: Inventory) -> Iterator[tuple[tuple[str | int, ...], NodeSettings]]:
+    """The places of the file that say something of nodes."""
+    yield ("defaults",), file.defaults
+    for index, item in enumerate(file.nodes):
+        if isinstance(item, Entry):
+            yield ("nodes", index), item
+
+
+def _bad_designs(
+    document: Document[Inventory], nodes: tuple[Node, ...], requirements: tuple[Requirement, ...]
+) -> Iterator[Problem]:
+    """Uplinks that are not readable, or that two labels state in different ways."""
+    bad = False
+    for where, item in _settings(document.value):
+        text = (item.labels or {}).get(designs.UPLINKS)
+        what = designs.fault(text, requirements) if text is not None else None
+        if what is not None:
+            bad = True
+            yield document.problem((*where, "labels", designs.UPLINKS), what)
+    what = None if bad else designs.contradiction(nodes, requirements)
+    if what is not None:
+        yield document.problem(("nodes",), what)
+
+
 def _numbers(document: Document[Inventory]) -> Iterator[Problem]:
     """Numbers and names that the types cannot refuse."""
-    places: list[tuple[tuple[str | int, ...], NodeSettings]] = [
-        (("defaults",), document.value.defaults)
-    ]
-    places += [
-        (("nodes", index), item)
-        for index, item in enumerate(document.value.nodes)
-        if isinstance(item, Entry)
-    ]
-    for where, item in places:
+    for where, item in _settings(document.value):
         if item.port is not None and not 0 < item.port < 65536:
             yield document.problem((*where, "port"), f"a port is 1 to 65535, not {item.port}")
         for key, value in (("gpus", item.gpus), ("slots", item.slots)):

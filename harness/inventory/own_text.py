@@ -22,7 +22,7 @@ _HINTS = """\
 # defaults:
 #   gpus: 8                 # GPUs that every node should have; without it the nodes are only compared with each other
 #   rails: [mlx5_0, mlx5_3] # compute NICs in rail order; without it all active RDMA ports
-#   labels: {leaf: leaf1, oversubscription: "2:1"}   # who shares a leaf, and how narrow its uplinks were built: for the survey
+#   labels: {leaf: leaf1, uplinks: "4 x 400G per rail"}   # who shares a leaf, and the cables that leave it, by the wiring plan: for the survey
 # What every node must have: `busbw init --propose RUN` adds what all nodes of a good check have in common.
 """
 

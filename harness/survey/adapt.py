@@ -115,6 +115,7 @@ def choose(
         return None
     leaf = dict(fabric.leaf_of)
     doubts = tuple(s for s in outcome.open if _worth(s, fabric, limits)) if outcome else ()
+    doubts += _may_pass(outcome) if outcome else ()
     if outcome is not None and not doubts and _enough(nodes, outcome, history, limits, fabric):
         return None
     shown = _shown_across(outcome, fabric) if outcome else 1.0
@@ -316,6 +317,15 @@ def _worth(doubt: Suspicion, fabric: Fabric, limits: SurveyLimits) -> bool:
         and not passing
         and not (shared and len(account.slow_in) >= MOST_OF_SHARED)
         and not _passing(len(account.slow_in), len(account.clean_in))
+    )
+
+
+def _may_pass(outcome: BlameOutcome) -> tuple[Suspicion, ...]:
+    """Flagged uplinks, as long as neighbours may have loaded them all the while."""
+    return tuple(
+        Suspicion(account, ())
+        for account in outcome.accounts
+        if account.part.kind in _UPLINKS and len(account.slow_in) < MOST_OF_SHARED
     )
 
 

@@ -7,27 +7,20 @@ import dataclasses
 
 from busbw.checks import NodeAnswer, read_answer
 from busbw.fabrics.profile import FlowHashing
+from busbw.inventory import designs
 from busbw.model import Cluster
 from busbw.model.topology import Topology
-from busbw.parsers.blame.parts import Fabric
+from busbw.parsers.blame.parts import Fabric, Uplinks
 from busbw.parsers.fabric import cabling
 from busbw.parsers.tools import imex, nvidia_smi_details
 
-GROUPING = ("leaf", "switch", "rack", "group")
-"""Labels that say which nodes share a switch, the closest first."""
-
-
-OVERSUBSCRIPTION = "oversubscription"
-"""The label that says what the nodes of a leaf can send over what its uplinks carry, by design: `2`
-or `2:1`."""
-
 
 def fabric_of(cluster: Cluster, hashing: FlowHashing | None) -> Fabric:
-    """The leaves by the first label of `GROUPING` that every node has; without one, nothing is
+    """The leaves by the first label of `designs.GROUPING` that every node has; without one, nothing is
     known of them. With the design of those whose nodes state it."""
     # An emulated leaf has one uplink a rail: there is nothing to spread flows over.
     hashed = hashing is not None and hashing.value and not cluster.emulated
-    for label in GROUPING:
+    for label in designs.GROUPING:
         leaf_of = tuple(
             (node.name, value)
             for node in cluster.nodes
@@ -35,7 +28,7 @@ def fabric_of(cluster: Cluster, hashing: FlowHashing | None) -> Fabric:
             if name == label
         )
         if len(leaf_of) == len(cluster.nodes):
-            return Fabric(leaf_of, hashed, _designs(cluster, dict(leaf_of)))
+            return Fabric(leaf_of, hashed, *_designs(cluster, dict(leaf_of)))
     return Fabric((), hashed)
 
 
@@ -47,28 +40,26 @@ def completed(fabric: Fabric, topology: Topology | None, nodes: tuple[str, ...])
     return dataclasses.replace(fabric, leaf_of=cabling.sharing(topology, nodes))
 
 
-def _designs(cluster: Cluster, leaf: dict[str, str]) -> tuple[tuple[str, float], ...]:
-    """The oversubscription of each leaf, by the first of its nodes that states one."""
-    designs: dict[str, float] = {}
+def _designs(
+    cluster: Cluster, leaf: dict[str, str]
+) -> tuple[tuple[tuple[str, float], ...], tuple[tuple[str, Uplinks], ...]]:
+    """How narrow each leaf is and its cables, by the first of its nodes that states them."""
+    narrow: dict[str, float] = {}
+    cables: dict[str, Uplinks] = {}
+    rate = designs.stated(cluster.requirements, "nic_rate")
+    nics = designs.stated(cluster.requirements, "nics")
     for node in cluster.nodes:
-        ratio = _ratio(dict(node.labels).get(OVERSUBSCRIPTION, ""))
+        name, labels = leaf[node.name], dict(node.labels)
+        ratio = designs.ratio(labels.get(designs.OVERSUBSCRIPTION, ""))
+        own = designs.cables(labels.get(designs.UPLINKS, ""))
+        if own is not None and rate is not None:
+            share = own.rate_gbit_s / rate
+            cables.setdefault(name, Uplinks(own.count, share, own.per_rail))
+            if ratio is None and (own.per_rail or nics is not None):
+                ratio = own.narrow(list(leaf.values()).count(name), int(nics or 1), rate)
         if ratio is not None:
-            designs.setdefault(leaf[node.name], ratio)
-    return tuple(designs.items())
-
-
-def _ratio(text: str) -> float | None:
-    """The number of a label; None = it is none.
-
-    >>> _ratio("2:1"), _ratio("1.5"), _ratio("7:2"), _ratio("high"), _ratio("0")
-    (2.0, 1.5, 3.5, None, None)
-    """
-    first, _, second = text.partition(":")
-    try:
-        ratio = float(first) / float(second or 1)
-    except (ValueError, ZeroDivisionError):
-        return None
-    return ratio if ratio > 0 else None
+            narrow.setdefault(name, ratio)
+    return tuple(narrow.items()), tuple(cables.items())
 
 
 NVLINK_DOMAIN = "nvlink_domain"

@@ -204,7 +204,7 @@ def _explained_speeds(columns: Columns, fabric: Fabric) -> Explanation:
     everything = Explanation(speed.flagged, (*speed.open, *more))
     everything = without_loaded(everything, columns, hashed=fabric.hashed)
     leaf, least = dict(fabric.leaf_of), least_loss(columns, hashed=fabric.hashed)
-    everything = with_weak_cables(everything, columns.levels, leaf, least, hashed=fabric.hashed)
+    everything = with_weak_cables(everything, columns.levels, fabric, least)
     if fabric.hashed:
         return everything
     return with_cables(everything, columns.levels, leaf, least)

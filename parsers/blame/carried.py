@@ -1,19 +1,19 @@
-"""One rail of uplinks with a cable that carries less than the cables of the others, whichever way
-flows are led.
+"""Uplinks with a cable that carries less than it should, whichever way flows are led.
 
-Flows that share a full cable share its capacity evenly. Of the groups of one launch and rail that
-leave their leaf, the k that got no more than one of them got therefore carried together, at k times
-what that one got, at least what one cable gives: nothing need be known of routes. Where flows are
-hashed, all rails draw such luck alike in each launch: what lies below the worst luck of all others
-again and again has a cable that gives less. Where they are not, a cable gives at least what one flow
-of another rail got by itself.
+Flows that share a full cable share its capacity evenly. Of the groups of one launch that leave a leaf
+by the same switch, the k that got no more than one of them got therefore carried together, at k times
+what that one got, at least what one cable gives: nothing need be known of routes. What a cable should
+give the design states. Where it does not, and each rail has switches of its own, the other rails show
+it. Where flows are hashed, all rails draw such luck alike in each launch: what lies below the worst
+luck of all others again and again has a cable that gives less. Where they are not, a cable gives at
+least what one flow of another rail got by itself.
 """
 
 from __future__ import annotations
 
 import statistics
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from busbw.model import Component, ComponentKind
@@ -28,11 +28,15 @@ from busbw.parsers.blame.constants import (
 )
 from busbw.parsers.blame.explain import Explanation, Suspicion
 from busbw.parsers.blame.levels import Level, best_ratio
+from busbw.parsers.blame.parts import Fabric, Uplinks
+
+_Switch = tuple[str, int | None]
+"""Leaf, rail; None = one switch for all rails."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Carried:
-    """What the groups of one launch and rail show of their cables."""
+    """What the groups of one launch show of the cables of their switch."""
 
     launch: int
     share: float
@@ -43,7 +47,7 @@ class _Carried:
 
 @dataclass(frozen=True, slots=True)
 class _Low:
-    """Launches in which a rail carried less than a good cable gives."""
+    """Launches in which a cable of a switch carried less than a good one gives."""
 
     bound: float
     """What that is, in the unit of `share`."""
@@ -51,26 +55,18 @@ class _Low:
 
 
 def with_weak_cables(
-    explanation: Explanation,
-    levels: Sequence[Level],
-    leaf: dict[str, str],
-    least: float,
-    *,
-    hashed: bool,
+    explanation: Explanation, levels: Sequence[Level], fabric: Fabric, least: float
 ) -> Explanation:
-    """With the uplinks of a rail that carry less than one good cable in place of what is suspected
-    for them. Two such rails are none: others may load all.
+    """With the uplinks that have a cable which carries less than a good one in place of what is
+    suspected for it. Two such rails are none: others may load all.
 
     Args:
         least: smallest loss that is called slow.
     """
-    if len(set(leaf.values())) != 2:
-        return explanation
     known = {i for each in explanation.flagged for i in each.account.explained}
     named = {each.account.part for each in explanation.flagged}
     weak = []
-    for rail, low in _weak_rails(levels, least, hashed=hashed).items():
-        part = Component(ComponentKind.LEAF_PAIR, tuple(sorted(set(leaf.values()))), rail)
+    for part, low in _weak(levels, fabric, known, least).items():
         shown = {i for each in low.launches for i in each.groups}
         if part not in named and shown.isdisjoint(known):
             weak.append(_suspicion(part, low, explanation.open))
@@ -86,31 +82,49 @@ def with_weak_cables(
     return Explanation((*explanation.flagged, *weak), left)
 
 
-def _weak_rails(levels: Sequence[Level], least: float, *, hashed: bool) -> dict[int, _Low]:
-    rails = _by_rail(levels)
-    if len(rails) < FEWEST_RAILS:
-        return {}
-    shown = {rail: _shown(levels, members) for rail, members in rails.items()}
-    weak = {}
-    for rail, own in shown.items():
-        others = {other: each for other, each in shown.items() if other != rail}
-        bound = _worst_luck(others) if hashed else _lone_flow(levels, rails, rail)
+def _weak(
+    levels: Sequence[Level], fabric: Fabric, known: Collection[int], least: float
+) -> dict[Component, _Low]:
+    """Parts whose cable carried less, again and again, and nothing else explains it."""
+    design = dict(fabric.uplinks)
+    leaf = dict(fabric.leaf_of)
+    leaves = tuple(sorted(set(leaf.values())))
+    switches = _by_switch(levels, leaf, design)
+    shown = {}
+    rails = len({level.sample.rail for level in levels if level.sample.rail is not None})
+    for (name, rail), launches in switches.items():
+        ports = list(leaf.values()).count(name) * (rails if rail is None else 1)
+        cables = 0 if fabric.hashed or name not in design else design[name].count
+        shown[name, rail] = _shown(levels, launches, known, ports, cables)
+    weak: dict[Component, _Low] = {}
+    for (name, rail), own in shown.items():
+        stated = design.get(name)
+        bound = 0.0 if stated is None else stated.share
+        if len(leaves) == 2 and rail is not None and len({r for _, r in switches}) >= FEWEST_RAILS:
+            bound = max(bound, _by_others(levels, switches, shown, rail, hashed=fabric.hashed))
         low = _Low(bound, _below(levels, own, bound, least))
         # Where nothing is hashed, a node that is in all of them may be what is slow.
-        of_node = not hashed and _have_a_node(levels, low.launches)
-        if low.launches and not of_node and _are_good_inside(levels, low.launches, rail):
-            weak[rail] = low
+        of_node = not fabric.hashed and _have_a_node(levels, low.launches)
+        if low.launches and not of_node and _are_good_inside(levels, low.launches):
+            part = Component(ComponentKind.UPLINK, (name,), rail)
+            if len(leaves) == 2:
+                part = Component(ComponentKind.LEAF_PAIR, leaves, rail)
+            weak.setdefault(part, low)
     return weak
 
 
-def _by_rail(levels: Sequence[Level]) -> dict[int, dict[int, list[int]]]:
-    """Rail → launch → positions of the pairs that leave their leaf."""
-    rails: dict[int, dict[int, list[int]]] = defaultdict(lambda: defaultdict(list))
+def _by_switch(
+    levels: Sequence[Level], leaf: dict[str, str], design: dict[str, Uplinks]
+) -> dict[_Switch, dict[int, list[int]]]:
+    """Switch → launch → positions of the pairs that leave it."""
+    switches: dict[_Switch, dict[int, list[int]]] = defaultdict(lambda: defaultdict(list))
     for index, level in enumerate(levels):
         sample = level.sample
         if level.crosses and sample.rail is not None and len(sample.nodes) == 2:
-            rails[sample.rail][level.launch].append(index)
-    return rails
+            for name in {leaf[node] for node in sample.nodes}:
+                shared = name in design and not design[name].per_rail
+                switches[name, None if shared else sample.rail][level.launch].append(index)
+    return switches
 
 
 def _got(level: Level) -> float:
@@ -118,30 +132,49 @@ def _got(level: Level) -> float:
     return level.ratio * level.expected
 
 
-def _shown(levels: Sequence[Level], members: dict[int, list[int]]) -> tuple[_Carried, ...]:
-    """What each launch shows, of those in which a cable was full."""
+def _shown(
+    levels: Sequence[Level],
+    members: dict[int, list[int]],
+    known: Collection[int],
+    ports: int,
+    cables: int,
+) -> tuple[_Carried, ...]:
+    """What each launch shows, of those in which a cable was full.
+
+    Args:
+        cables: over which the groups are spread where all ports of the switch are busy and get the
+            same; 0 = not known.
+    """
     shown = []
     for launch, at in members.items():
         carried = []
         for index in at:
             limit = _got(levels[index]) * (1.0 + max(AS_SLOW, SUSPICIOUS * levels[index].noise))
             groups = tuple(i for i in at if _got(levels[i]) <= limit)
-            if _got(levels[index]) <= 1.0 - DISTANCE:
-                carried.append(_Carried(launch, _got(levels[index]) * len(groups), groups))
+            if _got(levels[index]) <= 1.0 - DISTANCE and index not in known:
+                share = _got(levels[index]) * len(groups)
+                if len(groups) == ports and cables:
+                    share /= cables
+                carried.append(_Carried(launch, share, groups))
         if carried:
             shown.append(min(carried, key=lambda each: each.share))
     return tuple(shown)
 
 
-def _worst_luck(others: dict[int, tuple[_Carried, ...]]) -> float:
-    """The least that the cables of any other rail carried in any launch; 0 = no other was full."""
-    return min((each.share for own in others.values() for each in own), default=0.0)
-
-
-def _lone_flow(levels: Sequence[Level], rails: dict[int, dict[int, list[int]]], rail: int) -> float:
-    """What one flow of the other rails got across, in two launches at least."""
+def _by_others(
+    levels: Sequence[Level],
+    switches: dict[_Switch, dict[int, list[int]]],
+    shown: dict[_Switch, tuple[_Carried, ...]],
+    rail: int,
+    *,
+    hashed: bool,
+) -> float:
+    """What a cable gives at least, by the other rails; 0 = they do not show it."""
+    if hashed:
+        luck = [each.share for (_, r), own in shown.items() if r != rail for each in own]
+        return min(luck, default=0.0)
     by_launch: dict[int, list[float]] = defaultdict(list)
-    for other, launches in rails.items():
+    for (_, other), launches in switches.items():
         for launch, at in launches.items():
             by_launch[launch] += [_got(levels[i]) for i in at if other != rail]
     best = sorted(statistics.median(values) for values in by_launch.values() if values)
@@ -151,16 +184,15 @@ def _lone_flow(levels: Sequence[Level], rails: dict[int, dict[int, list[int]]], 
 def _below(
     levels: Sequence[Level], own: tuple[_Carried, ...], bound: float, least: float
 ) -> tuple[_Carried, ...]:
-    """The launches in which it carried less, in each iteration; () = too few."""
-    low = [each for each in own if each.share <= bound * (1.0 - least)]
-    steady = []
-    for each in low:
+    """The launches in which it carried less even in its best iteration; () = too few."""
+    low = []
+    for each in own:
         mine = [levels[i] for i in each.groups]
         usual = statistics.fmean(level.ratio for level in mine)
-        if 2.0 * best_ratio(mine) * each.share <= usual * (each.share + bound):
-            steady.append(each)
-    enough = len(steady) >= LAUNCHES_OF_HASHED_PATH
-    return tuple(steady) if enough and len(steady) == len(low) else ()
+        if best_ratio(mine, 0.0) * each.share <= usual * bound * (1.0 - least):
+            low.append(each)
+    enough = len(low) >= LAUNCHES_OF_HASHED_PATH and 2 * len(low) > len(own)
+    return tuple(low) if enough else ()
 
 
 def _have_a_node(levels: Sequence[Level], low: Sequence[_Carried]) -> bool:
@@ -169,16 +201,17 @@ def _have_a_node(levels: Sequence[Level], low: Sequence[_Carried]) -> bool:
     return bool(ends) and bool(set.intersection(*ends))
 
 
-def _are_good_inside(levels: Sequence[Level], low: Sequence[_Carried], rail: int) -> bool:
-    """Each node of these groups was measured inside its leaf, and is not as slow there."""
-    ends = {name for each in low for i in each.groups for name in levels[i].sample.nodes}
-    halfway = (1.0 + statistics.median(_got(levels[i]) for each in low for i in each.groups)) / 2
-    inside: dict[str, list[float]] = defaultdict(list)
+def _are_good_inside(levels: Sequence[Level], low: Sequence[_Carried]) -> bool:
+    """Each rail of a node in these groups was measured inside its leaf, and is not as slow there."""
+    own = [levels[i] for each in low for i in each.groups]
+    ends = {(name, level.sample.rail) for level in own for name in level.sample.nodes}
+    halfway = (1.0 + statistics.median(map(_got, own))) / 2
+    inside: dict[tuple[str, int | None], list[float]] = defaultdict(list)
     for level in levels:
-        if level.sample.rail == rail and not level.crosses:
+        if not level.crosses:
             for name in level.sample.nodes:
-                inside[name].append(level.ratio)
-    return all(inside[n] and statistics.median(inside[n]) > halfway for n in ends)
+                inside[name, level.sample.rail].append(level.ratio)
+    return all(inside[end] and statistics.median(inside[end]) > halfway for end in ends)
 
 
 def _suspicion(part: Component, low: _Low, doubts: Sequence[Suspicion]) -> Suspicion:

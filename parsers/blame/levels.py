@@ -75,9 +75,9 @@ class Level:
         return self.reference_gb_s * self.expected
 
 
-def best_ratio(own: Sequence[Level]) -> float:
-    """What groups of one launch together got in their best twentieth of iterations, one at least, as a
-    ratio like theirs.
+def best_ratio(own: Sequence[Level], share: float = 0.05) -> float:
+    """What groups of one launch together got in this share of their iterations, the best ones, one at
+    least, as a ratio like theirs.
 
     >>> bursts = (5.0, 5.0, 10.0, 5.0, 5.0, 5.0, 10.0, 5.0)
     >>> sample = GroupSample(("a", "b"), 1 << 30, bursts, "")
@@ -91,7 +91,7 @@ def best_ratio(own: Sequence[Level]) -> float:
         usual = statistics.fmean(ranked[cut : len(values) - cut])
         series.append([level.ratio * value / usual if usual > 0 else 0.0 for value in values])
     together = sorted(map(statistics.fmean, zip(*series, strict=False)))
-    return statistics.fmean(together[-max(1, len(together) // 20) :])
+    return statistics.fmean(together[-max(1, int(len(together) * share)) :])
 
 
 def gain_at_best(own: Sequence[Level], like: Sequence[Level]) -> float:

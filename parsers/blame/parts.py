@@ -17,6 +17,17 @@ from busbw.parsers.nccl_tests.groups import GroupSample
 
 
 @dataclass(frozen=True, slots=True)
+class Uplinks:
+    """The cables of a leaf, by design."""
+
+    count: int
+    share: float
+    """What one carries of what one NIC sends."""
+    per_rail: bool
+    """Each rail has a switch with so many; else all rails of a leaf share one."""
+
+
+@dataclass(frozen=True, slots=True)
 class Fabric:
     """What is known of how the nodes hang together; a node that is not named hangs on a leaf nobody
     knows."""
@@ -29,6 +40,8 @@ class Fabric:
     oversubscription: tuple[tuple[str, float], ...] = ()
     """(leaf, what its nodes can send over what its uplinks carry, by design); of a leaf that is not
     named nobody states it."""
+    uplinks: tuple[tuple[str, Uplinks], ...] = ()
+    """(leaf, its cables), where they are stated one by one."""
 
 
 @dataclass(frozen=True, slots=True)

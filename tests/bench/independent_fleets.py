@@ -42,13 +42,14 @@ from independent_fleet.fleets import (
     seed_of,
     visible,
 )
+from independent_fleet.network import Layout
 
 from busbw.model import Blame, Component
 from busbw.parsers.blame import blame
 from busbw.parsers.blame.blame import BlameOutcome
 from busbw.parsers.blame.confirm import confirmation
 from busbw.parsers.blame.findings import blame_finding
-from busbw.parsers.blame.parts import Fabric
+from busbw.parsers.blame.parts import Fabric, Uplinks
 from busbw.parsers.nccl_tests.groups import GroupSample
 from busbw.survey.adapt import again_alone, again_slow, choose, kept_alone
 from busbw.survey.confirm import confirming
@@ -84,10 +85,13 @@ class Trial:
 class Survey:
     """One survey while it runs."""
 
-    def __init__(self, one: Case) -> None:
+    def __init__(self, one: Case, *, design: bool = False) -> None:
         self._fleet, self.nodes = one.fleet, one.fleet.names
         leaf_of = tuple((name, one.fleet.unit_of(node)) for node, name in enumerate(self.nodes))
-        self.fabric = Fabric(leaf_of, one.fleet.layout.routing == "ecmp", one.stated)
+        hashed = one.fleet.layout.routing == "ecmp"
+        self.fabric = Fabric(leaf_of, hashed, one.stated)
+        if design:
+            self.fabric = Fabric(leaf_of, hashed, *_design(one.fleet.layout, leaf_of))
         self.samples: tuple[GroupSample, ...] = ()
         self.launches = 0
         self._newest: tuple[int, BlameOutcome] | None = None
@@ -154,6 +158,18 @@ class Survey:
         return well
 
 
+def _design(
+    layout: Layout, leaf_of: tuple[tuple[str, str], ...]
+) -> tuple[tuple[tuple[str, float], ...], tuple[tuple[str, Uplinks], ...]]:
+    """What the wiring plan says of each leaf: how narrow it is, and its cables."""
+    leaves = dict.fromkeys(leaf for _, leaf in leaf_of)
+    share = layout.cable_gb_s / layout.nic_gb_s
+    cables = Uplinks(layout.spines, share, layout.rail_optimised)
+    return tuple((name, layout.oversubscription) for name in leaves), tuple(
+        (name, cables) for name in leaves
+    )
+
+
 def judge(one: Case, outcome: BlameOutcome) -> str:
     """Which of ENDS."""
     wanted = {part for truth in one.truths for option in truth.options for part in option}
@@ -183,12 +199,12 @@ def _parts(blames: tuple[Blame, ...]) -> list[Component]:
     return [each.component for each in blames]
 
 
-def trial(size: str, kind: str, index: int, base: int) -> Trial:
+def trial(size: str, kind: str, index: int, base: int, *, design: bool = False) -> Trial:
     """One survey from its first launch to its end."""
     began = time.perf_counter()
     one = case(size, kind, index, base)
     found = effects(one)
-    survey = Survey(one)
+    survey = Survey(one, design=design)
     named: list[str] = []
     doubts: list[str] = []
     problem = ""
@@ -281,6 +297,9 @@ def main() -> None:
     parser.add_argument("--healthy", type=int, default=60)
     parser.add_argument("--base", type=int, default=1, help="first seed")
     parser.add_argument("--keep", type=Path, help="journal, one survey a line")
+    parser.add_argument(
+        "--design", action="store_true", help="the inventory states the cables of each leaf"
+    )
     parser.add_argument("--lines", action="store_true", help="print each survey that was not right")
     parser.add_argument(
         "--seconds", type=float, default=1e9, help="begin no survey after this time"
@@ -304,7 +323,7 @@ def main() -> None:
             or time.perf_counter() - began > args.seconds
         ):
             continue
-        trials.append(trial(args.size, kind, index, args.base))
+        trials.append(trial(args.size, kind, index, args.base, design=args.design))
         if args.keep:
             with args.keep.open("a") as journal:
                 journal.write(json.dumps(asdict(trials[-1])) + "\n")

@@ -16,9 +16,10 @@ from busbw.parsers.blame.accounts import Account
 from busbw.parsers.blame.explain import Suspicion
 from busbw.parsers.blame.findings import open_suspicions
 from busbw.parsers.blame.levels import Level
-from busbw.parsers.blame.parts import Fabric
+from busbw.parsers.blame.parts import Fabric, Uplinks
 from busbw.parsers.nccl_tests.groups import GroupSample
-from busbw.survey.schedule import across_leaves, inside_leaves
+from busbw.survey.adapt import choose
+from busbw.survey.schedule import Round, across_leaves, inside_leaves
 
 LEAVES = tuple(tuple(f"n{leaf}{i}" for i in range(4)) for leaf in "ab")
 LEAF_OF = tuple((node, f"leaf-{node[1]}") for leaf in LEAVES for node in leaf)
@@ -98,6 +99,85 @@ def test_luck_and_neighbours_name_no_uplinks(options: dict[str, float], seed: in
 
 def test_a_rail_that_is_as_slow_inside_its_leaves_is_no_cable() -> None:
     assert WEAK not in named(GOOD, inside=0.4)
+
+
+SHARED = Uplinks(2, 8.0, per_rail=False)
+"""Two cables of a leaf for all four rails of its four nodes: as wide as these."""
+
+
+def of_shared(
+    weak: float, *, routing: str = "hashed", stated: bool = True, slow: float = 1.0, seed: int = 0
+) -> list[str]:
+    """What is named where all rails of a leaf share two cables, one of which carries `weak`.
+
+    Args:
+        slow: what node na0 gets, wherever it is.
+    """
+    rng, samples = random.Random(seed), []
+    for number in range(18):
+        stays = number % 3 == 0
+        choose = inside_leaves if stays else across_leaves
+        pairs = choose(LEAVES, number // 3 if stays else number)
+        ends = [(pair, rail) for pair in pairs for rail in range(4)]
+        flows = [(node, rail) for pair, rail in ends for node in pair]
+        cable = {flow: rng.randrange(2) for flow in flows}
+        if routing == "static":
+            cable = {(node, rail): (int(node[2]) + rail) % 2 for node, rail in flows}
+        count = Counter((node[1], cable[node, rail]) for node, rail in flows)
+        for pair, rail in ends:
+            ways = [
+                (weak if cable[node, rail] == 0 else 8.0) / count[node[1], cable[node, rail]]
+                for node in pair
+            ]
+            if routing == "adaptive":
+                ways = [(weak + 8.0) / 16] * 2
+            got = min(1.0, slow if "na0" in pair else 1.0, *((1.0,) if stays else ways))
+            values = tuple(48 * got * rng.gauss(1, 0.01) for _ in range(20))
+            name = f"pairs-{number}"
+            artefact = f"raw/cases/{name}/result.json"
+            samples.append(GroupSample(pair, 1 << 30, values, artefact, launch=name, rail=rail))
+    narrow = (("leaf-a", 1.0), ("leaf-b", 1.0))
+    cables = (("leaf-a", SHARED), ("leaf-b", SHARED)) if stated else ()
+    fabric = Fabric(LEAF_OF, hashed=routing == "hashed", oversubscription=narrow, uplinks=cables)
+    return [each.component.label for each in blame.solve(tuple(samples), fabric).blames]
+
+
+WHOLE = "uplinks between leaf-a and leaf-b"
+
+
+@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("routing", ["hashed", "static", "adaptive"])
+def test_a_cable_that_carries_less_than_the_stated_design_is_named(routing: str, seed: int) -> None:
+    assert of_shared(4.0, routing=routing, seed=seed) == [WHOLE]
+
+
+@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("routing", ["hashed", "static", "adaptive"])
+def test_with_a_stated_design_luck_and_a_slow_node_are_no_cable(routing: str, seed: int) -> None:
+    assert of_shared(8.0, routing=routing, seed=seed) == []
+    assert of_shared(8.0, routing=routing, slow=0.5, seed=seed) == ["na0"]
+
+
+def test_without_the_design_nothing_tells_luck_from_a_cable_that_all_rails_share() -> None:
+    assert of_shared(4.0, stated=False) == []
+
+
+def test_flagged_uplinks_are_measured_until_neighbours_would_have_passed() -> None:
+    nodes = tuple(node for node, _ in LEAF_OF)
+    fabric = Fabric(LEAF_OF)
+    part = Component(ComponentKind.LEAF_PAIR, ("leaf-a", "leaf-b"), 2)
+
+    def next_round(launches: int) -> str:
+        account = Account(part, 0.5, 0.5, 99.0, 9.0, tuple(range(launches)), (), ())
+        outcome = replace(blame.solve(()), flagged=(part,), accounts=(account,))
+        history = tuple(
+            Round(f"pairs-{i + 1}", across_leaves(LEAVES, i)) for i in range(7)
+        ) + tuple(Round(f"pairs-{i + 8}", inside_leaves(LEAVES, i)) for i in range(3))
+        found = choose(nodes, fabric, history, outcome)
+        return found.why if found else ""
+
+    assert next_round(5) == "leaf-a with leaf-b"
+    assert next_round(8) != "leaf-a with leaf-b"
 
 
 def test_suspected_uplinks_say_what_looks_like_them_and_which_counters_settle_it() -> None:

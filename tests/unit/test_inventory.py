@@ -351,3 +351,49 @@ def test_a_listing_that_is_no_list_of_hosts_is_named_once(
         resolve(str(path), None, None, {})
     assert caught.value.what == f"{path} is {what}, and no list of hosts"
     assert step in caught.value.next_step
+
+
+@pytest.mark.parametrize(
+    ("labels", "specification", "told"),
+    [
+        pytest.param(
+            "{leaf: s1, uplinks: four}",
+            "{nic_rate: 400}",
+            'such as "4 x 400G per rail" or "16 x 400G", found \'four\'',
+            id="no number",
+        ),
+        pytest.param(
+            '{leaf: s1, uplinks: "4 x 400G per rail"}',
+            "{gpus: 8}",
+            "what a node sends is not stated; add specification: {nic_rate: …}",
+            id="nobody says what a node sends",
+        ),
+        pytest.param(
+            '{leaf: s1, uplinks: "16 x 400G"}',
+            "{nic_rate: 400}",
+            "add specification: {nics: …}",
+            id="nor by how many NICs",
+        ),
+        pytest.param(
+            '{leaf: s1, uplinks: "1 x 400G per rail", oversubscription: "1:1"}',
+            "{nic_rate: 400}",
+            "leaf s1: oversubscription 1:1, but its nodes can send 2 times what its uplinks carry",
+            id="two labels that contradict each other",
+        ),
+    ],
+)
+def test_uplinks_that_state_nothing_are_an_error(
+    write: Write, labels: str, specification: str, told: str
+) -> None:
+    text = (
+        f"nodes: [gpu-1, gpu-2]\ndefaults: {{labels: {labels}}}\nspecification: {specification}\n"
+    )
+    assert told in "\n".join(complaint(write(text, "cluster.yaml")))
+
+
+def test_uplinks_and_what_follows_from_them_may_both_be_stated(write: Write) -> None:
+    text = (
+        "nodes: [gpu-1, gpu-2]\nspecification: {nic_rate: 400}\ndefaults:\n  labels: {leaf: s1, "
+        'uplinks: "1 x 400G per rail", oversubscription: "4:1"}\n'
+    )
+    resolve(write(text, "cluster.yaml"), None, None, {})

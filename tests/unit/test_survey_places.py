@@ -3,9 +3,9 @@ every rail."""
 
 from __future__ import annotations
 
-from busbw.model import Cluster, Node
+from busbw.model import Cluster, Node, Requirement
 from busbw.model.topology import Topology, TopologyNic
-from busbw.parsers.blame.parts import Fabric
+from busbw.parsers.blame.parts import Fabric, Uplinks
 from busbw.survey.places import completed, fabric_of
 
 NODES = ("a", "b", "c", "d")
@@ -48,3 +48,22 @@ def test_labels_state_how_narrow_the_uplinks_of_a_leaf_were_built() -> None:
     fabric = fabric_of(Cluster(nodes=nodes, head="a", source="test"), None)
     assert fabric.leaf_of == (("a", "s1"), ("b", "s1"), ("c", "s2"))
     assert fabric.oversubscription == (("s1", 2.0),), "what is no number states nothing"
+
+
+def test_labels_state_the_cables_of_a_leaf_and_how_narrow_it_is_follows() -> None:
+    labels = {
+        "a": (("leaf", "s1"), ("uplinks", "1 x 400G per rail")),
+        "b": (("leaf", "s1"),),
+        "c": (("leaf", "s2"), ("uplinks", "2 x 800G"), ("oversubscription", "3:1")),
+    }
+    nodes = tuple(Node(name, labels=own) for name, own in labels.items())
+    required = (
+        Requirement("nic_rate", "400", at_least=False, source="inventory"),
+        Requirement("nics", "8", at_least=False, source="inventory"),
+    )
+    cluster = Cluster(nodes=nodes, head="a", source="test", requirements=required)
+    fabric = fabric_of(cluster, None)
+    assert fabric.uplinks == (("s1", Uplinks(1, 1.0, True)), ("s2", Uplinks(2, 2.0, False)))
+    assert fabric.oversubscription == (("s1", 2.0), ("s2", 3.0)), "more nodes may hang there"
+    unknown = fabric_of(Cluster(nodes=nodes, head="a", source="test"), None)
+    assert (unknown.uplinks, unknown.oversubscription) == ((), (("s2", 3.0),))
