@@ -19,10 +19,11 @@ from __future__ import annotations
 import functools
 import itertools
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
+from busbw.parsers.findings.catalogue import Weight
 from busbw.parsers.findings.courses import MOST_RUNS, Course
-from busbw.parsers.findings.evidence import EvidenceSet, Place, Sighting, lines_of
+from busbw.parsers.findings.evidence import Clue, EvidenceSet, Place, Sighting, lines_of
 from busbw.parsers.findings.line_roles import LineRole, role_of
 from busbw.parsers.logs import failure_lines
 from busbw.parsers.logs.scan import Pattern
@@ -72,6 +73,9 @@ _NO_CAUSE = re.compile(
 exception said before: it only passes that on."""
 _EPISODE = 150
 """Lines at most between two reports of one failure: a traceback of a framework is 100 lines long."""
+_NAMES = ("Error", "Exception", "Failure")
+_MESSAGE = 3
+"""Lines behind the name of an exception in which its message stands, where it begins with a new line."""
 _BEHIND_A_DEVICE = 100
 """Lines at most between what a device reports and what a program says of it."""
 
@@ -91,6 +95,23 @@ def of_last_failure(evidence: EvidenceSet, course_of: Mapping[int, Course]) -> S
         if first is not None and not any(_is_behind(first.place, each) for each in devices):
             return first
     return None
+
+
+def where_it_says(crash: Sighting | None, signs: Iterable[Clue]) -> Sighting | None:
+    """The exception, or where its message begins on a line of its own, the first known line of that."""
+    if crash is None or not crash.text.rstrip().removesuffix(":").endswith(_NAMES):
+        return crash
+    message = [sign for sign in signs if _belongs(sign, crash.place)]
+    if not message:
+        return crash
+    first = min(message, key=lambda sign: sign.place)
+    return crash._replace(place=first.place, text=first.evidence.text)
+
+
+def _belongs(sign: Clue, crash: Place) -> bool:
+    if sign.place.text != crash.text or sign.weight is Weight.EXCLUDES:
+        return False
+    return 0 <= sign.place.line_no - crash.line_no <= _MESSAGE
 
 
 def _text_of(line: Sighting) -> int:

@@ -69,8 +69,9 @@ def diagnose(evidence: EvidenceSet, context: Context | None = None) -> Diagnosis
     known = catalogue.load()
     context = _with_texts(context or Context(), evidence)
     course_of = courses.of(evidence)
-    crash = crashes.of_last_failure(evidence, course_of)
-    heard = _heard(known, evidence, context, crash)
+    signs = line_clues(known, evidence.texts)
+    crash = crashes.where_it_says(crashes.of_last_failure(evidence, course_of), signs)
+    heard = _heard(known, evidence, context, crash, signs)
     recovered = recoveries.Recoveries(evidence)
     failed = failures.of(known, evidence, (each.clue for each in heard), course_of, recovered)
     outcome = Outcome(
@@ -104,11 +105,16 @@ def _with_texts(context: Context, evidence: EvidenceSet) -> Context:
 
 
 def _heard(
-    known: Catalogue, evidence: EvidenceSet, context: Context, crash: Sighting | None
+    known: Catalogue,
+    evidence: EvidenceSet,
+    context: Context,
+    crash: Sighting | None,
+    signs: tuple[Clue, ...],
 ) -> list[_Heard]:
-    """The clues of all that reads the evidence, each of them knowing what the ones before it gave.
+    """The clues of all that reads the evidence, each of them knowing what the ones before it gave;
+    `signs` are those of the catalogue's expressions.
     Frames of tracebacks are where, not what."""
-    clues = [*line_clues(known, evidence.texts), *fact_clues(known, evidence.facts)]
+    clues = [*signs, *fact_clues(known, evidence.facts)]
     if crash is not None:
         clues += clues_of(known, evidence, crash)
     origins = [_SIGN] * len(clues)
