@@ -104,7 +104,7 @@ def of_checks(checks: tuple[CheckResult, ...]) -> tuple[Status, ...]:
     return tuple(statuses)
 
 
-_MEANWHILE = "Others used the CPUs while it was measured, which alone can make it slow."
+_MEANWHILE = "Others used the CPUs while it was measured, which alone can make it {effect}."
 
 
 def less_sure(finding: Finding, slow: Iterable[str], busy: frozenset[str]) -> Finding:
@@ -117,12 +117,20 @@ def less_sure(finding: Finding, slow: Iterable[str], busy: frozenset[str]) -> Fi
     """
     if not busy.issuperset(slow):
         return finding
-    cause = f"{finding.cause} {_MEANWHILE}".lstrip()
     sure = Confidence.LIKELY if finding.confidence is Confidence.CERTAIN else finding.confidence
+    return dataclasses.replace(_after_others(finding, "slow"), confidence=sure)
+
+
+def undecided(finding: Finding, cases: Iterable[str], busy: frozenset[str]) -> Finding:
+    """A finding about numbers with too much noise: what used the CPUs meanwhile is the first thing to
+    look at."""
+    return _after_others(finding, "noisy") if busy.issuperset(cases) else finding
+
+
+def _after_others(finding: Finding, effect: str) -> Finding:
+    cause = f"{finding.cause} {_MEANWHILE.format(effect=effect)}".lstrip()
     first = catalogue.fixes("measured-while-busy")
-    return dataclasses.replace(
-        finding, confidence=sure, cause=cause, fixes=(*first, *finding.fixes)
-    )
+    return dataclasses.replace(finding, cause=cause, fixes=(*first, *finding.fixes))
 
 
 def of_contract(

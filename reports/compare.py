@@ -3,7 +3,9 @@ machine."""
 
 from __future__ import annotations
 
+import re
 import statistics
+from collections.abc import Sequence
 
 from busbw.inventory.hostlist import fold
 from busbw.model import Status
@@ -57,7 +59,8 @@ def _compared(diff: RunDiff) -> list[str]:
     reasons = _reasons(diff)
     columns = f"  {'':<27}{'before':>14}{'now':>14}{'change':>9}"
     rows += ["", f"{columns}   with its interval; n = launches before/now"]
-    rows += [_number(each, reasons) for each in diff.shifts]
+    names = _names([each.number for each in diff.shifts])
+    rows += [_number(each, name, reasons) for each, name in zip(diff.shifts, names, strict=True)]
     rows += [_contrast(each, reasons) for each in diff.contrasts]
     rows += [f"  ({mark}) {reason}" for reason, mark in reasons.items()]
     rows += _without_before(diff)
@@ -239,8 +242,26 @@ def _reasons(diff: RunDiff) -> dict[str, str]:
     return {reason: chr(ord("a") + place) for place, reason in enumerate(common[:26])}
 
 
-def _number(each: NumberShift, reasons: dict[str, str]) -> str:
-    name, shift = _name(each.number), each.shift
+def _names(numbers: Sequence[Number]) -> list[str]:
+    """What each row is called; what tells two of one collective and size apart is part of it."""
+    alike: dict[str, list[Number]] = {}
+    for number in numbers:
+        alike.setdefault(_name(number), []).append(number)
+    return [f"{_name(each)}{_own(each, alike[_name(each)])}" for each in numbers]
+
+
+_OPTION = re.compile(r"-\w+ \S+|\d+ ranks?|NCCL \S+|\S+")
+
+
+def _own(number: Number, alike: Sequence[Number]) -> str:
+    """Those of its options that not all have; empty = it is the only one."""
+    options = [_OPTION.findall(each.options) for each in alike]
+    common = set(options[0]).intersection(*options)
+    return "".join(f" {each}" for each in _OPTION.findall(number.options) if each not in common)
+
+
+def _number(each: NumberShift, name: str, reasons: dict[str, str]) -> str:
+    shift = each.shift
     before, now = format_bandwidth(each.before_gb_s), format_bandwidth(each.now_gb_s)
     share = _share(each)
     times_us = each.times_us()

@@ -157,8 +157,13 @@ def _list(heading: str, items: Iterable[str]) -> list[str]:
 
 
 def _commands(heading: str, commands: tuple[str, ...]) -> list[str]:
-    """A heading and a block of commands; [] = there are none."""
-    return [heading, "", markdown_block("\n".join(commands), "sh")] if commands else []
+    """A heading, a block of commands, and what says in words what to do; [] = there is neither."""
+    if not commands:
+        return []
+    lines = [each for each in commands if phrases.is_command(each)]
+    words = [f"- {markdown(each)}" for each in commands if not phrases.is_command(each)]
+    block = [markdown_block("\n".join(lines), "sh")] if lines else []
+    return [heading, "", *block, *words, *([""] if words else [])]
 
 
 def _signed(status: Status, word: str) -> str:

@@ -136,7 +136,7 @@ def sure(finding: Finding) -> str:
     >>> sure(replace(slow, id="slower-than-accepted", where=(), confidence=Confidence.LIKELY))
     'failure likely; cause not proven'
     >>> sure(replace(slow, id="ssh.connect", status=Status.UNKNOWN, confidence=Confidence.POSSIBLE))
-    'possible; not checked on node3'
+    'not checked on node3'
     """
     names = narrowest(finding.where)
     word, place = finding.confidence.value, path(finding, names) or where(names, _SURE_OF)
@@ -147,7 +147,7 @@ def sure(finding: Finding) -> str:
             word = f"failure certain; {word}"
         # Only checks have dotted ids.
         if finding.status is Status.UNKNOWN and place and "." in finding.id:
-            return f"{word}; not checked on {place}"
+            return f"not checked on {place}"
     if finding.status is Status.WARN and not finding.required:
         return word
     if _TOGETHER in place:

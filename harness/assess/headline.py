@@ -6,6 +6,7 @@ import re
 from typing import TYPE_CHECKING
 
 from busbw.assess import placeholders
+from busbw.fabrics.profile import UNDETECTED
 from busbw.inventory.hostlist import fold
 from busbw.model import (
     BenchmarkRow,
@@ -229,11 +230,14 @@ def check_headline(checks: tuple[CheckResult, ...], nodes: tuple[str, ...], prof
     'n2: 7 (gpu.count)'
     >>> check_headline((CheckResult("ssh.connect", "n1", Status.UNKNOWN, "", "", ""),), ("n1",), "tcp")
     'n1 could not be checked; profile tcp'
+    >>> check_headline((CheckResult("ssh.connect", "n1", Status.UNKNOWN, "", "", ""),), ("n1",), UNDETECTED)
+    'n1 could not be checked'
     """
     count = f"{len(nodes):,} {'node' if len(nodes) == 1 else 'nodes'}"
     required = [check for check in checks if check.required and check.status is not Status.SKIPPED]
     if not required:
         return f"nothing was checked on {count}, profile {profile}"
+    of_profile = "" if profile == UNDETECTED else f"; profile {profile}"
     for status, words in (
         (Status.FAIL, "not as required"),
         (Status.UNKNOWN, "could not be checked"),
@@ -247,7 +251,7 @@ def check_headline(checks: tuple[CheckResult, ...], nodes: tuple[str, ...], prof
             which = f"{len(bad):,} of {count} {words}: {fold(bad)}"
             if len(nodes) == 1:
                 which = f"{nodes[0]} {words}"
-            return f"{which}; profile {profile}"
+            return f"{which}{of_profile}"
     advised = [check for check in checks if check.status is Status.FAIL]
     if not advised:
         return f"{count} as required by profile {profile}"

@@ -290,7 +290,8 @@ def _change_findings(plan: RunPlan, diff: RunDiff | None, raw: Raw) -> tuple[Fin
     )
     if plan.playbook.repeat is None:
         return slower
-    return (*slower, *earlier.inconclusive_finding(diff, _repeated(plan)))
+    inconclusive = earlier.inconclusive_finding(diff, _repeated(plan), busy.cases(raw.launches))
+    return (*slower, *inconclusive)
 
 
 def _repeated(plan: RunPlan) -> frozenset[str]:

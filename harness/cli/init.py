@@ -93,11 +93,12 @@ def run(args: argparse.Namespace) -> int:
     inside = ""
     if cluster.emulated:  # Their addresses are known in the lab alone.
         inside = f"lab exec --name {cluster.source.split()[1]} -- busbw "
+    nccl_tests = "" if cluster.emulated else " --nccl-tests PATH"
     write_text(
         f"wrote {args.out}: {count} {'node' if count == 1 else 'nodes'}"
         f" {fold(node.name for node in cluster.nodes)}, from {cluster.source}\nnext: busbw"
         f" {inside}check{where}        # read-only: every node against its expected configuration, and"
-        f" against the others\n      busbw {inside}run{where} --dry-run\n"
+        f" against the others\n      busbw {inside}run{where}{nccl_tests}        # check, build, measure, judge\n"
     )
     return 0
 

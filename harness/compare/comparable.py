@@ -3,6 +3,7 @@ between their machines."""
 
 from __future__ import annotations
 
+import re
 import statistics
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -10,6 +11,7 @@ from dataclasses import dataclass, replace
 
 from busbw.compare import ab
 from busbw.inventory.hostlist import fold
+from busbw.launch import nccl_tests
 from busbw.model import BenchmarkResult, BenchmarkRow, CaseOutcome, CheckResult, RunResult, Status
 from busbw.model.benchmark import LATENCY_UP_TO_BYTES
 from busbw.model.history import (
@@ -103,7 +105,10 @@ def _numbers(launches: list[CaseOutcome]) -> tuple[Number, ...]:
         # Wrong data has no bandwidth.
         if case.purpose not in _COMPARED or table.out_of_bounds:
             continue
-        flags = f"-n {case.iterations} -w {case.warmup} -c {case.check} -z {case.blocking}"
+        counts = f"-n {case.iterations} -w {case.warmup} -c {case.check} -z {case.blocking}"
+        # A ring and what NCCL chooses are two numbers of one collective and size.
+        own = (nccl_tests.given(case.options), *map("=".join, case.env))
+        flags = " ".join(filter(None, (counts, *own)))
         for row, busbw_gb_s, time_us in measured(table):
             options = f"{flags} {row.type} {row.redop or ''}".strip()
             key = (case.family, case.collective.value, case.purpose, row.size_bytes, options)
@@ -158,12 +163,18 @@ def _counted(answers: Counter[str]) -> str:
     return "; ".join(f"{text} on {count}" for text, count in ordered)
 
 
+_STAMP = re.compile(r"\b(?:built|reused) (\S+) on ")
+"""Of one build in their summary: who made it, and when, is no change."""
+
+
 def _machine(parts: Parts) -> tuple[tuple[str, str], ...]:
     answers: dict[str, Counter[str]] = {}
     for check in parts.checks:
         if check.status not in _UNANSWERED:
             answers.setdefault(check.check_id, Counter())[check.seen] += 1
     versions = [(name, value) for name, value in parts.versions if name not in ("busbw", "build")]
+    stamps = sorted(set(_STAMP.findall(dict(parts.versions).get("build", ""))))
+    versions += [("build of nccl-tests", ", ".join(stamps))] if stamps else []
     return (*versions, *((check_id, _counted(each)) for check_id, each in sorted(answers.items())))
 
 

@@ -137,9 +137,11 @@ def machine_changes(diff: RunDiff | None) -> str:
     return changes or "nothing that the checks cover"
 
 
-def inconclusive_finding(diff: RunDiff | None, required: frozenset[str]) -> tuple[Finding, ...]:
+def inconclusive_finding(
+    diff: RunDiff | None, required: frozenset[str], busy: frozenset[str] = frozenset()
+) -> tuple[Finding, ...]:
     """Of a run that was repeated to detect a change: a required number that stays inconclusive is
-    no answer, and no regression."""
+    no answer, and no regression. `busy`: as of `findings`."""
     if diff is None:
         return ()
     if not diff.against and diff.excluded:
@@ -159,7 +161,7 @@ def inconclusive_finding(diff: RunDiff | None, required: frozenset[str]) -> tupl
         evidence=_evidence(numbers),
         confidence=Confidence.CERTAIN,
     )
-    return (filled(finding),)
+    return (verdict.undecided(filled(finding), [each.number.case_id for each in numbers], busy),)
 
 
 def _nothing_comparable(diff: RunDiff) -> Finding:

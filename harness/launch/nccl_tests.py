@@ -165,11 +165,20 @@ def arguments(case: BenchmarkCase, json_path: str | None) -> tuple[str, ...]:
         options += ["-N", str(case.cycles)]
     if case.per_iteration:
         options += ["-I", "1"]
-    for option, value in _given(case.options):
-        options += [f"-{option.letter}", str(value)]
+    options += [word for option, value in _given(case.options) for word in _words(option, value)]
     if json_path is not None and case.json:
         options += ["-J", json_path]
     return (*options, *case.options.arguments)
+
+
+def given(options: BinaryOptions) -> str:
+    """What a case gives the binary beside sizes and iterations: `-R 2`."""
+    words = (word for option, value in _given(options) for word in _words(option, value))
+    return " ".join((*words, *options.arguments))
+
+
+def _words(option: Option, value: int | str) -> tuple[str, str]:
+    return f"-{option.letter}", str(value)
 
 
 def _given(options: BinaryOptions) -> Iterator[tuple[Option, int | str]]:

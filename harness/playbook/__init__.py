@@ -10,6 +10,7 @@ from __future__ import annotations
 import dataclasses
 from dataclasses import dataclass
 from importlib import resources
+from importlib.resources.abc import Traversable
 from pathlib import Path
 
 from busbw.codec import read_yaml, refuse, unknown
@@ -121,6 +122,11 @@ def names() -> tuple[str, ...]:
     return tuple(sorted(name.removesuffix(".yaml") for name in entries if name.endswith(".yaml")))
 
 
+def shipped(name: str) -> Traversable | None:
+    """The file of a playbook that comes with busbw; None = there is none of that name."""
+    return resources.files("busbw.playbooks") / f"{name}.yaml" if name in names() else None
+
+
 def load(name_or_path: str, *, emulated: bool = False) -> Playbook:
     """A playbook by its name, or from a file (a text with `/` or ending in `.yaml` or `.yml`).
     `emulated` = as its `lab:` parts change it.
@@ -140,13 +146,18 @@ def load(name_or_path: str, *, emulated: bool = False) -> Playbook:
         except UnicodeDecodeError as error:
             raise PlaybookError(f"{name_or_path}: not a text in UTF-8", seen=str(error)) from error
         return parse(text, name_or_path, path.stem, emulated=emulated)
-    if name_or_path not in names():
+    file = shipped(name_or_path)
+    if file is None:
         raise PlaybookError(
             unknown("playbook", name_or_path, names()),
             next_step=f"{_known()}, or give the path of a file",
         )
-    text = (resources.files("busbw.playbooks") / f"{name_or_path}.yaml").read_text(encoding="utf-8")
-    return parse(text, f"playbooks/{name_or_path}.yaml", name_or_path, emulated=emulated)
+    return parse(
+        file.read_text(encoding="utf-8"),
+        f"playbooks/{name_or_path}.yaml",
+        name_or_path,
+        emulated=emulated,
+    )
 
 
 def parse(text: str, path: str, name: str, *, emulated: bool = False) -> Playbook:

@@ -30,7 +30,7 @@ from busbw.survey.adapt import SurveyLimits, choose
 from busbw.survey.measure_links import link_tool
 from busbw.survey.places import fabric_of, nvlink_domains
 from busbw.survey.schedule import Round, alone, nvlink_rounds, shards
-from busbw.units import counted
+from busbw.units import counted, format_size
 
 ASSUMED_GPUS = 8
 """GPUs per node where the inventory does not say."""
@@ -58,6 +58,7 @@ def dry_run(plan: RunPlan, benchmark: Benchmark, *, verbose: bool = False) -> st
         f" {profile_note(plan)}; nothing was contacted",
         f"# assumed: {'; '.join(_assumed(plan))}",
         "",
+        *_measures(plan),
         *_probes(verbose=verbose),
         *_build(plan, benchmark),
     ]
@@ -66,12 +67,14 @@ def dry_run(plan: RunPlan, benchmark: Benchmark, *, verbose: bool = False) -> st
     lines += [f"# caution: {text}" for text in cautions(plan)]
     facts = launching.fabric_facts(plan, nodes, place.known, "JOB.nccl")
     lines += [f"# {text}" for text in env.excluded(plan.profile, facts)]
-    lines += [f"# {text}" for text in _trials(plan)]
-    ranks_per_node = 0
-    for order, case in enumerate(plan.playbook.cases):
-        launch = launching.make(plan, place, case, nodes, order=order)
-        ranks_per_node = launch.ranks_per_node
+    launches = [
+        launching.make(plan, place, case, nodes, order=order)
+        for order, case in enumerate(plan.playbook.cases)
+    ]
+    lines += [f"# {text}" for text in _trials(plan, launches)]
+    for launch in launches:
         lines += ["", _rendered(plan, launch)]
+    ranks_per_node = launches[-1].ranks_per_node if launches else 0
     lines += _interleaved(plan, place, nodes)
     lines += _survey(plan, place, nodes, ranks_per_node, verbose=verbose)
     return "\n".join(lines) + "\n"
@@ -86,9 +89,10 @@ def _assumed(plan: RunPlan) -> Iterator[str]:
         yield f"{ASSUMED_GPUS} GPUs per node where the inventory does not say"
 
 
-def _trials(plan: RunPlan) -> Iterator[str]:
-    """What the profile holds worth a try on some sites, and does not set."""
-    for trial in plan.profile.trials:
+def _trials(plan: RunPlan, launches: list[Launch]) -> Iterator[str]:
+    """What the profile holds worth a try on some sites, and no launch sets."""
+    own = {var.name for launch in launches for var in launch.invocation.env}
+    for trial in (each for each in plan.profile.trials if each.name not in own):
         yield f"may help, not set: {trial.name}={trial.value}: {trial.when}; {trial.why}"
 
 
@@ -109,15 +113,32 @@ def _place(plan: RunPlan, benchmark: Benchmark, nodes: tuple[str, ...]) -> Place
     )
 
 
+def _measures(plan: RunPlan) -> Iterator[str]:
+    """The cases in a line each, the launches of one together."""
+    cases = plan.playbook.cases
+    yield "# measures"
+    for case in cases:
+        launches = [each for each in cases if each.family == case.id]
+        if case.repeats is not None:
+            continue
+        low, high = map(format_size, (case.sizes.minimum_bytes, case.sizes.maximum_bytes))
+        sizes = low if low == high else f"{low} to {high}"
+        times = f", {len(launches)} launches" if len(launches) > 1 else ""
+        yield f"#   {case.id}: {case.collective.value} {sizes}{times}"
+    yield ""
+
+
 def _probes(*, verbose: bool) -> Iterator[str]:
     known = families()
-    count = sum(len(family.sections) for family in known)
-    yield f"# check: one script on each node, {count} probes; --dry-run -v prints their commands"
-    for family in known:
-        for section in family.sections:
-            yield f"#   {section.name} (at most {section.timeout_s} s): {_purpose(family, section)}"
-            if verbose:
-                yield from (f"#     {line}" for line in section.shell.splitlines())
+    sections = [(family, section) for family in known for section in family.sections]
+    names = ", ".join(section.name for _, section in sections)
+    yield f"# check: one script on each node, {len(sections)} probes: {names}"
+    if not verbose:
+        yield "#   --dry-run -v prints what each is for, and its commands"
+        return
+    for family, section in sections:
+        yield f"#   {section.name} (at most {section.timeout_s} s): {_purpose(family, section)}"
+        yield from (f"#     {line}" for line in section.shell.splitlines())
 
 
 def _purpose(family: CheckFamily, section: Section) -> str:

@@ -6,8 +6,10 @@ and NICs, the fastest GPUs that the tables know do.
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterable, Mapping
 
+from busbw import playbook
 from busbw.errors import PlaybookError, UsageError
 from busbw.fabrics.profiles import intra_node_fabrics, network_fabrics
 from busbw.model import Limit
@@ -73,8 +75,16 @@ def _refuse_unmeasured(book: Playbook, contract: Contract) -> None:
         raise PlaybookError(
             f"playbook {book.name} cannot answer this contract; nothing was contacted",
             seen="\n".join(found),
-            next_step="correct the contract, or measure its sizes with a playbook of your own",
+            next_step=f"correct the contract, or add its sizes to the playbook: {_copy(book)}",
         )
+
+
+def _copy(book: Playbook) -> str:
+    """The commands that make a playbook of one's own."""
+    shipped = playbook.shipped(book.name)
+    if shipped is None:
+        return f"its `sizes:` in {book.name}.yaml"
+    return f"cp {shlex.quote(str(shipped))} mine.yaml; busbw run ./mine.yaml --contract FILE"
 
 
 def _limit(collective: str, nodes: int, specified: Mapping[str, str]) -> Limit | None:

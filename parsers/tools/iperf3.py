@@ -10,6 +10,7 @@ from itertools import pairwise
 
 from busbw.parsers.logs.json_values import flag, integer, items, mapping, number, text_of, values
 from busbw.parsers.tools import Tool
+from busbw.parsers.tools.iperf_rows import TIME, Row, contradiction, rows_in, torn_row
 
 _NO_END = "the test has no end"
 _EVENTS = ("start", "error", "server_output_json", "end")
@@ -127,12 +128,35 @@ def _test(document: dict[str, object], without_result: str) -> Iperf3:
         interval_gbit_s=tuple(rates),
         cpu_local_percent=number(cpu, "host_total"),
         cpu_remote_percent=number(cpu, "remote_total"),
-        problem=error or ("" if has_result else without_result),
+        problem=error or (_contradiction(document) if has_result else without_result),
         failed=bool(error),
         back_sent_gbit_s=_gbit_s(mapping(end.get("sum_sent_bidir_reverse"))),
         back_received_gbit_s=_gbit_s(mapping(end.get("sum_received_bidir_reverse"))),
         lost_percent=number(received, "lost_percent"),
     )
+
+
+def _contradiction(document: dict[str, object]) -> str:
+    """What of the sums of a document does not go together. Before 3.17 one sum of UDP served both
+    directions: where there are two, none is looked at."""
+    if flag(mapping(mapping(document.get("start")).get("test_start")), "bidirectional"):
+        return ""
+    end = mapping(document.get("end"))
+    sums = [(mapping(mapping(each).get("sum")), "") for each in items(document, "intervals")]
+    sums += [
+        (mapping(end.get(f"sum_{way}")) or mapping(end.get("sum")), name)
+        for way, name in (("sent", "sender"), ("received", "receiver"))
+    ]
+    rows = (_row(each, name) for each, name in sums if not flag(each, "omitted"))
+    return contradiction([row for row in rows if row is not None])
+
+
+def _row(values: dict[str, object], end: str) -> Row | None:
+    begin_s, end_s, sent = (number(values, key) for key in ("start", "end", "bytes"))
+    rate = _gbit_s(values)
+    if begin_s is None or end_s is None or sent is None or rate is None:
+        return None
+    return Row("SUM", False, begin_s, end_s, sent, rate, end)
 
 
 def _gbit_s(values: dict[str, object]) -> float | None:
@@ -158,28 +182,19 @@ def _line(test: Iperf3) -> str:
     return ", ".join(shown) or "no rates"
 
 
-# The text for people: src/iperf_locale.c of iperf 3.21, include/Locale.c of iperf 2.2.
+# The text for people.
 
-_TIME = r"^(?:\w{3} \w{3} [ \d]\d [\d:]{8} \d{4} ?)?"
-"""Of --timestamps."""
 _BEGIN = re.compile(
-    _TIME
+    TIME
     + r"(?:Connecting to host (\S+), port |Server listening on |Client connecting to ([^\s,]+),)",
     re.M,
 )
-_ACCEPTED = re.compile(_TIME + "Accepted connection from ", re.M)
+_ACCEPTED = re.compile(TIME + "Accepted connection from ", re.M)
 _ENDS = re.compile(
-    _TIME + r"\[ *(\d+)\] local (\S+) port \d+ connected (?:to|with) (\S+) port", re.M
+    TIME + r"\[ *(\d+)\] local (\S+) port \d+ connected (?:to|with) (\S+) port", re.M
 )
-_INTERVAL = re.compile(
-    _TIME + r"\[ *(SUM|\*?\d{1,6})\](?:\[([TR]X)-[CS]\])? +(\d{1,7}\.\d+)- *(\d{1,7}\.\d+) +sec"
-    r" +(\d+(?:\.\d+)?) ([KMGT]?)Bytes +(\d+(?:\.\d+)?) ([KMGT]?)(bits|Bytes)/sec([^\n]{0,120})$",
-    re.M,
-)
-_LOST = re.compile(r"(\d{1,18})/ *(\d{1,18}) \(")
-_RETRIES = re.compile(r"^ +(\d{1,9})\b(?!\.|/)")
 _REPORTED = re.compile(
-    _TIME
+    TIME
     + r"(?:iperf3?: ((?:(?:parameter )?error|interrupt) - .{1,200}|the (?:client|server) has .{1,80}"
     r"|(?:unable|failed) .{1,200})"
     r"|(?:\[ *\d+\] )?((?:\w{1,12} )?(?:connect|bind|listen|read|write|recv\w*|send\w*)\d? failed: .{1,120})"
@@ -187,28 +202,9 @@ _REPORTED = re.compile(
     re.M,
 )
 _UNKNOWN_END = re.compile(r"statistics not available\)")
-_BITS = {"": 1e-9, "K": 1e-6, "M": 1e-3, "G": 1.0, "T": 1e3}
-"""Gb/s of one unit. Units of bytes count in 1024, units of bits in 1000."""
+_BOTH_ENDS = {"sender", "receiver"}
 _SHORT_S = 1.5
 """A row of iperf that is no longer may be the first interval of a longer test."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Row:
-    """One line of a test: an interval, or a whole test of one stream or of all."""
-
-    stream: str
-    back: bool
-    """True = the other direction of `--bidir`."""
-    begin_s: float
-    end_s: float
-    sent_bytes: float
-    gbit_s: float
-    end: str
-    """`sender` or `receiver` in a summary of iperf3; "" = an interval, or of iperf."""
-    retransmits: int | None
-    packets: tuple[int, int] | None
-    """UDP's: lost, all."""
 
 
 def parse_text(text: str) -> tuple[Iperf3, ...]:
@@ -234,7 +230,7 @@ def parse_text(text: str) -> tuple[Iperf3, ...]:
 
 def _text_test(text: str, is_named: bool) -> Iperf3 | None:
     """The test in one part of a text; `is_named` = the text as a whole names the program."""
-    rows = [_row(match) for match in _INTERVAL.finditer(text)]
+    rows = rows_in(text)
     begin, ends, report = _BEGIN.search(text), _ENDS.search(text), _REPORTED.search(text)
     error = next(filter(None, report.groups()), "") if report and (is_named or rows) else ""
     if not rows and not error and not ends:
@@ -245,17 +241,6 @@ def _text_test(text: str, is_named: bool) -> Iperf3 | None:
     sent, received = _of_all(forth, "sender"), _of_all(forth, "receiver")
     if received and not received.gbit_s and not error and not accepted:
         error = "nothing arrived at the receiver"
-    connected = (
-        set() if begin is None or begin[2] is None else {each[1] for each in _ENDS.finditer(text)}
-    )
-    of_a_client = begin is not None and begin[1] is not None
-    is_whole = all(
-        _is_whole(rows, sums, way, connected) for way in {row.back for row in rows}
-    ) and (
-        received is not None
-        or bool(_UNKNOWN_END.search(text))
-        or (sent is not None and not of_a_client)
-    )
     intervals = [row for row in rows if row not in sums and not row.back]
     packets = received.packets if received else None
     back_sent, back_received = _of_all(back, "sender"), _of_all(back, "receiver")
@@ -273,7 +258,7 @@ def _text_test(text: str, is_named: bool) -> Iperf3 | None:
         interval_gbit_s=tuple(row.gbit_s for row in intervals if row.stream == _whole(intervals)),
         cpu_local_percent=None,
         cpu_remote_percent=None,
-        problem=error or ("" if is_whole else _NO_END),
+        problem=error or _gap(text, rows, sums),
         failed=bool(error),
         back_sent_gbit_s=back_sent.gbit_s if back_sent else None,
         back_received_gbit_s=back_received.gbit_s if back_received else None,
@@ -281,7 +266,23 @@ def _text_test(text: str, is_named: bool) -> Iperf3 | None:
     )
 
 
-def _is_whole(rows: list[_Row], sums: list[_Row], back: bool, connected: set[str]) -> bool:
+def _gap(text: str, rows: list[Row], sums: list[Row]) -> str:
+    """Why the rows of a test are not all of it, or not of one test; "" = they are."""
+    if torn := torn_row(text):
+        return f"a row is torn, or has other than numbers: {torn!r}"
+    begin = _BEGIN.search(text)
+    is_of_iperf = begin is not None and begin[2] is not None
+    connected = {each[1] for each in _ENDS.finditer(text)} if is_of_iperf else set()
+    # A server and a client that was told nothing know one end.
+    knows_both = begin is not None and begin[1] is not None and not _UNKNOWN_END.search(text)
+    for way in {row.back for row in rows} or {False}:
+        ends = {row.end for row in sums if row.back is way}
+        if not _is_whole(rows, sums, way, connected) or (knows_both and ends < _BOTH_ENDS):
+            return _NO_END
+    return contradiction(rows)
+
+
+def _is_whole(rows: list[Row], sums: list[Row], back: bool, connected: set[str]) -> bool:
     """Whether a direction has its summary: with several streams that is the row of their sum.
     `connected`: the streams that a client of iperf opened, which all send the same way."""
     streams = {row.stream for row in rows if row.back is back} | connected
@@ -295,24 +296,7 @@ def _is_whole(rows: list[_Row], sums: list[_Row], back: bool, connected: set[str
     )
 
 
-def _row(match: re.Match[str]) -> _Row:
-    tail = match[10].strip()
-    lost, retries = _LOST.search(tail), _RETRIES.match(match[10])
-    bits = 8 * (1.024 ** "_KMGT".index(match[8] or "_")) if match[9] == "Bytes" else 1
-    return _Row(
-        stream=match[1],
-        back=match[2] == "RX",
-        begin_s=float(match[3]),
-        end_s=float(match[4]),
-        sent_bytes=float(match[5]) * 1024 ** "_KMGT".index(match[6] or "_"),
-        gbit_s=float(match[7]) * _BITS[match[8]] * bits,
-        end=next((end for end in ("sender", "receiver") if tail.endswith(end)), ""),
-        retransmits=int(retries[1]) if retries and not lost else None,
-        packets=(int(lost[1]), int(lost[2])) if lost else None,
-    )
-
-
-def _summary(rows: list[_Row]) -> list[_Row]:
+def _summary(rows: list[Row]) -> list[Row]:
     """The rows of the whole test. Those of iperf have no name: they begin at 0 behind the intervals."""
     named = [row for row in rows if row.end]
     if named:
@@ -324,12 +308,12 @@ def _summary(rows: list[_Row]) -> list[_Row]:
     )
 
 
-def _whole(rows: list[_Row]) -> str:
+def _whole(rows: list[Row]) -> str:
     """The stream that stands for all: their sum, or the only one."""
     return "SUM" if any(row.stream == "SUM" for row in rows) else rows[0].stream if rows else ""
 
 
-def _of_all(summary: list[_Row], end: str) -> _Row | None:
+def _of_all(summary: list[Row], end: str) -> Row | None:
     """The sum of the streams at that end, as printed or added up; None = no row. Rows of iperf are of
     the end that printed them."""
     rows = [row for row in summary if row.end in (end, "")]
@@ -339,7 +323,7 @@ def _of_all(summary: list[_Row], end: str) -> _Row | None:
     first = rows[0]
     tries = [row.retransmits for row in rows if row.retransmits is not None]
     packets = [row.packets for row in rows if row.packets is not None]
-    return _Row(
+    return Row(
         stream="SUM",
         back=first.back,
         begin_s=first.begin_s,

@@ -3,13 +3,15 @@ spread."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from busbw.reports.charts import svg
 from busbw.reports.charts.axes import Scale
 from busbw.reports.charts.svg import Room
 
 _LETTER = 7.2
+_BESIDE_TICKS = 30.0
+"""Of the axis title, and the gaps on both sides of the ticks' labels."""
 
 
 WIDE = Room(1080.0, 190.0, 64.0, 24.0, 20.0, 40.0)
@@ -71,8 +73,15 @@ class Strip:
 
 def place(strip: Strip, index: int, room: Room = WIDE) -> float:
     """Where the mark of that index lies, in the picture's own units."""
+    room = _fitted(strip, room)
     inner = room.width - room.left - room.right
     return room.left + (index + 0.5) * inner / max(1, len(strip.marks))
+
+
+def _fitted(strip: Strip, room: Room) -> Room:
+    """With room for the longest label of a tick beside the title of the axis."""
+    longest = max(len(label) for _, label in strip.y.ticks)
+    return replace(room, left=max(room.left, _BESIDE_TICKS + _LETTER * longest))
 
 
 def _y(strip: Strip, value: float, room: Room) -> float:
@@ -83,6 +92,7 @@ def _y(strip: Strip, value: float, room: Room) -> float:
 def draw(strip: Strip, room: Room = WIDE) -> svg.Drawing:
     """The picture: marks of one kind are one path, so five thousand of them stay a handful of
     elements."""
+    room = _fitted(strip, room)
     parts = []
     for value, label in strip.y.ticks:
         y = _y(strip, value, room)

@@ -7,6 +7,7 @@
     python tests/bench/why_cases.py ablate TEXTS [--batch 1]   today's score without each part
     python tests/bench/why_cases.py bases TEXTS [--batch 1]    today's calibration by what read the lines
     python tests/bench/why_cases.py second FILE                agreement of a second label
+    python tests/bench/why_cases.py readers FILE               what people say of the text alone
     python tests/bench/why_cases.py fetch TEXTS                texts of public threads
 
 TEXTS is a folder of files named `ID.txt`, or of folders named `ID` where a case has one file per
@@ -485,6 +486,24 @@ def agreement(path: Path) -> str:
     )
 
 
+def readers(path: Path) -> str:
+    """The grades of people who had the text and the list of findings, beside the first runs' on the
+    same cases: what the texts tell at most. Also without the cases whose signs they had seen."""
+    rows = {row["id"]: row for row in load(INDEX)}
+    said = load(path)
+    first_runs = {case: row for run in load(RESULTS) for case, row in recorded(run).items()}
+    lines = [HEADER]
+    for name, entries in (("all", said), ("unseen", [e for e in said if not e.get("signs_seen")])):
+        people, runs = [], []
+        for entry in entries:
+            row = rows[entry["id"]]
+            answers = [Answer(found, entry["sure"], "") for found in entry["answers"]]
+            people.append(grade(row, answers))
+            runs.append(grade(row, first_runs[entry["id"]]))
+        lines += [summary(f"{name}, readers", people), summary(f"{name}, first runs", runs)]
+    return "\n".join([*lines, "", calibration(people)])
+
+
 def cut(body: str, first: str, last: str) -> str:
     """The lines of a comment from the one with hash `first` to the one with hash `last`.
 
@@ -544,6 +563,7 @@ def parser() -> argparse.ArgumentParser:
             one.add_argument("--commit", required=True, help="the commit that is graded")
     todo.add_parser("curve")
     todo.add_parser("second").add_argument("labels", type=Path)
+    todo.add_parser("readers").add_argument("answers", type=Path)
     return top
 
 
@@ -574,6 +594,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(curve())
     elif args.todo == "second":
         print(agreement(args.labels))
+    elif args.todo == "readers":
+        print(readers(args.answers))
     else:
         print(fetch(args.texts, os.environ.get("GITHUB_TOKEN", "")))
     return 0

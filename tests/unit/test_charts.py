@@ -188,6 +188,20 @@ def test_five_thousand_processes_stay_a_handful_of_elements() -> None:
     assert "gpu-5" in texts(drawing)
 
 
+def test_the_title_of_an_axis_lies_beside_the_labels_of_its_ticks() -> None:
+    """Twelve pixels high, a letter is about 7 wide; the title's line is 14 to 20 from the left."""
+    marks = tuple(strip.Mark(0.0246 + n / 1e5, 0.0246, 0.025, False, "") for n in range(4))
+    y = axes.linear(0.02464, 0.02460)
+    picture = strip.Strip("s", "t", "d", y, "busbw, GB/s", marks, "a", "b", ())
+    longest = max((label for _, label in y.ticks), key=len)
+    assert len(longest) >= 7
+    for room in (strip.WIDE, strip.NARROW):
+        (tick,) = (
+            e for e in parsed(strip.draw(picture, room)).iter(f"{SVG}text") if e.text == longest
+        )
+        assert float(tick.attrib["x"]) - 7 * len(longest) > 20
+
+
 def test_outliers_differ_in_shape_not_in_colour_alone() -> None:
     marks = (strip.Mark(1.0, 1.0, 1.0, False, ""), strip.Mark(2.0, 2.0, 2.0, True, ""))
     suspect = strip.Mark(3.0, 3.0, 3.0, True, "", suspect=True)

@@ -54,6 +54,45 @@ def test_a_result_gives_its_regime_its_numbers_over_launches_and_its_machine() -
     assert comparable.machine_changes(seen, seen) == ()
 
 
+def test_a_ring_is_another_number_than_what_nccl_chooses() -> None:
+    """Both are all_reduce with the same counts; together they would be one number with much noise."""
+    result: RunResult = RUNS.healthy().result
+    chosen = next(each for each in result.cases if each.case.purpose == "bandwidth")
+    (table,) = chosen.results
+    rows = tuple(
+        dataclasses.replace(
+            row, out_of_place=dataclasses.replace(row.out_of_place, busbw_gb_s=100.0)
+        )
+        for row in table.rows
+        if row.out_of_place is not None
+    )
+    case = dataclasses.replace(chosen.case, id="ring", env=(("NCCL_ALGO", "Ring"),))
+    ring = dataclasses.replace(chosen, case=case, results=(dataclasses.replace(table, rows=rows),))
+    seen = comparable.of_result(dataclasses.replace(result, cases=(chosen, ring)))
+    before = dataclasses.replace(seen, run_id="before")
+    difference = diff(seen, (before,))
+    assert [each.now_gb_s == each.before_gb_s for each in difference.shifts]
+    rings = [each.before_gb_s for each in difference.shifts if each.number.case_id == "ring"]
+    assert rings == [pytest.approx(100)] * len(rows)
+    names = [line[2:29].strip() for line in lines(difference) if "n=1/1" in line]
+    assert len(set(names)) == len(names) == 2 * len(rows)
+    assert "all_reduce 8 GiB NCCL_ALGO=Ring" in " ".join(lines(difference))
+
+
+def test_another_build_of_the_benchmark_is_a_change_and_the_same_one_used_again_is_none() -> None:
+    def built(summary: str) -> ComparableRun:
+        result: RunResult = RUNS.healthy().result
+        return comparable.of_result(dataclasses.replace(result, versions=(("build", summary),)))
+
+    before = built("built 19b8d2f6ece38cee on gpu-000 for 16 nodes")
+    again = built("reused 19b8d2f6ece38cee on gpu-001 for 16 nodes")
+    other = built("built 28c7e34ecc8ad517 on gpu-000 for 16 nodes")
+    assert comparable.machine_changes(again, before) == ()
+    assert comparable.machine_changes(other, before) == (
+        ("build of nccl-tests", "19b8d2f6ece38cee", "28c7e34ecc8ad517"),
+    )
+
+
 def test_a_latency_case_is_compared_in_times() -> None:
     def small(name: str, *times_us: float) -> ComparableRun:
         busbw_gb_s = tuple(0.015 / time_us for time_us in times_us)

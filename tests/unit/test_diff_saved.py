@@ -302,6 +302,10 @@ def test_launches_of_several_kinds_are_not_one_side_of_a_comparison(
     )
     status, out, _ = diff(capsys, *sides)
     assert (status, out.count("n=5/5"), out.splitlines()[-1].count(" 6 same of 6")) == (0, 6, 1)
+    # Each row says which of two it is.
+    assert f"all_reduce 1 GiB {options}" in out
+    names = [line[2:29] for line in out.splitlines() if "n=5/5" in line]
+    assert len(set(names)) == len(names)
 
 
 def test_what_is_not_comparable_is_the_first_thing_said(

@@ -18,15 +18,26 @@ def printed(capsys: pytest.CaptureFixture[str], *options: str) -> str:
 
 
 def test_a_probe_is_its_name_and_one_line_of_purpose(capsys: pytest.CaptureFixture[str]) -> None:
-    text = printed(capsys, "-p", "infiniband")
+    brief = printed(capsys, "-p", "infiniband")
+    assert re.search(r"\n# check: one script on each node, \d\d probes: \w+, .*\bcuda, ", brief)
+    assert "for sw.cuda" not in brief
+    assert "command -v mpirun" not in brief
+    text = printed(capsys, "-p", "infiniband", "-v")
 
     probes = [line for line in text.splitlines() if line.startswith("#   ")]
     assert "#   cuda (at most 10 s): for sw.cuda" in probes
     assert len(probes) > 40
-    assert all(re.search(r" s\): for \S", line) for line in probes)
+    purposes = [line for line in probes if re.match(r"#   \w+ \(at most", line)]
+    assert len(purposes) > 40
+    assert all(re.search(r" s\): for \S", line) for line in purposes)
     assert "#   fabric_marks (at most 10 s): for the choice of the fabric profile" in probes
     assert "#   mlnx_qos (at most 20 s): for eth.qos" in probes
-    assert "command -v mpirun" not in text
+
+
+def test_the_first_lines_say_what_is_measured(capsys: pytest.CaptureFixture[str]) -> None:
+    first = printed(capsys, "-p", "infiniband").splitlines()[:12]
+    assert "#   proof: all_reduce 8 MiB" in first
+    assert "#   all-reduce: all_reduce 8 B to 8 GiB" in first
 
 
 @pytest.mark.parametrize(("gpus", "assumed"), [("", True), ("defaults: {gpus: 2}\n", False)])

@@ -42,6 +42,17 @@ def test_the_summary_begins_with_verdict_cause_and_evidence() -> None:
     assert markdown.render(RUNS.emulated())[: len(EMULATED)] == EMULATED
 
 
+def test_what_would_confirm_it_in_words_is_no_command_to_copy() -> None:
+    report = RUNS.emulated()
+    settle = ("a quieter hour, or more accepted runs", "busbw run --survey")
+    finding = Finding("odd", Status.FAIL, "odd", (), (), would_settle=settle)
+    text = markdown.render(replace(report, result=replace(report.result, findings=(finding,))))
+    assert (
+        "To confirm:\n\n```sh\nbusbw run --survey\n```\n\n- a quieter hour, or more accepted runs\n"
+        in text
+    )
+
+
 def test_numbers_stand_in_a_table_with_their_reference() -> None:
     assert markdown.render(RUNS.failing()).split("## Measured\n\n")[1].splitlines()[:3] == [
         "| | case | size | measured | expected | share | reference |",

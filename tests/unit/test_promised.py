@@ -83,6 +83,7 @@ def test_a_size_that_the_playbook_does_not_measure_is_refused_before_hours_of_me
         assert (
             f"criterion 1 (all-reduce): {shown} is not among its sizes: 1 GiB, 2 GiB, 4 GiB" in err
         )
+        assert f"cp {Path(playbooks.__file__).parent}/quick.yaml mine.yaml; busbw run ./" in err
     assert planned(tmp_path, capsys, (360,), SPECIFIED, "2G")[0] == 0
 
 

@@ -138,6 +138,11 @@ def test_what_stays_open_is_no_answer_and_no_regression() -> None:
         earlier.inconclusive_finding(result(QUIET, QUIET).compared, frozenset({"all-reduce"})) == ()
     )
     assert earlier.uncovered(compared, frozenset({"all-reduce"})) == (), "the finding says it"
+    case = frozenset({"all-reduce"})
+    (busy,) = earlier.inconclusive_finding(compared, case, busy=case)
+    assert busy.fixes[-1].commands == finding.fixes[0].commands == ("busbw run",)
+    assert (busy.fixes[0].commands[0], len(busy.fixes)) == ("uptime", 2)
+    assert "Others used the CPUs while it was measured" in busy.cause
     (open_one,) = earlier.uncovered(compared, frozenset({"alltoall"}))
     assert open_one.what == "whether 1 of the numbers changed since the accepted runs"
     lost = result(tuple(value * 0.95 for value in QUIET), QUIET).compared

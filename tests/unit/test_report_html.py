@@ -604,3 +604,16 @@ def test_the_terminal_shows_the_table_of_a_sweep_again() -> None:
     assert any(
         line.text.startswith("best at alltoall 1 MiB: LAB_RAILS=eth0,eth1") for line in lines
     )
+
+
+def test_why_the_only_node_was_not_reached_is_said_once_beside_the_head() -> None:
+    report = RUNS.unreachable()
+    first = report.result.unreachable[0]
+    headline = f"{first.node}: {first.reason}"
+    gap = Finding("ssh.connect", Status.UNKNOWN, headline, (first.node,), ())
+    result = replace(report.result, unreachable=(first,), headline=headline, findings=(gap,))
+    page = html.render(replace(report, result=result))
+    (section,) = re.findall(r'<section id="unreachable".*?</section>', page, re.DOTALL)
+    assert "1 node of 4 could not be reached; nothing below covers it." in section
+    assert first.reason not in section
+    assert page.count(first.next_step) == 1

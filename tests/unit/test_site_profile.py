@@ -111,3 +111,6 @@ def test_a_file_that_is_not_there_is_named_with_the_known_profiles(tmp_path: Pat
 def test_a_dry_run_names_what_may_help_and_is_not_set(capsys: pytest.CaptureFixture[str]) -> None:
     text = dry_run(capsys, "-w", "n[1-2]", "--ranks-per-node", "8", "-p", "rocev2")
     assert "# may help, not set: NCCL_IB_QPS_PER_CONNECTION=2, 4 or 8: ECMP or LAG" in text
+    assert "# may help, not set: NCCL_IB_TC=" in text
+    own = ("--env", "NCCL_IB_TC=106", "-p", "rocev2", "--ranks-per-node", "8")
+    assert "# may help, not set: NCCL_IB_TC=" not in dry_run(capsys, "-w", "n[1-2]", *own)
