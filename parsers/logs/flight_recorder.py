@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import io
 import json
+import math
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
@@ -21,6 +22,7 @@ from busbw.model import FlightDump, FlightEntry, FlightGroup
 from busbw.parsers.logs import Document, Format
 from busbw.parsers.logs.json_values import flag, integer, items, mapping, number, text_of, values
 from busbw.parsers.logs.pickle_values import MOST_BYTES, load_next
+from busbw.parsers.tools.numbers import impossible
 
 _MOST_SHAPES = 4096
 """Tensors of one operation that are kept; coalesced ones have hundreds."""
@@ -100,6 +102,14 @@ def _missing(value: dict[str, object], dump: FlightDump, is_whole: bool) -> Iter
         yield f"the document is truncated after {len(dump.entries)} entries; its groups are missing"
     elif not isinstance(entries, list | tuple) or len(dump.entries) != len(entries):
         yield "its entries are not those of a flight recorder: some are not read"
+    elif any(_is_not_finite(each) for raw in entries for each in mapping(raw).values()):
+        yield "a time of an entry is no number (nan)"
+    for strange in dict.fromkeys(impossible(dump.entries)):
+        yield f"an entry has a {strange}, which is none"
+
+
+def _is_not_finite(value: object) -> bool:
+    return isinstance(value, float) and not math.isfinite(value)
 
 
 def _in_pickles(data: bytes) -> _Dumps:

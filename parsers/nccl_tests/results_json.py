@@ -74,6 +74,15 @@ def load_all(text: str) -> Iterator[Loaded]:
             yield loaded
 
 
+def has_no_number(text: str) -> bool:
+    """Whether nan or inf stands where a JSON document has a number.
+
+    >>> has_no_number('{"a": nan}'), has_no_number('{"a": "nan"}')
+    (True, False)
+    """
+    return _NOT_NUMBERS.search(text) is not None
+
+
 def outside(text: str) -> str:
     """The beginning of what stands between the JSON values of a text; "" = nothing does.
 

@@ -14,13 +14,14 @@ import importlib
 import itertools
 import re
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Generic, NamedTuple, TypeVar
 
 from busbw import plugins
 from busbw.parsers.logs.scan_literals import Marks
 from busbw.parsers.logs.tags import by_writer
+from busbw.parsers.tools.numbers import RowForm, impossible
 from busbw.table_cache import cached
 from busbw.text import decoded
 
@@ -76,6 +77,8 @@ class Tool(Generic[R]):
     needs: tuple[str, ...] = ()
     """Expressions, as `Marks` takes them, of which one matches in every text that `parse` finds
     something in: for a tool whose marks stand in many texts that say nothing. () = none."""
+    rows: tuple[RowForm, ...] = ()
+    """The lines that carry its numbers: of one that is damaged the text has a gap."""
     parse_data: Callable[[bytes], tuple[R, ...]] | None = None
     """As `parse`, of a text that is not decoded, for a tool whose lines stand in long logs; None =
     it needs the whole text."""
@@ -92,8 +95,18 @@ class Tool(Generic[R]):
             lines=tuple(line for record in records for line in self.lines(record)),
             facts=tuple(self.facts(records)) if self.facts is not None else (),
             errors=tuple(error for record in records for error in self.errors(record)),
-            gaps=tuple(gap for record in records for gap in self.gaps(record)),
+            gaps=tuple(dict.fromkeys((*self._damaged(text), *self._gaps(records)))),
         )
+
+    def _gaps(self, records: tuple[R, ...]) -> Iterator[str]:
+        for record in records:
+            yield from self.gaps(record)
+            yield from (f"{self.name}: {number} is none" for number in impossible(record))
+
+    def _damaged(self, text: Callable[[], str]) -> Iterator[str]:
+        for form in self.rows:
+            if torn := form.torn(text()):
+                yield f"{self.name}: a row is torn, or has other than numbers: {torn[:200]!r}"
 
 
 def one(parse: Callable[[str], R | None]) -> Callable[[str], tuple[R, ...]]:

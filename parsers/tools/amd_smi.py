@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from busbw.parsers.nccl_tests.json_trees import Tree, get, items, number, text_of, whole_number
-from busbw.parsers.nccl_tests.results_json import Loaded, load_all
+from busbw.parsers.nccl_tests.results_json import Loaded, has_no_number, load_all
 from busbw.parsers.tools import Tool, ToolFact
 from busbw.parsers.tools.nvidia_smi import ListedGpu
 from busbw.parsers.tools.nvidia_smi_query import QueryRow
@@ -168,7 +168,9 @@ def _entries_of(loaded: Loaded) -> Iterator[tuple[int, Tree]]:
 def _gap(text: str) -> str:
     """What of the documents is missing."""
     cut = (loaded for loaded in load_all(text) if not loaded.whole)
-    return "the document is truncated" if any(map(_is_of_gpus, cut)) else ""
+    if any(map(_is_of_gpus, cut)):
+        return "the document is truncated"
+    return "a value is no number (nan)" if has_no_number(text) else ""
 
 
 def _is_of_gpus(loaded: Loaded) -> bool:

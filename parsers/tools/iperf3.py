@@ -10,7 +10,7 @@ from itertools import pairwise
 
 from busbw.parsers.logs.json_values import flag, integer, items, mapping, number, text_of, values
 from busbw.parsers.tools import Tool
-from busbw.parsers.tools.iperf_rows import TIME, Row, contradiction, rows_in, torn_row
+from busbw.parsers.tools.iperf_rows import ROW, TIME, Row, contradiction, rows_in
 
 _NO_END = "the test has no end"
 _EVENTS = ("start", "error", "server_output_json", "end")
@@ -268,8 +268,6 @@ def _text_test(text: str, is_named: bool) -> Iperf3 | None:
 
 def _gap(text: str, rows: list[Row], sums: list[Row]) -> str:
     """Why the rows of a test are not all of it, or not of one test; "" = they are."""
-    if torn := torn_row(text):
-        return f"a row is torn, or has other than numbers: {torn!r}"
     begin = _BEGIN.search(text)
     is_of_iperf = begin is not None and begin[2] is not None
     connected = {each[1] for each in _ENDS.finditer(text)} if is_of_iperf else set()
@@ -371,5 +369,6 @@ TOOL = (
         lines=lambda test: (_line(test),),
         errors=_errors,
         gaps=_gaps,
+        rows=(ROW,),
     ),
 )

@@ -9,6 +9,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby, pairwise
 
+from busbw.parsers.tools.numbers import RowForm
+
 TIME = r"^(?:\w{3} \w{3} [ \d]\d [\d:]{8} \d{4} ?)?"
 """Of --timestamps."""
 _ID = r"\[ *(SUM|\*?\d{1,6})\](?:\[([TR]X)-[CS]\])?"
@@ -18,11 +20,12 @@ _INTERVAL = re.compile(
     re.M,
 )
 _BEGIN_OF_ROW = re.compile(
-    TIME + _ID + r"(?: *| +-?\d[-\d.,]{0,20} *(?:-?\d[\d.,]{0,20} *)?(?:se?c?(?: +[-\d.n].*)?)?)$",
+    TIME
+    + _ID
+    + r"(?!.*datagrams received out-of-order)(?: *| +-?\d[-\d.,]{0,20} *(?:-?\d[\d.,]{0,20} *)?(?:se?c?(?: +[-\d.n].*)?)?)$",
     re.M,
 )
-"""Also of one that is cut off, or whose numbers are none."""
-_NO_ROW = "datagrams received out-of-order"
+ROW = RowForm(_BEGIN_OF_ROW, _INTERVAL)
 _OMITTED = "(omitted)"
 """Of -O: it counts in no sum."""
 _LOST = re.compile(r"(\d{1,18})/ *(\d{1,18}) \(")
@@ -81,17 +84,6 @@ def _row(match: re.Match[str]) -> Row:
         retransmits=int(retries[1]) if retries and not lost else None,
         packets=(int(lost[1]), int(lost[2])) if lost else None,
     )
-
-
-def torn_row(text: str) -> str:
-    """The first row that is cut off, or has what is no number; "" = there is none.
-
-    >>> torn_row("[  5]   0.00-1.00   sec  23.9 MBytes   nan bits/sec    0")
-    '[  5]   0.00-1.00   sec  23.9 MBytes   nan bits/sec    0'
-    """
-    begun = (match[0] for match in _BEGIN_OF_ROW.finditer(text))
-    torn = (line.strip() for line in begun if _INTERVAL.match(line) is None and _NO_ROW not in line)
-    return next(torn, "")
 
 
 def contradiction(rows: Sequence[Row]) -> str:

@@ -182,6 +182,8 @@ def _documents(text: str) -> Iterator[Perftest]:
             problem = "the document has no end, or is damaged"
         elif bandwidth is None and latency is None:
             problem = "no result with its size: only an average, or no number"
+        elif results.get("BW_peak", 0) is None:
+            problem = "BW_peak is no number"
         elif bandwidth is not None and not bandwidth.average_gbit_s:
             problem = f"a bandwidth of 0 for {bandwidth.size_bytes} bytes: nothing was measured"
         elif bandwidth is not None:

@@ -16,6 +16,7 @@ from itertools import pairwise
 from busbw.parsers.tools import Tool
 from busbw.parsers.tools import transferbench_presets as presets
 from busbw.parsers.tools.bandwidth_matrix import Matrix, matrices, shown
+from busbw.parsers.tools.numbers import RowForm
 
 _RUN = re.compile(r"^.*\bTransferBench v(\d[^\s)]{0,20})", re.M)
 _TEST = re.compile(r"^[ \t]*Test (\d{1,9}):", re.M)
@@ -26,7 +27,14 @@ _EXECUTOR = re.compile(
 )
 _TRANSFER = re.compile(rf"^[ \t]*Transfer (\d{{1,6}}){_CELLS}([^\n|│,]{{1,200}})", re.M)
 _AGGREGATE = re.compile(rf"^[ \t]*Aggregate \(CPU\){_CELLS}", re.M)
-_BEGIN_OF_TEST = re.compile(r"^[ \t]*Executor: ", re.M)
+_ROWS = tuple(
+    RowForm(re.compile(rf"^[ \t]*{begin}.*$", re.M), whole)
+    for begin, whole in (
+        (r"Executor:", _EXECUTOR),
+        (r"Transfer \d{1,6}\b(?!:)", _TRANSFER),
+        (r"Aggregate \(CPU\)", _AGGREGATE),
+    )
+)
 _ERROR = re.compile(
     r"^[ \t]*(\[ERROR\].{1,300}|Transfer \d{1,6}: Unexpected .{1,200}|Parsing error: .{1,200})",
     re.M,
@@ -48,6 +56,8 @@ _AVERAGES = re.compile(
     r"^[ \t]*Averages \(During [^)\n]{1,20}\):(?:[ \t]+(?:\d+\.\d+|N/A)){4}", re.M
 )
 _SUMMARY = re.compile(r"^(?:Aggregate bandwidth \((GPU|CPU) Timed\): +(\d+\.\d+) GB/s)", re.M)
+_ROUNDED, _ROUNDED_US = 0.01, 1.0
+"""By which share, and by how much of a time, a printed number may miss."""
 _SWEEP_END = re.compile(
     r"^(?:Sweep complete|(?:Sweep )?Test limit reached|(?:Sweep )?Time limit exceeded)", re.M | re.I
 )
@@ -198,6 +208,17 @@ def _errors(test: TransferTest) -> Iterator[str]:
 
 def _gaps(test: TransferTest) -> Iterator[str]:
     yield from test.gaps
+    for each in (*test.executors, *test.transfers):
+        rate = each.size_bytes / each.time_us / 1e3 if each.time_us else each.bandwidth_gb_s
+        slack = _ROUNDED + _ROUNDED_US / max(each.time_us, _ROUNDED_US)
+        if abs(rate - each.bandwidth_gb_s) > slack * max(rate, each.bandwidth_gb_s):
+            yield (
+                f"TransferBench test {test.number}: the bytes of {each.name} over their time are"
+                f" {rate:g} GB/s, not {each.bandwidth_gb_s:g}"
+            )
+    names = [each.name for each in test.executors]
+    if len(set(names)) < len(names):
+        yield f"TransferBench test {test.number}: an executor stands twice: two outputs in one?"
     is_preset = test.tables or test.notes or test.gaps
     if test.aggregate_gb_s is None and not test.problem and not test.verdicts and not is_preset:
         yield f"TransferBench test {test.number}: the text is truncated before its aggregate"
@@ -217,4 +238,5 @@ TOOL = Tool(
     lines=_lines,
     errors=_errors,
     gaps=_gaps,
+    rows=_ROWS,
 )
