@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from typing import Generic, NamedTuple, TypeVar
 
 from busbw import plugins
+from busbw.parsers.logs.copied import as_printed, is_copied
 from busbw.parsers.logs.scan_literals import Marks
 from busbw.parsers.logs.tags import by_writer
 from busbw.parsers.tools.numbers import RowForm, impossible
@@ -155,11 +156,14 @@ def _tool(name: str, module: str) -> Tool[object]:
 
 def read(text: str | bytes) -> tuple[Reading, ...]:
     """The outputs in a text, by the names of their tools; () = none that is known. Bytes are decoded,
-    and their lines ended by `\\n` alone, where a tool needs it.
+    and their lines ended by `\\n` alone, where a tool needs it; what people's tools left in them is
+    taken out before.
 
     >>> [(each.tool, each.lines) for each in read("FEC parameters for eth0:\\nActive FEC encoding: RS\\n")]
     [('ethtool --show-fec', ('eth0: configured not shown, active RS',))]
     """
+    if isinstance(text, bytes) and is_copied(text):
+        text = as_printed(decoded(text.replace(b"\r\n", b"\n")))
     data = text.encode("utf-8", "replace") if isinstance(text, str) else text
     wanted = _tools_in(data)
 

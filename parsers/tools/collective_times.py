@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from busbw.parsers.tools import Tool
+from busbw.parsers.tools.numbers import is_of_numbers, strange_sizes
 
 _NAME = re.compile(r"^[ \t]*#[ \t]*Benchmarking:?[ \t]+(\w[\w-]{0,40})", re.M)
 _HEAD = re.compile(
@@ -90,7 +91,7 @@ def _rows(lines: list[str], names: list[str]) -> tuple[list[CollectiveTime], str
     for line in lines:
         if not line.strip():
             blank += 1
-        elif _BEGIN_OF_ROW.match(line) is None or blank > _MOST_BLANK:
+        elif blank > _MOST_BLANK or not (_BEGIN_OF_ROW.match(line) or is_of_numbers(line)):
             break
         else:
             cells = line.split()
@@ -145,6 +146,8 @@ def _gaps(times: CollectiveTimes) -> Iterator[str]:
         yield f"{name}: the last line of IMB is missing (All processes entering MPI_Finalize)"
     if times.torn:
         yield f"{name}: a row is torn, has other than numbers, or an average outside its extremes: {times.torn!r}"
+    elif strange := strange_sizes([row.size_bytes for row in times.rows if row.size_bytes]):
+        yield f"{name}: {strange}"
     elif not times.rows:
         yield f"{name}: no row of times: it was ended early, or the text is truncated"
 

@@ -7,6 +7,7 @@ import re
 from dataclasses import dataclass
 
 from busbw.parsers.tools import Tool, ToolFact
+from busbw.parsers.tools.numbers import RowForm
 
 _ROW = re.compile(
     r"^[ \t#]*(\w[\w-]*)[ \t]+(\d+)[ \t]+(\d+)[ \t]+([0-9a-f]{4}(?::[0-9a-f]{4}){7})["
@@ -58,4 +59,5 @@ TOOL = Tool(
     parse=parse,
     lines=lambda gid: (f"{gid.device} port {gid.port} index {gid.index}: {gid.gid} {gid.version}",),
     facts=_facts,
+    rows=(RowForm(re.compile(r"^.*\b[0-9a-f]{4}(?::[0-9a-f]{1,4}){3,}.*$", re.M), _ROW),),
 )

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from busbw.parsers.tools import Tool
 from busbw.parsers.tools.blocks import runs
+from busbw.parsers.tools.numbers import RowForm
 
 _BEGINS = (
     re.compile(r"^HPLinpack \d", re.M),
@@ -18,13 +19,16 @@ _BEGINS = (
 """NVIDIA's prints its own name before, or instead."""
 _BANNER = re.compile(r"HPLinpack \d|HPL-(?:NVIDIA|AI|MxP)|^T/V +N +NB ", re.M)
 _ROW = re.compile(
-    r"^(W[RCH]\w{0,14}) +(\d{1,12}) +(\d{1,7}) +(\d{1,6}) +(\d{1,6}) +(\d+(?:\.\d+)?) +(\d+(?:\.\d+)?(?:e[+-]\d+)?)\b",
+    r"^(W[RCH]\w{0,14}) +(\d{1,12}) +(\d{1,7}) +(\d{1,6}) +(\d{1,6}) +(\d+(?:\.\d+)?) +(\d+(?:\.\d+)?(?:e[+-]\d+)?)(?=[ \t\r]*$| +\()",
     re.M,
 )
 _CHECK = re.compile(r"^\|\|.{1,120}= +(\S{1,24}) \.{2,8} (PASSED|FAILED)", re.M)
 _TALLY = re.compile(r"^ *(\d{1,9}) tests (completed and failed|skipped because)", re.M)
 _ERROR = re.compile(r"^.{0,40}?(HPL ERROR from process # .{1,120}|>>> .{1,160} <<<)", re.M)
 _END = re.compile(r"^ *(?:End of Tests\.|Finished +\d+ tests)", re.M)
+_ROWS = (RowForm(re.compile(r"^.{0,80}?\bW[RCH]\d\d\w{1,12}\b[^\n]*$", re.M), _ROW),)
+_SHORT_S = 1.0
+"""Of a shorter run the printed time says little."""
 _CUT = "the text is truncated in its result"
 _HPCG = re.compile(
     r"HPCG result is (?:VALID with a GFLOP/s rating of=? *(\d+(?:\.\d+)?)|(INVALID\b.{0,80}))"
@@ -103,6 +107,10 @@ def _lines(run: Linpack) -> Iterator[str]:
 
 
 def _gaps(run: Linpack) -> Iterator[str]:
+    for test in run.tests:
+        rate = (2 / 3 * test.size**3 + 3 / 2 * test.size**2) / max(test.seconds, 1e-9) / 1e9
+        if test.seconds > _SHORT_S and abs(rate - test.gflop_s) > 0.02 * max(rate, test.gflop_s):
+            yield f"HPL: N {test.size} in {test.seconds:g} s are {rate:g} Gflop/s, not {test.gflop_s:g}"
     if not run.has_end:
         yield "HPL: the run has no end"
     elif not run.checked and not run.failed:
@@ -128,6 +136,7 @@ TOOL = (
         lines=_lines,
         errors=lambda run: (f"HPL: {each}" for each in run.failed),
         gaps=_gaps,
+        rows=_ROWS,
     ),
     Tool(
         name="HPCG",

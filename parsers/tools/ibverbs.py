@@ -16,7 +16,7 @@ from busbw.parsers.tools.blocks import blocks
 from busbw.parsers.tools.ports import PrintedPort, port_facts
 from busbw.text import whole_number
 
-_ROW = re.compile(r"^[ \t]+(\S+)\s+([0-9a-f]{16})[ \t\r]*$", re.M)
+_ROW = re.compile(r"^[ \t]*(\S+)[ \t]+([0-9a-f]{16})[ \t\r]*$", re.M)
 _NONE = re.compile(r"No IB devices found|Failed to get IB devices list.*", re.I)
 _HCA = re.compile(r"^[ \t]*hca_id:[ \t]*(\S+)[ \t]*$", re.M)
 _PORT = re.compile(r"^[ \t]+port:?[ \t]*(\d+)(?::[ \t]*(PORT_\w+)(?:,[ \t]*max_mtu=(\d+))?)?", re.M)

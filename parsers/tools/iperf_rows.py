@@ -64,7 +64,11 @@ class Row:
 
 
 def rows_in(text: str) -> list[Row]:
-    """The rows of a test."""
+    """The rows of a test.
+
+    >>> [(row.shown, row.gbit_s) for row in rows_in("[  5]   0.00-1.00   sec  2.33 GBytes  20.0 Gbits/sec    0")]
+    [('[5] 0.00-1.00 sec', 20.0)]
+    """
     found = (match for match in _INTERVAL.finditer(text) if _OMITTED not in match[10])
     return [_row(match) for match in found]
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from busbw.parsers.tools import Tool
 from busbw.parsers.tools.blocks import runs
+from busbw.parsers.tools.numbers import is_of_numbers
 
 _HEAD = re.compile(
     r"^(?:name +)?bytes +(#sent +#ack|iters) +total +time +MB/sec +usec/xfer.*$", re.M
@@ -80,7 +81,9 @@ def _gap(text: str, head: re.Match[str] | None, rows: list[re.Match[str]]) -> st
     if head is None or not rows:
         return "the table has no row"
     begun = [
-        line for line in text[head.end() :].splitlines() if re.match(r"\d[\d.]*[kmgt]? +\d", line)
+        line
+        for line in text[head.end() :].splitlines()
+        if re.match(r"\d[\d.]*[kmgt]?\s+\d", line) or is_of_numbers(line)
     ]
     return "" if len(begun) == len(rows) else "a row is torn or has a value that is no number"
 

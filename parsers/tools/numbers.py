@@ -8,7 +8,10 @@ import dataclasses
 import functools
 import math
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+
+from busbw.parsers.nccl_tests.sweep_jumps import jump_of
 
 _UNITS = {
     "gbit_s": "Gb/s", "gb_s": "GB/s", "mb_s": "MB/s", "gib_s": "GiB/s", "gflop_s": "GFLOP/s",
@@ -17,6 +20,33 @@ _UNITS = {
 }  # fmt: skip
 """At the end of a field's name. Degrees may be below zero; so may what has no unit."""
 _NAME = re.compile(rf"(?:(.*?)_)?({'|'.join(_UNITS)})")
+
+
+_CELL = r"-?(?:\d[\d.,'’]*(?:e[+-]?\d+)?|nan|inf)"
+_OF_NUMBERS = re.compile(
+    rf"\s*{_CELL}[ \t]+{_CELL}(?:\s|$)|.{{0,400}}(?:^|\s){_CELL}[ \t]+{_CELL}\s*$"
+)
+
+
+def is_of_numbers(line: str) -> bool:
+    """Whether a line begins or ends with two numbers, as a row of a table does, also one that
+    something else was written into.
+
+    >>> is_of_numbers("[==> ] 50% 4096 1.5 2.25"), is_of_numbers("CPU: 2200.000000 != 3800.000000")
+    (True, False)
+    """
+    return _OF_NUMBERS.match(line) is not None
+
+
+def strange_sizes(sizes: Sequence[int]) -> str:
+    """Why rows of these sizes are not those of one table; "" = they may be."""
+    twice = next((size for size, other in pairwise(sorted(sizes)) if size == other), None)
+    if twice is not None:
+        return f"{twice} bytes stand twice: two tables in one?"
+    jump = jump_of(sizes)
+    if jump is None:
+        return ""
+    return f"the rows between {jump.from_bytes} and {jump.to_bytes} bytes are missing"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -56,7 +86,7 @@ def impossible(value: object, name: str = "") -> Iterator[str]:
         match = _NAME.fullmatch(name)
         if match is not None and (value < 0 or not math.isfinite(value)):
             yield f"{(match[1] or 'rate').replace('_', ' ')} of {value:g} {_UNITS[match[2]]}"
-    elif dataclasses.is_dataclass(value):
+    elif dataclasses.is_dataclass(value) and not isinstance(value, type):
         for field in _fields(type(value)):
             yield from impossible(getattr(value, field), field)
 

@@ -11,18 +11,20 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from busbw.parsers.tools import Tool
+from busbw.parsers.tools.numbers import is_of_numbers, strange_sizes
 from busbw.text import whole_number
 
 _TITLE = re.compile(
     r"^[ \t]*(?:#[ \t]*)?OSU (\S{1,40}) (\S.{0,80}?) Test v?(\d\S{0,20})[ \t\r]*$", re.M
 )
 _HEAD = re.compile(r"^[ \t]*(?:#[ \t]*)?(?:Size[ \t]{2,}(\S[^\n]*)|((?:(?:Avg Latency|Overall)\(us\)|Bandwidth \(MB/s\))[^\n]*))$", re.M)  # fmt: skip
-_BETWEEN_NAMES = re.compile(r"[ \t]{2,}|[ \t](?=P\d{1,3} Tail )")
-_ROW = re.compile(r"^[ \t]*\d{1,19}(?:\.\d{1,9})?(?:[ \t]+\S{1,40})*[ \t\r]*$", re.M)
+_BETWEEN_NAMES = re.compile(r"[ \t]{2,}|\t|[ \t](?=P\d{1,3} Tail )")
+_ROW = re.compile(r"^[ \t]*\d{1,19}(?:\.\d{1,9})?(?:[ \t]+\S{1,40})*[ \t\r]*$")
 _NUMBER = re.compile(r"\d{1,19}(?:\.\d{1,9})?")
 _START_UP = re.compile(r"^(?:nprocs: \d+, min: .{1,200}|This is a test with \d+ processes)", re.M)
 _ERROR = re.compile(r"^[ \t]*(DATA VALIDATION ERROR: .{1,300})", re.M)
 _VALIDATION = "Validation"
+_VERDICT = re.compile(r"\b(?:Pass|Fail)\b")
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,12 +86,13 @@ def _test(title: re.Match[str], body: str) -> OsuTest:
     torn = ""
     if head is not None:
         names = _BETWEEN_NAMES.split((head[1] or head[2])[:400].strip())
-        for match in _ROW.finditer(body, head.end()):
-            row = _row(match[0].split(), names, has_size=head[1] is not None)
+        for line in body[head.end() :].splitlines():
+            is_row = _ROW.fullmatch(line) is not None
+            row = _row(line.split(), names, has_size=head[1] is not None) if is_row else None
             if row is not None:
                 rows.append(row)
-            else:
-                torn = torn or match[0].strip()
+            elif is_row or is_of_numbers(_VERDICT.sub("0", line)):
+                torn = torn or line.strip()
     return OsuTest(
         title[1],
         title[2],
@@ -110,7 +113,7 @@ def _row(cells: list[str], names: list[str], *, has_size: bool) -> OsuRow | None
     valid = None
     if _VALIDATION in names:
         verdict = cells.pop(names.index(_VALIDATION))
-        if verdict not in ("Pass", "Fail"):
+        if _VERDICT.fullmatch(verdict) is None:
             return None
         valid = verdict == "Pass"
     if not all(_NUMBER.fullmatch(cell) for cell in cells):
@@ -147,6 +150,8 @@ def _errors(test: OsuTest) -> Iterator[str]:
 def _gaps(test: OsuTest) -> Iterator[str]:
     if test.torn:
         yield f"OSU {test.name}: a row is torn, or has other than numbers: {test.torn!r}"
+    elif strange := strange_sizes([row.size_bytes for row in test.rows if row.size_bytes]):
+        yield f"OSU {test.name}: {strange}"
     elif not test.rows and not test.start_up:
         yield f"OSU {test.name}: no row of results: it was ended early, or the text is truncated"
 

@@ -16,6 +16,7 @@ from typing import NamedTuple
 from busbw.parsers.logs.json_values import integer, mapping, number, text_of
 from busbw.parsers.nccl_tests.results_json import load_all
 from busbw.parsers.tools import Tool
+from busbw.parsers.tools.numbers import is_of_numbers, strange_sizes
 from busbw.text import whole_number
 
 _TITLE = re.compile(
@@ -32,7 +33,7 @@ _BW_HEAD = re.compile(
     r"^[ \t]*#bytes\s+(#sl\s+)?#iterations\s+BW peak\[(\w+)/sec\]\s+BW average\[\w+/sec\][^\n]*", re.M
 )  # fmt: skip
 _LAT_HEAD = re.compile(r"^[ \t]*#bytes\s+#iterations\s+(t_min|t_avg)\[usec\][^\n]*", re.M)
-_ROW = re.compile(r"^\s*(\d+)((?:\s+-?\d+(?:\.\d+)?)+)\s*$")
+_ROW = re.compile(r"^\s*(\d+)\s+\d+((?:\s+-?\d+(?:\.\d+)?)+)\s*$")
 _BEGIN_OF_ROW = re.compile(r"^[ \t]*\d+(?:[ \t]+[\d.,]+)*(?:[ \t]+-?(?:nan|inf))*[ \t\r]*$")
 _TABLE_END = re.compile(r"^-{10}")
 _ERROR = re.compile(
@@ -143,8 +144,10 @@ def parse(text: str) -> Perftest | None:
         problem = f"a row of results is torn, or has other than numbers: {torn[0]!r}"
     elif not bandwidth and not latency:
         problem = _NO_ROW
-    elif contradiction := _contradiction(bandwidth):
+    elif contradiction := _contradiction(bandwidth) or _out_of_order(latency):
         problem = contradiction
+    elif strange := strange_sizes([row.size_bytes for row in bandwidth or latency]):
+        problem = strange
     elif unchecked := _NOT_VALIDATED.search(text):
         problem = unchecked[1].strip()
     return Perftest(
@@ -285,7 +288,7 @@ def _table(text: str, head: re.Match[str]) -> _Table:
             break
         if _ROW.match(line) is not None and len(line.split()) >= columns:
             table.rows.append(_Row(line_no, list(map(float, line.split()))))
-        elif _BEGIN_OF_ROW.match(line) is not None:
+        elif _BEGIN_OF_ROW.match(line) is not None or is_of_numbers(line):
             table.torn.append(line.strip())
     return table
 
@@ -331,6 +334,20 @@ def _contradiction(rows: Iterable[BandwidthRow]) -> str:
                 f"{row.average_gbit_s:g} Gb/s for {row.size_bytes} bytes, but"
                 f" {row.message_rate_mpps:g} million messages a second carry {carried:g} Gb/s"
             )
+    return ""
+
+
+def _out_of_order(rows: Iterable[LatencyRow]) -> str:
+    """A latency that does not lie between those that are less and more; "" = there is none."""
+    for row in rows:
+        for order in (
+            (row.minimum_us, row.typical_us, row.maximum_us),
+            (row.minimum_us, row.average_us, row.maximum_us),
+            (row.minimum_us, row.p99_us, row.p999_us, row.maximum_us),
+        ):
+            known = [time for time in order if time is not None]
+            if known != sorted(known):
+                return f"the latencies of {row.size_bytes} bytes contradict each other: {known}"
     return ""
 
 

@@ -28,10 +28,10 @@ _EXECUTOR = re.compile(
 _TRANSFER = re.compile(rf"^[ \t]*Transfer (\d{{1,6}}){_CELLS}([^\n|│,]{{1,200}})", re.M)
 _AGGREGATE = re.compile(rf"^[ \t]*Aggregate \(CPU\){_CELLS}", re.M)
 _ROWS = tuple(
-    RowForm(re.compile(rf"^[ \t]*{begin}.*$", re.M), whole)
+    RowForm(re.compile(rf"^.{{0,80}}?(?<![-(\w]){begin}.*$", re.M), whole)
     for begin, whole in (
         (r"Executor:", _EXECUTOR),
-        (r"Transfer \d{1,6}\b(?!:)", _TRANSFER),
+        (r"Transfer \d{1,6}\b(?!:)(?=[ \t│|,\\]|$)", _TRANSFER),
         (r"Aggregate \(CPU\)", _AGGREGATE),
     )
 )
