@@ -17,6 +17,7 @@ from types import SimpleNamespace
 
 from busbw.codec import dump_json
 from busbw.compare.history import FILE, History, select, trends, with_rolling
+from busbw.store.run_directory import RunDir
 
 RUNS = SimpleNamespace(
     **runpy.run_path(str(Path(__file__).parents[1] / "fixtures" / "reports" / "runs.py"))
@@ -41,7 +42,7 @@ def main(count: int) -> None:
         root = Path(folder)
         name = "20261101-000000-day-one"
         (root / name / "raw").mkdir(parents=True)
-        (root / name / "raw" / "plan.json").write_text("{}")
+        RunDir(root / name).write_raw("plan.json", "{}")
         (root / name / "run.json").write_text(dump_json(RUNS.healthy().result))
         history = History(root)
         begun = time.process_time()

@@ -53,7 +53,7 @@ COLUMNS = {
 def recorded(root: Path, kind: str) -> RunDir:
     result = getattr(RUNS, kind)().result
     (root / kind / "raw").mkdir(parents=True)
-    (root / kind / "raw" / "plan.json").write_text("{}")
+    RunDir(root / kind).write_raw("plan.json", "{}")
     (root / kind / "run.json").write_text(dump_json(dataclasses.replace(result, run_id=kind)))
     return RunDir(root / kind)
 
@@ -155,6 +155,24 @@ def test_runs_that_cannot_be_read_are_named_with_the_reason(tmp_path: Path) -> N
     assert [Path(each.path).name for each in loaded.unreadable] == ["begun", "cut", "other"]
     assert loaded.unreadable[0].reason == "no run.json: the run did not end"
     assert "not JSON, or cut short" in loaded.unreadable[1].reason
+
+
+def test_a_run_whose_evidence_was_changed_behind_its_result_is_named_and_not_read(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    recorded(tmp_path, "healthy")
+    edited = recorded(tmp_path, "failing")
+    (edited.raw / "plan.json").write_text("{ }")
+    why = "files of run failing are not as they were written: raw/plan.json (3 bytes of 2)"
+    loaded = busbw.load(tmp_path / "*")
+    assert set(loaded.cases["run"]) == {"healthy"}
+    assert [each.reason for each in loaded.unreadable] == [why]
+    assert main(["site", str(tmp_path), "-o", str(tmp_path / "site")]) == 0
+    assert why in capsys.readouterr().err
+    assert main(["history", "-o", str(tmp_path)]) == 0
+    assert f"not read: failing: {why}" in capsys.readouterr().out
+    assert main(["export", str(tmp_path / "*"), "--csv", str(tmp_path / "tables")]) == 3
+    assert why in capsys.readouterr().err
 
 
 def test_a_result_of_another_version_is_named_and_not_read(tmp_path: Path) -> None:

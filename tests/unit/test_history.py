@@ -40,7 +40,7 @@ REFRESH = (
 def recorded_run(root: Path, number: int) -> RunDir:
     name = f"202611{number // 28 + 1:02d}-{number % 28:06d}-day-one"
     (root / name / "raw").mkdir(parents=True)
-    (root / name / "raw" / "plan.json").write_text("{}")
+    RunDir(root / name).write_raw("plan.json", "{}")
     started = f"2026-11-{number % 28 + 1:02d}T00:00:{number % 60:02d}Z"
     (root / name / "run.json").write_text(
         dump_json(dataclasses.replace(RESULT, run_id=name, started=started))

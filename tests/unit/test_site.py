@@ -23,6 +23,7 @@ from busbw.compare import frames, history
 from busbw.model import RunResult
 from busbw.parsers.nccl_tests.groups import GroupSample
 from busbw.store import own_plans
+from busbw.store.run_directory import RunDir
 
 RECORDED = Path(__file__).parents[1] / "fixtures" / "lab_runs"
 RUNS = SimpleNamespace(
@@ -34,7 +35,7 @@ def kept(root: Path, number: int, result: RunResult, *, report: bool = True) -> 
     started = f"2026-11-{number:02d}T02:00:00Z"
     folder = root / f"202611{number:02d}-020000-day-one"
     (folder / "raw").mkdir(parents=True)
-    (folder / "raw/plan.json").write_text("{}")
+    RunDir(folder).write_raw("plan.json", "{}")
     named = replace(result, run_id=f"../../outside-{number}", started=started)
     (folder / "run.json").write_text(dump_json(named))
     if report:
