@@ -64,11 +64,18 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _published(directory: RunDir) -> RunResult:
-    """Judge the run and write its files; of a run that lies where nothing may be written, an archive,
-    the verdict alone."""
+    """Judge the run and write its files; of a run that goes on, or lies where nothing may be written,
+    an archive, the verdict alone."""
     from busbw import assess
     from busbw.run import publish
+    from busbw.store.run_directory import worker
 
+    if at_work := worker(directory):
+        write_message(
+            f"busbw: note: {at_work} still works on {directory.shown}: this is what is there so far,"
+            " no file of it was written; there is nothing to resume\n"
+        )
+        return assess.derive(directory)
     try:
         return publish.publish(directory)
     except RunDirError as error:

@@ -462,6 +462,19 @@ def locked(run: RunDir) -> Iterator[None]:
         yield
 
 
+def worker(run: RunDir) -> str:
+    """The process that works on the run now, in words; "" = nobody does, or nobody can tell."""
+    try:
+        with open(run.path / ".lock", encoding="utf-8") as stream:
+            try:
+                fcntl.flock(stream, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            except BlockingIOError:
+                return stream.read().strip() or "another process"
+    except OSError:
+        pass
+    return ""
+
+
 def _printable(name: str) -> str:
     return name.encode("utf-8", "backslashreplace").decode()
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import errno
 import os
+import socket
 import tarfile
 from pathlib import Path
 
 import pytest
 
 from busbw.cli import main
-from busbw.store.run_directory import RunDir
+from busbw.store.run_directory import RunDir, locked
 
 RECORDED = Path(__file__).parents[1] / "fixtures/lab_runs/healthy.tar.xz"
 
@@ -48,6 +49,20 @@ def test_its_verdict_is_printed_all_the_same(
     assert "may not be written to: its files are as they were" in err
     monkeypatch.setattr(RunDir, "write_derived", refused_for_lack_of_room)
     assert main(["report", str(run)]) == 3, "a full disk is an error"
+
+
+def test_a_run_that_goes_on_is_said_to_and_left_alone(
+    run: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = sorted(path.name for path in run.iterdir())
+    with locked(RunDir(run)):
+        main(["report", str(run)])
+    out, err = capsys.readouterr()
+    assert f"process {os.getpid()} on {socket.gethostname()} still works on" in err
+    assert "node[1-4]" in out
+    assert sorted(path.name for path in run.iterdir()) == sorted([*before, ".lock"])
+    main(["report", str(run)])
+    assert capsys.readouterr().err == ""
 
 
 def refused_for_lack_of_room(run: RunDir, *_: object) -> None:
