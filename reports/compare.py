@@ -59,8 +59,8 @@ def _compared(diff: RunDiff) -> list[str]:
     reasons = _reasons(diff)
     columns = f"  {'':<27}{'before':>14}{'now':>14}{'change':>9}"
     rows += ["", f"{columns}   with its interval; n = launches before/now"]
-    names = _names([each.number for each in diff.shifts])
-    rows += [_number(each, name, reasons) for each, name in zip(diff.shifts, names, strict=True)]
+    rows_of = names([each.number for each in diff.shifts])
+    rows += [_number(each, name, reasons) for each, name in zip(diff.shifts, rows_of, strict=True)]
     rows += [_contrast(each, reasons) for each in diff.contrasts]
     rows += [f"  ({mark}) {reason}" for reason, mark in reasons.items()]
     rows += _without_before(diff)
@@ -242,7 +242,7 @@ def _reasons(diff: RunDiff) -> dict[str, str]:
     return {reason: chr(ord("a") + place) for place, reason in enumerate(common[:26])}
 
 
-def _names(numbers: Sequence[Number]) -> list[str]:
+def names(numbers: Sequence[Number]) -> list[str]:
     """What each row is called; what tells two of one collective and size apart is part of it."""
     alike: dict[str, list[Number]] = {}
     for number in numbers:

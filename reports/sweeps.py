@@ -7,7 +7,14 @@ import statistics
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from busbw.model import BenchmarkRow, CaseOutcome, LaunchRole, Measurement, RunResult
+from busbw.model import (
+    BenchmarkResult,
+    BenchmarkRow,
+    CaseOutcome,
+    LaunchRole,
+    Measurement,
+    RunResult,
+)
 from busbw.reports import lead
 
 _TIMED = ("bandwidth", "latency")
@@ -73,16 +80,20 @@ def sweeps(result: RunResult) -> tuple[Sweep, ...]:
 def _sweep(collective: str, outcomes: list[CaseOutcome]) -> Sweep:
     tables = [table for outcome in outcomes for table in outcome.results]
     nranks = next((table.nranks for table in tables if table.nranks is not None), None)
-    points = tuple(point for outcome in outcomes for point in _points(outcome))
+    families: dict[str, list[BenchmarkResult]] = {}
+    for outcome in outcomes:
+        families.setdefault(outcome.case.family, []).extend(outcome.results)
+    points = tuple(point for name, own in families.items() for point in _points(name, own))
     return Sweep(collective, nranks, points)
 
 
-def _points(outcome: CaseOutcome) -> list[Point]:
+def _points(case_id: str, launches: list[BenchmarkResult]) -> list[Point]:
+    """Of a case with all launches that repeat it: the medians are what is judged."""
     by_size: dict[int, list[BenchmarkRow]] = {}
-    for result in outcome.results:
+    for result in launches:
         for row in result.rows:
             by_size.setdefault(row.size_bytes, []).append(row)
-    return [_point(outcome.case.id, size, by_size[size]) for size in sorted(by_size)]
+    return [_point(case_id, size, by_size[size]) for size in sorted(by_size)]
 
 
 def _point(case_id: str, size_bytes: int, rows: list[BenchmarkRow]) -> Point:

@@ -10,6 +10,7 @@ from busbw.reports.charts.axes import Scale
 from busbw.reports.charts.svg import Room
 
 _LETTER = 7.2
+_RULE_TEXT = 11
 _BESIDE_TICKS = 30.0
 """Of the axis title, and the gaps on both sides of the ticks' labels."""
 
@@ -100,12 +101,7 @@ def draw(strip: Strip, room: Room = WIDE) -> svg.Drawing:
             svg.line(room.left, y, room.width - room.right, y),
             svg.label(label, room.left - 8, y + 4, "end"),
         ]
-    for rule in strip.rules:
-        y = _y(strip, rule.value, room)
-        parts += [
-            svg.line(room.left, y, room.width - room.right, y, "limit", 1.25, "6 4"),
-            svg.label(rule.label, room.width - room.right, y - 4, "end", size=11),
-        ]
+    parts += _rules(strip, room)
     if len(strip.marks) <= _WHISKERS_UP_TO:
         for colour in _COLOURS:
             parts.append(_whiskers(strip, colour, room))
@@ -120,6 +116,21 @@ def draw(strip: Strip, room: Room = WIDE) -> svg.Drawing:
     parts.append(svg.cursor(room.top, room.height - room.bottom))
     key = f"{strip.key}{room.suffix}"
     return svg.frame(key, room.width, room.height, strip.title, strip.description, "".join(parts))
+
+
+def _rules(strip: Strip, room: Room) -> list[str]:
+    """Each line with its word above it; below, where the word of a higher line is too near."""
+    parts, last = [], 0.0
+    right = room.width - room.right
+    for rule in sorted(strip.rules, key=lambda each: -each.value):
+        y = _y(strip, rule.value, room)
+        base = y - 4 if y - 4 - last >= _RULE_TEXT else max(y, last) + _RULE_TEXT
+        last = base
+        parts += [
+            svg.line(room.left, y, right, y, "limit", 1.25, "6 4"),
+            svg.label(rule.label, right, base, "end", size=_RULE_TEXT),
+        ]
+    return parts
 
 
 def draw_both(strip: Strip) -> svg.Drawing:

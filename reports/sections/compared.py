@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from busbw.model import Status
 from busbw.model.history import Change, ComparableRun, NumberShift
 from busbw.parsers.stats.regression import interval
-from busbw.reports import phrases
+from busbw.reports import compare, phrases
 from busbw.reports.input import ReportInput
-from busbw.units import format_size, format_time_us
+from busbw.units import format_time_us
 
 _STATUS = {
     Change.SLOWER: Status.FAIL,
@@ -62,9 +62,11 @@ def view(report: ReportInput) -> Compared | None:
             else "no run that it may be compared with"
         )
     )
+    shifts = [each for each in diff.shifts if each.before_gb_s is not None]
+    names = compare.names([each.number for each in shifts])
     return Compared(
         named,
-        tuple(_row(each) for each in diff.shifts if each.before_gb_s is not None),
+        tuple(map(_row, shifts, names)),
         diff.machine,
         tuple((run_id, "; ".join(why)) for run_id, why in diff.excluded),
     )
@@ -75,7 +77,7 @@ def _named(run: ComparableRun) -> str:
     return f"{run.run_id} (accepted though it is {run.verdict})" if accepted_anyway else run.run_id
 
 
-def _row(each: NumberShift) -> Row:
+def _row(each: NumberShift, name: str) -> Row:
     shift = each.shift
     change = interval(shift, of_times=each.times_us() is not None)
     before, now = phrases.bandwidth(each.before_gb_s), phrases.bandwidth(each.now_gb_s)
@@ -85,7 +87,7 @@ def _row(each: NumberShift) -> Row:
     return Row(
         _STATUS[shift.change],
         shift.change.value,
-        f"{each.number.collective} {format_size(each.number.size_bytes)}",
+        name,
         before,
         now,
         change,

@@ -202,6 +202,16 @@ def test_the_title_of_an_axis_lies_beside_the_labels_of_its_ticks() -> None:
         assert float(tick.attrib["x"]) - 7 * len(longest) > 20
 
 
+@pytest.mark.parametrize("values", [(1.0, 1.0), (1.0, 1.01), (1.0, 1.2)])
+def test_the_words_of_two_lines_do_not_lie_on_each_other(values: tuple[float, float]) -> None:
+    rules = tuple(strip.Rule(value, f"line {n}") for n, value in enumerate(values))
+    marks = (strip.Mark(1.0, 1.0, 1.0, False, ""),)
+    picture = strip.Strip("s", "t", "d", axes.linear(2.0), "×", marks, "a", "b", rules)
+    words = [e for e in parsed(strip.draw(picture)).iter(f"{SVG}text") if "line" in (e.text or "")]
+    one, other = (float(e.attrib["y"]) for e in words)
+    assert abs(one - other) >= 11
+
+
 def test_outliers_differ_in_shape_not_in_colour_alone() -> None:
     marks = (strip.Mark(1.0, 1.0, 1.0, False, ""), strip.Mark(2.0, 2.0, 2.0, True, ""))
     suspect = strip.Mark(3.0, 3.0, 3.0, True, "", suspect=True)

@@ -18,6 +18,7 @@ import pytest
 
 from busbw.cli import report as report_command
 from busbw.model import (
+    CaseOutcome,
     CheckResult,
     Comparison,
     Confidence,
@@ -617,3 +618,33 @@ def test_why_the_only_node_was_not_reached_is_said_once_beside_the_head() -> Non
     assert "1 node of 4 could not be reached; nothing below covers it." in section
     assert first.reason not in section
     assert page.count(first.next_step) == 1
+
+
+def test_the_launches_of_one_case_are_one_line_at_their_median() -> None:
+    """The curve says the number that is judged, and not that of one launch."""
+    result = RUNS.healthy().result
+    first = next(each for each in result.cases if each.case.purpose == "bandwidth")
+
+    def launch(name: str, share: float) -> CaseOutcome:
+        (table,) = first.results
+        rows = tuple(
+            replace(
+                row,
+                out_of_place=replace(
+                    row.out_of_place, busbw_gb_s=share * row.out_of_place.busbw_gb_s
+                ),
+            )
+            for row in table.rows
+            if row.out_of_place is not None
+        )
+        case = replace(first.case, id=name, repeats=first.case.id)
+        return replace(first, case=case, results=(replace(table, rows=rows),))
+
+    trials = (launch("trial-2", 0.9), launch("trial-3", 1.2))
+    (own,) = sweeps.sweeps(replace(result, cases=(first, *trials)))
+    (alone,) = sweeps.sweeps(replace(result, cases=(first,)))
+    assert len(own.pieces()) == 1
+    assert [point.out_of_place.busbw_gb_s for point in own.points if point.out_of_place] == [
+        point.out_of_place.busbw_gb_s for point in alone.points if point.out_of_place
+    ]
+    assert {point.repetitions for point in own.points} == {3}
