@@ -34,8 +34,8 @@ def benchmark(nccl_tests: str | None, plan: RunPlan, *, fetch: bool = True) -> B
         f"playbook {plan.playbook.name} measures with nccl-tests, and none was given",
         seen="no --nccl-tests",
         next_step=(
-            "--nccl-tests PATH: its source folder or archive here, or an absolute folder of"
-            " binaries that is on every node"
+            "--nccl-tests PATH, or BUSBW_NCCL_TESTS in the environment: its source folder or archive"
+            " here, or an absolute folder of binaries that is on every node"
         ),
     )
 

@@ -208,6 +208,13 @@ def test_the_unit_runs_a_command_that_busbw_takes() -> None:
     assert cli.build_parser().parse_args(line.split()).on_fail == "drain"
 
 
+@pytest.mark.parametrize("name", ["systemd/busbw-nightly.service", "slurm/weekly.sbatch"])
+def test_what_runs_by_itself_says_where_nccl_tests_is(name: str) -> None:
+    """Without it every night ends with exit status 2."""
+    text = (EXAMPLES / name).read_text()
+    assert re.search(r"^(?:export |Environment=)BUSBW_NCCL_TESTS=\S*/opt/", text, re.MULTILINE)
+
+
 @pytest.mark.long
 def test_the_role_installs_busbw_and_the_units_and_changes_nothing_the_second_time(
     tmp_path: Path,
