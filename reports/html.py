@@ -17,6 +17,7 @@ import json
 import pkgutil
 import re
 from dataclasses import dataclass
+from html import escape
 from typing import TYPE_CHECKING
 
 from busbw.reports import lead, phrases, safe
@@ -155,6 +156,7 @@ def _environment() -> Environment:
         "link": artefact_link,
         "json": _json,
         "is_command": phrases.is_command,
+        "unbroken": _unbroken,
         "label": {"confirm": phrases.CONFIRM, "after": phrases.AFTER}.__getitem__,
     }
     return environment
@@ -176,6 +178,17 @@ def _finalize(value: object) -> object:
 def _json(value: object) -> Drawing:
     """Data for the page's script, as text that cannot end its element."""
     return Drawing(safe.script_json(json.dumps(value, separators=(",", ":"), sort_keys=True)))
+
+
+_OPTION = re.compile(r"(?<!\S)(?=\S*-)\S{2,28}(?!\S)")
+"""A word of a command with a hyphen, at which a browser would break it; a longer one must break."""
+
+
+def _unbroken(command: str) -> Drawing:
+    """A command whose options stay whole at the end of a line: `-` and `d` on two lines is another
+    command."""
+    # Escaping makes no hyphen and no blank.
+    return Drawing(_OPTION.sub(r"<span>\g<0></span>", escape(safe.visible(command))))
 
 
 def _asset(environment: Environment, name: str) -> str:

@@ -314,5 +314,5 @@ def test_a_sentence_gets_no_copy_button_and_a_command_does() -> None:
         verify=("run the same case again",),
     )
     text = html.render(replace(base, result=replace(base.result, findings=(finding,))))
-    assert '<pre class="cmd"><code>busbw run --survey</code></pre>' in text
+    assert '<pre class="cmd"><code>busbw run <span>--survey</span></code></pre>' in text
     assert '<p class="step">run the same case again</p>' in text
