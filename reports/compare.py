@@ -177,7 +177,9 @@ def _headline(diff: RunDiff) -> str:
     """The number that changed most in the direction of the verdict, and why it decides nothing
     where it does not."""
     wanted = _WANTED[diff.status]
-    named = [(_name(each.number), _share(each), _change(each), each.shift) for each in diff.shifts]
+    named = [
+        (_name(each.number), _share(each), _change(each), each.shift) for each in _deciding(diff)
+    ]
     for contrast in diff.contrasts:
         ratio = contrast.shift.ratio
         percent = "" if ratio is None else f"{ratio - 1:+.1%}"
@@ -209,6 +211,16 @@ def _headline(diff: RunDiff) -> str:
     count = compared.count(Change.INCONCLUSIVE)
     still = f"; {counted(count, 'advisory number')} inconclusive" if count else ""
     return f"worst: {name} {text}{still}"
+
+
+def _deciding(diff: RunDiff) -> tuple[NumberShift, ...]:
+    """The numbers that the verdict can rest on: an open question about an advisory one decides
+    nothing."""
+    if diff.status is not Status.UNKNOWN:
+        return diff.shifts
+    required = tuple(each for each in diff.shifts if each.number.required)
+    is_open = any(each.shift.change is Change.INCONCLUSIVE for each in required)
+    return required if is_open else diff.shifts
 
 
 def _share(each: NumberShift) -> float | None:
@@ -303,7 +315,7 @@ def _counts(diff: RunDiff) -> str:
     if not changes:
         return "nothing to compare with"
     counts = [f"{changes.count(change)} {change.value}" for change in Change if change in changes]
-    shares = [(_share(each), each.times_us() is not None, each.shift) for each in diff.shifts]
+    shares = [(_share(each), each.times_us() is not None, each.shift) for each in _deciding(diff)]
     shares += [(each.shift.ratio, False, each.shift) for each in diff.contrasts]
     known = [
         (share, is_time)

@@ -79,6 +79,20 @@ def test_a_ring_is_another_number_than_what_nccl_chooses() -> None:
     assert "all_reduce 8 GiB NCCL_ALGO=Ring" in " ".join(lines(difference))
 
 
+def test_the_first_line_of_an_open_comparison_names_a_number_that_decides() -> None:
+    def with_latency(one: ComparableRun, *times_us: float) -> ComparableRun:
+        busbw_gb_s = tuple(0.015 / each for each in times_us)
+        own = Number("lat", "all_reduce", "latency", 8, "-n 20", busbw_gb_s, times_us, False)
+        return dataclasses.replace(one, numbers=(*one.numbers, own))
+
+    before = with_latency(run("good", 371.0, 330.0, 371.2), 20.0, 60.0, 20.2)
+    printed = lines(
+        diff(with_latency(run("now", 331.0, 371.0, 320.0), 200.0, 31.1, 90.0), (before,))
+    )
+    assert printed[0].startswith("INCONCLUSIVE  all_reduce 8 GiB -4."), printed[0]
+    assert ", worst -4." in printed[-1]
+
+
 def test_another_build_of_the_benchmark_is_a_change_and_the_same_one_used_again_is_none() -> None:
     def built(summary: str) -> ComparableRun:
         result: RunResult = RUNS.healthy().result
