@@ -90,11 +90,12 @@ def _next_step(diff: RunDiff, place: str) -> str:
     if diff.status is Status.UNKNOWN and _lacks_launches(diff):
         if _is_saved(diff):
             return "run each several times and keep the outputs in one file, one for before and one for now"
-        return "busbw run firmware-ci, which launches a case several times; accept such runs, too"
+        return "busbw run firmware-ci   # launches a case several times; accept such runs, too"
     if diff.not_measured and diff.status is Status.UNKNOWN:
         return f"measure again with the sizes and options of {diff.against[-1].run_id}"
     if diff.status is Status.FAIL and _is_saved(diff):
-        return f"busbw run -w '{fold(diff.now.nodes)}' --survey, which names the node or link"
+        nodes = fold(diff.now.nodes)
+        return f"busbw run -w '{nodes}' --survey --nccl-tests PATH   # names the node or link"
     if diff.status is Status.FAIL and place:
         return f"busbw report {place}   # whether a node or link is to blame"
     return ""

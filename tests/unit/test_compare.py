@@ -207,7 +207,7 @@ def test_inconclusive_numbers_show_their_change_and_a_common_reason_once() -> No
     assert text.count(f"  (a) {reason}") == 1
     assert (
         text[-3]
-        == "  next: busbw run firmware-ci, which launches a case several times; accept such runs, too"
+        == "  next: busbw run firmware-ci   # launches a case several times; accept such runs, too"
     )
 
 

@@ -59,7 +59,8 @@ def test_launches_that_are_slower_beyond_their_scatter_are_a_regression(
     assert status == 1
     assert out.startswith("SLOWER")
     assert re.search(
-        r"(?m)^  next: busbw run -w '\S+' --survey, which names the node or link$", out
+        r"(?m)^  next: busbw run -w '\S+' --survey --nccl-tests PATH   # names the node or link$",
+        out,
     )
     status, out, _ = diff(capsys, before, after)
     assert (status, out.split()[0]) == (0, "NO")
