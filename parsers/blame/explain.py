@@ -22,6 +22,7 @@ from busbw.parsers.blame.constants import (
     ALIKE,
     AS_SLOW,
     DISTANCE,
+    FEWEST_LAUNCHES,
     MOST,
     OPEN,
     SMALL_LEAF,
@@ -190,16 +191,22 @@ class Explainer:
         return flagged, suspected
 
     def _always_slow_in(self, leaf: Account, others: Sequence[Account]) -> list[Account]:
-        """The nodes of the leaf each of whose groups inside it was slow, each beside the rest of them."""
+        """The nodes of the leaf that were good inside it in one launch at most, which noise may make,
+        each beside the rest of them."""
         kind = ComponentKind.NODE if leaf.part.rail is None else ComponentKind.RAIL
         columns, halfway = self._columns, (1.0 + leaf.ratio) / 2
         slow = []
         for node in columns.nodes:
             part = Component(kind, (node,), leaf.part.rail)
             at = columns.loading(columns.code_of(part))
-            inside = columns.ratio[at[columns.kind[at] == 1]]
-            if self._leaf.get(node) == leaf.part.names[0] and len(inside):
-                slow += [part] if float(inside.max()) <= halfway else []
+            at = at[columns.kind[at] == 1]
+            means = [
+                float(columns.ratio[at[columns.launch[at] == n]].mean())
+                for n in set(columns.launch[at].tolist())
+            ]
+            if self._leaf.get(node) == leaf.part.names[0] and means:
+                good = sum(mean > halfway for mean in means)
+                slow += [part] if good < min(FEWEST_LAUNCHES, len(means)) else []
         known = [dataclasses.replace(leaf, part=part, clean_in=()) for part in slow]
         accounts = []
         for own in known:
@@ -344,6 +351,10 @@ def without_loaded(explanation: Explanation, columns: Columns, *, hashed: bool) 
             wide = float(columns.expected[explained].min()) >= 1.0 - DISTANCE
             may_be = part.rail is not None and part.rail in borrowed
             may_be = may_be or any(_are_apart(each.account, other, wide=wide) for other in uplinks)
+            # What looks like other uplinks as well, others may load.
+            may_be = may_be or any(other.kind in _UPLINKS for other in each.alike)
+            # Beside bad uplinks of its leaf, the few flows of one way share what cables are left.
+            may_be = may_be or any(_is_way_of(part, other.part) for other in sure)
         else:
             across = bool(columns.crosses[explained].all())
             others = [other.part for other in uplinks if other not in sure]
@@ -382,6 +393,12 @@ def _are_apart(account: Account, other: Account, *, wide: bool) -> bool:
         alike = abs(account.ratio - other.ratio) <= AS_SLOW
         return not (wide and alike and account.slow_in == other.slow_in)
     return part.rail != another.rail or set(part.names).isdisjoint(another.names)
+
+
+def _is_way_of(part: Component, uplinks: Component) -> bool:
+    """One way over these uplinks."""
+    of_leaf = uplinks.kind is ComponentKind.UPLINK and part.kind is ComponentKind.LEAF_PAIR
+    return of_leaf and set(uplinks.names) < set(part.names) and _on_rail(part, uplinks)
 
 
 def _on_rail(part: Component, uplinks: Component) -> bool:

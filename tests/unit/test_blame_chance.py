@@ -178,7 +178,7 @@ def test_two_slow_nodes_of_four_are_named_and_not_the_good_ones() -> None:
 def test_slow_uplinks_between_two_leaves_of_two_nodes_are_measured_until_they_are_named() -> None:
     outcome, launches = survey(World(4, 2, 2, culprits=(Culprit("uplink", ("leaf0",), 0.5),)))
     assert sure(outcome) == {"uplinks between leaf0 and leaf1"}
-    assert launches <= 6
+    assert launches <= 9, "eight of them find the uplinks slow: neighbours would have passed"
 
 
 def test_both_nodes_of_a_leaf_are_no_stranger_than_the_leaf() -> None:

@@ -129,9 +129,31 @@ def test_fleets_in_which_loaded_uplinks_were_once_named_name_none(kind: str, ind
     assert not [name for name in named if name.startswith("uplinks")]
 
 
-def test_uplinks_that_others_fill_in_nine_iterations_of_ten_are_not_named() -> None:
-    """In each launch: they were, in a healthy fleet."""
-    assert labels(BENCH.Survey(BENCH.case("8x4", "healthy", 77, 43_000_000)).run())[0] == []
+@pytest.mark.parametrize(
+    ("index", "base"),
+    [
+        pytest.param(77, 43_000_000, id="in nine iterations of ten"),
+        pytest.param(43, 47_000_000, id="in the first nine launches"),
+    ],
+)
+def test_uplinks_that_others_fill_for_a_while_are_not_named(index: int, base: int) -> None:
+    """They were, in healthy fleets."""
+    assert labels(BENCH.Survey(BENCH.case("8x4", "healthy", index, base)).run())[0] == []
+
+
+@pytest.mark.parametrize(
+    ("kind", "index", "named"),
+    [
+        pytest.param("node", 2, ["n0006", "n0006 intra-node"], id="uplinks like others"),
+        pytest.param("leaf", 5, ["leaf leaf0 rail 4", "uplinks of leaf0, rail 4"], id="one way"),
+    ],
+)
+def test_uplinks_that_look_like_others_are_no_finding_beside_a_bad_part(
+    kind: str, index: int, named: list[str]
+) -> None:
+    """They were: those of two leaves that could not be told apart, and one way over bad uplinks."""
+    outcome = BENCH.Survey(BENCH.case("32x8", kind, index, 43_300_000)).run()
+    assert sorted(labels(outcome)[0]) == named
 
 
 @pytest.mark.parametrize("seed", [6, 15, 24])
