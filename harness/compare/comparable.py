@@ -107,7 +107,8 @@ def _numbers(launches: list[CaseOutcome]) -> tuple[Number, ...]:
             continue
         counts = f"-n {case.iterations} -w {case.warmup} -c {case.check} -z {case.blocking}"
         # A ring and what NCCL chooses are two numbers of one collective and size.
-        own = (nccl_tests.given(case.options), *map("=".join, case.env))
+        env = (f"{name} unset" if value is None else f"{name}={value}" for name, value in case.env)
+        own = (nccl_tests.given(case.options), *env)
         flags = " ".join(filter(None, (counts, *own)))
         for row, busbw_gb_s, time_us in measured(table):
             options = f"{flags} {row.type} {row.redop or ''}".strip()

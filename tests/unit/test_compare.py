@@ -74,6 +74,10 @@ def test_a_ring_is_another_number_than_what_nccl_chooses() -> None:
     assert [each.now_gb_s == each.before_gb_s for each in difference.shifts]
     rings = [each.before_gb_s for each in difference.shifts if each.number.case_id == "ring"]
     assert rings == [pytest.approx(100)] * len(rows)
+    # A variable that the case unsets is part of its name as well.
+    unset = dataclasses.replace(chosen, case=dataclasses.replace(case, env=(("NCCL_ALGO", None),)))
+    numbers = comparable.of_result(dataclasses.replace(result, cases=(chosen, unset))).numbers
+    assert any("NCCL_ALGO unset" in number.options for number in numbers)
     names = [line[2:29].strip() for line in lines(difference) if "n=1/1" in line]
     assert len(set(names)) == len(names) == 2 * len(rows)
     assert "all_reduce 8 GiB NCCL_ALGO=Ring" in " ".join(lines(difference))
