@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 
 from busbw import intake
 from busbw.cli.one_pass import OnePass
+from busbw.cli.own_outputs import own_output
 from busbw.cli.pool import read_each
 from busbw.errors import UnknownLayout
 from busbw.parsers.findings import known_lines
@@ -48,6 +49,8 @@ def read_one(source: intake.Source) -> ReadText:
     """One text: what it is and everything in it."""
     source = intake.in_memory(source)
     head = intake.head_of(source, HEAD_BYTES)
+    if own := own_output(head):
+        return ReadText(source.name, "", (), own)
     binary = intake.is_binary(head)
     documents: list[tuple[Format, Document]] = []
     unread: dict[str, tuple[str, str]] = {}

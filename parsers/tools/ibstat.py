@@ -90,7 +90,7 @@ def parse(text: str) -> Ibstat | None:
 
 
 def _port(number: int, values: dict[str, str]) -> IbstatPort:
-    rate = values.get("Rate", "")
+    rate = values.get("Rate", "").removesuffix(" (FDR10)")
     return IbstatPort(
         number=number,
         state=values.get("State"),
@@ -137,6 +137,17 @@ def _errors(listed: Ibstat) -> Iterator[str]:
                 yield f"ibstat: {device.name} port {port.number} is Down"
 
 
+def _gaps(listed: Ibstat) -> Iterator[str]:
+    # With -s no device has ports.
+    has_ports = any(device.ports for device in listed.devices) and not listed.panic
+    for device in listed.devices:
+        if has_ports and not device.ports:
+            yield f"ibstat: no port of {device.name}: the text is torn, or of two nodes at once"
+        for port in device.ports:
+            if not listed.panic and None in (port.state, port.physical_state, port.rate_gbit_s):
+                yield f"ibstat: {device.name} port {port.number} lacks a state, or a rate that is a number"
+
+
 TOOL = Tool(
     name="ibstat",
     marks=("CA type:", "ibpanic: "),
@@ -144,4 +155,5 @@ TOOL = Tool(
     lines=_lines,
     facts=_facts,
     errors=_errors,
+    gaps=_gaps,
 )

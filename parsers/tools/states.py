@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from busbw.parsers.tools import Tool, ToolFact
+from busbw.parsers.tools.numbers import RowForm
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +52,16 @@ def _parse(
     return tuple(lines)
 
 
+_NO_VALUE = RowForm(
+    re.compile(
+        r"^\s+(?!.*Offset)[A-Z][\w ./()-]{0,60} +: (?:-?nan|-?inf|-\d[\d.]*(?! C\b))(?:\s.*)?$",
+        re.M | re.I,
+    ),
+    re.compile(r"(?!)"),
+)
+"""Of `nvidia-smi -q`: nan, or below zero, as only a distance in degrees and an offset are."""
+
+
 def _line(state: StateLine) -> Iterator[str]:
     yield f"{state.subject}: {state.line}" if state.subject else state.line
 
@@ -63,6 +74,7 @@ def _tool(
     errors: str,
     facts: Callable[[tuple[StateLine, ...]], Iterable[ToolFact]] | None = None,
     ended: str = "",
+    rows: tuple[RowForm, ...] = (),
 ) -> Tool[StateLine]:
     def reported(state: StateLine) -> Iterator[str]:
         if state.is_error:
@@ -75,6 +87,7 @@ def _tool(
         lines=_line,
         facts=facts,
         errors=reported,
+        rows=rows,
     )
 
 
@@ -121,6 +134,7 @@ TOOL = (
         r"|Remapping Failure Occurred|Double Bit ECC) +: |^\s+State +: (?:In Progress|Not Started|Completed)\s*$",
         r"(?:State +: (?:In Progress|Not Started)|Slowdown +: Active|Pending(?: Page Blacklist)? +: Yes|Occurred +: Yes"
         r"|Double Bit ECC +: [1-9]\d*)\s*$",
+        rows=(_NO_VALUE,),
     ),
     _tool(
         "nvidia-smi nvlink: inactive",
