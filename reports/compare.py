@@ -263,7 +263,7 @@ def names(numbers: Sequence[Number]) -> list[str]:
     return [f"{_name(each)}{_own(each, alike[_name(each)])}" for each in numbers]
 
 
-_OPTION = re.compile(r"-\w+ \S+|\d+ ranks?|NCCL \S+|\S+")
+_OPTION = re.compile(r"-\w+ \S+|\w+ unset|\d+ ranks?|NCCL \S+|\S+")
 
 
 def _own(number: Number, alike: Sequence[Number]) -> str:

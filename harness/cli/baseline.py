@@ -98,13 +98,14 @@ def _require_not_slower(directory: RunDir, past: ComparableRun) -> None:
 def _warnings(result: RunResult, run: Path) -> Iterator[str]:
     """What later runs will be held to, though it is not as it should be."""
     from busbw.model import Status
+    from busbw.reports import phrases
 
     for each in result.findings:
         if each.id == "measured-while-busy":
             advice = f"later runs on free CPUs will look faster; busbw baseline revoke {run}"
             yield f"{each.title}: {advice}"
         elif each.status not in (Status.PASS, Status.SKIPPED):
-            yield f"accepted with {each.status.value}: {each.title}"
+            yield f"accepted with {phrases.state(each.status)}: {each.title}"
 
 
 def _revoke(args: argparse.Namespace) -> int:

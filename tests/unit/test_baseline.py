@@ -337,7 +337,7 @@ def test_what_was_wrong_with_an_accepted_run_is_said_when_it_is_accepted_and_in_
     down = Finding("rdma.state", Status.WARN, title, ("n1",), (), confidence=Confidence.CERTAIN)
     warned = run_of(tmp_path, results, "20261120-a", findings=(down,), verdict=Status.WARN)
     assert main(["baseline", "accept", warned]) == 0
-    assert f"busbw: warning: accepted with WARN: {title}" in capsys.readouterr().err
+    assert f"busbw: warning: accepted with ▲ warning: {title}" in capsys.readouterr().err
     failed = run_of(tmp_path, results, "20261121-b", verdict=Status.FAIL)
     assert main(["baseline", "accept", failed, "--anyway", "--note", "known"]) == 0
     now = run_of(tmp_path, results, "20261122-c")

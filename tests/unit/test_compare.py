@@ -66,7 +66,9 @@ def test_a_ring_is_another_number_than_what_nccl_chooses() -> None:
         for row in table.rows
         if row.out_of_place is not None
     )
-    case = dataclasses.replace(chosen.case, id="ring", env=(("NCCL_ALGO", "Ring"),))
+    case = dataclasses.replace(
+        chosen.case, id="ring", env=(("NCCL_ALGO", "Ring"), ("NCCL_NET", None))
+    )
     ring = dataclasses.replace(chosen, case=case, results=(dataclasses.replace(table, rows=rows),))
     seen = comparable.of_result(dataclasses.replace(result, cases=(chosen, ring)))
     before = dataclasses.replace(seen, run_id="before")
@@ -80,7 +82,7 @@ def test_a_ring_is_another_number_than_what_nccl_chooses() -> None:
     assert any("NCCL_ALGO unset" in number.options for number in numbers)
     names = [line[2:29].strip() for line in lines(difference) if "n=1/1" in line]
     assert len(set(names)) == len(names) == 2 * len(rows)
-    assert "all_reduce 8 GiB NCCL_ALGO=Ring" in " ".join(lines(difference))
+    assert "all_reduce 8 GiB NCCL_ALGO=Ring NCCL_NET unset" in " ".join(lines(difference))
 
 
 def test_the_first_line_of_an_open_comparison_names_a_number_that_decides() -> None:
