@@ -27,6 +27,8 @@ _SIGNS = {Change.SLOWER: "✖", Change.FASTER: "▲", Change.SAME: "✓", Change
 _VERDICTS = {Status.FAIL: "SLOWER", Status.UNKNOWN: "INCONCLUSIVE", Status.PASS: "NO REGRESSION"}
 
 _MOST_MISSING = 8
+_NAME = 27
+"""Width of the names at least."""
 
 
 def lines(diff: RunDiff, place: str = "") -> tuple[str, ...]:
@@ -57,10 +59,14 @@ def _compared(diff: RunDiff) -> list[str]:
         rows.append("  what changed (it coincides; that is no proof of a cause)")
         rows += [f"    {name:<25}{before}  ->  {now}" for name, before, now in diff.machine]
     reasons = _reasons(diff)
-    columns = f"  {'':<27}{'before':>14}{'now':>14}{'change':>9}"
-    rows += ["", f"{columns}   with its interval; n = launches before/now"]
     rows_of = names([each.number for each in diff.shifts])
-    rows += [_number(each, name, reasons) for each, name in zip(diff.shifts, rows_of, strict=True)]
+    width = max((_NAME, *map(len, rows_of)))
+    columns = f"  {'':<{width}}{'before':>14}{'now':>14}{'change':>9}"
+    rows += ["", f"{columns}   with its interval; n = launches before/now"]
+    rows += [
+        _number(each, name.ljust(width), reasons)
+        for each, name in zip(diff.shifts, rows_of, strict=True)
+    ]
     rows += [_contrast(each, reasons) for each in diff.contrasts]
     rows += [f"  ({mark}) {reason}" for reason, mark in reasons.items()]
     rows += _without_before(diff)
@@ -304,7 +310,7 @@ def _columns(
     reasons: dict[str, str],
 ) -> str:
     percent = phrases.shown(share, lambda value: f"{value - 1:+.1%}", "")
-    columns = f"{_SIGNS[shift.change]} {name:<27}{before:>14}{now:>14}{percent:>9}"
+    columns = f"{_SIGNS[shift.change]} {name:<{_NAME}}{before:>14}{now:>14}{percent:>9}"
     mark = reasons.get(shift.reason)
     reason = f": {shift.reason}" if mark is None else f" ({mark})"
     return f"{columns}   {shift.change.value}{reason}"

@@ -80,7 +80,9 @@ def test_a_ring_is_another_number_than_what_nccl_chooses() -> None:
     unset = dataclasses.replace(chosen, case=dataclasses.replace(case, env=(("NCCL_ALGO", None),)))
     numbers = comparable.of_result(dataclasses.replace(result, cases=(chosen, unset))).numbers
     assert any("NCCL_ALGO unset" in number.options for number in numbers)
-    names = [line[2:29].strip() for line in lines(difference) if "n=1/1" in line]
+    printed = [line for line in lines(difference) if "n=1/1" in line]
+    assert len({line.index(" GB/s") for line in printed if " GB/s" in line}) == 1, "one column"
+    names = [line.partition("  ")[0][2:] for line in printed]
     assert len(set(names)) == len(names) == 2 * len(rows)
     assert "all_reduce 8 GiB NCCL_ALGO=Ring NCCL_NET unset" in " ".join(lines(difference))
 
