@@ -69,6 +69,7 @@ def workers(args: argparse.Namespace) -> Iterator[Pods]:
             file = Path(folder) / "workers.yaml"
             file.write_text(kubernetes.inventory(requested.job, requested.context))
             args.inventory, args.transport = str(file), "kubectl"
+            args.pods = _again(args)
         if args.dry_run:
             sys.stdout.write(f"kubectl apply -f - <<'EOF'\n{text}EOF\n\n")
             yield pods
@@ -116,6 +117,23 @@ def _requested_workers(args: argparse.Namespace) -> Workers | None:
         pod=_pod_spec(args.pod_spec),
     )
     return kubernetes.Workers(job, args.context)
+
+
+def _again(args: argparse.Namespace) -> tuple[str, ...]:
+    """The options that make such workers again, each with its value."""
+    pairs = [
+        ("--image", args.image),
+        ("--namespace", args.namespace),
+        ("--context", args.context),
+        ("--pod-gpus", args.pod_gpus),
+        *(("--rdma", each) for each in args.rdma),
+        ("--networks", args.networks),
+        ("--hugepages", args.hugepages),
+        ("--pod-memory", args.pod_memory),
+        ("--pod-spec", args.pod_spec),
+        ("--shm", args.shm),
+    ]
+    return tuple(str(word) for name, value in pairs if value is not None for word in (name, value))
 
 
 def _pod_spec(path: Path | None) -> str:

@@ -82,6 +82,10 @@ class RunOptions:
     partition: str | None = None
     time: str | None = None
     salloc: tuple[str, ...] = ()
+    node_count: int | None = None
+    pods: tuple[str, ...] = ()
+    """Options with their values that make such workers on Kubernetes again; () = the run makes
+    none."""
     out: Path = _OUT
     resume: Path | None = None
     replay: Path | None = None
@@ -249,7 +253,10 @@ def new_plan(options: RunOptions, *, started: str = "") -> RunPlan:
 
 
 def _words(options: RunOptions) -> tuple[str, ...]:
-    """What of the options a printed command repeats to be about the same nodes."""
+    """What of the options a printed command repeats to be about the same nodes. Workers of a run's
+    own are gone when it ends: the inventory of theirs names nothing any more."""
+    if options.pods:
+        return _given(("-p", options.profile))
     words = _given(
         ("-i", options.inventory),
         ("-w", options.nodes),
@@ -262,6 +269,9 @@ def _words(options: RunOptions) -> tuple[str, ...]:
 def _run_words(options: RunOptions) -> tuple[str, ...]:
     """What it repeats to measure the same."""
     environment = [word for each in options.env for word in ("--env", each)]
+    environment += [word for each in options.unset for word in ("--unset", each)]
+    # One word, for its value begins with a hyphen; the empty one keeps the pairs.
+    allocation = [word for each in options.salloc for word in (f"--salloc={each}", "")]
     return (
         options.playbook,
         *_given(
@@ -271,11 +281,16 @@ def _run_words(options: RunOptions) -> tuple[str, ...]:
             ("--ranks-per-node", options.ranks_per_node),
             ("--partition", options.partition),
             ("--time", options.time),
+            ("--node-count", options.node_count),
+            ("--pml", options.pml),
+            ("--mpi", options.mpi),
             *(("--sweep", each) for each in options.sweep),
             ("--treatment", options.treatment),
             ("--duration", options.duration),
             ("-o", None if options.out == _OUT else options.out),
         ),
+        *options.pods,
+        *allocation,
         *environment,
     )
 

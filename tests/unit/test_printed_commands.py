@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 import tarfile
 from dataclasses import replace
 from pathlib import Path
@@ -10,7 +11,7 @@ from pathlib import Path
 import pytest
 from plans import run_plan
 
-from busbw import assess
+from busbw import assess, cli
 from busbw.assess import commands, placeholders
 from busbw.fabrics import profiles
 from busbw.fabrics.profile import undetected
@@ -51,6 +52,49 @@ def plan(**changes: object) -> RunPlan:
         run_words=("quick", "--nccl-tests", "~/nccl-tests"),
     )
     return replace(made, **changes)
+
+
+def test_workers_that_a_run_made_are_made_again_and_not_looked_for(tmp_path: Path) -> None:
+    """Their inventory is gone with the run; busbw refuses one beside a launcher that makes nodes."""
+    inventory = tmp_path / "workers.yaml"
+    inventory.write_text("nodes: [w-0.job, w-1.job]\nlauncher: mpijob\n")
+    pods = ("--image", "registry/nccl:1", "--namespace", "bench", "--rdma", "rdma/ib=8")
+    options = RunOptions(
+        "quick",
+        inventory=str(inventory),
+        transport="kubectl",
+        profile="infiniband",
+        nccl_tests="/opt/build",
+        launcher="mpijob",
+        node_count=2,
+        pods=pods,
+    )
+    printed = commands.of("busbw run --survey", new_plan(options, started="now"))
+    assert printed == (
+        "busbw run quick -p infiniband --nccl-tests /opt/build --launcher mpijob --node-count 2"
+        " --image registry/nccl:1 --namespace bench --rdma rdma/ib=8 --survey"
+    )
+    cli.build_parser().parse_args(shlex.split(printed)[1:])
+
+
+def test_an_allocation_is_asked_for_as_it_was() -> None:
+    options = RunOptions(
+        "quick",
+        nodes="n[1-2]",
+        profile="tcp",
+        nccl_tests="/opt/build",
+        launcher="srun",
+        partition="gpu",
+        node_count=16,
+        salloc=("--gpus-per-node=8",),
+        unset=("NCCL_NET",),
+    )
+    printed = commands.of("busbw run", new_plan(options, started="now"))
+    assert printed.endswith(
+        "--launcher srun --partition gpu --node-count 16 --salloc=--gpus-per-node=8 --unset NCCL_NET"
+    )
+    given = cli.build_parser().parse_args(shlex.split(printed)[1:])
+    assert (given.salloc, given.node_count) == (["--gpus-per-node=8"], 16)
 
 
 def test_commands_name_the_folder_that_was_given_to_the_run() -> None:
