@@ -224,6 +224,8 @@ def new_plan(options: RunOptions, *, started: str = "") -> RunPlan:
         ),
         options.launcher,
     )
+    if options.pods:  # The file that names them is gone after the run.
+        cluster = dataclasses.replace(cluster, source=f"workers of {options.pods[1]}")
     fabric, book, interleaving = _what(options, cluster)
     return RunPlan(
         schema=SCHEMA,

@@ -69,7 +69,9 @@ def test_workers_that_a_run_made_are_made_again_and_not_looked_for(tmp_path: Pat
         node_count=2,
         pods=pods,
     )
-    printed = commands.of("busbw run --survey", new_plan(options, started="now"))
+    made = new_plan(options, started="now")
+    assert made.cluster.source == "workers of registry/nccl:1"
+    printed = commands.of("busbw run --survey", made)
     assert printed == (
         "busbw run quick -p infiniband --nccl-tests /opt/build --launcher mpijob --node-count 2"
         " --image registry/nccl:1 --namespace bench --rdma rdma/ib=8 --survey"
