@@ -36,7 +36,7 @@ TAGS = (
 """What launchers and logs put before a line: the seconds of a notebook, a host's name, a rank or a
 process, a level with the place in the code."""
 _NAME = (
-    r"(?-i:(?:[\w.]{1,120}\.)?[A-Z]\w{0,60}(?:Error|Exception|Failure|Interrupt|Iteration|Expired)(?:_\w{1,60})?"
+    r"(?-i:(?:[\w.]{1,120}\.)?(?!On[A-Z])[A-Z]\w{0,60}(?:Error|Exception|Failure|Interrupt|Iteration|Expired)(?:_\w{1,60})?"
     r"|[\w.]{0,100}\b(?:exc|exceptions?|errors?)\.[A-Z]\w{1,60})"
 )
 EXCEPTION = (

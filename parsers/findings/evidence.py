@@ -33,6 +33,9 @@ KERNEL, RAS, RECORDER, COUNTER, PREFLIGHT, RESULT, LOG = (
 )
 """Kinds of sources. Two strong clues from different kinds are independent of each other; two
 lines of one log are not."""
+DIFFERENCE = "difference"
+"""The source of a clue that rests on what differs between hosts or ranks, and that no line complains
+of. Its kind is that of logs."""
 _KINDS = {"dmesg": KERNEL, "ras": RAS, "flight-recorder": RECORDER, "result": RESULT}
 
 _STAMP = re.compile(r"\[?(\d{4}-\d\d-\d\d)[ T_](\d\d:\d\d:\d\d(?:\.\d+)?)")

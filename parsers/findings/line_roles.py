@@ -99,8 +99,11 @@ _STRANGERS = re.compile(
 """Services of an operating system, in syslog, that no job and no node's fabric depends on."""
 _GOES_WELL = re.compile(
     r"^(?:SUCCESS|PASS(?:ED)?): |\bnhc: Running check: |^(?:slurm\w+: |(?:\[[^\]]{1,40}\] ?){1,2})debug\d?: "
+    r"|\b(?:is|are) (?:innocuous|harmless)\b|\b(?:can|may) (?:be )?safely (?:be )?ignored?\b|\bsafe to ignore\b"
+    r"|\b(?:once|twice|\d times)[,;] (?:re-?connected|recovered)\b"
 )
-"""A check that passed or begins, of Node Health Check; steps of Slurm's daemons, at their level for them."""
+"""A check that passed or begins, of Node Health Check; steps of Slurm's daemons, at their level for them;
+what its writer calls harmless, or over."""
 OFFERED = re.compile(
     r"\b(?:this|it) (?:can|may|might|could) (?:also )?(?:happen|be caused|be due|occur)\b"
     r"|\b(?:possible|potential|common)(?: root)? (?:reasons|causes)\b|\(1\)(?=.*\(2\))"

@@ -9,11 +9,12 @@
 5. What is open is possible at most: `certainty` holds the doubts.
 6. Then by confidence; causes before states, settings, secondary errors and notes; a message that is
    known before a guess by a thing and what is wrong with it (of first runs of batches 12 to 20
-   where such a guess stood first, it alone was right in 3, what stood behind it alone in 15); a
-   line that states a reason before one that does not. Of what is only possible: what the exception
-   says that the last failure began with, and last what stands only before it; a strong sign in a
-   launcher's or a peer's words before weak signs; a guess at the cause after what it guesses at;
-   then by number of lines; earlier lines first. Between guesses from one line the one that was the
+   where such a guess stood first, it alone was right in 3, what stood behind it alone in 15); what a
+   line reports before what only differs between hosts or ranks; a line that states a reason before
+   one that does not. Of what is only possible: what the exception says that the last failure began
+   with, and last what stands only before it; a strong sign in a launcher's or a peer's words before
+   weak signs; a guess at the cause after what it guesses at; then by number of lines; earlier lines
+   first. Between guesses from one line the one that was the
    cause in more labelled cases.
 7. A general failure that is only possible does not stand first where another line says more.
 """
@@ -26,7 +27,7 @@ from busbw.model import Confidence, Finding
 from busbw.parsers.findings import answers, candidates, certainty, consequences
 from busbw.parsers.findings.candidates import SURE, Candidate, Case, Outcome, is_report, mark_shared
 from busbw.parsers.findings.catalogue import Catalogue, Role, Severity, Weight
-from busbw.parsers.findings.evidence import Clue, Context
+from busbw.parsers.findings.evidence import DIFFERENCE, Clue, Context
 from busbw.parsers.findings.line_roles import LineRole, role_of
 
 _ROLES = {
@@ -92,6 +93,9 @@ def _order(case: Case, candidate: Candidate) -> tuple[object, ...]:
         role = Role.CAUSE
     if is_guess and line_role is LineRole.CONSEQUENCE and role is Role.CAUSE:
         role = Role.SECONDARY  # somebody else noticed: no better than what says just that
+    only_differs = all(clue.source == DIFFERENCE for clue in candidate.clues)
+    if only_differs and role is Role.CAUSE:
+        role = Role.STATE
     lines = {(clue.place, clue.evidence.text) for clue in candidate.clues}
     return (
         bool(candidate.explained_by),
@@ -101,6 +105,7 @@ def _order(case: Case, candidate: Candidate) -> tuple[object, ...]:
         is_guess and not _is_noticed_cause(candidate),
         _ROLES[role],
         candidate.best() is Weight.GUESS,
+        only_differs,
         line_role,
         candidate.is_guess_at_cause,
         is_guess and candidate.is_shared,

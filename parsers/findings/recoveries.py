@@ -22,6 +22,14 @@ _PAIRS = (
         rf"\bNode {_NODE} now responding",
     ),
     (rf"\bFailedScheduling\s+{_POD}\s", rf"\b(?:Scheduled|Pulled|Started)\s+{_POD}\s"),
+    (
+        r"^\s*Warning\s+FailedMount\s.*?\b(?P<object>kubelet)\b",
+        r"^\s*Normal\s+Started\s+\S+\s+(?P<object>kubelet)\b",
+    ),
+    (
+        r"client socket has failed to connect to (?P<object>\S+:\d+)",
+        r"client socket has connected to (?P<object>\S+:\d+)",
+    ),
     (rf"\b(?:Failed|BackOff|Unhealthy)\s+{_POD}\s", rf"\bStarted\s+{_POD}\s"),
 )
 """What a writer says of an object in trouble, and of the same object when it is well again."""

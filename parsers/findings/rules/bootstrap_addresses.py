@@ -13,7 +13,7 @@ import re
 from collections.abc import Iterable, Iterator
 
 from busbw.parsers.findings.catalogue import Weight
-from busbw.parsers.findings.evidence import Clue, Sighting, View
+from busbw.parsers.findings.evidence import DIFFERENCE, Clue, Sighting, View
 from busbw.parsers.findings.named_places import places
 from busbw.parsers.findings.rules import Fires, Rule, Watch
 
@@ -119,7 +119,7 @@ def _between_hosts(published: dict[str, tuple[str, Sighting]], *, reached: bool)
                 entry = "hostname-resolves-loopback"
             yield line.clue(entry, Weight.STRONG, "nccl-log", (host,))
         elif len(networks) > 1 and not reached:
-            yield line.clue("socket-ifname-mismatch", Weight.WEAK, "nccl-log", (host,))
+            yield line.clue("socket-ifname-mismatch", Weight.WEAK, DIFFERENCE, (host,))
     if len({":" in address for address in addresses}) > 1:
         for host, (_, line) in sorted(published.items()):
             yield line.clue("address-family-mismatch", Weight.STRONG, "nccl-log", (host,))

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from enum import Enum, auto
 
 from busbw.parsers.findings.catalogue import Weight
-from busbw.parsers.findings.evidence import Clue, Sighting, View
+from busbw.parsers.findings.evidence import DIFFERENCE, Clue, Sighting, View
 from busbw.parsers.findings.rules import Fires, Rule, Watch
 
 _Statement = tuple[str | int, Sighting]
@@ -224,7 +224,7 @@ def _clues(comparison: Comparison, lines: list[Sighting], stated: _Stated) -> It
         elif len(own) * 2 > total:
             where = ()
         for entry, weight in comparison.clues:
-            yield line.clue(entry, weight, "nccl-log", where)
+            yield line.clue(entry, weight, DIFFERENCE, where)
 
 
 def _line(host: str, text: str) -> str:

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable, Iterator
 
 from busbw.parsers.findings.catalogue import Weight
-from busbw.parsers.findings.evidence import Clue, Sighting, View
+from busbw.parsers.findings.evidence import DIFFERENCE, Clue, Sighting, View
 from busbw.parsers.findings.rules import Fires, Rule, Watch
 
 _START = Watch("start", r"rank \d+ nranks \d+ .*- ?Init START")
@@ -45,7 +45,7 @@ def _judge(view: View) -> Iterator[Clue]:
             line = ranks[rank]
             if absent and are_most:
                 yield line.clue("rank-not-entering", Weight.WEAK, "nccl-log", where)
-            yield line.clue("socket-ifname-mismatch", Weight.WEAK, "nccl-log", where)
+            yield line.clue("socket-ifname-mismatch", Weight.WEAK, DIFFERENCE, where)
 
 
 def _failed_alone(view: View) -> frozenset[str]:
