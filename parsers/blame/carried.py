@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import statistics
 from collections import defaultdict
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 from busbw.model import Component, ComponentKind
@@ -86,23 +86,10 @@ def _weak(
     levels: Sequence[Level], fabric: Fabric, known: Collection[int], least: float
 ) -> dict[Component, _Low]:
     """Parts whose cable carried less, again and again, and nothing else explains it."""
-    design = dict(fabric.uplinks)
     leaf = dict(fabric.leaf_of)
     leaves = tuple(sorted(set(leaf.values())))
-    switches = _by_switch(levels, leaf, design)
-    shown = {}
-    rails = len({level.sample.rail for level in levels if level.sample.rail is not None})
-    for (name, rail), launches in switches.items():
-        ports = list(leaf.values()).count(name) * (rails if rail is None else 1)
-        cables = 0 if fabric.hashed or name not in design else design[name].count
-        shown[name, rail] = _shown(levels, launches, known, ports, cables)
     weak: dict[Component, _Low] = {}
-    for (name, rail), own in shown.items():
-        stated = design.get(name)
-        bound = 0.0 if stated is None else stated.share
-        if len(leaves) == 2 and rail is not None and len({r for _, r in switches}) >= FEWEST_RAILS:
-            bound = max(bound, _by_others(levels, switches, shown, rail, hashed=fabric.hashed))
-        low = _Low(bound, _below(levels, own, bound, least))
+    for (name, rail), low in _lows(levels, fabric, known, least):
         # Where nothing is hashed, a node that is in all of them may be what is slow.
         of_node = not fabric.hashed and _have_a_node(levels, low.launches)
         if low.launches and not of_node and _are_good_inside(levels, low.launches):
@@ -111,6 +98,29 @@ def _weak(
                 part = Component(ComponentKind.LEAF_PAIR, leaves, rail)
             weak.setdefault(part, low)
     return weak
+
+
+def _lows(
+    levels: Sequence[Level], fabric: Fabric, known: Collection[int], least: float
+) -> Iterator[tuple[_Switch, _Low]]:
+    """Of each switch, by its design and then by the other rails."""
+    leaf, design = dict(fabric.leaf_of), dict(fabric.uplinks)
+    switches = _by_switch(levels, leaf, design)
+    rails = {level.sample.rail for level in levels if level.sample.rail is not None}
+    for (name, rail), own in switches.items():
+        if name in design:
+            ports = list(leaf.values()).count(name) * (len(rails) if rail is None else 1)
+            cables = 0 if fabric.hashed else design[name].count
+            bound = design[name].share
+            shown = _shown(levels, own, known, ports, cables)
+            yield (name, rail), _Low(bound, _below_design(levels, shown, bound, least))
+    alike = {switch for switch in switches if switch[1] is not None}
+    if len(set(leaf.values())) == 2 and len({rail for _, rail in alike}) >= FEWEST_RAILS:
+        luck = {switch: _shown(levels, switches[switch], known) for switch in alike}
+        for switch in switches:
+            if switch in alike:
+                bound = _by_others(levels, switches, luck, switch[1], hashed=fabric.hashed)
+                yield switch, _Low(bound, _below(levels, luck[switch], bound, least))
 
 
 def _by_switch(
@@ -136,8 +146,8 @@ def _shown(
     levels: Sequence[Level],
     members: dict[int, list[int]],
     known: Collection[int],
-    ports: int,
-    cables: int,
+    ports: int = 0,
+    cables: int = 0,
 ) -> tuple[_Carried, ...]:
     """What each launch shows, of those in which a cable was full.
 
@@ -165,7 +175,7 @@ def _by_others(
     levels: Sequence[Level],
     switches: dict[_Switch, dict[int, list[int]]],
     shown: dict[_Switch, tuple[_Carried, ...]],
-    rail: int,
+    rail: int | None,
     *,
     hashed: bool,
 ) -> float:
@@ -181,7 +191,7 @@ def _by_others(
     return min(1.0, best[-FEWEST_LAUNCHES]) if len(best) >= FEWEST_LAUNCHES else 0.0
 
 
-def _below(
+def _below_design(
     levels: Sequence[Level], own: tuple[_Carried, ...], bound: float, least: float
 ) -> tuple[_Carried, ...]:
     """The launches in which it carried less even in its best iteration; () = too few."""
@@ -193,6 +203,21 @@ def _below(
             low.append(each)
     enough = len(low) >= LAUNCHES_OF_HASHED_PATH and 2 * len(low) > len(own)
     return tuple(low) if enough else ()
+
+
+def _below(
+    levels: Sequence[Level], own: tuple[_Carried, ...], bound: float, least: float
+) -> tuple[_Carried, ...]:
+    """The launches in which it carried less than others, in each iteration; () = too few."""
+    low = [each for each in own if each.share <= bound * (1.0 - least)]
+    steady = []
+    for each in low:
+        mine = [levels[i] for i in each.groups]
+        usual = statistics.fmean(level.ratio for level in mine)
+        if 2.0 * best_ratio(mine) * each.share <= usual * (each.share + bound):
+            steady.append(each)
+    enough = len(steady) >= LAUNCHES_OF_HASHED_PATH
+    return tuple(steady) if enough and len(steady) == len(low) else ()
 
 
 def _have_a_node(levels: Sequence[Level], low: Sequence[_Carried]) -> bool:

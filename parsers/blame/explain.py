@@ -178,11 +178,10 @@ class Explainer:
             inner = [a for a in named if leaf.part in self._wholes(a.part)]
             whole = [leaf, *inner]
             others = [account for account in named if account not in whole]
-            parts = self._always_slow_in(leaf, others)
-            self._accounting.predict(others)
-            saved = math.fsum(map(expense, whole)) - math.fsum(map(expense, parts))
-            # One node by itself explains less than its leaf.
-            if len(parts) <= 1 or self._accounting.worse_by(parts, whole) > saved:
+            # Noise may make one launch good.
+            options = [self._always_slow_in(leaf, others, good) for good in range(FEWEST_LAUNCHES)]
+            parts = next((p for p in options if self._are_better(p, whole, others)), None)
+            if parts is None:
                 continue
             flagged = [account for account in flagged if account not in whole]
             suspected = [account for account in suspected if account not in whole]
@@ -190,9 +189,19 @@ class Explainer:
                 (flagged if self._proof.can_flag(part) else suspected).append(part)
         return flagged, suspected
 
-    def _always_slow_in(self, leaf: Account, others: Sequence[Account]) -> list[Account]:
-        """The nodes of the leaf that were good inside it in one launch at most, which noise may make,
-        each beside the rest of them."""
+    def _are_better(
+        self, parts: Sequence[Account], whole: Sequence[Account], others: Sequence[Account]
+    ) -> bool:
+        """They explain as much for less. One node by itself explains less than its leaf."""
+        self._accounting.predict(others)
+        saved = math.fsum(map(expense, whole)) - math.fsum(map(expense, parts))
+        return len(parts) > 1 and self._accounting.worse_by(parts, whole) <= saved
+
+    def _always_slow_in(
+        self, leaf: Account, others: Sequence[Account], most_good: int
+    ) -> list[Account]:
+        """The nodes of the leaf that were good inside it in so many launches at most, each beside the
+        rest of them."""
         kind = ComponentKind.NODE if leaf.part.rail is None else ComponentKind.RAIL
         columns, halfway = self._columns, (1.0 + leaf.ratio) / 2
         slow = []
@@ -206,7 +215,7 @@ class Explainer:
             ]
             if self._leaf.get(node) == leaf.part.names[0] and means:
                 good = sum(mean > halfway for mean in means)
-                slow += [part] if good < min(FEWEST_LAUNCHES, len(means)) else []
+                slow += [part] if good <= most_good and good < len(means) else []
         known = [dataclasses.replace(leaf, part=part, clean_in=()) for part in slow]
         accounts = []
         for own in known:
