@@ -111,6 +111,9 @@ def verdict_lines(result: RunResult, run_dir: str | None = None) -> tuple[Line, 
     if findings and result.verdict is Status.PASS:
         # Nothing has to be done: what was noted is a line.
         lines += _others(list(findings))
+    elif findings and (decided := lead.deciding(result)) and decided not in findings:
+        # What NOT REACHED says decided it.
+        lines += _others(list(findings))
     elif findings:
         lines += _first(findings[0], result.headline)
         lines += [Line(f"FOLLOWS  {text}") for text in _numbers_behind(findings)]

@@ -235,6 +235,10 @@ def test_a_node_that_was_not_reached_is_reported_once() -> None:
     lines = verdict_lines(result)
     assert lines[1:3] == (f"NOT REACHED  gpu-003: {gone.reason}", "      try: ping 10.0.0.3")
     assert not [line for line in lines if line.startswith("CAUSE")]
+    left_open = Finding("not-compared", Status.UNKNOWN, "compared with nothing", (), ())
+    noted = verdict_lines(replace(result, findings=(connect, left_open)))
+    assert [line for line in noted if "not-compared" in line and line.startswith("ALSO  ? unknown")]
+    assert not [line for line in noted if line.startswith("CAUSE")], "the node decided it"
     elsewhere = verdict_lines(replace(result, unreachable=()))
     assert elsewhere[1].startswith("CAUSE (not checked on gpu-003)")
 
