@@ -36,6 +36,15 @@ _NUMBERED = tuple(
     re.compile(rf"[ \t]*(\d{{1,7}})(?:{end}|[:|]?\s*$)") for end in ("\t", ":", r" \| ?", " ")
 )
 """As `cat -n`, `grep -n`, editors and `less -N` write them."""
+_LEFT_OUT = r"(?:omitted|skipp(?:ed|ing)|snip(?:ped)?|truncated|elided)(?: \d{1,9} lines?)?"
+_LINES = r"\d{1,9} (?:more )?lines? "
+_OMITTED = re.compile(
+    r"^[ \t]{0,40}(?:[\d., \t]{0,100}\.\.\.|…|\[(?:\.\.\.|…)\]|--More--.{0,20}"
+    rf"|[\[(<](?:\.\.\. ?)?(?:{_LINES})?{_LEFT_OUT}(?: ?\.\.\.)?[\])>]"
+    rf"|\.\.\. ?(?:{_LINES})?{_LEFT_OUT}(?: ?\.\.\.)?|{_LINES}{_LEFT_OUT})[ \t\r]*$",
+    re.M | re.I,
+)
+"""A line that says so, and nothing else."""
 _FEW = 3
 """Lines that say little."""
 
@@ -51,6 +60,24 @@ def as_printed(text: str) -> str:
     for undo in (_unquoted, _unnumbered, _unfenced, _unquoted):
         text = undo(text)
     return text
+
+
+def omission(text: str) -> str:
+    """The words by which a text says that a part of it was left out; "" = there are none.
+
+    >>> omission("a\\n[12 lines omitted]\\nb\\n"), omission("GPU 0: OK\\nwaiting...\\n")
+    ('[12 lines omitted]', '')
+    """
+    match = _OMITTED.search(text)
+    return match[0].strip() if match else _cut_lines(text)
+
+
+def _cut_lines(text: str) -> str:
+    """The first of the longest lines, where several of them end with dots at one column."""
+    lines = text.splitlines()
+    longest = max(map(len, lines), default=0)
+    cut = [line for line in lines if len(line) == longest and line.endswith(("...", "…"))]
+    return cut[0].strip() if len(cut) >= _FEW else ""
 
 
 def _unescaped(text: str) -> str:

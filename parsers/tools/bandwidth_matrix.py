@@ -17,6 +17,7 @@ _TITLE = re.compile(
 _OTHER_TABLE = re.compile(
     r"\bMatrix\b|^\s*(?:Device Access|Device Numa Distance|Data Path Validation)"
 )
+_OTHER_UNIT = re.compile(r"\b(?:[MG]b(?:it)?s?/s|[MG]bps|MB/s)")
 _HEAD = re.compile(r"^\W{0,60}(?:SRC\S{0,8}DST[^\s,│|]{0,6}|D[/\\]D)[ \t]*[│|, \t](.{0,4000})$")
 _DEVICE = re.compile(r"\b(?:[CG]PU ?\d{1,4}|\d{1,4})\b")
 _SUMS = re.compile(r"\b(?:STotal|Actual)\b|\bNIC\(\d+ QP\)")
@@ -94,12 +95,14 @@ def _matrices(lines: list[str]) -> Iterator[Matrix]:
             elif "Rank" in head[1] or (nics and not names):
                 yield _of_nics(title, nics, lines[number + 1 :])
             elif names:
-                yield _of_devices(title, names, lines[number + 1 :])
+                more = len(_SUMS.findall(head[1]))
+                yield _of_devices(title, names, more, lines[number + 1 :])
     if without_table:
         yield Matrix(without_table, (), "its table is missing")
 
 
-def _of_devices(title: str, names: list[str], lines: list[str]) -> Matrix:
+def _of_devices(title: str, names: list[str], more: int, lines: list[str]) -> Matrix:
+    """A table of these columns, with so many of sums behind them."""
     copies: dict[tuple[str, str], Copy] = {}
     sources: dict[str, None] = {}
     gap = ""
@@ -110,13 +113,15 @@ def _of_devices(title: str, names: list[str], lines: list[str]) -> Matrix:
         if row is None or row[2] in ("min", "max", "sd") or row[1] not in names:
             continue
         sources[row[1]] = None
-        cells = _CELL.findall(row[3])[: len(names)]
-        is_torn = len(cells) < len(names) or not all(map(_is_cell, cells))
+        cells = _CELL.findall(row[3])
+        is_torn = not len(names) <= len(cells) <= len(names) + more or not all(map(_is_cell, cells))
         gap = gap or (f"a value is missing or no number in the row {row[1]}" if is_torn else "")
         # Of both directions the sum is the last of three rows.
         for name, cell in zip(names, cells, strict=False):
             if name != row[1] and _NUMBER.fullmatch(cell):
                 copies[row[1], name] = Copy(row[1], name, float(cell))
+    if _OTHER_UNIT.search(title):
+        gap = gap or "its unit is not GB/s"
     missing = [name for name in names if name not in sources]
     if missing and not gap:
         gap = f"{len(missing)} of {len(names)} rows are missing"

@@ -25,6 +25,7 @@ _TIMES = ("t_avg[usec]", "t[usec]", "t_ovrl[usec]")
 overlaps."""
 _BEGIN_OF_ROW = re.compile(r"[ \t]*\d")
 _NUMBER = re.compile(r"\d{1,19}(?:\.\d{1,9})?")
+_UNIT = re.compile(r"\[([^\]\s]{1,8})\]")
 _DEFECTS = "defects"
 _IMB_HEAD = "Intel(R) MPI Benchmarks"
 _IMB_END = "All processes entering MPI_Finalize"
@@ -78,6 +79,8 @@ def parse(text: str) -> tuple[CollectiveTimes, ...]:
     for head in _HEAD.finditer(text):
         names = list(_NAME.finditer(text, max(0, head.start() - 2000), head.start()))
         rows, torn = _rows(text[head.end() : head.end() + 100_000].split("\n")[1:], head[0].split())
+        if set(_UNIT.findall(head[0])) - {"usec", "%"}:
+            torn = torn or head[0].strip()
         tables.append(CollectiveTimes(names[-1][1] if names else None, tuple(rows), torn))
     if tables and _IMB_HEAD in text and _IMB_END not in text:
         tables[-1] = replace(tables[-1], lacks_end=True)
@@ -96,6 +99,8 @@ def _rows(lines: list[str], names: list[str]) -> tuple[list[CollectiveTime], str
         else:
             cells = line.split()
             if len(cells) != len(names) or not all(map(_NUMBER.fullmatch, cells)):
+                return rows, line.strip()
+            if any("." in cell for name, cell in zip(names, cells, strict=True) if "#" in name):
                 return rows, line.strip()
             row = _row(dict(zip(names, map(float, cells), strict=True)))
             if not row.minimum_us <= row.average_us <= row.maximum_us:

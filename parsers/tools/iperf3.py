@@ -275,7 +275,7 @@ def _gap(text: str, rows: list[Row], sums: list[Row]) -> str:
     knows_both = begin is not None and begin[1] is not None and not _UNKNOWN_END.search(text)
     for way in {row.back for row in rows} or {False}:
         ends = {row.end for row in sums if row.back is way}
-        if not _is_whole(rows, sums, way, connected) or (knows_both and ends < _BOTH_ENDS):
+        if not _is_whole(rows, sums, way, connected) or (knows_both and not ends >= _BOTH_ENDS):
             return _NO_END
     return contradiction(rows)
 

@@ -91,11 +91,13 @@ def _row(match: re.Match[str]) -> Row:
 
 
 def contradiction(rows: Sequence[Row]) -> str:
-    """What of the rows of one iperf3 test does not go together; "" = nothing. A test of iperf has
-    the first of these doubts alone: of several clients its rows have the same names."""
+    """What of the rows of one test does not go together; "" = nothing. Of several clients of iperf
+    the rows have the same names: little can be said of them."""
     doubts = [*_rates(rows)]
     if any(row.end for row in rows):
-        doubts += [*_order(rows), *_totals(rows), *_streams(rows)]
+        doubts += [*_order(rows), *_totals(rows)]
+    if len({(row.shown, row.back, row.end) for row in rows}) == len(rows):
+        doubts += _streams(rows)
     return next(iter(doubts), "")
 
 

@@ -18,6 +18,8 @@ _ROW = re.compile(
     r" +(\d+\.\d+)s +(\d+(?:\.\d+)?) +(\d+(?:\.\d+)?) +(\d+(?:\.\d+)?)[ \t]*$",
     re.M,
 )
+_ROUNDED = 0.01
+"""The last digit of a rate and of a time."""
 _ERROR = re.compile(
     r"^(?:(\w{2,60})\(\): [^\s:]*(?:pingpong|fabtests|common/|functional/|benchmarks/)\S*:\d+ *, ret=(-\d+ \([^)\n]{1,80}\))"
     r"|\[error\] (?:\d+:fabtests:)?[^\s:]*?(?:pingpong|common/|functional/|benchmarks/)[^\s:]*:\d+ *: (.{1,200})"
@@ -85,7 +87,19 @@ def _gap(text: str, head: re.Match[str] | None, rows: list[re.Match[str]]) -> st
         for line in text[head.end() :].splitlines()
         if re.match(r"\d[\d.]*[kmgt]?\s+\d", line) or is_of_numbers(line)
     ]
-    return "" if len(begun) == len(rows) else "a row is torn or has a value that is no number"
+    if len(begun) != len(rows):
+        return "a row is torn or has a value that is no number"
+    for row in rows:
+        size, rate, time_us = _size(row[1]), float(row[6]), float(row[7])
+        if time_us and abs(size / time_us - rate) > 0.02 * rate + _ROUNDED * (1 + rate / time_us):
+            return f"{row[1]} bytes in {time_us:g} µs are {size / time_us:g} MB/s, not {rate:g}"
+    return ""
+
+
+def _size(printed: str) -> float:
+    """Bytes: fabtests counts in 1024."""
+    unit = "kmgt".find(printed[-1]) + 1
+    return float(printed.rstrip("kmgt")) * 1024**unit
 
 
 def _lines(test: FabricTest) -> Iterator[str]:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from busbw.parsers.tools import Tool, ToolFact
 from busbw.parsers.tools.blocks import blocks
+from busbw.parsers.tools.numbers import RowForm
 
 _NVLINK_GPU = re.compile(r"^GPU (\d+): (.+?)(?: \(UUID: \S+\))?[ \t\r]*$", re.M)
 _STATUS = re.compile(r"^[ \t]+Link (\d+):\s+(?:<inactive>|inactive|(\d+(?:\.\d+)?) GB/s)", re.M)
@@ -104,4 +105,5 @@ TOOL = Tool(
     parse=parse,
     lines=lambda gpu: (_nvlink_line(gpu),),
     facts=_nvlink_facts,
+    rows=(RowForm(re.compile(r"^[ \t]+Link \d+:[ \t]+-?[\dn][^:\n]*$", re.M), _STATUS),),
 )

@@ -286,7 +286,7 @@ def _table(text: str, head: re.Match[str]) -> _Table:
     for line_no, line in enumerate(text[head.end() :].splitlines(), first):
         if _TABLE_END.match(line):
             break
-        if _ROW.match(line) is not None and len(line.split()) >= columns:
+        if _ROW.match(line) is not None and len(line.split()) == columns:
             table.rows.append(_Row(line_no, list(map(float, line.split()))))
         elif _BEGIN_OF_ROW.match(line) is not None or is_of_numbers(line):
             table.torn.append(line.strip())

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from busbw.cli import main
 from busbw.parsers import tools
 
 HEALTHY = Path(__file__).parents[1] / "fixtures/healthy"
@@ -33,11 +34,41 @@ OSU = "# OSU MPI Bandwidth Test v7.5\n# Size      Bandwidth (MB/s)\n" + "".join(
 )
 
 
+IMB = """# Benchmarking Allreduce
+       #bytes #repetitions  t_min[usec]  t_max[usec]  t_avg[usec]
+            4         1000         1.85         2.20         2.01
+         1024         1000         3.11         3.52         3.30
+"""
+MATRIX = """Unidirectional P2P=Enabled Bandwidth (P2P Writes) Matrix (GB/s)
+   D\\D     0      1
+     0 1581.40 274.50
+     1 274.70 1581.40
+"""
+PINGPONG = """bytes   #sent   #ack     total       time     MB/sec    usec/xfer   Mxfers/sec
+64      10      =10      1.2k        0.00s      0.33     192.60       0.01
+1m      10      =10      20m         0.00s   8943.00     117.25       0.01
+"""
+NVLINK = """GPU 0: NVIDIA H100 80GB HBM3 (UUID: GPU-1)
+\t Link 0: 26.562 GB/s
+\t Link 1: 26.562 GB/s
+"""
+IPERF = """Client connecting to node-b, TCP port 5001
+[  3] local 192.0.2.1 port 41214 connected with 192.0.2.2 port 5001
+[  4] local 192.0.2.1 port 41216 connected with 192.0.2.2 port 5001
+[  3]  0.0-10.0 sec  13.6 GBytes  11.7 Gbits/sec
+[  4]  0.0-10.0 sec  13.8 GBytes  11.9 Gbits/sec
+[SUM]  0.0-10.0 sec  27.4 GBytes  23.5 Gbits/sec
+"""
+
+
 def _gaps(text: str) -> str:
     return "; ".join(gap for each in tools.read(text.encode()) for gap in each.gaps)
 
 
-@pytest.mark.parametrize("text", [IBSTAT, GIDS, DETAILS, HPL, OSU, f"{IBSTAT}{IBSTAT}"])
+@pytest.mark.parametrize(
+    "text",
+    [IBSTAT, GIDS, DETAILS, HPL, OSU, IMB, MATRIX, PINGPONG, NVLINK, IPERF, f"{IBSTAT}{IBSTAT}"],
+)
 def test_a_healthy_text_has_no_gap(text: str) -> None:
     assert tools.read(text.encode())
     assert _gaps(text) == ""
@@ -58,7 +89,36 @@ def test_a_healthy_text_has_no_gap(text: str) -> None:
         ("".join(line for line in OSU.splitlines(True) if not line.startswith("64 ")), "between 32 and 128 bytes"),
         (OSU + OSU.splitlines(True)[-1], "2048 bytes stand twice"),
         (OSU.replace("1024 ", "1,024"), "a row is torn"),
+        (IMB.replace(" 1024", "1.024"), "a row is torn"),
+        (IMB.replace("t_max[usec]", "t_max[sec]"), "a row is torn"),
+        (MATRIX.replace("GB/s", "Gb/s"), "its unit is not GB/s"),
+        (MATRIX.replace("274.50", "274.50 274.50"), "no number in the row 0"),
+        (PINGPONG.replace("8943.00", "9943.00"), "are 8943.08 MB/s, not 9943"),
+        (NVLINK.replace("GB/s", "Gb/s", 1), "a row is torn"),
+        (IPERF.replace("13.8 GBytes  11.9", "3.8 GBytes  3.26"), "not to the row [SUM]"),
     ],
 )  # fmt: skip
 def test_a_damaged_text_has_one(text: str, gap: str) -> None:
     assert gap in _gaps(text)
+
+
+@pytest.mark.parametrize(
+    "words", ["...", "[...]", "<snip>", "… ", "[12 lines omitted]", "--More--"]
+)
+def test_a_text_that_says_that_a_part_was_left_out_is_not_complete(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], words: str
+) -> None:
+    path = tmp_path / "ibstat.txt"
+    path.write_text(f"{IBSTAT}{words}\n{GIDS}")
+    assert main(["read", str(path)]) == 3
+    assert f"a part of the text was left out: '{words.strip()}'" in capsys.readouterr().out
+
+
+def test_a_text_whose_lines_were_cut_at_one_column_is_not_complete(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "ibstat.txt"
+    lines = IBSTAT.splitlines(True)
+    path.write_text("".join(line if len(line) < 20 else f"{line[:20]}...\n" for line in lines))
+    assert main(["read", str(path)]) == 3
+    assert "a part of the text was left out" in capsys.readouterr().out
