@@ -137,19 +137,7 @@ def parse(text: str) -> Perftest | None:
     bandwidth = _bandwidth(text, bw_head) if bw_head else ()
     latency = _latency(text, lat_head) if lat_head else ()
     torn = [row for head in (bw_head, lat_head) if head for row in _table(text, head).torn]
-    problem = ""
-    if error:
-        problem = error[1].strip()
-    elif torn:
-        problem = f"a row of results is torn, or has other than numbers: {torn[0]!r}"
-    elif not bandwidth and not latency:
-        problem = _NO_ROW
-    elif contradiction := _contradiction(bandwidth) or _out_of_order(latency):
-        problem = contradiction
-    elif strange := strange_sizes([row.size_bytes for row in bandwidth or latency]):
-        problem = strange
-    elif unchecked := _NOT_VALIDATED.search(text):
-        problem = unchecked[1].strip()
+    problem = error[1].strip() if error else _doubt(text, torn, bandwidth, latency)
     return Perftest(
         operation=title[1].lower() if title else None,
         device=fields.get("Device"),
@@ -165,6 +153,27 @@ def parse(text: str) -> Perftest | None:
         latency=latency,
         problem=problem,
         failed=error is not None,
+    )
+
+
+def _doubt(
+    text: str,
+    torn: list[str],
+    bandwidth: tuple[BandwidthRow, ...],
+    latency: tuple[LatencyRow, ...],
+) -> str:
+    """Why a text without an error is not whole, or its rows are not those of one test; "" = they
+    are."""
+    if torn:
+        return f"a row of results is torn, or has other than numbers: {torn[0]!r}"
+    if not bandwidth and not latency:
+        return _NO_ROW
+    unchecked = _NOT_VALIDATED.search(text)
+    return (
+        _contradiction(bandwidth)
+        or _out_of_order(latency)
+        or strange_sizes([row.size_bytes for row in bandwidth or latency])
+        or (unchecked[1].strip() if unchecked else "")
     )
 
 
