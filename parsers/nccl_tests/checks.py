@@ -448,6 +448,12 @@ def _iterations(facts: RunFacts) -> Iterator[Problem]:
 
 def _remarks(facts: RunFacts) -> Iterator[Problem]:
     """What is worth knowing and spoils nothing."""
+    is_text = facts.number("minBytes") is not None
+    if is_text and facts.number("iters") is None:
+        yield Problem("the configuration line is broken off: its iterations are not known")
+    unnamed = sum(not line.device_name for line in facts.ranks)
+    if is_text and unnamed:
+        yield Problem(f"the list of devices is broken off: {unnamed} entries name no GPU model")
     if facts.headers_code and facts.library_code and facts.headers_code != facts.library_code:
         headers, library = of_nccl_code(facts.headers_code), of_nccl_code(facts.library_code)
         yield Problem(f"built against NCCL {headers}, but the library loaded is {library}")

@@ -122,3 +122,18 @@ def test_a_text_whose_lines_were_cut_at_one_column_is_not_complete(
     path.write_text("".join(line if len(line) < 20 else f"{line[:20]}...\n" for line in lines))
     assert main(["read", str(path)]) == 3
     assert "a part of the text was left out" in capsys.readouterr().out
+
+
+def test_a_table_whose_long_lines_were_wrapped_is_read_with_a_remark(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    table = (HEALTHY.parent / "nccl_tests/all_reduce.txt").read_text()
+    path = tmp_path / "nccl.out"
+    path.write_text(table)
+    status = main(["read", str(path)])
+    assert "broken off" not in capsys.readouterr().out
+    path.write_text(table.replace(" iters: ", "\n iters: ", 1).replace("] ", "]\n"))
+    assert main(["read", str(path)]) == status
+    out = capsys.readouterr().out
+    assert "the configuration line is broken off: its iterations are not known" in out
+    assert "the list of devices is broken off: 4 entries name no GPU model" in out
