@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from busbw import intake
 from busbw.cli.long_lines import with_long_documents
 from busbw.cli.one_pass import OnePass
+from busbw.cli.own_outputs import own_output
 from busbw.cli.pool import WORTH_WORKERS, read_each
 from busbw.cli.spool import Spool
 from busbw.cli.text_ends import with_end
@@ -297,6 +298,9 @@ def read_one(source: intake.Source) -> _TextReading:
     try:
         source = intake.in_memory(source)
         head = intake.head_of(source, HEAD_BYTES)
+        if own := own_output(head):
+            problem = f"{source.name}: {own}"
+            return _TextReading(None, _Records(gaps=(problem,)), (problem,))
         binary = intake.is_binary(head)
         lines = OnePass(source, searching.scanner)
         records = _records(source, head, lines, binary=binary)

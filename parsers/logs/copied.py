@@ -18,6 +18,7 @@ import re
 import textwrap
 
 from busbw.parsers.logs.escapes import without_escapes
+from busbw.text import decoded
 
 _SIGNS = re.compile(
     rb"\x1b|&(?:quot|lt|gt|amp|nbsp|#x?\d+);|\xc2\xa0|\xe2\x80\x8b|<(?:pre|code)\b|^[ \t]*```|^>|\A\+|\A\| |\A\s*\d+[\t:| ]|\A {2,}\S",
@@ -45,6 +46,7 @@ _OMITTED = re.compile(
     re.M | re.I,
 )
 """A line that says so, and nothing else."""
+_MAY_OMIT = re.compile(rb"\.\.\.|\xe2\x80\xa6|--More--|omitted|skipp|snip|truncated|elided", re.I)
 _FEW = 3
 """Lines that say little."""
 
@@ -62,12 +64,15 @@ def as_printed(text: str) -> str:
     return text
 
 
-def omission(text: str) -> str:
+def omission(data: bytes) -> str:
     """The words by which a text says that a part of it was left out; "" = there are none.
 
-    >>> omission("a\\n[12 lines omitted]\\nb\\n"), omission("GPU 0: OK\\nwaiting...\\n")
+    >>> omission(b"a\\n[12 lines omitted]\\nb\\n"), omission(b"GPU 0: OK\\nwaiting...\\n")
     ('[12 lines omitted]', '')
     """
+    if not _MAY_OMIT.search(data):
+        return ""
+    text = decoded(data)
     match = _OMITTED.search(text)
     return match[0].strip() if match else _cut_lines(text)
 

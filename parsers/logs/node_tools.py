@@ -13,7 +13,6 @@ from collections.abc import Iterable
 from busbw.errors import UnknownLayout
 from busbw.parsers import tools
 from busbw.parsers.logs import Document, Format
-from busbw.parsers.logs.copied import omission
 from busbw.parsers.logs.scan_literals import Marks
 from busbw.text import decoded
 
@@ -60,8 +59,6 @@ def read(chunks: Iterable[bytes]) -> Document:
         for marks, name in _STAND_ALONE
         if marks_here.issuperset(marks)
     )
-    if left_out := omission(decoded(data)):
-        gaps.append(f"a part of the text was left out: {left_out[:200]!r}")
     if cut:
         gaps.append(f"outputs of tools were looked for in the first {MOST_BYTES} bytes only")
     return Document(

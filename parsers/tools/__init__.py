@@ -15,11 +15,11 @@ import itertools
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Generic, NamedTuple, TypeVar
 
 from busbw import plugins
-from busbw.parsers.logs.copied import as_printed, is_copied
+from busbw.parsers.logs.copied import as_printed, is_copied, omission
 from busbw.parsers.logs.scan_literals import Marks
 from busbw.parsers.logs.tags import by_writer
 from busbw.parsers.tools.numbers import RowForm, impossible
@@ -162,18 +162,27 @@ def read(text: str | bytes) -> tuple[Reading, ...]:
     >>> [(each.tool, each.lines) for each in read("FEC parameters for eth0:\\nActive FEC encoding: RS\\n")]
     [('ethtool --show-fec', ('eth0: configured not shown, active RS',))]
     """
-    if isinstance(text, bytes) and is_copied(text):
-        text = as_printed(decoded(text.replace(b"\r\n", b"\n")))
-    data = text.encode("utf-8", "replace") if isinstance(text, str) else text
+    data = _as_printed(text) if isinstance(text, bytes) else text.encode("utf-8", "replace")
     wanted = _tools_in(data)
 
     @functools.cache
     def as_text() -> str:
-        whole = text if isinstance(text, str) else decoded(text.replace(b"\r\n", b"\n"))
+        whole = text if isinstance(text, str) else decoded(data.replace(b"\r\n", b"\n"))
         return by_writer(whole)
 
     readings = (_tool(each.name, each.module).read(data, as_text) for each in wanted)
-    return tuple(reading for reading in readings if reading is not None)
+    found = [reading for reading in readings if reading is not None]
+    left_out = omission(data) if found and isinstance(text, bytes) else ""
+    if left_out:
+        gap = f"a part of the text was left out: {left_out[:200]!r}"
+        found[0] = replace(found[0], gaps=(*found[0].gaps, gap))
+    return tuple(found)
+
+
+def _as_printed(data: bytes) -> bytes:
+    if not is_copied(data):
+        return data
+    return as_printed(decoded(data.replace(b"\r\n", b"\n"))).encode("utf-8", "replace")
 
 
 def _tools_in(data: bytes) -> tuple[_Declared, ...]:
@@ -193,7 +202,7 @@ def _tools_in(data: bytes) -> tuple[_Declared, ...]:
 
 def is_marked(head: bytes, *, facts: bool = False) -> bool:
     """Whether the start of a text has a mark of a tool; `facts` = of one that gives facts."""
-    return _marks(facts=facts).stand_in(head)
+    return _marks(facts=facts).stand_in(_as_printed(head))
 
 
 @functools.cache

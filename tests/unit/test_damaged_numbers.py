@@ -112,6 +112,8 @@ def test_a_text_that_says_that_a_part_was_left_out_is_not_complete(
     path.write_text(f"{IBSTAT}{words}\n{GIDS}")
     assert main(["read", str(path)]) == 3
     assert f"a part of the text was left out: '{words.strip()}'" in capsys.readouterr().out
+    assert main(["why", str(path)]) == 3
+    assert "a part of the text was left out" in capsys.readouterr().out
 
 
 def test_a_text_whose_lines_were_cut_at_one_column_is_not_complete(

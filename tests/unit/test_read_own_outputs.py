@@ -38,3 +38,7 @@ def test_the_files_of_a_healthy_run_accuse_nothing(
         capsys.readouterr()
         assert main(["read", str(run / name)]) == 3
         assert f"this is {what}, by busbw itself: give its folder" in capsys.readouterr().out
+        assert main(["why", str(run / name)]) == 3
+        out = "".join(capsys.readouterr())
+        assert f"this is {what}, by busbw itself: give its folder" in out
+        assert "CAUSE" not in out
