@@ -99,7 +99,7 @@ def _gap(text: str, head: re.Match[str] | None, rows: list[re.Match[str]]) -> st
 def _size(printed: str) -> float:
     """Bytes: fabtests counts in 1024."""
     unit = "kmgt".find(printed[-1]) + 1
-    return float(printed.rstrip("kmgt")) * 1024**unit
+    return float(printed.rstrip("kmgt")) * (1 << 10 * unit)
 
 
 def _lines(test: FabricTest) -> Iterator[str]:
