@@ -30,6 +30,7 @@ from busbw.parsers.blame.explain import Explanation, Suspicion
 from busbw.parsers.blame.levels import Level, best_ratio
 from busbw.parsers.blame.parts import Fabric, Uplinks
 
+_ENDS = (ComponentKind.NODE, ComponentKind.RAIL)
 _Switch = tuple[str, int | None]
 """Leaf, rail; None = one switch for all rails."""
 
@@ -64,6 +65,9 @@ def with_weak_cables(
         least: smallest loss that is called slow.
     """
     known = {i for each in explanation.flagged for i in each.account.explained}
+    # What a lossy rail sends again fills cables as well.
+    ends = [p for each in explanation.flagged if (p := each.account.part).kind in _ENDS]
+    known |= {i for i, level in enumerate(levels) for part in ends if _loads(level, part)}
     named = {each.account.part for each in explanation.flagged}
     weak = []
     for part, low in _weak(levels, fabric, known, least).items():
@@ -80,6 +84,12 @@ def with_weak_cables(
         and not set(mine.explained).issuperset(each.account.explained)
     )
     return Explanation((*explanation.flagged, *weak), left)
+
+
+def _loads(level: Level, part: Component) -> bool:
+    """One of its nodes is the part's, on its rail."""
+    of_rail = part.rail in (None, level.sample.rail)
+    return of_rail and not set(part.names).isdisjoint(level.sample.nodes)
 
 
 def _weak(
