@@ -73,7 +73,7 @@ _NO_CAUSE = re.compile(
 exception said before: it only passes that on."""
 _EPISODE = 150
 """Lines at most between two reports of one failure: a traceback of a framework is 100 lines long."""
-_NAMES = ("Error", "Exception", "Failure")
+_NAMES = ("Error:", "Exception:", "Failure:")
 _MESSAGE = 3
 """Lines behind the name of an exception in which its message stands, where it begins with a new line."""
 _BEHIND_A_DEVICE = 100
@@ -99,19 +99,32 @@ def of_last_failure(evidence: EvidenceSet, course_of: Mapping[int, Course]) -> S
 
 def where_it_says(crash: Sighting | None, signs: Iterable[Clue]) -> Sighting | None:
     """The exception, or where its message begins on a line of its own, the first known line of that."""
-    if crash is None or not crash.text.rstrip().removesuffix(":").endswith(_NAMES):
+    if crash is None or not _is_name_alone(crash.text):
         return crash
-    message = [sign for sign in signs if _belongs(sign, crash.place)]
+    message = [
+        sign
+        for sign in signs
+        if sign.weight is not Weight.EXCLUDES and _is_message_of(sign.place, crash.place)
+    ]
     if not message:
         return crash
     first = min(message, key=lambda sign: sign.place)
     return crash._replace(place=first.place, text=first.evidence.text)
 
 
-def _belongs(sign: Clue, crash: Place) -> bool:
-    if sign.place.text != crash.text or sign.weight is Weight.EXCLUDES:
+def is_read_further_down(exception: Sighting, read: Iterable[Place]) -> bool:
+    """Its message begins on a line of its own, and something reads that."""
+    if not _is_name_alone(exception.text):
         return False
-    return 0 <= sign.place.line_no - crash.line_no <= _MESSAGE
+    return any(_is_message_of(place, exception.place) for place in read)
+
+
+def _is_name_alone(line: str) -> bool:
+    return line.rstrip().endswith(_NAMES)
+
+
+def _is_message_of(place: Place, exception: Place) -> bool:
+    return place.text == exception.text and 0 <= place.line_no - exception.line_no <= _MESSAGE
 
 
 def _text_of(line: Sighting) -> int:

@@ -300,7 +300,6 @@ def test_what_a_shell_says_of_its_program_is_a_failure(end: str, first: str) -> 
         "ERROR: Unknown command: pair_stile lj (src/input.cpp:280)",
         "     Error in routine cdiaghg (35):",
         "--> FOAM FATAL ERROR:",
-        "Could not override 'trainer.devices'.",
         "fatal error: all goroutines are asleep - deadlock!",
     ],
 )

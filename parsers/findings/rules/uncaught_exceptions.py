@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 
 from busbw.parsers.findings.catalogue import Role, Weight, load
+from busbw.parsers.findings.crashes import is_read_further_down
 from busbw.parsers.findings.evidence import Clue, Place, Sighting, View
 from busbw.parsers.findings.named_places import places
 from busbw.parsers.findings.rules import Fires, Rule, Watch
@@ -92,6 +93,7 @@ def _judge(view: View) -> Iterator[Clue]:
         return
     checks = [line.place for line in view.sightings(_ARGUMENTS.name)]
     read = {clue.place for clue in signs}
+    read.update(each.place for each in lines.values() if is_read_further_down(each, read))
     is_other = any(each.weight in _SURE for each in causes)
     weight = Weight.WEAK if is_other else Weight.STRONG
     for place in sorted(each for each in lines.keys() - read - own if each.text in ours):

@@ -28,6 +28,7 @@ _STEP = 16
 _FARTHEST = 160
 _HARMLESS = re.compile(
     r"\b(?:trying (?:the )?next|try(?:ing)? again|retrying|fall(?:ing)?[ -]?back|ignor(?:e|ed|ing)|skip(?:ped|ping)?|optional"
+    r"|(?:starting|start|training) from (?:scratch|random)"
     r"|not needed|not requested|is used instead|is disabled|using default|defaults?\b.{0,10}$|instead|slower path|not in use"
     r"|blacklisted|continuing|attempt \d+ of)"
     r"|\b(?:0|no|none|nothing|without) (?:\w+ ){0,3}(?:failed|errors?|failures?|is missing|exceeded)\b"

@@ -103,6 +103,9 @@ WRONGS: Mapping[str, Wrong] = {
         r"|returned 0\b|no module named|\bis lost\b|but only \d+|was not found|nothing to|is it installed|not initiali[sz]ed",
         "ENOENT ENXIO ENODEV ENODATA cudaErrorNoDevice",
     ),
+    "broken-file": Wrong(
+        r"(?:is|was|are|be|seems|file) corrupt\w*|truncated|incomplete|wrong byte size|bad magic|cannot be parsed|parsing failed"
+    ),
     "memory-address": Wrong(r"bad address", "EFAULT"),
     "invalid": Wrong(
         r"invalid|unknown|unrecogni[sz]ed|not (?:supported|valid|implemented|part of)|unsupported|malformed|unexpected|mismatch"
