@@ -66,7 +66,8 @@ _CODE = re.compile(
 _NO_CAUSE = re.compile(
     r"KeyboardInterrupt|SignalException|BrokenPipe|signal\b|NCCL|Dist(?:Backend|Network|Store)|gloo|c10::"
     r"|(?<![a-z])timed? ?-?out|Connection (?:reset|refused|closed)|unhandled (?:cuda|system)|EngineDead|Actor(?:Died|Unavailable)"
-    r"|RayTaskError|(?-i:DEADLINE_EXCEEDED|UNAVAILABLE)|\bMPI\b|CalledProcessError|CUDA error|ProcessRaised|\bCaught \w+ in |root cause",
+    r"|RayTaskError|(?-i:DEADLINE_EXCEEDED|UNAVAILABLE)|\bMPI\b|CalledProcessError|CUDA error|ProcessRaised|\bCaught \w+ in |root cause"
+    r"|SubprocException",
     re.IGNORECASE,
 )
 """What an exception says that came from outside the program (a peer, the user, a device), or that another
