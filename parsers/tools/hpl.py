@@ -31,7 +31,7 @@ _SHORT_S = 1.0
 """Of a shorter run the printed time says little."""
 _CUT = "the text is truncated in its result"
 _HPCG = re.compile(
-    r"HPCG result is (?:VALID with a GFLOP/s rating of=? *(\d+(?:\.\d+)?)|(INVALID\b.{0,80}))"
+    r"HPCG result is (?:VALID with a GFLOP/s rating of=? *(\d+(?:\.\d+)?)(?![\d.,])|(INVALID\b.{0,80}))"
 )
 
 

@@ -31,7 +31,7 @@ _ROWS = tuple(
     RowForm(re.compile(rf"^.{{0,80}}?(?<![-(\w]){begin}.*$", re.M), whole)
     for begin, whole in (
         (r"Executor:", _EXECUTOR),
-        (r"Transfer \d{1,6}\b(?!:)(?=[ \t│|,\\]|$)", _TRANSFER),
+        (r"Transfer(?: +\d{1,20})?(?=[ \t]*[│|,\\]|[ \t]+[\d.]+ GB/s|$)", _TRANSFER),
         (r"Aggregate \(CPU\)", _AGGREGATE),
     )
 )

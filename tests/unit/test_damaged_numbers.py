@@ -52,6 +52,12 @@ NVLINK = """GPU 0: NVIDIA H100 80GB HBM3 (UUID: GPU-1)
 \t Link 0: 26.562 GB/s
 \t Link 1: 26.562 GB/s
 """
+TRANSFERS = """TransferBench v1.66.00
+Test 1:
+ Executor: GPU 00    │  56.299 GB/s │    4.768 ms │    268435456 bytes │  56.309 GB/s (sum)
+ Transfer 0          │  56.309 GB/s │    4.767 ms │    268435456 bytes │ G0 -> G0:4 -> G1
+ Aggregate (CPU)     │  55.015 GB/s │    4.879 ms │    268435456 bytes │ Overhead 0.111 ms
+"""
 IPERF = """Client connecting to node-b, TCP port 5001
 [  3] local 192.0.2.1 port 41214 connected with 192.0.2.2 port 5001
 [  4] local 192.0.2.1 port 41216 connected with 192.0.2.2 port 5001
@@ -67,7 +73,20 @@ def _gaps(text: str) -> str:
 
 @pytest.mark.parametrize(
     "text",
-    [IBSTAT, GIDS, DETAILS, HPL, OSU, IMB, MATRIX, PINGPONG, NVLINK, IPERF, f"{IBSTAT}{IBSTAT}"],
+    [
+        IBSTAT,
+        GIDS,
+        DETAILS,
+        HPL,
+        OSU,
+        IMB,
+        MATRIX,
+        PINGPONG,
+        NVLINK,
+        TRANSFERS,
+        IPERF,
+        f"{IBSTAT}{IBSTAT}",
+    ],
 )
 def test_a_healthy_text_has_no_gap(text: str) -> None:
     assert tools.read(text.encode())
@@ -95,6 +114,9 @@ def test_a_healthy_text_has_no_gap(text: str) -> None:
         (MATRIX.replace("274.50", "274.50 274.50"), "no number in the row 0"),
         (PINGPONG.replace("8943.00", "9943.00"), "are 8943.08 MB/s, not 9943"),
         (NVLINK.replace("GB/s", "Gb/s", 1), "a row is torn"),
+        ("Final Summary::HPCG result is VALID with a GFLOP/s rating of=63,65\n", "truncated in its result"),
+        (TRANSFERS.replace("Transfer 0 ", "Transfer   "), "a row is torn"),
+        (TRANSFERS.replace("Transfer 0 ", "Transfer 268435456 "), "a row is torn"),
         (IPERF.replace("13.8 GBytes  11.9", "3.8 GBytes  3.26"), "not to the row [SUM]"),
     ],
 )  # fmt: skip
