@@ -7,6 +7,8 @@ like.
 
 >>> as_printed("He wrote:\\n> CA 'mlx5_0'\\n> \\tPort 1:\\n>\\n> \\t\\tRate: 400\\n")
 "He wrote:\\nCA 'mlx5_0'\\n\\tPort 1:\\n\\n\\t\\tRate: 400\\n"
+>>> as_printed("| a  5 |\\n| b  7 |\\n| c  9 |\\n") == "| a  5 |\\n| b  7 |\\n| c  9 |\\n"
+True
 >>> as_printed("1: a 5\\n2: b 7\\n3: c 9\\n"), as_printed("0: a 5\\n2: b 7\\n3: c 9\\n")
 ('a 5\\nb 7\\nc 9\\n', '0: a 5\\n2: b 7\\n3: c 9\\n')
 """
@@ -33,6 +35,8 @@ _QUOTES = (re.compile(r"(?:> ?)+"), re.compile(r"\+"), re.compile(r"\| ?"))
 _SHARES = (0.6, 1.0, 1.0)
 """Of each: in front of how many of the lines it must stand. Tables have some lines with `+` and some
 with `|`."""
+_ROW = re.compile(r"\|.*\|\s*$")
+"""A text of nothing else is a table."""
 _NUMBERED = tuple(
     re.compile(rf"[ \t]*(\d{{1,7}})(?:{end}|[:|]?\s*$)") for end in ("\t", ":", r" \| ?", " ")
 )
@@ -98,6 +102,8 @@ def _unquoted(text: str) -> str:
     for prefix, share in zip(_QUOTES, _SHARES, strict=True):
         lines = text.splitlines(keepends=True)
         filled = [line for line in lines if line.strip()]
+        if all(map(_ROW.match, filled)):
+            return text
         quoted = sum(prefix.match(line) is not None for line in filled)
         if quoted >= max(_FEW, share * len(filled)):
             text = "".join(
