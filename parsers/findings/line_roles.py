@@ -107,11 +107,21 @@ what its writer calls harmless, or over."""
 OFFERED = re.compile(
     r"\b(?:this|it) (?:can|may|might|could) (?:also )?(?:happen|be caused|be due|occur)\b"
     r"|\b(?:possible|potential|common)(?: root)? (?:reasons|causes)\b|\(1\)(?=.*\(2\))"
-    r"|\bthis (?:most likely )?indicates that\b(?=.*\bor\b)",
+    r"|\bthis (?:most likely )?indicates that\b(?=.*\bor\b)|\beither the\b(?=.{5,200}\bor\b.*\b(?:issues?|problems?)\b)",
     re.IGNORECASE,
 )
 """Where a writer begins to list what it thinks of."""
-OFFER_WORDS = ("indicates", "happen", "caused", "due", "occur", "reasons", "causes", "(1)")
+OFFER_WORDS = (
+    "either",
+    "indicates",
+    "happen",
+    "caused",
+    "due",
+    "occur",
+    "reasons",
+    "causes",
+    "(1)",
+)
 """Every match of `OFFERED` has one: few lines do, and to look for them takes a thirtieth of the time."""
 
 

@@ -14,7 +14,11 @@ from busbw.parsers.logs.scan import Pattern
 _TARGET = r"(?P<object>\w+-(?:OST|MDT)[0-9a-f]{4})"
 _NODE = r"(?P<object>(?=[\w-]*\d)[\w.\[\],-]+)"
 _POD = r"pod/(?P<object>[\w.-]+)"
+_LINK = r"(?P<object>[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.\d \w+): (?:NIC )?Link (?:is )?"
+_BOOT = r"^\[ *\d{1,3}\.\d+\] \S+ "
+"""The kernel within a quarter of an hour of its start."""
 _PAIRS = (
+    (rf"{_BOOT}{_LINK}down\b", rf"{_BOOT}{_LINK}up\b"),
     (rf"\bLustre: .*?{_TARGET}", rf"\bLustre: {_TARGET}\S*: Connection restored to"),
     (r"\bnfs: server (?P<object>\S+) not resp", r"\bnfs: server (?P<object>\S+) OK\b"),
     (

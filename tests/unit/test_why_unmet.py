@@ -43,11 +43,16 @@ def ask_first(tmp_path: Path, text: str) -> Finding:
         "03/11/2026 04:12:30.1;0001;mom;Svr;mom;Error getting the bound address",
         "malformed table; err: no rows found",
         "Fail to list after k7: No such device",
+        "init_device.cu:nvshmemid_hostlib_init_attr:96: nvshmem API called before nvshmem_init",
     ],
 )
 def test_a_failure_of_an_unknown_program_is_not_passed_over(tmp_path: Path, line: str) -> None:
     diagnosis = ask(tmp_path, STEPS + line + "\n" + STEPS)
-    assert line in [each.text for each in diagnosis.unexplained]
+    lines = [
+        *diagnosis.unexplained,
+        *(item for each in diagnosis.findings for item in each.evidence),
+    ]
+    assert line in [each.text for each in lines]
 
 
 @pytest.mark.parametrize(
@@ -93,6 +98,8 @@ def test_what_only_differs_stands_behind_what_a_line_reports(tmp_path: Path) -> 
         " [n1]:29500 (errno: 111 - Connection refused).\n"
         "[I0311 04:12:11.3 socket.cpp:908] [c10d] The client socket has connected to [n1]:29500"
         " on [n2]:41022.\n" + STEPS,
+        "[    5.6139] mlx5_core 0000:ca:00.0 ens1np0: Link down\n"
+        "[    9.1003] mlx5_core 0000:ca:00.0 ens1np0: Link up\n",
     ],
 )
 def test_what_came_up_later_is_no_cause(tmp_path: Path, text: str) -> None:
