@@ -44,7 +44,7 @@ _NOTICE = Pattern(
     r"|couldn't open config directory|no plugin found|Plugin: (?:Could not|Failed to) find"
     r"|can leak resources|might be asynchronously reported|stack ?trace (?:below|above)"
     r"|\bis disabled because\b|\bTo silence\b|\bif this is not expected\b"
-    r"|For debugging consider|Compile with `|\bdebug\d?: |\[debug\]|:\d+<(?:debug|info|trace)>|(?-i:\b(?:DEBUG|TRACE)\b)",
+    r"|ofi_reg_dl_prov\(\)|For debugging consider|Compile with `|\bdebug\d?: |\[debug\]|:\d+<(?:debug|info|trace)>|(?-i:\b(?:DEBUG|TRACE)\b)",
 )
 _CONSEQUENCE = Pattern(
     "consequence",
