@@ -465,7 +465,7 @@ def locked(run: RunDir) -> Iterator[None]:
 def worker(run: RunDir) -> str:
     """The process that works on the run now, in words; "" = nobody does, or nobody can tell."""
     try:
-        with open(run.path / ".lock", encoding="utf-8") as stream:
+        with open(run.path / ".lock", encoding="utf-8", opener=private) as stream:
             try:
                 fcntl.flock(stream, fcntl.LOCK_SH | fcntl.LOCK_NB)
             except BlockingIOError:

@@ -47,6 +47,12 @@ def _is_late(candidate: Candidate, consequence: Candidate) -> bool:
     return says_why and consequence.first() < candidate.first() < NO_PLACE
 
 
+def _says_why(consequence: Candidate, cause: Candidate) -> bool:
+    """A strong sign states a reason in words, and the weak ones of the cause state none."""
+    roles = consequence.line_role(), cause.line_role()
+    return consequence.is_strong() and roles[0] is LineRole.REASON is not roles[1]
+
+
 def _may_be_promoted(candidate: Candidate, context: Context) -> bool:
     """A cause or a state with nothing but weak signs, all of whose conditions hold, on a fabric
     that was seen."""
@@ -74,7 +80,9 @@ def explain(case: Case) -> None:
             consequence = case.candidates[other]
             if not SURE[before[name]] and not own_words(cause.clues, consequence.clues):
                 cause.is_guess_at_cause = True
-            elif not cause.is_strong() and _is_late(cause, consequence):
+            elif not cause.is_strong() and (
+                _is_late(cause, consequence) or _says_why(consequence, cause)
+            ):
                 continue
             elif _outweighs(case, name, other, before):
                 consequence.explained_by.append(name)

@@ -467,3 +467,9 @@ def test_an_exception_that_nobody_knows_is_the_programs_own_error() -> None:
 def test_an_answer_that_a_peer_did_not_give_is_no_error_of_the_program() -> None:
     peer = "starting\njaxlib.XlaRuntimeError: DEADLINE_EXCEEDED: Deadline Exceeded\nRPC: /x.Service/RegisterTask\n"
     assert "program-error" not in ids(peer)
+
+
+def test_a_weak_sign_does_not_explain_a_reason_stated_in_words() -> None:
+    """By way of two entries that nothing shows: a name, the sources of a package, the package."""
+    ninja = "RuntimeError: Ninja is required to load C++ extensions (pip install ninja to get it)\n"
+    assert ids(NO_HOST + ninja)[0] == "python-package-missing"
