@@ -333,7 +333,7 @@ def test_up_that_is_stopped_half_way_leaves_nothing_after_down(
         assert status == 130
     # Where the maker was killed, the lab may still be ending by itself.
     processes.wait_until(
-        lambda: traces(directory) == NOTHING, 10, "the end of everything that was made"
+        lambda: traces(directory) == NOTHING, 60, "the end of everything that was made"
     )
 
 
