@@ -32,11 +32,13 @@ class Cables:
     per_rail: bool
     """Each rail has a switch with so many; else all rails of a leaf share one."""
 
-    def narrow(self, nodes: int, nics: int, nic_gbit_s: float) -> float:
+    def oversubscription(self, nodes: int, nics: int, nic_gbit_s: float) -> float:
         """What so many nodes can send over what these carry.
 
-        >>> Cables(4, 400.0, True).narrow(8, 8, 400.0), Cables(32, 400.0, False).narrow(4, 8, 400.0)
-        (2.0, 1.0)
+        >>> Cables(4, 400.0, True).oversubscription(8, 8, 400.0)
+        2.0
+        >>> Cables(32, 400.0, False).oversubscription(4, 8, 400.0)
+        1.0
         """
         ports = nodes * (1 if self.per_rail else nics)
         return ports * nic_gbit_s / (self.count * self.rate_gbit_s)
@@ -98,7 +100,7 @@ def contradiction(nodes: tuple[Node, ...], requirements: tuple[Requirement, ...]
         rate, nics = stated(requirements, "nic_rate"), stated(requirements, "nics")
         if own is None or rate is None or not leaf or (number := ratio(told)) is None:
             continue
-        narrow = own.narrow(len(members), int(nics or 1), rate)
-        if narrow > number * 1.01:
-            return f"leaf {leaf}: oversubscription {told}, but its nodes can send {narrow:.3g} times what its uplinks carry"
+        by_cables = own.oversubscription(len(members), int(nics or 1), rate)
+        if by_cables > number * 1.01:
+            return f"leaf {leaf}: oversubscription {told}, but its nodes can send {by_cables:.3g} times what its uplinks carry"
     return None

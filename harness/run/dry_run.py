@@ -118,9 +118,9 @@ def _measures(plan: RunPlan) -> Iterator[str]:
     cases = plan.playbook.cases
     yield "# measures"
     for case in cases:
-        launches = [each for each in cases if each.family == case.id]
         if case.repeats is not None:
             continue
+        launches = [each for each in cases if each.family == case.id]
         low, high = map(format_size, (case.sizes.minimum_bytes, case.sizes.maximum_bytes))
         sizes = low if low == high else f"{low} to {high}"
         times = f", {len(launches)} launches" if len(launches) > 1 else ""

@@ -56,7 +56,8 @@ def _designs(
             share = own.rate_gbit_s / rate
             cables.setdefault(name, Uplinks(own.count, share, own.per_rail))
             if ratio is None and (own.per_rail or nics is not None):
-                ratio = own.narrow(list(leaf.values()).count(name), int(nics or 1), rate)
+                members = list(leaf.values()).count(name)
+                ratio = own.oversubscription(members, int(nics or 1), rate)
         if ratio is not None:
             narrow.setdefault(name, ratio)
     return tuple(narrow.items()), tuple(cables.items())

@@ -49,8 +49,9 @@ def _is_late(candidate: Candidate, consequence: Candidate) -> bool:
 
 def _says_why(consequence: Candidate, cause: Candidate) -> bool:
     """A strong sign states a reason in words, and the weak ones of the cause state none."""
-    roles = consequence.line_role(), cause.line_role()
-    return consequence.is_strong() and roles[0] is LineRole.REASON is not roles[1]
+    if not consequence.is_strong() or cause.line_role() is LineRole.REASON:
+        return False
+    return consequence.line_role() is LineRole.REASON
 
 
 def _may_be_promoted(candidate: Candidate, context: Context) -> bool:

@@ -89,7 +89,7 @@ def test_a_crash_is_named_by_the_function_that_asks_for_memory_of_the_host() -> 
     assert diagnosis.findings[0].id == "cumem-host-numa"
 
 
-def test_a_failed_compilation_is_at_least_a_failed_build() -> None:
+def test_a_failed_compilation_is_named() -> None:
     diagnosis = answer("collective.cu(66): error: expected a declaration before shmemPtr\n")
     assert diagnosis.findings[0].id == "compile-failed"
 
