@@ -127,7 +127,10 @@ class Chance:
         events = columns.pair
         if rail is not None:
             events = events * (1 + columns.rail.max()) + columns.rail
-        alike = columns.network == columns.network[slow[0]]
+        # Where flows collide across leaves, being slow there says nothing of groups inside one.
+        alike = np.isin(columns.kind, columns.kind[slow])
+        alike &= columns.network == columns.network[slow[0]]
+        members = members[alike[members]]
         anywhere = alike & (columns.predicted >= 1.0)
         anywhere[members] = True
         unlucky = alike & (self.achieved <= depth + CLOSE * (1.0 - depth))

@@ -96,6 +96,7 @@ class Explainer:
             for code in self._columns.loaded_by(self._accounting.apply(best)):
                 self._accounts.pop(code, None)
         flagged, suspected = self._divided(*self._united(flagged, suspected))
+        flagged = self._beside_wholes(flagged)
         thin = self._thin(flagged)
         of_thin = {suspicion.account.part for suspicion in thin}
         shown = {index for suspicion in thin for index in suspicion.account.explained}
@@ -165,6 +166,19 @@ class Explainer:
             suspected = [account for account in suspected if account not in own]
             (flagged if proved else suspected).append(united)
         return flagged, suspected
+
+    def _beside_wholes(self, flagged: list[Account]) -> list[Account]:
+        """Without what was named by the rails alone, and is worth nothing beside the whole of it."""
+        parts = {account.part for account in flagged}
+        kept = []
+        for account in flagged:
+            if not parts.isdisjoint(self._wholes(account.part)):
+                self._accounting.predict([other for other in flagged if other is not account])
+                own = self._accounting.account(account.part)
+                if own is None or own.gain < cost(own.part):
+                    continue
+            kept.append(account)
+        return kept
 
     def _divided(
         self, flagged: list[Account], suspected: list[Account]

@@ -10,7 +10,8 @@ from __future__ import annotations
 import itertools
 import math
 import statistics
-from collections import defaultdict
+from collections import Counter, defaultdict
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from busbw.model import Component, ComponentKind
@@ -132,6 +133,8 @@ class Proof:
         if shared:
             # Neighbours load it now and then, in a launch as from launch to launch.
             slow_in -= self._in_bursts(account)
+            if account.part.rail is None:
+                slow_in -= self._of_one_rail(explained)
             if len(slow_in) < ALWAYS * (slow + clean):
                 return False
             # Where all are as slow by design, what it takes is next to nothing.
@@ -270,6 +273,18 @@ class Proof:
             if leaves & {self._leaf.get(node) for node in nodes}:
                 others.add(frozenset(nodes))
         return len(others - {frozenset(part.names)}) >= FEWEST_AS_SLOW
+
+    def _of_one_rail(self, explained: Sequence[Level]) -> set[int]:
+        """Launches most of whose slow groups are of one rail: what others load on it is not the whole.
+        Pairs that were measured with all their rails at once speak of all."""
+        rails: dict[int, Counter[int | None]] = defaultdict(Counter)
+        for level in explained:
+            rails[level.launch][level.sample.rail] += 1
+        return {
+            launch
+            for launch, count in rails.items()
+            if None not in count and 2 * max(count.values()) > count.total()
+        }
 
     def _in_bursts(self, account: Account) -> set[int]:
         """Launches in some of whose iterations its groups together got most of what is expected: a

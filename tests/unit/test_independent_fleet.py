@@ -195,3 +195,20 @@ def test_the_oracle_tells_a_fault_that_acted_and_none_that_did_not() -> None:
         ):
             fleet.measure([("pairs", groups, LaunchRole.PAIRS)])
         assert (ORACLE.Oracle(fleet).posterior(0) >= ORACLE.TELLS) is told
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("kind", "index", "base"),
+    [
+        # Collisions across leaves said that a node slow five times inside its leaf was a chance.
+        ("intermittent", 1, 43_300_000),
+        # A rail that the comparison with its pair named stayed beside its node.
+        ("setting", 4, 43_300_000),
+        # Others loaded one rail of uplinks after another: all of them were named.
+        ("dead", 0, 49_300_000),
+    ],
+)
+def test_surveys_of_fleets_that_a_build_missed_are_right(kind: str, index: int, base: int) -> None:
+    one = case("32x8", kind, index, base)
+    assert BENCH.judge(one, BENCH.Survey(one).run()) == "right"
