@@ -7,13 +7,15 @@ import random
 import sys
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
+import numpy as np
 import pytest
 import recorded_surveys
 
 from busbw.parsers.blame import blame, courses
 from busbw.parsers.blame.blame import BlameOutcome
-from busbw.parsers.blame.chance import student
+from busbw.parsers.blame.chance import Chance, student
 from busbw.parsers.blame.parts import Fabric
 from busbw.parsers.nccl_tests.groups import GroupSample
 from busbw.survey.adapt import MOST_ALONE, SurveyLimits, again_alone, choose
@@ -379,3 +381,22 @@ def test_a_rail_that_is_bad_in_every_third_launch_is_named_in_four_nodes_of_two_
     outcome, launches = survey(world)
     assert [b.component.label for b in outcome.blames if not b.also] == ["n0001 rail 1"]
     assert launches == 10
+
+
+def test_what_collides_across_leaves_makes_no_chance_of_what_is_slow_inside_one() -> None:
+    """Five of twelve groups inside its leaf were slow with a node, and no other inside; most across."""
+    inside, across = 40, 40
+    count = inside + across
+    kind = np.repeat([1, 2], [inside, across])
+    columns = SimpleNamespace(
+        kind=kind,
+        network=np.ones(count, dtype=bool),
+        pair=np.arange(count),
+        predicted=np.ones(count),
+    )
+    members, slow = np.arange(12), np.arange(5)
+    achieved = np.full(count, np.inf)
+    achieved[inside:] = 0.5
+    empty = ((),) * 3
+    chance = Chance(columns, achieved < 1, (0, inside, across), achieved, empty, 0.0)  # type: ignore[arg-type]
+    assert chance.coincidence(members, slow, None, 0.8) < 0.002
