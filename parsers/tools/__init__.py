@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 from typing import Generic, NamedTuple, TypeVar
 
 from busbw import plugins
-from busbw.parsers.logs.copied import as_printed, is_copied, omission
+from busbw.parsers.logs.copied import as_printed_bytes, omission
 from busbw.parsers.logs.scan_literals import Marks
 from busbw.parsers.logs.tags import by_writer
 from busbw.parsers.tools.numbers import RowForm, impossible
@@ -162,7 +162,7 @@ def read(text: str | bytes) -> tuple[Reading, ...]:
     >>> [(each.tool, each.lines) for each in read("FEC parameters for eth0:\\nActive FEC encoding: RS\\n")]
     [('ethtool --show-fec', ('eth0: configured not shown, active RS',))]
     """
-    data = _as_printed(text) if isinstance(text, bytes) else text.encode("utf-8", "replace")
+    data = as_printed_bytes(text) if isinstance(text, bytes) else text.encode("utf-8", "replace")
     wanted = _tools_in(data)
 
     @functools.cache
@@ -177,12 +177,6 @@ def read(text: str | bytes) -> tuple[Reading, ...]:
         gap = f"a part of the text was left out: {left_out[:200]!r}"
         found[0] = replace(found[0], gaps=(*found[0].gaps, gap))
     return tuple(found)
-
-
-def _as_printed(data: bytes) -> bytes:
-    if not is_copied(data):
-        return data
-    return as_printed(decoded(data.replace(b"\r\n", b"\n"))).encode("utf-8", "replace")
 
 
 def _tools_in(data: bytes) -> tuple[_Declared, ...]:
@@ -202,7 +196,7 @@ def _tools_in(data: bytes) -> tuple[_Declared, ...]:
 
 def is_marked(head: bytes, *, facts: bool = False) -> bool:
     """Whether the start of a text has a mark of a tool; `facts` = of one that gives facts."""
-    return _marks(facts=facts).stand_in(_as_printed(head))
+    return _marks(facts=facts).stand_in(as_printed_bytes(head))
 
 
 @functools.cache
