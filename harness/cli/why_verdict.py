@@ -43,8 +43,9 @@ def leading_guess(diagnosis: Diagnosis) -> Finding | None:
 
 
 def is_cause_in_doubt(diagnosis: Diagnosis, reading: Reading) -> bool:
-    """Something that makes jobs fail is possible, no line reports a failure, and nothing shows that the
-    work completed: a part of an output, such as ranks whose counts differ, proves neither."""
+    """Something that makes jobs fail, or only follows from what does, is possible, no line reports a
+    failure, and nothing shows that the work completed: a part of an output, such as ranks whose counts
+    differ, or the one line that says that an engine is dead, proves neither."""
     if diagnosis.healthy or diagnosis.unexplained:
         return False
     known = catalogue.load().by_id
@@ -52,7 +53,9 @@ def is_cause_in_doubt(diagnosis: Diagnosis, reading: Reading) -> bool:
     # Of the cell of a table the reader of that table has said already whether it is bad.
     cells = _of_cells(diagnosis) if reading.is_good else frozenset()
     return any(
-        each.id in known and known[each.id].role is Role.CAUSE and each.id not in cells
+        each.id in known
+        and known[each.id].role in (Role.CAUSE, Role.SECONDARY)
+        and each.id not in cells
         for each in causes
     )
 

@@ -13,6 +13,7 @@ from format_texts.benchmarks import BENCHMARKS
 from format_texts.every import NODE_TOOLS
 
 from busbw.parsers import tools
+from busbw.parsers.logs.copied import as_printed_bytes
 
 
 def _each(before: str, behind: str = "") -> Callable[[str], str]:
@@ -112,3 +113,18 @@ def test_a_row_that_something_was_written_into_is_a_gap(name: str, bar: str) -> 
                 each.lines for each in tools.read(_TEXTS[name].encode())
             ]
             assert gaps or same, line
+
+
+def test_a_coloured_log_loses_its_colours_and_nothing_else() -> None:
+    log = b"\x1b[32mok\x1b[0m\r\n  12: a 5\r\n  13: b 7\r\n  14: c 9\r\n"
+    assert as_printed_bytes(log) == b"ok\r\n  12: a 5\r\n  13: b 7\r\n  14: c 9\r\n"
+
+
+@pytest.mark.parametrize(
+    "line", [">", "+ a", "| a", "```", "\t12 a", "  a", "&lt;", "a\u00a0b", "<pre>"]
+)
+def test_each_sign_of_copying_is_seen(line: str) -> None:
+    """Only a copied text loses the mark of byte order inside it."""
+    copied = f"{line}\nx\ufeff\n".encode()
+    assert b"\xef\xbb\xbf" not in as_printed_bytes(copied)
+    assert as_printed_bytes("x\ufeff\n".encode()) == "x\ufeff\n".encode()

@@ -669,3 +669,18 @@ def test_the_one_rank_without_a_time_out_is_the_place(
     assert status == 1
     assert out.splitlines()[0].endswith("A rank did not enter the collective   [rank-not-entering]")
     assert "  where     n, rank 5" in out.splitlines()
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "vllm.v1.engine.exceptions.EngineDeadError: EngineCore encountered an issue. See stack trace (above) for the root cause.",
+        "\tstatus = StatusCode.UNAVAILABLE",
+    ],
+)
+def test_a_line_that_only_follows_from_a_failure_is_not_passed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], line: str
+) -> None:
+    (tmp_path / "server.log").write_text(line + "\n")
+    status = main(["why", str(tmp_path / "server.log")])
+    assert (status, capsys.readouterr().out.split(":")[0]) == (3, "UNKNOWN")
