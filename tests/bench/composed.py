@@ -23,7 +23,13 @@ from busbw.model import Confidence, Finding
 from busbw.parsers.findings.diagnose import diagnose
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"
-SETS = ("composed_failures", "composed_objects", "composed_launchers", "composed_frameworks")
+SETS = (
+    "composed_failures",
+    "composed_objects",
+    "composed_launchers",
+    "composed_frameworks",
+    "composed_jobs",
+)
 HALVES = ("A", "B")
 
 

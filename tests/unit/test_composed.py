@@ -16,10 +16,17 @@ LEAST_RIGHT = {
     "composed_objects": 259,
     "composed_launchers": 178,
     "composed_frameworks": 67,
+    "composed_jobs": 67,
 }
 """Texts with a cause that keep an accepted first finding: of 92, of 298; of those that the catalogue
-was developed on, 187 and 67. The held-out ones of the last two are for the bench alone."""
-LEAST_QUIET = {"composed_objects": 100, "composed_launchers": 42, "composed_frameworks": 14}
+was developed on, 187 and 67; of the half of jobs that was looked at, 70. The held-out ones of the last
+three are for the bench alone."""
+LEAST_QUIET = {
+    "composed_objects": 100,
+    "composed_launchers": 42,
+    "composed_frameworks": 14,
+    "composed_jobs": 25,
+}
 
 
 def asked(name: str) -> "list[composed.Composed]":
