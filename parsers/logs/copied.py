@@ -48,6 +48,7 @@ _NUMBERED = tuple(
     re.compile(rf"[ \t]*(\d{{1,7}})(?:{end}|[:|]?\s*$)") for end in ("\t", ":", r" \| ?", " ")
 )
 """As `cat -n`, `grep -n`, editors and `less -N` write them."""
+_DIGIT = re.compile(r"[ \t]*\d")
 _LEFT_OUT = r"(?:omitted|skipp(?:ed|ing)|snip(?:ped)?|truncated|elided)(?: \d{1,9} lines?)?"
 _LINES = r"\d{1,9} (?:more )?lines? "
 _OMITTED = re.compile(
@@ -140,7 +141,7 @@ def _unnumbered(text: str) -> str:
     """Without line numbers: each is one more than that of the line before."""
     lines = text.splitlines(keepends=True)
     few = max(_FEW, 0.6 * len(lines))
-    if sum(line.lstrip()[:1].isdigit() for line in lines) < few:
+    if sum(_DIGIT.match(line) is not None for line in lines) < few:
         return text
     for numbered in _NUMBERED:
         found = [numbered.match(line) for line in lines]
