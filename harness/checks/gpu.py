@@ -78,6 +78,14 @@ _REASONS = (
 )
 """Bits of the clocks event reasons: nvml.h. Idle (0x1) and the software power cap (0x4) are
 normal."""
+_BITS = (
+    ("applications_clocks_setting", 0x2),
+    ("sw_power_cap", 0x4),
+    ("hw_slowdown", 0x8),
+    ("sw_thermal_slowdown", 0x20),
+    ("hw_thermal_slowdown", 0x40),
+    ("hw_power_brake", 0x80),
+)
 
 
 @once
@@ -201,7 +209,7 @@ def _throttle(rows: tuple[QueryRow, ...]) -> tuple[RuleResult, ...]:
     ]
     active = {
         name: "active" if any(mask & bit for _, mask in known) else "inactive"
-        for name, bit in nvidia_smi_query.CLOCK_EVENTS.items()
+        for name, bit in _BITS
     }
     status = Status.PASS
     if hits:

@@ -9,9 +9,7 @@ from pathlib import Path
 import pytest
 
 from busbw import cli
-from busbw.cli import why_reading
 from busbw.errors import UnknownLayout
-from busbw.parsers.findings.diagnose import diagnose
 from busbw.parsers.logs import Document
 from busbw.parsers.logs.node_tools import MOST_BYTES, read
 from busbw.parsers.tools import dcgm
@@ -236,33 +234,3 @@ def test_imb_without_its_last_line_was_cut(tmp_path: Path) -> None:
     assert statuses == [0, 3, 0, 3], (
         "a table that was quoted has neither; an average between its extremes"
     )
-
-
-_REASON = "clocks_event_reasons"
-
-
-@pytest.mark.parametrize(
-    ("fields", "bad", "good", "finding"),
-    [
-        (f"{_REASON}.hw_power_brake_slowdown", "Active", "Not Active", "gpu-power-brake"),
-        (f"{_REASON}.hw_slowdown", "Active", "Not Active", "gpu-power-brake"),
-        (f"{_REASON}.active", "0x0000000000000088", "0x0000000000000004", "gpu-power-brake"),
-        ("clocks_throttle_reasons.hw_thermal_slowdown", "Active", "[N/A]", "gpu-thermal-slowdown"),
-        ("ecc.errors.uncorrected.volatile.total", "2", "0", "gpu-ecc-uncorrectable"),
-        ("remapped_rows.failure", "Yes", "No", "gpu-row-remap-failure"),
-        ("remapped_rows.pending", "1", "0", "gpu-ecc-uncorrectable"),
-    ],
-)
-def test_a_queried_field_that_says_that_a_gpu_is_bad_is_a_fault_and_a_finding(
-    tmp_path: Path, fields: str, bad: str, good: str, finding: str
-) -> None:
-    head = f"index, gpu_uuid, {fields}\n"
-    text = f"{head}0, GPU-5e, {good}\n1, GPU-5f, {bad}\n"
-    (problem,) = told(text).faults
-    assert problem.startswith("nvidia-smi --query: index 1, ")
-    assert told(f"{head}0, GPU-5e, {good}\n").faults == ()
-    (tmp_path / "gpus.csv").write_text(text)
-    found = diagnose(why_reading.read([str(tmp_path / "gpus.csv")]).evidence).findings
-    assert [(each.id, each.evidence[0].text.split(":")[0]) for each in found[:1]] == [
-        (finding, "GPU 1")
-    ]
